@@ -1,0 +1,42 @@
+# Two commands do everything: `make demo` and `make test`. Both make .venv on first use.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+SOURCES := pyproject.toml constraints.txt
+
+.PHONY: demo test test-all lint types picture clean
+
+demo: .venv/demo
+	$(BIN)/whence demo
+
+test: lint types .venv/test
+	$(BIN)/pytest -n 2 -m "not kill"
+
+test-all: lint types .venv/test
+	$(BIN)/pytest -n 2
+
+lint: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/test
+	$(BIN)/mypy --strict
+
+.venv/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Whence needs Python 3.11 or newer; say make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+# PyTorch goes first, alone: its version is exact, and nothing after it may choose another.
+.venv/demo: .venv/python $(SOURCES)
+	@echo "Installing; the first time takes a few minutes."
+	$(PIP) torch
+	$(PIP) --editable ".[demo]"
+	@touch $@
+
+.venv/test: .venv/demo
+	$(PIP) --editable ".[demo,test]"
+	@touch $@
+
+clean:
+	rm -rf .venv demo runs

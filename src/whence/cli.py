@@ -1,0 +1,301 @@
+"""The command line: thin, and quick to answer `--help`, so heavy imports wait in the commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from whence import __version__
+from whence.errors import WhenceError
+
+if TYPE_CHECKING:
+    from whence.data import Columns
+
+EXPLAINER_NAMES = (
+    "attention-first, attention-last, attention-head, rollout, gradient-norm, leave-one-out, "
+    "leave-one-out-probability, random"
+)
+
+app = typer.Typer(
+    help="Train recommenders that can say why, and measure whether the why can be believed.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="Look at, and prepare, interactions.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+out = Console()
+err = Console(stderr=True)
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="A known name, a CSV file or a prepared folder.")
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder 'whence train' wrote.")]
+UserColumn = Annotated[str | None, typer.Option("--user", help="Column of the user.")]
+ItemColumn = Annotated[str | None, typer.Option("--item", help="Column of the item.")]
+TimeColumn = Annotated[str | None, typer.Option("--time", help="Column of the time.")]
+RatingColumn = Annotated[str | None, typer.Option("--rating", help="Column of the rating.")]
+TitleColumn = Annotated[str | None, typer.Option("--title", help="Column of the item's title.")]
+Verb = Annotated[
+    str | None, typer.Option(help="What users do with items: watched, bought, played.")
+]
+User = Annotated[str | None, typer.Option("--user", "-u", help="A user of the data, by id.")]
+History = Annotated[
+    list[str] | None,
+    typer.Option("--history", "-i", help="An id or a title, oldest first; once for each item."),
+]
+Seed = Annotated[int | None, typer.Option(help="Which of the run's seeds; the first by default.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Print the version, if asked."""
+    if show:
+        out.print(f"whence {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Where to write.")] = Path("demo"),
+    data: Annotated[str | None, typer.Option(help="Other data than the embedded ones.")] = None,
+) -> None:
+    """Train on the embedded data, recommend with reasons, and write a report. A few minutes."""
+    from whence.demonstration import demonstrate
+    from whence.report import tables
+    from whence.report.demo import write_demo_report
+
+    found = demonstrate(folder, data)
+    out.print(tables.history_table(found.picks, found.run.verb))
+    out.print(tables.picks_table(found.picks))
+    out.print(tables.accuracy_table(found.accuracy))
+    command = "whence demo" + (f" --data {data}" if data else "")
+    path = write_demo_report(found, folder / "report.html", command)
+    out.print(f"The whole story: [bold]{path}[/]  The run: [bold]{folder / 'run'}[/]")
+    out.print(f"Next: whence explain {folder / 'run'} --user {found.picks.name.split()[-1]}")
+
+
+@app.command()
+def train(
+    data: Data,
+    folder: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
+    model: Annotated[str, typer.Option(help="Which model.")] = "sasrec",
+    seeds: Annotated[int, typer.Option(help="How many, counted from 0.")] = 1,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the model or training."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    overwrite: Overwrite = False,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    time: TimeColumn = None,
+    rating: RatingColumn = None,
+    title: TitleColumn = None,
+    verb: Verb = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model on interactions and write a run.
+
+    Settings and their defaults: length=50, width=64, blocks=2, heads=1, dropout=0.2 of the model;
+    steps=2500, batch=128, learning_rate=0.001 of the training.
+    """
+    from whence.config import parse_settings
+    from whence.training import train as train_run
+    from whence.training.seeds import split_settings
+
+    model_settings, training = split_settings(model, parse_settings(",".join(settings or [])))
+    interactions = _load(data, _columns(user, item, time, rating, title), verb)
+    run = train_run(
+        interactions,
+        model=model,
+        model_settings=model_settings,
+        training=training,
+        seeds=seeds,
+        out=folder,
+        overwrite=overwrite,
+        device=device,
+    )
+    if as_json:
+        _print_json({"run": str(folder), "metrics": run.metrics})
+        return
+    from whence.report.tables import seeds_table
+
+    out.print(seeds_table(run.metrics))
+    out.print(f"Next: whence recommend {folder} --history TITLE", highlight=False)
+
+
+@app.command()
+def recommend(
+    run: RunFolder,
+    user: User = None,
+    history: History = None,
+    everyone: Annotated[
+        Path | None, typer.Option(help="All users instead, into this .csv or .parquet file.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="How many.")] = 10,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recommend to a user of the data, to a new history, or to everyone."""
+    from whence import open_run, recommendation
+    from whence.report import tables
+
+    opened = open_run(run)
+    if everyone is not None:
+        rows = recommendation.recommend_everyone(opened, everyone, k=k, seed=seed)
+        err.print(f"{rows:,} recommendations in {everyone}")
+        return
+    picks = recommendation.recommend(opened, user=user, history=history, k=k, seed=seed)
+    _tell_readings(history, picks.history)
+    if as_json:
+        _print_json(picks.as_dict())
+        return
+    out.print(tables.history_table(picks, opened.verb))
+    out.print(tables.picks_table(picks))
+
+
+@app.command()
+def explain(
+    run: RunFolder,
+    user: User = None,
+    history: History = None,
+    item: Annotated[
+        str | None, typer.Option("--item", help="The item to explain; the best one by default.")
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help=f"'all', or of {EXPLAINER_NAMES}; with settings as attention:block=1,head=2."
+        ),
+    ] = "all",
+    top: Annotated[int, typer.Option(help="How many parts of each method to show.")] = 5,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which items of the history a recommendation rests on, by one method or all."""
+    from whence import open_run, recommendation
+    from whence.explainers import EXPLAINERS
+    from whence.report import tables
+
+    methods = list(EXPLAINERS) if method == "all" else [method]
+    opened = open_run(run)
+    answers = recommendation.compare(
+        opened, user=user, history=history, item=item, methods=methods, seed=seed
+    )
+    if as_json:
+        _print_json([answer.as_dict() for answer in answers.values()])
+        return
+    if len(answers) == 1:
+        next(iter(answers.values())).show(top)
+    else:
+        out.print(tables.side_by_side(answers, top))
+
+
+@app.command()
+def doctor() -> None:
+    """Print what is installed and what can be used here."""
+    from whence.doctor import environment
+    from whence.report.tables import pairs_table
+
+    out.print(pairs_table("Whence here", environment()))
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """The datasets known by name."""
+    from whence.data.sources import NAMED
+    from whence.report.tables import pairs_table
+
+    known = {
+        name: named.summary + ("" if named.available else f" (needs the package {named.package})")
+        for name, named in NAMED.items()
+    }
+    out.print(pairs_table("Datasets known by name", known))
+
+
+@data_app.command("stats")
+def data_stats(
+    data: Data,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    time: TimeColumn = None,
+    rating: RatingColumn = None,
+    title: TitleColumn = None,
+    as_json: AsJson = False,
+) -> None:
+    """Users, items, events and how dense they are."""
+    from whence.data.statistics import statistics
+    from whence.report.tables import pairs_table
+
+    found = statistics(_load(data, _columns(user, item, time, rating, title), None))
+    if as_json:
+        _print_json(found)
+    else:
+        out.print(pairs_table(data, found))
+
+
+@data_app.command("prepare")
+def data_prepare(
+    data: Data,
+    folder: Annotated[Path, typer.Option("--out", help="The folder to write.")],
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    time: TimeColumn = None,
+    rating: RatingColumn = None,
+    title: TitleColumn = None,
+    verb: Verb = None,
+) -> None:
+    """Read interactions once and keep them as flat arrays, quick to load again."""
+    interactions = _load(data, _columns(user, item, time, rating, title), verb)
+    interactions.save(folder)
+    err.print(f"{len(interactions):,} events in {folder}")
+
+
+def _columns(
+    user: str | None, item: str | None, time: str | None, rating: str | None, title: str | None
+) -> Columns:
+    from whence.data import Columns
+
+    return Columns(user, item, time, rating, title)
+
+
+def _load(data: str, columns: Columns, verb: str | None) -> Any:  # noqa: ANN401
+    from dataclasses import replace
+
+    from whence.data import load
+
+    found = load(data, columns)
+    return found if verb is None else replace(found, verb=verb)
+
+
+def _tell_readings(typed: list[str] | None, read: tuple[str, ...]) -> None:
+    """Say how a title was understood where it was typed otherwise."""
+    for text, title in zip(typed or [], read, strict=False):
+        if text != title and not title.startswith("item "):
+            err.print(f"'{text}' is read as {title}", highlight=False, style="dim")
+
+
+def _print_json(document: object) -> None:
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def main() -> None:
+    """Run a command; what a user can mend is one sentence, not a traceback."""
+    try:
+        app()
+    except WhenceError as problem:
+        err.print(f"[bold red]error:[/] {escape(str(problem))}", highlight=False, soft_wrap=True)
+        sys.exit(problem.exit_code)

@@ -1,0 +1,64 @@
+"""Frozen dataclasses from plain mappings; the one place where an unknown key raises."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from whence.errors import InputError, did_you_mean
+
+T = TypeVar("T")
+
+
+def build(cls: type[T], settings: Mapping[str, Any]) -> T:
+    """An instance of the frozen dataclass `cls`; texts such as "0.2" become the declared type."""
+    hints = typing.get_type_hints(cls)
+    names = [field.name for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
+    for key in settings:
+        if key not in names:
+            raise InputError(f"{cls.__name__} has no setting '{key}': {did_you_mean(key, names)}")
+    return cls(**{key: _convert(key, value, hints[key]) for key, value in settings.items()})
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """`"block=1,head=2"` as a mapping, for options on the command line."""
+    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    for key, equals, _ in pairs:
+        if not equals:
+            raise InputError(f"'{key}' is not a setting; write name=value, with commas between.")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
+    """`value` as the declared type, or an error that names both."""
+    choices = typing.get_args(hint)
+    if typing.get_origin(hint) is typing.Literal:
+        if value not in choices:
+            raise InputError(f"{key} is one of {', '.join(choices)}, not '{value}'.")
+        return value
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        if value is None or value == "none":
+            return None
+        hint = next(choice for choice in choices if choice is not types.NoneType)
+    if typing.get_origin(hint) is tuple:
+        return tuple(_convert(key, part, choices[0]) for part in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is bool and value in ("true", "false"):
+        return value == "true"
+    if isinstance(value, str) and hint in (int, float):
+        try:
+            return hint(value)
+        except ValueError:
+            raise InputError(f"{key} needs {_article(hint)}, not '{value}'.") from None
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise InputError(f"{key} needs {_article(hint)}, not {value!r}.")
+    return value
+
+
+def _article(hint: type) -> str:
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    return names.get(hint, hint.__name__)

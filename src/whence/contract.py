@@ -1,0 +1,114 @@
+"""What a model offers to those who explain it and those who doubt the explanation.
+
+A prediction is made from *parts*: the items of a history, the words of a sentence. Every explainer
+and every trust measure needs no more of a model than the methods below. A model implements those it
+can; whoever needs one it lacks gets a sentence that says so. No explainer knows a model, and no
+model knows an explainer.
+
+Shapes: `B` cases, `n` slots, of which some are parts and the rest padding, `d` dimensions,
+`t` targets, `c` coalitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from whence.errors import CapabilityError
+
+PAD: Final = -1
+"""In a batch of histories, the slot holds no item."""
+
+ROWS_AT_ONCE: Final = 4096
+"""How many altered inputs a model sees at a time when many must be scored."""
+
+
+class All(Enum):
+    """The type of `ALL`, the request for every target's score."""
+
+    ALL = "all targets"
+
+
+ALL: Final = All.ALL
+
+CAPABILITIES: Final = ("parts", "embed", "score", "attentions", "score_coalitions")
+
+
+class Explainable:
+    """Base of every model: each method is a capability, offered by overriding it."""
+
+    removal: str = "not defined"
+    """How a part is taken away: "attention-column", "dropped", "zeroed", …"""
+
+    def parts(self, batch: Tensor) -> Tensor:
+        """Bool `[B, n]`: which slots are parts. Nobody else assumes where the padding lies."""
+        raise missing(self, "parts")
+
+    def embed(self, batch: Tensor) -> Tensor:
+        """`[B, n, d]`: the parts' embeddings, as `score` takes them back in `embedded`."""
+        raise missing(self, "embed")
+
+    def score(
+        self,
+        batch: Tensor,
+        targets: Tensor | All,
+        *,
+        present: Tensor | None = None,
+        embedded: Tensor | None = None,
+        attention: Sequence[Tensor] | None = None,
+    ) -> Tensor:
+        """`[B, t]`: the targets' scores, for targets `[B, t]`, or every target's for `ALL`.
+
+        `present` `[B, n]` removes the parts where it is false; `embedded` stands in for
+        `embed(batch)`; `attention` stands in for the weights `attentions(batch)` returns.
+        """
+        raise missing(self, "score")
+
+    def attentions(self, batch: Tensor) -> list[Tensor]:
+        """One `[B, heads, q, n]` a block, first block first; the last query row answers."""
+        raise missing(self, "attentions")
+
+    def score_coalitions(self, batch: Tensor, targets: Tensor, coalitions: Tensor) -> Tensor:
+        """`[B, c]`: the score of each case's one target `[B]` under each of its coalitions.
+
+        `coalitions` is bool `[B, c, n]`, true for the parts present. This default repeats the case
+        once a coalition; a model that can share work between coalitions overrides it.
+        """
+        cases, count, slots = coalitions.shape
+        present = coalitions.reshape(cases * count, slots)
+        case = torch.arange(cases, device=batch.device).repeat_interleave(count)
+        scores = [
+            self.score(batch[case[rows]], targets[case[rows], None], present=present[rows])
+            for rows in row_slices(cases * count)
+        ]
+        return torch.cat(scores).reshape(cases, count) if scores else batch.new_zeros(cases, count)
+
+
+def row_slices(rows: int, at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
+    """Consecutive slices of at most `at_once` rows, so that memory stays bounded."""
+    return (slice(start, start + at_once) for start in range(0, rows, at_once))
+
+
+def offers(model: Explainable, capability: str) -> bool:
+    """Whether the model implements this capability. Coalitions come with `score`."""
+    own = getattr(type(model), capability) is not getattr(Explainable, capability)
+    return own or (capability == "score_coalitions" and offers(model, "score"))
+
+
+def require(model: Explainable, capabilities: Iterable[str], who: str) -> None:
+    """Raise, naming what is missing and who wants it, unless the model offers all of these."""
+    for capability in capabilities:
+        if not offers(model, capability):
+            raise missing(model, capability, who)
+
+
+def missing(model: Explainable, capability: str, who: str = "this") -> CapabilityError:
+    """The error for a capability the model does not have."""
+    offered = ", ".join(name for name in CAPABILITIES if offers(model, name)) or "nothing"
+    return CapabilityError(
+        f"{type(model).__name__} has no '{capability}', which {who} needs; it offers {offered}."
+    )

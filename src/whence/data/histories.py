@@ -1,0 +1,58 @@
+"""Histories as the models take them: one row each, the newest item in the last slot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from whence.contract import PAD
+
+Ints = npt.NDArray[np.int64]
+
+
+def histories(items: npt.NDArray[np.int32], starts: Ints, ends: Ints, length: int) -> Ints:
+    """`[B, length]`: the newest events of each span `[start, end)`, padded on the left."""
+    event, inside = span_events(starts, ends, length)
+    return np.where(inside, items[event], PAD)
+
+
+def span_events(starts: Ints, ends: Ints, length: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Which event stands in each slot, and whether one does (event 0 where none does)."""
+    event = ends[:, None] - length + np.arange(length)
+    inside = event >= starts[:, None]
+    return np.where(inside, event, 0), inside
+
+
+def one_history(items: Sequence[int] | npt.NDArray[np.int32], length: int) -> Ints:
+    """`[1, length]`: a hand-made history."""
+    flat = np.asarray(items, dtype=np.int32)
+    return histories(flat, np.array([0]), np.array([len(flat)]), length)
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Points to predict: the events `[start, end)` of a user, and the item that came next."""
+
+    items: npt.NDArray[np.int32]
+    """All events, shared with the interactions."""
+    users: Ints
+    starts: Ints
+    ends: Ints
+    targets: Ints
+
+    def __len__(self) -> int:
+        """How many cases."""
+        return len(self.users)
+
+    def __getitem__(self, rows: slice | Ints) -> Cases:
+        """Some of the cases."""
+        return Cases(
+            self.items, self.users[rows], self.starts[rows], self.ends[rows], self.targets[rows]
+        )
+
+    def histories(self, length: int) -> Ints:
+        """`[B, length]`, the newest item last."""
+        return histories(self.items, self.starts, self.ends, length)

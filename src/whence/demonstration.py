@@ -1,0 +1,95 @@
+"""`whence demo`: the whole thread once, from data to a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+
+from whence.data.interactions import Interactions
+from whence.data.sources import NAMED, load
+from whence.data.splits import Split, leave_one_out
+from whence.explainers import EXPLAINERS, compare_batch
+from whence.explanation import Explanation
+from whence.measure import Measure
+from whence.models.baselines import BASELINES
+from whence.randomness import Randomness
+from whence.recommendation import Recommendations, compare, recommend
+from whence.run import Run
+from whence.training import evaluate, train
+from whence.trust import agreement
+
+PREFERRED: Final = ("ml-latest-small-2016", "world")
+STEPS: Final = 1_000
+AGREEMENT_CASES: Final = 200
+SHOWN_REASONS: Final = ("leave-one-out-probability", "rollout")
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """Everything the demonstration found out."""
+
+    data: str
+    run: Run
+    picks: Recommendations
+    reasons: dict[str, Explanation]
+    """Of the best recommendation, by method."""
+    accuracy: dict[str, dict[str, Measure]]
+    """By system and measure, on the test events."""
+    agreements: dict[tuple[str, str], Measure]
+
+
+def demonstrate(out: Path, data: str | None = None, show_progress: bool = True) -> Demonstration:
+    """Train on the embedded data (or a world, without them), recommend, explain and measure."""
+    name = data or next(name for name in PREFERRED if NAMED[name].available)
+    interactions = load(name)
+    run = train(
+        interactions,
+        training={"steps": STEPS},
+        out=out / "run",
+        overwrite=True,
+        show_progress=show_progress,
+    )
+    split = leave_one_out(interactions)
+    user = _typical_user(interactions)
+    picks = recommend(run, user=user)
+    reasons = compare(run, user=user, methods=SHOWN_REASONS)
+    return Demonstration(
+        data=name,
+        run=run,
+        picks=picks,
+        reasons=reasons,
+        accuracy=_accuracy(run, split),
+        agreements=_agreements(run, split),
+    )
+
+
+def _typical_user(interactions: Interactions) -> object:
+    """The raw id of the user whose history is of median length."""
+    order = np.argsort(np.diff(interactions.offsets), kind="stable")
+    return interactions.users["user"][int(order[len(order) // 2])].as_py()
+
+
+def _accuracy(run: Run, split: Split) -> dict[str, dict[str, Measure]]:
+    systems = {run.model: run.first, **{name: make(split) for name, make in BASELINES.items()}}
+    length = run.first.config.length
+    return {name: evaluate(system, split, "test", length) for name, system in systems.items()}
+
+
+def _agreements(run: Run, split: Split) -> dict[tuple[str, str], Measure]:
+    """Every pair of explainers, on histories drawn from the test cases."""
+    cases = split.held["test"]
+    drawn = Randomness(0).numpy("explain").permutation(len(cases))[:AGREEMENT_CASES]
+    cases = cases[np.sort(drawn)]
+    batch = torch.from_numpy(cases.histories(run.first.config.length))
+    explanations = compare_batch(
+        run.first, batch, torch.from_numpy(cases.targets), list(EXPLAINERS)
+    )
+    return {
+        (one, other): agreement(explanations[one], explanations[other])
+        for one in explanations
+        for other in explanations
+    }

@@ -1,0 +1,14 @@
+"""Explainers, one file a method; each a stranger to every particular model."""
+
+from whence.explainers.base import Attribution, Explainer
+from whence.explainers.explain import compare_batch, explain_batch
+from whence.explainers.registry import EXPLAINERS, find_explainer
+
+__all__ = [
+    "EXPLAINERS",
+    "Attribution",
+    "Explainer",
+    "compare_batch",
+    "explain_batch",
+    "find_explainer",
+]

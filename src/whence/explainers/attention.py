@@ -1,0 +1,47 @@
+"""Raw attention: how much the answering row looks at each part, in one block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from whence.contract import Explainable
+from whence.errors import InputError
+from whence.explainers.base import Attribution
+
+
+@dataclass(frozen=True)
+class Attention:
+    """α of one block: row n of its weights, the mean over its heads or one head alone."""
+
+    block: int = -1
+    """Counted from 1; -1 is the last."""
+    head: int | None = None
+    """Counted from 1; none takes the mean of all."""
+
+    method: ClassVar[str] = "attention"
+    needs: ClassVar[tuple[str, ...]] = ("attentions",)
+    signed: ClassVar[bool] = False
+    words: ClassVar[str] = "How much one block of the network looks at each item."
+
+    def __call__(
+        self, model: Explainable, batch: Tensor, targets: Tensor, seed: int
+    ) -> Attribution:
+        """The same for every target: attention does not ask which item is meant."""
+        blocks = model.attentions(batch)
+        weights = blocks[_place(self.block, len(blocks), "block")]
+        answering = weights[:, :, -1]  # [B, heads, n]
+        if self.head is None:
+            return Attribution(answering.mean(dim=1), evaluations=1)
+        return Attribution(answering[:, _place(self.head, answering.shape[1], "head")], 1)
+
+
+def _place(number: int, count: int, what: str) -> int:
+    """From 1, 2, … or -1 to a Python index."""
+    if number == -1:
+        return count - 1
+    if not 1 <= number <= count:
+        raise InputError(f"There is no {what} {number}; this model has 1 to {count}.")
+    return number - 1

@@ -1,0 +1,42 @@
+"""The explainers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from whence.config import build, parse_settings
+from whence.errors import InputError, did_you_mean
+from whence.explainers.attention import Attention
+from whence.explainers.base import Explainer
+from whence.explainers.gradient import GradientNorm
+from whence.explainers.leave_one_out import LeaveOneOut
+from whence.explainers.random import Random
+from whence.explainers.rollout import Rollout
+
+EXPLAINERS: dict[str, Explainer] = {
+    "attention-first": Attention(block=1),
+    "attention-last": Attention(block=-1),
+    "attention-head": Attention(block=-1, head=1),
+    "rollout": Rollout(),
+    "gradient-norm": GradientNorm(),
+    "leave-one-out": LeaveOneOut(),
+    "leave-one-out-probability": LeaveOneOut(unit="probability"),
+    "random": Random(),
+}
+"""Ready to use, and what "all" means."""
+
+METHODS: dict[str, Callable[..., Explainer]] = {
+    type(explainer).method: type(explainer) for explainer in EXPLAINERS.values()
+}
+"""The classes behind them, for other parameters."""
+
+
+def find_explainer(name: str) -> tuple[str, Explainer]:
+    """The explainer called `name`, which may carry parameters: `attention:block=1,head=2`."""
+    method, colon, settings = name.partition(":")
+    if not colon and name in EXPLAINERS:
+        return name, EXPLAINERS[name]
+    if method in METHODS:
+        return name, build(METHODS[method], parse_settings(settings))  # type: ignore[arg-type]
+    known = {*EXPLAINERS, *METHODS}
+    raise InputError(f"There is no explainer '{method}': {did_you_mean(method, known)}")

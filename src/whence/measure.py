@@ -1,0 +1,65 @@
+"""A number with its interval and everything needed to read it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from whence.contract import row_slices
+
+Direction = Literal["higher is better", "lower is better", "neither"]
+
+RESAMPLES = 1_000
+DRAWS_AT_ONCE = 10_000_000
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The result of every measure, of accuracy or of trust."""
+
+    value: float
+    interval: tuple[float, float]
+    """95 %."""
+    n: int
+    """How many points it is a mean of."""
+    protocol: str
+    """What was measured on what, in words."""
+    direction: Direction
+    range: tuple[float, float]
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.value:.3f} [{low:.3f}, {high:.3f}]"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types only."""
+        return asdict(self)
+
+
+def mean_measure(
+    values: npt.NDArray[np.floating[Any] | np.bool_],
+    protocol: str,
+    direction: Direction = "higher is better",
+    range: tuple[float, float] = (0.0, 1.0),
+    seed: int = 0,
+) -> Measure:
+    """The mean of one value a user (or case), with a seeded percentile-bootstrap interval."""
+    points = values.astype(np.float64)
+    if not len(points):
+        raise ValueError("the mean of no values")
+    interval = bootstrap_interval(points, seed)
+    return Measure(float(points.mean()), interval, len(points), protocol, direction, range)
+
+
+def bootstrap_interval(values: npt.NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
+    """95 % of the means of `RESAMPLES` samples, drawn from the values with replacement."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    means = []
+    for resamples in row_slices(RESAMPLES, max(1, DRAWS_AT_ONCE // len(values))):
+        count = len(range(RESAMPLES)[resamples])
+        means.append(values[rng.integers(0, len(values), (count, len(values)))].mean(axis=1))
+    low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
+    return float(low), float(high)

@@ -1,0 +1,32 @@
+"""What every trainable recommender is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from whence.contract import Explainable
+from whence.randomness import Drop
+
+
+class ModelConfig(Protocol):
+    """What every model's configuration has."""
+
+    @property
+    def length(self) -> int:
+        """The longest history the model reads."""
+
+    @property
+    def dropout(self) -> float:
+        """The share of values dropped in training."""
+
+
+class Recommender(nn.Module, Explainable):
+    """The contract, a configuration, and scores at every slot to learn from."""
+
+    config: ModelConfig
+
+    def next_scores(self, batch: Tensor, targets: Tensor, drop: Drop) -> Tensor:
+        """`[B, n, t]`: at every slot, the scores of that slot's targets `[B, n, t]`."""
+        raise NotImplementedError

@@ -1,0 +1,44 @@
+"""The models that can be trained, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from whence.config import build
+from whence.errors import InputError, did_you_mean
+from whence.models.base import Recommender
+from whence.models.sasrec import SASRec, SASRecConfig
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """How to configure and build a model."""
+
+    summary: str
+    config: type[Any]
+    build: Callable[[Any, int, torch.Generator], Recommender]
+    """From a configuration, the number of items and the generator of the initial weights."""
+
+
+MODELS: dict[str, ModelSpec] = {
+    "sasrec": ModelSpec("Self-attention over the history, left to right", SASRecConfig, SASRec),
+}
+
+
+def model_spec(name: str) -> ModelSpec:
+    """The entry of that name."""
+    if name not in MODELS:
+        raise InputError(f"There is no model '{name}': {did_you_mean(name, MODELS)}")
+    return MODELS[name]
+
+
+def build_model(
+    name: str, settings: Mapping[str, Any], item_count: int, generator: torch.Generator
+) -> Recommender:
+    """A model with fresh weights."""
+    spec = model_spec(name)
+    return spec.build(build(spec.config, settings), item_count, generator)

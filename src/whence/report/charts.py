@@ -1,0 +1,138 @@
+"""Charts: one definition gives PNG, SVG and interactive HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import altair as alt
+import vl_convert
+
+from whence.explanation import Explanation
+from whence.measure import Measure
+
+FOR, AGAINST, NEUTRAL = "#2a7f62", "#b3423a", "#3d5a80"
+FONT = "system-ui, sans-serif"
+
+C = TypeVar("C", alt.Chart, alt.LayerChart)
+
+
+def accuracy_chart(accuracy: Mapping[str, Mapping[str, Measure]], measure: str) -> alt.LayerChart:
+    """One measure of every system, a dot with its interval."""
+    rows = [
+        {
+            "system": system,
+            "value": measures[measure].value,
+            "low": measures[measure].interval[0],
+            "high": measures[measure].interval[1],
+        }
+        for system, measures in accuracy.items()
+    ]
+    base = alt.Chart(_inline(rows)).encode(
+        y=alt.Y("system:N", title=None, sort=list(accuracy)),
+        tooltip=["system:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in _INTERVAL)],
+    )
+    span: alt.Chart = base.mark_rule(strokeWidth=3, color=NEUTRAL, opacity=0.4).encode(
+        x=alt.X("low:Q", title=measure, scale=alt.Scale(domainMin=0)), x2="high:Q"
+    )
+    dot: alt.Chart = base.mark_circle(size=110, color=NEUTRAL, opacity=1).encode(x="value:Q")
+    return _dress(alt.layer(span, dot), width=420, height=36 * len(rows))
+
+
+def reasons_chart(explanation: Explanation, case: int = 0, top: int = 10) -> alt.Chart:
+    """The strongest parts of one case as bars, for to the right, against to the left."""
+    slots = explanation.strongest(case, top)
+    # Numbered, so that an item that stands in the history twice has two bars.
+    names = [f"{i}. {explanation.part_name(case, slot)}" for i, slot in enumerate(slots, start=1)]
+    rows = [
+        {"part": name, "importance": float(explanation.scores[case, slot]), "speaks": speaks}
+        for name, slot in zip(names, slots, strict=True)
+        for speaks in [_side(explanation, case, slot)]
+    ]
+    colour = alt.Color(
+        "speaks:N",
+        title="speaks",
+        scale=alt.Scale(domain=["for it", "against it", "unsigned"], range=[FOR, AGAINST, NEUTRAL]),
+        legend=alt.Legend(values=["for it", "against it"]) if explanation.signed else None,
+    )
+    chart: alt.Chart = (
+        alt.Chart(_inline(rows))
+        .mark_bar(cornerRadiusEnd=3, height=14)
+        .encode(
+            x=alt.X("importance:Q", title=f"importance ({explanation.method})"),
+            y=alt.Y("part:N", title=None, sort=names),
+            color=colour,
+            tooltip=["part:N", alt.Tooltip("importance:Q", format=".4f"), "speaks:N"],
+        )
+    )
+    return _dress(chart, width=380, height=24 * len(rows))
+
+
+def _side(explanation: Explanation, case: int, slot: int) -> str:
+    """A method without a sign takes no side."""
+    if not explanation.signed:
+        return "unsigned"
+    return "for it" if explanation.scores[case, slot] >= 0 else "against it"
+
+
+def agreement_chart(agreements: Mapping[tuple[str, str], Measure]) -> alt.LayerChart:
+    """A heat map of how alike the explainers rank the parts."""
+    names = list(dict.fromkeys(first for first, _ in agreements))
+    rows = [
+        {"one": one, "other": other, "rho": measure.value, "low": low, "high": high}
+        for (one, other), measure in agreements.items()
+        for low, high in [measure.interval]
+    ]
+    base = alt.Chart(_inline(rows)).encode(
+        x=alt.X("other:N", title=None, sort=names, axis=alt.Axis(labelAngle=-40)),
+        y=alt.Y("one:N", title=None, sort=names),
+        tooltip=["one:N", "other:N", *(alt.Tooltip(f"{x}:Q", format=".2f") for x in _RHO)],
+    )
+    scale = alt.Scale(domain=[-1, 0, 1], range=[AGAINST, "#f7f5f0", NEUTRAL])
+    tiles: alt.Chart = base.mark_rect(stroke="white").encode(
+        color=alt.Color("rho:Q", title="Spearman's rho", scale=scale)
+    )
+    numbers: alt.Chart = base.mark_text(fontSize=11).encode(
+        text=alt.Text("rho:Q", format=".2f"),
+        color=alt.condition("abs(datum.rho) > 0.6", alt.value("white"), alt.value("#222")),
+    )
+    return _dress(alt.layer(tiles, numbers), width=44 * len(names), height=34 * len(names))
+
+
+_INTERVAL = ("value", "low", "high")
+_RHO = ("rho", "low", "high")
+
+
+def to_svg(chart: alt.TopLevelMixin, description: str) -> str:
+    """An SVG element to set into a page, named for those who do not see it."""
+    svg = vl_convert.vegalite_to_svg(_specification(chart, description))
+    # A reader of the page needs one name for the picture, not a stop at each of its marks.
+    svg = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", svg)
+    name = description.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
+
+
+def to_png(chart: alt.TopLevelMixin, scale: float = 2.0) -> bytes:
+    """A picture for papers and pages."""
+    return vl_convert.vegalite_to_png(_specification(chart, ""), scale=scale)
+
+
+def _specification(chart: alt.TopLevelMixin, description: str) -> dict[str, Any]:
+    return {**chart.to_dict(), "description": description}
+
+
+def _inline(rows: list[dict[str, Any]]) -> alt.InlineData:
+    return alt.InlineData(values=rows)
+
+
+def _dress(chart: C, width: int, height: int) -> C:
+    """The house style."""
+    dressed: C = (
+        chart.properties(width=width, height=height)
+        .configure(font=FONT, background="transparent", padding={"left": 24, "right": 24})
+        .configure_view(strokeWidth=0)
+        .configure_axis(grid=False, labelLimit=280, labelFontSize=12, titleFontSize=12)
+        .configure_legend(orient="top", labelFontSize=12, titleFontSize=12)
+    )
+    return dressed

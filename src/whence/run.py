@@ -1,0 +1,160 @@
+"""The run folder: everything one training produced, checked when it is opened again."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+import whence
+from whence.data.catalog import Catalog
+from whence.data.interactions import Interactions
+from whence.data.sources import reload
+from whence.errors import InputError, RunError, WhenceError
+from whence.files import new_folder, read_json, sha256, write_json
+from whence.models import Recommender, build_model
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """Trained models, one a seed, with what they were trained on and how well they do."""
+
+    model: str
+    model_settings: Mapping[str, Any]
+    training: Mapping[str, Any]
+    data: Mapping[str, Any]
+    """Origin, hash, counts and verb of the interactions."""
+    catalog: Catalog
+    models: Mapping[int, Recommender]
+    """By seed."""
+    metrics: Mapping[int, Mapping[str, Any]]
+    """By seed: the accuracy on each held-out part."""
+    folder: Path | None = None
+    loaded: Interactions | None = field(default=None, repr=False, compare=False)
+    """The data, where they are in memory anyway."""
+
+    @property
+    def first(self) -> Recommender:
+        """The model of the first seed."""
+        return next(iter(self.models.values()))
+
+    @property
+    def verb(self) -> str:
+        """What users do with items: watched, bought, …"""
+        return str(self.data["verb"])
+
+    @cached_property
+    def interactions(self) -> Interactions:
+        """The data it was trained on, if need be read again from where they came from."""
+        if self.loaded is not None:
+            return self.loaded
+        found = reload(self.data["origin"])
+        if found.content_hash != self.data["hash"]:
+            raise InputError(
+                f"The data in {self.data['origin'].get('source')} are not those this run was "
+                "trained on; put them back, or give a history by hand."
+            )
+        return found
+
+    def save(self, folder: Path | str, overwrite: bool = False) -> Run:
+        """Write the folder, whole or not at all; return the run that lives there."""
+        with new_folder(Path(folder), overwrite) as partial:
+            write_json(partial / "run.json", self._description())
+            pq.write_table(self.catalog.table, partial / "catalog.parquet")
+            for seed, model in self.models.items():
+                place = partial / "seeds" / str(seed)
+                place.mkdir(parents=True)
+                weights = {name: value.contiguous() for name, value in model.state_dict().items()}
+                save_file(weights, place / "weights.safetensors")
+                write_json(place / "metrics.json", self.metrics[seed])
+            files = sorted(path for path in partial.rglob("*") if path.is_file())
+            checks = {path.relative_to(partial).as_posix(): sha256(path) for path in files}
+            write_json(partial / "manifest.json", {"format": FORMAT, "sha256": checks})
+        return replace(self, folder=Path(folder))
+
+    def _description(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "model": self.model,
+            "model_settings": dict(self.model_settings),
+            "training": dict(self.training),
+            "seeds": list(self.models),
+            "data": dict(self.data),
+            "versions": {
+                "whence": whence.__version__,
+                "python": platform.python_version(),
+                "torch": torch.__version__,
+                "numpy": numpy.__version__,
+            },
+        }
+
+
+def open_run(folder: Path | str, device: str = "cpu") -> Run:
+    """A run written by `Run.save`; nothing in it is executed."""
+    folder = Path(folder)
+    if not (folder / "manifest.json").exists():
+        raise RunError(f"{folder} is not a run; 'whence train' writes one.")
+    try:
+        _check_files(folder)
+        described = read_json(folder / "run.json")
+        catalog = Catalog(pq.read_table(folder / "catalog.parquet"))
+        seeds: list[int] = described["seeds"]
+        models = {
+            seed: _open_model(folder / "seeds" / str(seed), described, len(catalog), device)
+            for seed in seeds
+        }
+        return Run(
+            model=described["model"],
+            model_settings=described["model_settings"],
+            training=described["training"],
+            data=described["data"],
+            catalog=catalog,
+            models=models,
+            metrics={
+                seed: read_json(folder / "seeds" / str(seed) / "metrics.json") for seed in seeds
+            },
+            folder=folder,
+        )
+    except RunError:
+        raise
+    except (WhenceError, OSError, KeyError, TypeError, RuntimeError, SafetensorError) as problem:
+        raise RunError(f"{folder} cannot be used: {problem}. Train it again.") from None
+    except pa.ArrowException as problem:
+        raise RunError(f"{folder}/catalog.parquet cannot be read: {problem}.") from None
+
+
+def _check_files(folder: Path) -> None:
+    manifest = read_json(folder / "manifest.json")
+    if manifest.get("format") != FORMAT:
+        raise RunError(
+            f"{folder} has run format {manifest.get('format')}, and this version of Whence reads "
+            f"format {FORMAT}."
+        )
+    for name, expected in manifest["sha256"].items():
+        path = folder / name
+        if not path.is_file():
+            raise RunError(f"{path} is missing; copy the run again or train it anew.")
+        if sha256(path) != expected:
+            raise RunError(f"{path} has changed since it was written; train the run anew.")
+
+
+def _open_model(
+    place: Path, described: Mapping[str, Any], item_count: int, device: str
+) -> Recommender:
+    model = build_model(
+        described["model"], described["model_settings"], item_count, torch.Generator()
+    )
+    model.load_state_dict(load_file(place / "weights.safetensors", device=device))
+    return model.to(device).eval()

@@ -1,0 +1,65 @@
+"""Training batches: windows of histories with what came next and what did not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from whence.contract import PAD
+from whence.data.histories import histories
+from whence.data.negatives import Unseen
+from whence.data.splits import Split
+from whence.errors import InputError
+from whence.randomness import Randomness
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`inputs` and, at every slot, the item that came next and one that did not: `[B, n]`."""
+
+    inputs: Tensor
+    positives: Tensor
+    negatives: Tensor
+
+    def to(self, device: str) -> Batch:
+        """The same on another device."""
+        return Batch(self.inputs.to(device), self.positives.to(device), self.negatives.to(device))
+
+
+class Batches:
+    """Draws users with replacement, a window of each one's training events, and negatives."""
+
+    def __init__(self, split: Split, length: int, size: int, randomness: Randomness) -> None:
+        starts = split.interactions.offsets[:-1]
+        self.users = np.flatnonzero(split.train_ends - starts >= 2)
+        if not len(self.users):
+            raise InputError("No user has two events to learn from; there is nothing to train on.")
+        self.items = split.interactions.items
+        self.starts, self.ends = starts, split.train_ends
+        self.length, self.size = length, size
+        self.unseen = Unseen(split)
+        self.rng = randomness.numpy("batches")
+        self.negatives_rng = randomness.numpy("negatives")
+
+    def draw(self) -> Batch:
+        """The next batch."""
+        users = self.users[self.rng.integers(0, len(self.users), self.size)]
+        window = self._windows(users)
+        inputs, positives = window[:, :-1], window[:, 1:]
+        negatives = self.unseen.draw(users, self.length, self.negatives_rng)
+        negatives = np.where(inputs == PAD, PAD, negatives)
+        positives = np.where(inputs == PAD, PAD, positives)
+        return Batch(*map(torch.from_numpy, (np.ascontiguousarray(inputs), positives, negatives)))
+
+    def _windows(self, users: Ints) -> Ints:
+        """n + 1 consecutive items a user, beginning anywhere when there are more."""
+        starts, ends = self.starts[users], self.ends[users]
+        spare = np.maximum(ends - starts - (self.length + 1), 0)
+        ends = ends - self.rng.integers(0, spare + 1)
+        return histories(self.items, starts, ends, self.length + 1)

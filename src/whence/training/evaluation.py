@@ -1,0 +1,80 @@
+"""How often the item that came next is among the first ten, with intervals and protocols."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from whence.contract import Explainable, row_slices
+from whence.data.histories import Cases
+from whence.data.negatives import Unseen
+from whence.data.splits import Held, Split
+from whence.measure import Measure, mean_measure
+from whence.randomness import Randomness
+from whence.ranking import cases_at_once, device_of, score_unmet
+
+Floats = npt.NDArray[np.float64]
+
+TOP = 10
+SAMPLED = 100
+"""Random items the true one is set among in the papers' sampled protocol."""
+
+
+def evaluate(
+    model: Explainable, split: Split, held: Held, length: int, seed: int = 0
+) -> dict[str, Measure]:
+    """Accuracy on the held-out events: full ranking, and the true item among 100 random ones."""
+    cases = split.held[held]
+    full = full_ranks(model, cases, length, split.interactions.item_count)
+    sampled = sampled_ranks(model, cases, length, Unseen(split), seed)
+    where = f"{held} events, {split.protocol}"
+    ranking = f"{where}; ranked among all items the user has not met"
+    sampling = f"{where}; ranked among {SAMPLED} random items outside the user's training events"
+    return {
+        f"recall@{TOP}": mean_measure(full < TOP, ranking),
+        f"NDCG@{TOP}": mean_measure(gain(full), ranking),
+        "MRR": mean_measure(1 / (1 + full), ranking),
+        f"recall@{TOP} of {SAMPLED + 1}": mean_measure(sampled < TOP, sampling),
+    }
+
+
+def gain(ranks: Floats) -> Floats:
+    """NDCG@10 with one true item: 1 / log₂(rank + 2), ranks from 0."""
+    return np.where(ranks < TOP, 1 / np.log2(ranks + 2), 0.0)
+
+
+@torch.no_grad()
+def full_ranks(model: Explainable, cases: Cases, length: int, item_count: int) -> Floats:
+    """Each true item's rank from 0 among all items but those in the history."""
+    ranks = []
+    for rows in row_slices(len(cases), cases_at_once(item_count)):
+        true = torch.from_numpy(cases[rows].targets)
+        ranks.append(_rank(score_unmet(model, cases[rows], length, spare=true), true))
+    return np.concatenate(ranks) if ranks else np.zeros(0)
+
+
+@torch.no_grad()
+def sampled_ranks(
+    model: Explainable, cases: Cases, length: int, unseen: Unseen, seed: int
+) -> Floats:
+    """Each true item's rank from 0 among itself and 100 random items, repeats possible."""
+    rng = Randomness(seed).numpy("negatives")
+    negatives = unseen.draw(cases.users, SAMPLED, rng)
+    candidates = torch.from_numpy(np.column_stack((cases.targets, negatives)))
+    first = torch.zeros(len(cases), dtype=torch.int64)
+    ranks = []
+    for rows in row_slices(len(cases)):
+        history = torch.from_numpy(cases[rows].histories(length)).to(device_of(model))
+        scores = model.score(history, candidates[rows].to(history.device)).cpu()
+        ranks.append(_rank(scores, first[rows]))
+    return np.concatenate(ranks) if ranks else np.zeros(0)
+
+
+def _rank(scores: Tensor, true: Tensor) -> Floats:
+    """How many score higher, and half of those that score the same."""
+    own = scores.gather(1, true[:, None])
+    higher = (scores > own).sum(dim=1)
+    equal = (scores == own).sum(dim=1) - 1
+    return np.asarray((higher + equal / 2).numpy(), dtype=np.float64)

@@ -1,0 +1,104 @@
+"""`whence.train`: interactions in, a run out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from whence.config import build
+from whence.data.interactions import Interactions
+from whence.data.sources import load
+from whence.data.splits import leave_one_out
+from whence.errors import InputError, did_you_mean
+from whence.measure import Measure
+from whence.models import Recommender, model_spec
+from whence.run import Run
+from whence.training.evaluation import evaluate
+from whence.training.loop import TrainingConfig, fit
+
+
+def train(
+    data: str | Path | Interactions,
+    *,
+    model: str = "sasrec",
+    model_settings: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    seeds: int = 1,
+    out: Path | str | None = None,
+    overwrite: bool = False,
+    device: str = "cpu",
+    show_progress: bool = True,
+) -> Run:
+    """Train one model a seed, measure each, and write the run folder if `out` is given.
+
+    Unknown settings raise before anything is read.
+    """
+    if seeds < 1:
+        raise InputError(f"Training needs at least one seed, not {seeds}.")
+    model_config = build(model_spec(model).config, model_settings or {})
+    training_config = build(TrainingConfig, training or {})
+    if out is not None and Path(out).exists() and not overwrite:
+        raise InputError(f"{out} is there already; name another folder or say to overwrite it.")
+    interactions = load(data)
+    split = leave_one_out(interactions)
+    settings = asdict(model_config)
+    models: dict[int, Recommender] = {}
+    metrics: dict[int, dict[str, Any]] = {}
+    for seed in range(seeds):
+        trained, losses = fit(split, model, settings, training_config, seed, device, show_progress)
+        models[seed] = trained
+        metrics[seed] = {
+            "final_loss": losses[-1] if losses else None,
+            **{
+                held: _plain(evaluate(trained, split, held, model_config.length))
+                for held in split.held
+                if len(split.held[held])
+            },
+        }
+    run = Run(
+        model=model,
+        model_settings=settings,
+        training={**asdict(training_config), "split": split.protocol},
+        data=describe(interactions),
+        catalog=interactions.catalog,
+        models=models,
+        metrics=metrics,
+        loaded=interactions,
+    )
+    return run if out is None else run.save(out, overwrite)
+
+
+def split_settings(
+    model: str, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings of the model and of the training, told apart by their names."""
+    own = {field.name for field in fields(model_spec(model).config)}
+    training = {field.name for field in fields(TrainingConfig)}
+    for key in settings:
+        if key not in own | training:
+            raise InputError(
+                f"Neither {model} nor training has a setting '{key}': "
+                f"{did_you_mean(key, own | training)}"
+            )
+    return (
+        {key: value for key, value in settings.items() if key in own},
+        {key: value for key, value in settings.items() if key in training},
+    )
+
+
+def describe(interactions: Interactions) -> dict[str, Any]:
+    """What a run remembers of its data."""
+    return {
+        "origin": dict(interactions.origin),
+        "hash": interactions.content_hash,
+        "users": interactions.user_count,
+        "items": interactions.item_count,
+        "events": len(interactions),
+        "verb": interactions.verb,
+    }
+
+
+def _plain(measures: Mapping[str, Measure]) -> dict[str, Any]:
+    return {name: measure.as_dict() for name, measure in measures.items()}

@@ -1,0 +1,150 @@
+"""The films of a world: their ties, their fame and their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from whence.data.catalog import Catalog
+from whence.worlds.config import GENRES, NONE, WorldConfig
+
+Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+FAME_DECAY = 0.6
+"""The film in place r of the charts is watched in proportion to r to the power of minus this."""
+
+ADJECTIVES = """
+Amber Ancient Blue Borrowed Broken Burning Crimson Crooked Distant Electric Emerald Endless
+Fallen Final Forgotten Frozen Gentle Golden Hidden Hollow Iron Last Little Lonely Lost Midnight
+Northern Paper Quiet Restless Rising Scarlet Secret Silent Silver Sleeping Southern Stolen
+Velvet Wandering
+""".split()
+NOUNS = """
+Bridge Castle Circus Clock Coast Crown Dancer Desert Echo Engine Falcon Fire Forest Garden Gate
+Ghost Harbor Heart Horizon Hotel House Island Journey Kingdom Lake Lantern Letter Lighthouse
+Mirror Mountain Ocean Orchard Promise River Road Sailor Season Shadow Sky Station Stranger
+Summer Tide Tower Train Valley Violin Voyage Winter Witness
+""".split()
+PLACES = """
+Aldora Bremen Calais Dover Elsinore Fez Genoa Havana Ithaca Jaipur Kyoto Lisbon Malta Naples
+Oslo Prague Quito Riga Siena Tunis Utrecht Venice Warsaw York Zagreb
+""".split()
+
+
+@dataclass(frozen=True)
+class Films:
+    """Plain films first, then second parts, third parts, remakes. `NONE` where there is none."""
+
+    plain: int
+    """The first so many films continue and remake nothing."""
+    sequel: Ints
+    """The film that continues this one."""
+    original: Ints
+    """The film that this one remakes."""
+    root: Ints
+    """The plain film it all began with."""
+    genre: Ints
+    fame: Floats
+    """How often it is drawn; 0 for sequels, which come only by their cause."""
+
+    def __len__(self) -> int:
+        """How many films."""
+        return len(self.sequel)
+
+    @cached_property
+    def _by_genre(self) -> tuple[Ints, Floats, Floats]:
+        """Films genre by genre, the running sum of their fame, where each genre begins in it."""
+        drawn = np.flatnonzero(self.fame)
+        by_genre = drawn[np.argsort(self.genre[drawn], kind="stable")].astype(np.int32)
+        running = self.fame[by_genre].cumsum()
+        ends = np.searchsorted(self.genre[by_genre], np.arange(self.genre.max() + 1), side="right")
+        return by_genre, running, np.concatenate(([0.0], running[ends - 1]))
+
+    @cached_property
+    def _running_fame(self) -> Floats:
+        return self.fame.cumsum()
+
+    def draw_famous(self, draw: Floats) -> Ints:
+        """One film for each number in [0, 1), by fame."""
+        place = np.searchsorted(self._running_fame, draw * self._running_fame[-1], side="right")
+        chosen: Ints = np.minimum(place, len(self) - 1).astype(np.int32)
+        return chosen
+
+    def draw_in_genre(self, draw: Floats, genre: npt.NDArray[np.int64]) -> Ints:
+        """One film of the genre for each number in [0, 1), by fame."""
+        by_genre, running, begins = self._by_genre
+        low, high = begins[genre], begins[genre + 1]
+        place = np.searchsorted(running, low + draw * (high - low), side="right")
+        chosen: Ints = by_genre[np.minimum(place, len(by_genre) - 1)]
+        return chosen
+
+
+def design_films(config: WorldConfig, rng: np.random.Generator) -> Films:
+    """Draw the ties between films, their genres and their fame."""
+    count = config.items
+    sequels, remakes = int(count * config.sequels), int(count * config.remakes)
+    thirds = sequels // 3
+    seconds = sequels - thirds
+    plain = count - sequels - remakes
+    second = np.arange(plain, plain + seconds, dtype=np.int32)
+    third = np.arange(plain + seconds, plain + sequels, dtype=np.int32)
+    remake = np.arange(plain + sequels, count, dtype=np.int32)
+
+    sequel = np.full(count, NONE, dtype=np.int32)
+    original = np.full(count, NONE, dtype=np.int32)
+    root = np.arange(count, dtype=np.int32)
+    continued = rng.permutation(plain)[:seconds]
+    sequel[continued], root[second] = second, continued
+    sequel[second[:thirds]], root[third] = third, root[second[:thirds]]
+    original[remake] = root[remake] = rng.permutation(plain)[:remakes]
+
+    genre = rng.integers(0, config.genres, plain, dtype=np.int32)
+    genre[: config.genres] = np.arange(config.genres)  # no genre is empty
+    fame = np.zeros(count)
+    fame[:plain] = 1.0 / (1 + rng.permutation(plain)) ** FAME_DECAY
+    # Only a well-known original keeps many people from a remake that many would watch.
+    well_known = np.sort(fame[:plain])[-(plain // 4) :].mean()
+    fame[original[remake]] = fame[remake] = well_known
+    return Films(plain, sequel, original, root, genre[root], fame)
+
+
+def name_films(films: Films) -> Catalog:
+    """A catalog with "Silent Harbor", "Silent Harbor II", "Silent Harbor (remake)"."""
+    words = len(ADJECTIVES) * len(NOUNS)
+    stem = films.root.astype(np.int64) * 7919 % words  # neighbours get unlike names
+    film = pc.binary_join_element_wise(
+        pa.array(ADJECTIVES).take(pa.array(stem % len(ADJECTIVES))),
+        pa.array(NOUNS).take(pa.array(stem // len(ADJECTIVES))),
+        _places(films.root // words),
+        " ",
+    )
+    part = np.zeros(len(films), dtype=np.int64)
+    part[films.sequel[films.sequel != NONE]] = 1
+    part[films.sequel[(part == 1) & (films.sequel != NONE)]] = 2
+    part[films.original != NONE] = 3
+    ending = pa.array(["", " II", " III", " (remake)"]).take(pa.array(part))
+    return Catalog(
+        pa.table(
+            {
+                "item": np.arange(1, len(films) + 1),
+                "title": pc.binary_join_element_wise(pc.utf8_rtrim_whitespace(film), ending, ""),
+                "genres": pa.array(GENRES).take(pa.array(films.genre)),
+            }
+        )
+    )
+
+
+def _places(again: Ints) -> pa.Array:
+    """Tell namesakes apart: "", "of Aldora", …, "of Zagreb", "of Aldora 2", …"""
+    tour, place = np.divmod(again - 1, len(PLACES))
+    known, number = np.unique(np.where(again == 0, -1, tour), return_inverse=True)
+    tours = pa.array(["" if tour <= 0 else f" {tour + 1}" for tour in known.tolist()])
+    places = pa.array(["", *(f"of {name}" for name in PLACES)])
+    named = places.take(pa.array(np.where(again == 0, 0, place + 1)))
+    return pc.binary_join_element_wise(named, tours.take(pa.array(number)), "")
