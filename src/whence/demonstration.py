@@ -42,13 +42,15 @@ class Demonstration:
     agreements: dict[tuple[str, str], Measure]
 
 
-def demonstrate(out: Path, data: str | None = None, show_progress: bool = True) -> Demonstration:
+def demonstrate(
+    out: Path, data: str | None = None, steps: int = STEPS, show_progress: bool = True
+) -> Demonstration:
     """Train on the embedded data (or a world, without them), recommend, explain and measure."""
     name = data or next(name for name in PREFERRED if NAMED[name].available)
     interactions = load(name)
     run = train(
         interactions,
-        training={"steps": STEPS},
+        training={"steps": steps},
         out=out / "run",
         overwrite=True,
         show_progress=show_progress,

@@ -61,7 +61,7 @@ class Catalog:
             return by_id
         if "title" not in self.table.column_names:
             raise InputError(f"No item has the id '{text}', and these data have no titles.")
-        exact = pc.index(self.table["title"], text).as_py()
+        exact = pc.index(pc.utf8_lower(self.table["title"]), text.lower()).as_py()
         if exact >= 0:
             return int(exact)
         titles, short_titles = self._plain_titles

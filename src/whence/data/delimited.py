@@ -43,6 +43,8 @@ def read_csv(path: Path, columns: Columns) -> Interactions:
     if table.num_rows == 0:
         raise InputError(f"{path} has a header and no rows; there is nothing to learn from.")
     names = _resolve(path, table.column_names, columns)
+    for name in names.values():
+        _refuse_undecodable(path, name, table[name])
     for need in NEEDED:
         _refuse_gaps(path, names[need], table[names[need]])
     return Interactions.from_columns(
@@ -97,6 +99,20 @@ def _refuse_gaps(path: Path, name: str, column: pa.ChunkedArray) -> None:
     if column.null_count:
         row = pc.index(pc.is_null(column), True).as_py()
         raise InputError(f"{path}, row {row + 2}, column '{name}': there is no value.")
+
+
+def _refuse_undecodable(path: Path, name: str, column: pa.ChunkedArray) -> None:
+    """Arrow reads a text column with bytes that are not UTF-8 as binary."""
+    if not pa.types.is_binary(column.type):
+        return
+    for row, value in enumerate(column.to_pylist()):
+        try:
+            (value or b"").decode()
+        except UnicodeDecodeError:
+            raise InputError(
+                f"{path}, row {row + 2}, column '{name}': {value!r} is not UTF-8; save the file "
+                "in that encoding."
+            ) from None
 
 
 def _seconds(path: Path, table: pa.Table, name: str | None) -> npt.NDArray[np.int64] | None:

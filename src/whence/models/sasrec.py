@@ -50,19 +50,25 @@ class SASRecConfig:
             raise InputError(f"dropout is at least 0 and below 1, not {self.dropout}.")
 
 
+def _square(width: int, bias: bool = True) -> nn.Linear:
+    """A layer that waits for its weights, where PyTorch would draw them from its global state."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, width, width, bias=bias)
+    return layer
+
+
 class Block(nn.Module):
     """One self-attention block."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query = nn.Linear(width, width, bias=False)  # W^Q of all heads side by side
-        self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
-        self.output = nn.Linear(width, width, bias=False)  # W^O
+        self.query = _square(width, bias=False)  # W^Q of all heads side by side
+        self.key = _square(width, bias=False)
+        self.value = _square(width, bias=False)
+        self.output = _square(width, bias=False)  # W^O
         self.inner_norm = nn.LayerNorm(width)
-        self.expand = nn.Linear(width, width)  # W_1, b_1
-        self.contract = nn.Linear(width, width)  # W_2, b_2
+        self.expand = _square(width)  # W_1, b_1
+        self.contract = _square(width)  # W_2, b_2
         self.outer_norm = nn.LayerNorm(width)
 
     def attention(self, rows: Tensor, visible: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ def accuracy_chart(accuracy: Mapping[str, Mapping[str, Measure]], measure: str) 
         x=alt.X("low:Q", title=measure, scale=alt.Scale(domainMin=0)), x2="high:Q"
     )
     dot: alt.Chart = base.mark_circle(size=110, color=NEUTRAL, opacity=1).encode(x="value:Q")
-    return _dress(alt.layer(span, dot), width=420, height=36 * len(rows))
+    return _dress(alt.LayerChart(layer=[span, dot]), width=420, height=36 * len(rows))
 
 
 def reasons_chart(explanation: Explanation, case: int = 0, top: int = 10) -> alt.Chart:
@@ -97,7 +97,9 @@ def agreement_chart(agreements: Mapping[tuple[str, str], Measure]) -> alt.LayerC
         text=alt.Text("rho:Q", format=".2f"),
         color=alt.condition("abs(datum.rho) > 0.6", alt.value("white"), alt.value("#222")),
     )
-    return _dress(alt.layer(tiles, numbers), width=44 * len(names), height=34 * len(names))
+    return _dress(
+        alt.LayerChart(layer=[tiles, numbers]), width=44 * len(names), height=34 * len(names)
+    )
 
 
 _INTERVAL = ("value", "low", "high")
@@ -109,6 +111,9 @@ def to_svg(chart: alt.TopLevelMixin, description: str) -> str:
     svg = vl_convert.vegalite_to_svg(_specification(chart, description))
     # A reader of the page needs one name for the picture, not a stop at each of its marks.
     svg = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", svg)
+    # Ids must be unique in a page of several pictures.
+    slug = re.sub(r"\W+", "-", description.lower())
+    svg = re.sub(r'(\bid="|url\(#)', rf"\g<1>{slug}-", svg)
     name = description.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return svg.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
 

@@ -77,10 +77,10 @@ def side_by_side(explanations: Mapping[str, Explanation], top: int = 10) -> Tabl
         cells = [_cell(explanation, slot) for explanation in explanations.values()]
         table.add_row(escape(first.part_name(0, slot)), *cells)
     left_out = int(first.parts[0].sum()) - len(shown)
-    table.caption = (
-        f"newest first; green speaks for it, red against, blue takes no side; removal: {first.removal}"
-        + (f"; {left_out} weaker parts not shown" if left_out else "")
-    )
+    table.caption = "newest first; green speaks for it, red against, blue takes no side"
+    if left_out:
+        table.caption += f"; {left_out} weaker parts not shown"
+    table.caption += f"\na part is removed by: {first.removal}"
     table.caption_justify = "left"
     return table
 

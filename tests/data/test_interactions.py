@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whence.data import Interactions, load
+from whence.data.statistics import statistics
+from whence.errors import InputError
+
+ids = st.one_of(st.integers(-(2**62), 2**62), st.just(0))
+rows = st.lists(st.tuples(ids, ids, st.integers(0, 3)), min_size=1, max_size=40)
+
+
+@given(rows=rows)
+def test_sorted_by_user_then_time_then_row(rows: list[tuple[int, int, int]]) -> None:
+    user, item, time = (list(column) for column in zip(*rows, strict=True))
+    data = Interactions.from_columns(
+        pa.chunked_array([user]), pa.chunked_array([item]), np.array(time)
+    )
+    for index, raw in enumerate(data.users["user"].to_pylist()):
+        mine = [(t, row, i) for row, (u, i, t) in enumerate(rows) if u == raw]
+        expected = [i for _, _, i in sorted(mine, key=lambda entry: entry[:2])]
+        assert data.catalog.raw_ids(data.history(index)) == expected
+    assert len(data) == len(rows)
+
+
+def test_chunks_do_not_matter() -> None:
+    user = pa.chunked_array([["a", "b"], ["a"], []], pa.string())
+    item = pa.chunked_array([["x"], ["y", "x"]], pa.string())
+    data = Interactions.from_columns(user, item)
+    assert data.offsets.tolist() == [0, 2, 3]
+    assert data.catalog.raw_ids(data.items) == ["x", "x", "y"]
+
+
+def test_prepared_folder_round_trip(interactions: Interactions, tmp_path: Path) -> None:
+    folder = interactions.save(tmp_path / "prepared")
+    again = load(folder)
+    assert again.content_hash == interactions.content_hash
+    assert again.verb == "watched"
+    assert again.catalog.table.equals(interactions.catalog.table)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["prepared"]
+
+
+def test_a_prepared_folder_is_not_overwritten(interactions: Interactions, tmp_path: Path) -> None:
+    interactions.save(tmp_path / "prepared")
+    with pytest.raises(InputError, match="is there already"):
+        interactions.save(tmp_path / "prepared")
+
+
+@pytest.mark.parametrize("name", ["items.npy", "catalog.parquet", "manifest.json"])
+def test_a_damaged_folder_is_one_sentence(
+    interactions: Interactions, tmp_path: Path, name: str
+) -> None:
+    folder = interactions.save(tmp_path / "prepared")
+    (folder / name).write_bytes(b"not what it was")
+    with pytest.raises(InputError, match="prepare"):
+        load(folder)
+
+
+def test_a_changed_event_is_noticed(interactions: Interactions, tmp_path: Path) -> None:
+    folder = interactions.save(tmp_path / "prepared")
+    items = interactions.items.copy()
+    items[0] += 1
+    np.save(folder / "items.npy", items)
+    with pytest.raises(InputError, match="has changed since it was prepared"):
+        load(folder)
+
+
+def test_statistics_by_hand() -> None:
+    data = Interactions.from_columns(
+        pa.chunked_array([["a", "a", "a", "b", "b"]]),
+        pa.chunked_array([[1, 2, 3, 1, 2]]),
+        np.array([5, 5, 6, 6, 6]),
+    )
+    found = statistics(data)
+    assert (found["users"], found["items"], found["events"]) == (2, 3, 5)
+    assert found["median events per user"] == 2.5
+    assert found["median events per item"] == 2
+    assert found["density"] == pytest.approx(5 / 6)
+    assert found["steps with equal times"] == 2
+
+
+def test_an_unknown_user_is_one_sentence(interactions: Interactions) -> None:
+    assert interactions.find_user("1") == 0
+    with pytest.raises(InputError, match="No user has the id 'nobody'; the first ids here are 1"):
+        interactions.find_user("nobody")

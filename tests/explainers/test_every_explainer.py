@@ -1,0 +1,158 @@
+"""What every explainer promises, asked of every explainer there is."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import lively_sasrec, ragged_batch
+from whence.contract import PAD, Explainable
+from whence.data import Split
+from whence.errors import CapabilityError, InputError
+from whence.explainers import EXPLAINERS, compare_batch, explain_batch, find_explainer
+from whence.explanation import Explanation, Labels
+from whence.models.baselines import Popularity
+
+LENGTH, ITEMS = 8, 30
+
+
+@pytest.fixture(params=list(EXPLAINERS))
+def method(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def cases() -> tuple[Explainable, torch.Tensor, torch.Tensor]:
+    return lively_sasrec(items=ITEMS), ragged_batch(5, LENGTH, ITEMS), torch.arange(5) * 3
+
+
+Cases = tuple[Explainable, torch.Tensor, torch.Tensor]
+
+
+def test_padding_gets_nothing_and_parts_are_the_models(method: str, cases: Cases) -> None:
+    model, batch, targets = cases
+    found = explain_batch(model, batch, targets, method)
+    assert np.array_equal(found.parts, (batch != PAD).numpy())
+    assert (found.scores[~found.parts] == 0).all()
+    assert np.isfinite(found.scores).all()
+    assert np.abs(found.scores[found.parts]).max() > 0
+
+
+def test_a_batch_equals_its_loop(method: str, cases: Cases) -> None:
+    model, batch, targets = cases
+    together = explain_batch(model, batch, targets, method)
+    for case in range(len(batch)):
+        alone = explain_batch(model, batch[[case]], targets[[case]], method)
+        np.testing.assert_allclose(together.scores[[case]], alone.scores, rtol=1e-7, atol=1e-12)
+        assert together[case].evaluations == alone.evaluations
+
+
+def test_same_seed_same_bytes(method: str, cases: Cases) -> None:
+    model, batch, targets = cases
+    one, two = (explain_batch(model, batch, targets, method, seed=4) for _ in range(2))
+    assert one.scores.tobytes() == two.scores.tobytes()
+    assert one.to_json() == two.to_json()
+
+
+def test_the_model_is_left_as_it_was(method: str, cases: Cases) -> None:
+    model, batch, targets = cases
+    assert isinstance(model, torch.nn.Module)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    explain_batch(model, batch, targets, method)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_full_and_empty_scores_are_the_models(method: str, cases: Cases) -> None:
+    model, batch, targets = cases
+    found = explain_batch(model, batch, targets, method)
+    full = model.score(batch, targets[:, None])[:, 0].detach()
+    nothing = torch.zeros_like(batch, dtype=torch.bool)
+    empty = model.score(batch, targets[:, None], present=nothing)[:, 0].detach()
+    np.testing.assert_allclose(found.full_score, full)
+    np.testing.assert_allclose(found.empty_score, empty)
+    assert found.removal == model.removal
+    assert found.signed == EXPLAINERS[method].signed
+    if not found.signed:
+        assert (found.scores >= 0).all()
+
+
+@given(history=st.lists(st.integers(0, ITEMS - 1), min_size=1, max_size=LENGTH), pads=st.data())
+@pytest.mark.parametrize("method", list(EXPLAINERS))
+def test_padding_changes_no_importance(
+    method: str, history: list[int], pads: st.DataObject
+) -> None:
+    model = lively_sasrec(items=ITEMS)
+    extra = pads.draw(st.integers(0, LENGTH - len(history)))
+    target = torch.tensor([7])
+    bare = explain_batch(model, torch.tensor([history]), target, method)
+    padded = explain_batch(model, torch.tensor([[PAD] * extra + history]), target, method)
+    np.testing.assert_allclose(padded.scores[:, extra:], bare.scores, rtol=1e-7, atol=1e-12)
+
+
+def test_the_result_is_json_with_every_part_once(method: str, cases: Cases) -> None:
+    model, batch, targets = cases
+    names = tuple(tuple(f"item {item}" for item in row) for row in batch.tolist())
+    labels = Labels(names, tuple(f"target {item}" for item in targets.tolist()))
+    found = explain_batch(model, batch, targets, method, labels=labels)
+    document = json.loads(found.to_json())
+    assert document["method"] == method
+    assert document["removal"] == "attention-column"
+    for case, told in enumerate(document["cases"]):
+        assert [part["slot"] for part in told["parts"]] == (
+            np.flatnonzero(found.parts[case]).tolist()
+        )
+        assert told["target_label"] == f"target {targets[case]}"
+        assert told["parts"][-1]["label"] == f"item {batch[case, -1]}"
+
+
+def test_showing_names_the_strongest(
+    method: str, cases: Cases, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found: Explanation = explain_batch(*cases, method)
+    found[0].show(top=3)
+    printed = capsys.readouterr().out
+    assert all(f"slot {slot}" in printed for slot in found.strongest(0, 3))
+    assert f"slot {found.strongest(0)[-1]}" not in printed
+
+
+def test_compare_gives_the_same_as_one_at_a_time(cases: Cases) -> None:
+    together = compare_batch(*cases, list(EXPLAINERS))
+    for name, explanation in together.items():
+        assert explanation.to_json() == explain_batch(*cases, name).to_json()
+
+
+def test_a_model_without_attention_is_told_so(split: Split) -> None:
+    batch = ragged_batch(2, LENGTH, split.interactions.item_count)
+    model, targets = Popularity(split), torch.tensor([1, 2])
+    with pytest.raises(
+        CapabilityError, match="Popularity has no 'attentions', which rollout needs"
+    ):
+        explain_batch(model, batch, targets, "rollout")
+    silent = explain_batch(model, batch, targets, "leave-one-out")
+    assert (silent.scores == 0).all(), "popularity owes nothing to the history"
+
+
+def test_names_with_settings_and_wrong_names() -> None:
+    name, explainer = find_explainer("attention:block=2,head=1")
+    assert name == "attention:block=2,head=1"
+    assert (explainer.block, explainer.head) == (2, 1)  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="no explainer 'rolout': did you mean 'rollout'"):
+        find_explainer("rolout")
+    with pytest.raises(InputError, match="no setting 'layer'"):
+        find_explainer("attention:layer=2")
+    with pytest.raises(InputError, match="logit, probability"):
+        find_explainer("leave-one-out:unit=percent")
+
+
+def test_cases_can_be_taken_one_by_one(cases: Cases) -> None:
+    found = explain_batch(*cases, "rollout")
+    assert len(found) == 5
+    assert found[-1].target.tolist() == [12]
+    with pytest.raises(IndexError):
+        found[5]

@@ -1,0 +1,147 @@
+"""The demonstration and its page, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import ConsoleMessage, Request, sync_playwright
+
+from whence.demonstration import PREFERRED, Demonstration, demonstrate
+from whence.explainers import EXPLAINERS
+from whence.measure import Measure
+from whence.report.charts import accuracy_chart, to_png
+from whence.report.demo import verdict, write_demo_report
+from whence.report.tables import accuracy_table, agreement_table, history_table, picks_table
+
+
+@pytest.fixture(scope="module")
+def demonstration(tmp_path_factory: pytest.TempPathFactory) -> tuple[Demonstration, Path]:
+    folder = tmp_path_factory.mktemp("demo")
+    found = demonstrate(folder, data="world", steps=40, show_progress=False)
+    return found, write_demo_report(found, folder / "report.html", "whence demo --data world")
+
+
+def test_the_page_needs_nothing_but_itself(demonstration: tuple[Demonstration, Path]) -> None:
+    found, path = demonstration
+    page = path.read_text()
+    links = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)|url\(([^)]*)\)""", page)
+    assert all(inner.startswith("#") for _, inner in links)
+    assert all(outer == "" for outer, _ in links)
+    ids = re.findall(r'\bid="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
+    assert "<script" not in page
+    for pick in found.picks.picks:
+        assert pick.title in page
+    for name in EXPLAINERS:
+        assert name in page
+    for system in ("sasrec", "popularity", "last item"):
+        assert str(found.accuracy[system]["recall@10"]) in page
+    assert (path.parent / "run" / "manifest.json").exists()
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_page_in_a_browser(demonstration: tuple[Demonstration, Path], width: int) -> None:
+    """No request, no complaint, no sideways scrolling, and nothing axe objects to."""
+    requests: list[str] = []
+    complaints: list[str] = []
+
+    def on_request(request: Request) -> None:
+        requests.append(request.url)
+
+    def on_console(message: ConsoleMessage) -> None:
+        complaints.append(message.text)
+
+    _, path = demonstration
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.on("request", on_request)
+        page.on("console", on_console)
+        page.goto(path.as_uri())
+        assert page.locator("h1").inner_text() == "Whence: a recommendation and its reasons"
+        assert page.locator("svg").count() == 4
+        assert page.locator("tbody tr").count() >= 10 + 3 + len(EXPLAINERS)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        violations = Axe().run(page)
+        assert violations.violations_count == 0, violations.generate_report()
+        browser.close()
+    assert requests == [path.as_uri()]
+    assert complaints == []
+
+
+def test_titles_cannot_smuggle_markup(
+    demonstration: tuple[Demonstration, Path], tmp_path: Path
+) -> None:
+    from dataclasses import replace
+
+    found, _ = demonstration
+    evil = "<script>alert('x')</script>"
+    pick = replace(found.picks.picks[0], title=evil)
+    altered = replace(found, picks=replace(found.picks, name=evil, history=(evil,), picks=(pick,)))
+    page = write_demo_report(altered, tmp_path / "page.html", "whence demo").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_tables_in_the_terminal(
+    demonstration: tuple[Demonstration, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rich.console import Console
+
+    found, _ = demonstration
+    console = Console(width=200)
+    for table in (
+        history_table(found.picks, "watched"),
+        picks_table(found.picks),
+        accuracy_table(found.accuracy),
+        agreement_table(found.agreements),
+    ):
+        console.print(table)
+    printed = capsys.readouterr().out
+    assert found.picks.picks[0].title in printed
+    assert found.picks.history[-1] in printed
+    assert str(found.accuracy["popularity"]["MRR"]) in printed
+    assert "1.00" in printed
+
+
+def test_a_chart_is_a_png(demonstration: tuple[Demonstration, Path]) -> None:
+    found, _ = demonstration
+    assert to_png(accuracy_chart(found.accuracy, "recall@10"))[:4] == b"\x89PNG"
+
+
+def test_agreement_with_itself_is_one(demonstration: tuple[Demonstration, Path]) -> None:
+    found, _ = demonstration
+    for name in EXPLAINERS:
+        assert found.agreements[name, name].value == pytest.approx(1.0)
+
+
+def test_the_verdict_is_honest() -> None:
+    def accuracy(*values: tuple[float, float, float]) -> dict[str, dict[str, Measure]]:
+        names = ("sasrec", "popularity", "last item")
+        return {
+            name: {"recall@10": Measure(value, (low, high), 9, "p", "higher is better", (0.0, 1.0))}
+            for name, (low, value, high) in zip(names, values, strict=True)
+        }
+
+    better = verdict("sasrec", accuracy((0.5, 0.6, 0.7), (0.1, 0.2, 0.3), (0.8, 0.85, 0.9)))
+    assert better == (
+        "By recall@10, sasrec is clearly better than popularity, "
+        "and is clearly worse than last item."
+    )
+    level = verdict("sasrec", accuracy((0.5, 0.6, 0.7), (0.4, 0.5, 0.6), (0.6, 0.7, 0.8)))
+    assert level == "By recall@10, sasrec is not clearly different from popularity and last item."
+
+
+def test_the_world_stands_in_where_the_default_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert PREFERRED == ("ml-latest-small-2016", "world")
+    from whence.data.sources import NAMED
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert not NAMED["ml-latest-small-2016"].available
+    assert NAMED["world"].available

