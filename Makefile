@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: demo test test-all lint types picture clean
+.PHONY: demo test test-all bench lint types clean
 
 demo: .venv/demo
 	$(BIN)/whence demo
@@ -14,6 +14,9 @@ test: lint types .venv/test
 
 test-all: lint types .venv/test
 	$(BIN)/pytest -n 2
+
+bench: .venv/demo
+	$(BIN)/python bench/run.py
 
 lint: .venv/test
 	$(BIN)/ruff check .

@@ -152,6 +152,7 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["train", "{csv}", "--out", "{run}"], 2, "is there already"),
         (["train", "{csv}", "--out", "x", "--item", "thing"], 2, "no column 'thing'"),
         (["train", "{csv}"], 2, "--out"),
+        (["train", "{csv}", "--out", "x", "--device", "gpu"], 2, "no device 'gpu'"),
         (["recommend", "{csv}", "--user", "u3"], 3, "is not a run"),
         (["recommend", "{run}"], 2, "either which user, or a history"),
         (["recommend", "{run}", "--user", "nobody"], 2, "No user has the id"),

@@ -84,7 +84,7 @@ def demo(
     command = "whence demo" + (f" --data {data}" if data else "")
     path = write_demo_report(found, folder / "report.html", command)
     out.print(f"The whole story: [bold]{path}[/]  The run: [bold]{folder / 'run'}[/]")
-    out.print(f"Next: whence explain {folder / 'run'} --user {found.picks.name.split()[-1]}")
+    out.print(f"Next: whence explain {folder / 'run'} --user {found.user}")
 
 
 @app.command()
@@ -195,6 +195,8 @@ def explain(
     answers = recommendation.compare(
         opened, user=user, history=history, item=item, methods=methods, seed=seed
     )
+    labels = next(iter(answers.values())).labels
+    _tell_readings(history, tuple(filter(None, labels.parts[0])) if labels else ())
     if as_json:
         _print_json([answer.as_dict() for answer in answers.values()])
         return
@@ -282,10 +284,10 @@ def _load(data: str, columns: Columns, verb: str | None) -> Any:  # noqa: ANN401
 
 
 def _tell_readings(typed: list[str] | None, read: tuple[str, ...]) -> None:
-    """Say how a title was understood where it was typed otherwise."""
-    for text, title in zip(typed or [], read, strict=False):
+    """Say how a title was understood where it was typed otherwise; a model may read fewer."""
+    for text, title in zip(reversed(typed or []), reversed(read), strict=False):
         if text != title and not title.startswith("item "):
-            err.print(f"'{text}' is read as {title}", highlight=False, style="dim")
+            err.print(escape(f"'{text}' is read as {title}"), highlight=False, style="dim")
 
 
 def _print_json(document: object) -> None:

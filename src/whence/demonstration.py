@@ -34,9 +34,11 @@ class Demonstration:
 
     data: str
     run: Run
+    user: object
+    """The raw id of the one recommended to."""
     picks: Recommendations
     reasons: dict[str, Explanation]
-    """Of the best recommendation, by method."""
+    """Of one recommendation, by method."""
     accuracy: dict[str, dict[str, Measure]]
     """By system and measure, on the test events."""
     agreements: dict[tuple[str, str], Measure]
@@ -58,10 +60,13 @@ def demonstrate(
     split = leave_one_out(interactions)
     user = _typical_user(interactions)
     picks = recommend(run, user=user)
-    reasons = compare(run, user=user, methods=SHOWN_REASONS)
+    # The best recommendation that rests on something one can name, if there is one.
+    shown = next((pick for pick in picks.picks if pick.reason.supports), picks.picks[0])
+    reasons = compare(run, user=user, item=shown.item, methods=SHOWN_REASONS)
     return Demonstration(
         data=name,
         run=run,
+        user=user,
         picks=picks,
         reasons=reasons,
         accuracy=_accuracy(run, split),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from whence.contract import row_slices
 
@@ -32,7 +34,7 @@ class Measure:
 
     def __str__(self) -> str:
         low, high = self.interval
-        return f"{self.value:.3f} [{low:.3f}, {high:.3f}]"
+        return f"{self.value:.3f} [{low:.3f}–{high:.3f}]"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types only."""
@@ -52,6 +54,26 @@ def mean_measure(
         raise ValueError("the mean of no values")
     interval = bootstrap_interval(points, seed)
     return Measure(float(points.mean()), interval, len(points), protocol, direction, range)
+
+
+@dataclass(frozen=True)
+class SeedMean:
+    """The mean over seeds with its 95 % t-interval."""
+
+    value: float
+    interval: tuple[float, float]
+    spread: float
+    """Standard deviation over the seeds, ddof 1."""
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ± {(self.interval[1] - self.interval[0]) / 2:.3f}"
+
+
+def mean_over_seeds(values: Sequence[float]) -> SeedMean:
+    """One value a seed, at least two of them."""
+    mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
+    reach = float(stats.t.ppf(0.975, len(values) - 1)) * spread / len(values) ** 0.5
+    return SeedMean(mean, (mean - reach, mean + reach), spread)
 
 
 def bootstrap_interval(values: npt.NDArray[np.float64], seed: int = 0) -> tuple[float, float]:

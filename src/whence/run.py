@@ -20,6 +20,7 @@ import whence
 from whence.data.catalog import Catalog
 from whence.data.interactions import Interactions
 from whence.data.sources import reload
+from whence.devices import check_device
 from whence.errors import InputError, RunError, WhenceError
 from whence.files import new_folder, read_json, sha256, write_json
 from whence.models import Recommender, build_model
@@ -104,6 +105,7 @@ class Run:
 def open_run(folder: Path | str, device: str = "cpu") -> Run:
     """A run written by `Run.save`; nothing in it is executed."""
     folder = Path(folder)
+    check_device(device)
     if not (folder / "manifest.json").exists():
         raise RunError(f"{folder} is not a run; 'whence train' writes one.")
     try:

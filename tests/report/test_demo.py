@@ -12,7 +12,7 @@ from playwright.sync_api import ConsoleMessage, Request, sync_playwright
 from whence.demonstration import PREFERRED, Demonstration, demonstrate
 from whence.explainers import EXPLAINERS
 from whence.measure import Measure
-from whence.report.charts import accuracy_chart, to_png
+from whence.report.charts import interval_chart, to_png
 from whence.report.demo import verdict, write_demo_report
 from whence.report.tables import accuracy_table, agreement_table, history_table, picks_table
 
@@ -112,7 +112,7 @@ def test_tables_in_the_terminal(
 
 def test_a_chart_is_a_png(demonstration: tuple[Demonstration, Path]) -> None:
     found, _ = demonstration
-    assert to_png(accuracy_chart(found.accuracy, "recall@10"))[:4] == b"\x89PNG"
+    assert to_png(interval_chart(found.accuracy["sasrec"], "accuracy"))[:4] == b"\x89PNG"
 
 
 def test_agreement_with_itself_is_one(demonstration: tuple[Demonstration, Path]) -> None:

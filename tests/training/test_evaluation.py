@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from conftest import lively_sasrec
 from whence.contract import All, Explainable
 from whence.data import Split, Unseen
 from whence.data.splits import Held
-from whence.measure import bootstrap_interval, mean_measure
+from whence.measure import bootstrap_interval, mean_measure, mean_over_seeds
 from whence.randomness import Randomness
 from whence.training import evaluate
 from whence.training.evaluation import full_ranks, gain, sampled_ranks
@@ -113,3 +114,12 @@ def test_the_interval_is_seeded_and_sliced(monkeypatch: pytest.MonkeyPatch) -> N
     assert mean_measure(values, "by hand").interval == pytest.approx(one.interval, abs=0.05)
     with pytest.raises(ValueError, match="no values"):
         mean_measure(np.zeros(0), "by hand")
+
+
+def test_the_mean_over_seeds_by_scipy() -> None:
+    values = [0.1, 0.4, 0.25, 0.3]
+    found = mean_over_seeds(values)
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert found.interval == pytest.approx((expected.low, expected.high))
+    assert found.spread == pytest.approx(np.std(values, ddof=1))
+    assert str(found) == "0.263 ± 0.199"

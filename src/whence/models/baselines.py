@@ -31,12 +31,14 @@ class _Counts(Explainable):
         embedded: Tensor | None = None,
         attention: Sequence[Tensor] | None = None,
     ) -> Tensor:
-        """The counts of all items, or of the targets among them."""
+        """What was counted for the targets, given the newest item that is present."""
         parts = self.parts(batch) if present is None else self.parts(batch) & present
-        scores = self._count(batch, parts)
-        return scores if isinstance(targets, All) else scores.gather(1, targets)
+        slot = torch.arange(1, batch.shape[1] + 1)
+        newest = batch.gather(1, (parts * slot).argmax(dim=1)[:, None])[:, 0]
+        return self._count(torch.where(parts.any(dim=1), newest, PAD), targets)
 
-    def _count(self, batch: Tensor, parts: Tensor) -> Tensor:
+    def _count(self, newest: Tensor, targets: Tensor | All) -> Tensor:
+        """`[B, t]` from the newest item `[B]`, or `PAD` where the history is empty."""
         raise NotImplementedError
 
 
@@ -48,8 +50,10 @@ class Popularity(_Counts):
         counts = np.bincount(items, minlength=split.interactions.item_count)
         self.counts = torch.from_numpy(counts.astype(np.float32))
 
-    def _count(self, batch: Tensor, parts: Tensor) -> Tensor:
-        return self.counts.expand(len(batch), -1)
+    def _count(self, newest: Tensor, targets: Tensor | All) -> Tensor:
+        if isinstance(targets, All):
+            return self.counts.expand(len(newest), -1)
+        return self.counts[targets]
 
 
 class LastItem(_Counts):
@@ -57,21 +61,23 @@ class LastItem(_Counts):
 
     def __init__(self, split: Split) -> None:
         interactions = split.interactions
-        self.popularity = Popularity(split)
+        counts = Popularity(split).counts
+        self.fame = counts / (1 + counts.max())
         follows = split.trained()
-        follows[interactions.offsets[:-1][np.diff(interactions.offsets) > 0]] = False
+        follows[interactions.offsets[:-1]] = False  # a user's first event follows nothing
         later = np.flatnonzero(follows)
         pair = (interactions.items[later - 1], interactions.items[later])
         shape = (interactions.item_count,) * 2
         self.transitions = sparse.csr_array((np.ones(len(later), np.float32), pair), shape=shape)
 
-    def _count(self, batch: Tensor, parts: Tensor) -> Tensor:
-        slot = torch.arange(1, batch.shape[1] + 1, device=batch.device)
-        newest = (parts * slot).argmax(dim=1)
-        item = batch.gather(1, newest[:, None])[:, 0]
-        rows = torch.from_numpy(self.transitions[item.clamp(min=0).numpy()].toarray())
-        fame = self.popularity.counts
-        return rows * parts.any(dim=1)[:, None] + fame / (1 + fame.max())
+    def _count(self, newest: Tensor, targets: Tensor | All) -> Tensor:
+        item = newest.clamp(min=0).numpy()
+        known = (newest != PAD)[:, None]
+        if isinstance(targets, All):
+            return torch.from_numpy(self.transitions[item].toarray()) * known + self.fame
+        column = targets.numpy().copy()
+        row = item.repeat(column.shape[1]).reshape(column.shape)
+        return torch.from_numpy(self.transitions[row, column].toarray()) * known + self.fame[targets]
 
 
 BASELINES = {"popularity": Popularity, "last item": LastItem}

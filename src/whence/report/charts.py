@@ -10,34 +10,31 @@ import altair as alt
 import vl_convert
 
 from whence.explanation import Explanation
-from whence.measure import Measure
+from whence.measure import Measure, SeedMean
 
 FOR, AGAINST, NEUTRAL = "#2a7f62", "#b3423a", "#3d5a80"
 FONT = "system-ui, sans-serif"
+PADDING = {"left": 32, "right": 24, "top": 6, "bottom": 6}  # a reader's font may be wider
 
 C = TypeVar("C", alt.Chart, alt.LayerChart)
 
 
-def accuracy_chart(accuracy: Mapping[str, Mapping[str, Measure]], measure: str) -> alt.LayerChart:
-    """One measure of every system, a dot with its interval."""
+def interval_chart(measured: Mapping[str, Measure | SeedMean], title: str) -> alt.LayerChart:
+    """A dot with its interval for each name."""
     rows = [
-        {
-            "system": system,
-            "value": measures[measure].value,
-            "low": measures[measure].interval[0],
-            "high": measures[measure].interval[1],
-        }
-        for system, measures in accuracy.items()
+        {"name": name, "value": measure.value, "low": low, "high": high}
+        for name, measure in measured.items()
+        for low, high in [measure.interval]
     ]
     base = alt.Chart(_inline(rows)).encode(
-        y=alt.Y("system:N", title=None, sort=list(accuracy)),
-        tooltip=["system:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in _INTERVAL)],
+        y=alt.Y("name:N", title=None, sort=list(measured)),
+        tooltip=["name:N", *(alt.Tooltip(f"{x}:Q", format=".3f") for x in _INTERVAL)],
     )
     span: alt.Chart = base.mark_rule(strokeWidth=3, color=NEUTRAL, opacity=0.4).encode(
-        x=alt.X("low:Q", title=measure, scale=alt.Scale(domainMin=0)), x2="high:Q"
+        x=alt.X("low:Q", title=title, scale=alt.Scale(domainMin=0)), x2="high:Q"
     )
     dot: alt.Chart = base.mark_circle(size=110, color=NEUTRAL, opacity=1).encode(x="value:Q")
-    return _dress(alt.LayerChart(layer=[span, dot]), width=420, height=36 * len(rows))
+    return _dress(alt.LayerChart(layer=[span, dot]), width=420, height=30 * len(rows))
 
 
 def reasons_chart(explanation: Explanation, case: int = 0, top: int = 10) -> alt.Chart:
@@ -89,7 +86,7 @@ def agreement_chart(agreements: Mapping[tuple[str, str], Measure]) -> alt.LayerC
         y=alt.Y("one:N", title=None, sort=names),
         tooltip=["one:N", "other:N", *(alt.Tooltip(f"{x}:Q", format=".2f") for x in _RHO)],
     )
-    scale = alt.Scale(domain=[-1, 0, 1], range=[AGAINST, "#f7f5f0", NEUTRAL])
+    scale = alt.Scale(domain=[-1, 0, 1], range=[AGAINST, "#f7f5f0", NEUTRAL], interpolate="rgb")
     tiles: alt.Chart = base.mark_rect(stroke="white").encode(
         color=alt.Color("rho:Q", title="Spearman's rho", scale=scale)
     )
@@ -135,7 +132,7 @@ def _dress(chart: C, width: int, height: int) -> C:
     """The house style."""
     dressed: C = (
         chart.properties(width=width, height=height)
-        .configure(font=FONT, background="transparent", padding={"left": 24, "right": 24})
+        .configure(font=FONT, background="transparent", padding=PADDING)
         .configure_view(strokeWidth=0)
         .configure_axis(grid=False, labelLimit=280, labelFontSize=12, titleFontSize=12)
         .configure_legend(orient="top", labelFontSize=12, titleFontSize=12)

@@ -12,7 +12,7 @@ from whence.explainers import EXPLAINERS
 from whence.files import new_file
 from whence.measure import Measure
 from whence.reasons import NOTICEABLE
-from whence.report.charts import accuracy_chart, agreement_chart, reasons_chart, to_svg
+from whence.report.charts import agreement_chart, interval_chart, reasons_chart, to_svg
 from whence.report.pages import render
 
 MAIN_MEASURE = "recall@10"
@@ -22,6 +22,7 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
     """One self-contained HTML file."""
     measures = list(next(iter(demo.accuracy.values())))
     best = demo.accuracy[demo.run.model]
+    main = {system: found[MAIN_MEASURE] for system, found in demo.accuracy.items()}
     reasons = list(demo.reasons.values())
     page = render(
         "demo.html.j2",
@@ -42,7 +43,7 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
         cases=best[MAIN_MEASURE].n,
         protocols=list(dict.fromkeys(measure.protocol for measure in best.values())),
         accuracy_chart=Markup(
-            to_svg(accuracy_chart(demo.accuracy, MAIN_MEASURE), f"{MAIN_MEASURE} of every system")
+            to_svg(interval_chart(main, MAIN_MEASURE), f"{MAIN_MEASURE} of every system")
         ),
         agreement_cases=next(iter(demo.agreements.values())).n,
         agreement_chart=Markup(

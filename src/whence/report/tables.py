@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from whence.explanation import Explanation, bar
-from whence.measure import Measure
+from whence.measure import Measure, mean_over_seeds
 from whence.recommendation import Recommendations
 
 Accuracy = Mapping[str, Mapping[str, Measure]]
@@ -19,7 +19,13 @@ Accuracy = Mapping[str, Mapping[str, Measure]]
 
 def plain_table(title: str, *headings: str, numbers: int = 0) -> Table:
     """A table of the house style; the last `numbers` columns are set to the right."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
     for place, heading in enumerate(headings):
         right = place >= len(headings) - numbers
         table.add_column(heading, justify="right" if right else "left")
@@ -54,15 +60,44 @@ def picks_table(picks: Recommendations) -> Table:
 
 def accuracy_table(accuracy: Accuracy) -> Table:
     """Systems side by side, every figure with its 95 % interval."""
-    names = list(next(iter(accuracy.values())))
-    title = "How often the next item is found"
-    table = plain_table(title, "", *names, numbers=len(names))
-    for system, measures in accuracy.items():
-        table.add_row(system, *(str(measures[name]).replace("[", r"\[") for name in names))
-    protocols = dict.fromkeys(measure.protocol for measure in measures.values())
-    table.caption = "95 % intervals; " + "\n".join(protocols)
-    table.caption_justify = "left"
+    title = "How often the next item is found, with 95 % intervals"
+    table = plain_table(title, "", *accuracy, numbers=len(accuracy))
+    first = next(iter(accuracy.values()))
+    for name in first:
+        table.add_row(name, *(escape(str(measures[name])) for measures in accuracy.values()))
+    _explain_protocols(table, first)
     return table
+
+
+def seeds_table(metrics: Mapping[int, Mapping[str, Any]]) -> Table:
+    """A trained run's accuracy on its test events, seed by seed, and their mean."""
+    measured = {
+        seed: {name: Measure(**fields) for name, fields in found["test"].items()}
+        for seed, found in metrics.items()
+        if "test" in found
+    }
+    if not measured:
+        return plain_table("No user has the three events that measuring accuracy needs.")
+    first = next(iter(measured.values()))
+    title = "How often the next item is found"
+    table = plain_table(title, "", *first, numbers=len(first))
+    for seed, measures in measured.items():
+        table.add_row(f"seed {seed}", *(f"{measure.value:.3f}" for measure in measures.values()))
+    if len(measured) > 1:
+        columns = ([measures[name].value for measures in measured.values()] for name in first)
+        table.add_row("mean", *(escape(str(mean_over_seeds(values))) for values in columns))
+    _explain_protocols(table, first)
+    return table
+
+
+def _explain_protocols(table: Table, measures: Mapping[str, Measure]) -> None:
+    """Say under the table what each measure was measured on."""
+    named: dict[str, list[str]] = {}
+    for name, measure in measures.items():
+        named.setdefault(measure.protocol, []).append(name)
+    lines = (f"{', '.join(names)}: {protocol}" for protocol, names in named.items())
+    table.caption = "\n".join(lines)
+    table.caption_justify = "left"
 
 
 def side_by_side(explanations: Mapping[str, Explanation], top: int = 10) -> Table:
@@ -94,18 +129,6 @@ def agreement_table(agreements: Mapping[tuple[str, str], Measure]) -> Table:
         values = [f"{agreements[row, column].value:.2f}" for column in names]
         table.add_row(row, *values)
     return table
-
-
-def seeds_table(metrics: Mapping[int, Mapping[str, Any]]) -> Table:
-    """A trained run's accuracy on its test events, one row a seed."""
-    measured = {seed: found["test"] for seed, found in metrics.items() if "test" in found}
-    if not measured:
-        return plain_table("No user has the three events that measuring accuracy needs.")
-    accuracy = {
-        f"seed {seed}": {name: Measure(**fields) for name, fields in found.items()}
-        for seed, found in measured.items()
-    }
-    return accuracy_table(accuracy)
 
 
 def pairs_table(title: str, pairs: Mapping[str, object]) -> Table:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from whence.data.splits import Split
+from whence.devices import deterministic
 from whence.errors import InputError
 from whence.models import Recommender, build_model
 from whence.progress import progress_bar
@@ -60,10 +61,11 @@ def fit(
     losses: list[float] = []
     bar = progress_bar(f"training {model_name}, seed {seed}", config.steps, show_progress)
     for step in bar.track(range(config.steps)):
-        loss = sampled_bce(model, batches.draw().to(device), drop)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        optimiser.step()
+        with deterministic(device):
+            loss = sampled_bce(model, batches.draw().to(device), drop)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
         losses.append(loss.item())
         if step % STEPS_BETWEEN_NEWS == 0:
             bar.say(f"loss {losses[-1]:.3f}")

@@ -11,6 +11,7 @@ from whence.config import build
 from whence.data.interactions import Interactions
 from whence.data.sources import load
 from whence.data.splits import leave_one_out
+from whence.devices import check_device
 from whence.errors import InputError, did_you_mean
 from whence.measure import Measure
 from whence.models import Recommender, model_spec
@@ -39,6 +40,7 @@ def train(
         raise InputError(f"Training needs at least one seed, not {seeds}.")
     model_config = build(model_spec(model).config, model_settings or {})
     training_config = build(TrainingConfig, training or {})
+    check_device(device)
     if out is not None and Path(out).exists() and not overwrite:
         raise InputError(f"{out} is there already; name another folder or say to overwrite it.")
     interactions = load(data)

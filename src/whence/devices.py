@@ -1,0 +1,33 @@
+"""Where to compute, and the same bits there each time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from whence.errors import InputError
+
+
+def check_device(device: str) -> str:
+    """The device, if there is one of that name here."""
+    if device != "cpu" and not (device.partition(":")[0] == "cuda" and torch.cuda.is_available()):
+        raise InputError(f"There is no device '{device}' here; say cpu, or cuda where a GPU is.")
+    return device
+
+
+@contextmanager
+def deterministic(device: str) -> Iterator[None]:
+    """On CUDA, only algorithms that give the same bits each time; PyTorch is left as it was."""
+    if device == "cpu":
+        yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)

@@ -1,0 +1,56 @@
+"""What the documents say can be run, runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from whence.cli import app
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "example"}
+    for block in blocks(page, "python"):
+        exec(compile(block, page.name, "exec"), names)
+
+
+@cache
+def help_of(*command: str) -> str:
+    result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, f"whence {' '.join(command)} is no command"
+    return result.output
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_their_options_exist(page: Path) -> None:
+    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
+    for line in lines:
+        assert line.startswith("$ ")
+        words = shlex.split(line.removeprefix("$ "), comments=True)
+        if words[0] != "whence":
+            assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text()
+            continue
+        command = words[1:3] if words[1] == "data" else words[1:2]
+        for option in (word for word in words if word.startswith("-")):
+            assert option in help_of(*command), line
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in link:
+                assert (page.parent / link).exists(), f"{page.name}: {link}"
