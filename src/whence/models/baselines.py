@@ -77,7 +77,9 @@ class LastItem(_Counts):
             return torch.from_numpy(self.transitions[item].toarray()) * known + self.fame
         column = targets.numpy().copy()
         row = item.repeat(column.shape[1]).reshape(column.shape)
-        return torch.from_numpy(self.transitions[row, column].toarray()) * known + self.fame[targets]
+        return (
+            torch.from_numpy(self.transitions[row, column].toarray()) * known + self.fame[targets]
+        )
 
 
 BASELINES = {"popularity": Popularity, "last item": LastItem}

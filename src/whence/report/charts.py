@@ -33,7 +33,7 @@ def interval_chart(measured: Mapping[str, Measure | SeedMean], title: str) -> al
     span: alt.Chart = base.mark_rule(strokeWidth=3, color=NEUTRAL, opacity=0.4).encode(
         x=alt.X("low:Q", title=title, scale=alt.Scale(domainMin=0)), x2="high:Q"
     )
-    dot: alt.Chart = base.mark_circle(size=110, color=NEUTRAL, opacity=1).encode(x="value:Q")
+    dot: alt.Chart = base.mark_circle(size=60, color=NEUTRAL, opacity=1).encode(x="value:Q")
     return _dress(alt.LayerChart(layer=[span, dot]), width=420, height=30 * len(rows))
 
 
@@ -117,7 +117,9 @@ def to_svg(chart: alt.TopLevelMixin, description: str) -> str:
 
 def to_png(chart: alt.TopLevelMixin, scale: float = 2.0) -> bytes:
     """A picture for papers and pages."""
-    return vl_convert.vegalite_to_png(_specification(chart, ""), scale=scale)
+    specification = _specification(chart, "")
+    specification["config"]["background"] = "white"
+    return vl_convert.vegalite_to_png(specification, scale=scale)
 
 
 def _specification(chart: alt.TopLevelMixin, description: str) -> dict[str, Any]:
