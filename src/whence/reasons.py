@@ -7,6 +7,7 @@ passes, Whence does not pretend.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -77,44 +78,61 @@ def find_reasons(
     slots = parts.nonzero()[:, 0]
     present = parts.repeat(1 + len(slots), 1)
     present[torch.arange(1, 1 + len(slots)), slots] = False
-    logits, chances, ranks = _consequences(model, history, targets, present)
-    score_lost = logits[:1] - logits[1:]
-    chance_lost = 1 - chances[1:] / chances[:1]
+    found = _consequences(model, history, targets, present)
     reasons = []
     for place in range(len(targets)):
-        passed = (score_lost[:, place] > 0) & (chance_lost[:, place] >= NOTICEABLE)
-        order = chance_lost[:, place].argsort(descending=True, stable=True)
-        best = [int(row) for row in order if passed[row]][:2]
-        if len(best) == 2 and chance_lost[best[1], place] < SECOND * chance_lost[best[0], place]:
-            best = best[:1]
-        supports = tuple(
-            Support(
-                slot=int(slots[row]),
-                score_lost=float(score_lost[row, place]),
-                probability_lost=float(chance_lost[row, place]),
-                rank_before=int(ranks[0, place]),
-                rank_without=int(ranks[1 + row, place]),
-            )
-            for row in best
+        supports = _strongest(
+            [
+                Support(
+                    slot=int(slot),
+                    score_lost=float(found.logit[0, place] - found.logit[row, place]),
+                    # From logarithms, so that a tiny probability still loses a share.
+                    probability_lost=-math.expm1(
+                        found.log_chance[row, place] - found.log_chance[0, place]
+                    ),
+                    rank_before=int(found.rank[0, place]),
+                    rank_without=int(found.rank[row, place]),
+                )
+                for row, slot in enumerate(slots, start=1)
+            ]
         )
         named = tuple(labels[support.slot] for support in supports)
         reasons.append(Reason(supports, named, verb))
     return reasons
 
 
+def _strongest(candidates: list[Support]) -> tuple[Support, ...]:
+    """The one or two that pass, strongest first; of equals the newer."""
+    passed = [
+        support
+        for support in reversed(candidates)
+        if support.score_lost > 0 and support.probability_lost >= NOTICEABLE
+    ]
+    passed.sort(key=lambda support: -support.probability_lost)
+    least = SECOND * passed[0].probability_lost if passed else 0.0
+    return tuple(support for support in passed[:2] if support.probability_lost >= least)
+
+
+@dataclass(frozen=True)
+class _Consequences:
+    """`[rows, k]` each: for every set of present parts and every target."""
+
+    logit: Tensor
+    log_chance: Tensor
+    rank: Tensor
+    """From 1, among all items."""
+
+
 def _consequences(
     model: Explainable, history: Tensor, targets: Tensor, present: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`[rows, k]` each: the targets' logits, probabilities and ranks from 1 among all items."""
+) -> _Consequences:
+    """What becomes of the targets under each row of `present`, some rows at a time."""
     item_count = model.score(history, ALL).shape[1]
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    pieces: list[tuple[Tensor, Tensor, Tensor]] = []
     for rows in row_slices(len(present), cases_at_once(item_count)):
         batch = history.expand(len(present[rows]), -1)
         scores = model.score(batch, ALL, present=present[rows])
         own = scores[:, targets]
-        ranks = torch.stack(
-            [1 + (scores > own[:, [place]]).sum(dim=1) for place in range(len(targets))], dim=1
-        )
-        found.append((own, scores.softmax(dim=1)[:, targets], ranks))
-    logits, chances, ranks = (torch.cat(pieces).cpu() for pieces in zip(*found, strict=True))
-    return logits, chances, ranks
+        ranks = [1 + (scores > one[:, None]).sum(dim=1) for one in own.unbind(dim=1)]
+        pieces.append((own, scores.log_softmax(dim=1)[:, targets], torch.stack(ranks, dim=1)))
+    return _Consequences(*(torch.cat(column).cpu() for column in zip(*pieces, strict=True)))
