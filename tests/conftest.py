@@ -15,6 +15,7 @@ from hypothesis import settings
 
 import whence
 from whence.data import Interactions, Split, leave_one_out
+from whence.models import Recommender
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Randomness
 from whence.run import Run
@@ -87,6 +88,10 @@ def lively_sasrec(
             parameter.add_(noise * 0.5)
         model.item[0] = 0
     return model
+
+
+LIVELY: dict[str, Callable[..., Recommender]] = {"sasrec": lively_sasrec}
+"""How to build each trainable model for tests, in float64, with `items` and `length`."""
 
 
 def ragged_batch(cases: int, length: int, items: int, seed: int = 0) -> torch.Tensor:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,7 +18,9 @@ import pytest
 from whence import __version__
 from whence.cli import EXPLAINER_NAMES
 from whence.explainers import EXPLAINERS
+from whence.models.sasrec import SASRecConfig
 from whence.run import Run
+from whence.training import TrainingConfig
 
 
 def whence(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -86,14 +90,16 @@ def test_recommend_to_a_user_and_to_a_history(trained: Path) -> None:
     done = whence("recommend", trained, "--user", "u3", "-k", "3")
     assert done.returncode == 0, done.stderr
     assert "Recommended to user u3" in done.stdout
-    assert "because you played" in done.stdout or "no single item" in done.stdout
+    assert "because you played Film" in " ".join(done.stdout.split())
     done = whence("recommend", trained, "-i", "film 4", "-i", "5", "--json")
     assert "'film 4' is read as Film 4" in done.stderr
     document = json.loads(done.stdout)
-    assert document["history"] == ["Film 4", "Film 5"]
+    assert document["history"] == [{"item": 4, "title": "Film 4"}, {"item": 5, "title": "Film 5"}]
     assert document["recommendations"][0]["title"] == "Film 6"
     reason = document["recommendations"][0]["reason"]
-    assert reason["checks"] == [] or reason["checks"][0]["probability_lost"] >= 0.05
+    assert reason["sentence"].startswith("because you played Film 5")
+    assert reason["checks"][0]["item"] == 5
+    assert reason["checks"][0]["probability_lost"] >= 0.05
 
 
 def test_recommend_to_everyone(trained: Path, tmp_path: Path) -> None:
@@ -106,16 +112,22 @@ def test_recommend_to_everyone(trained: Path, tmp_path: Path) -> None:
 def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     done = whence("explain", trained, "--user", "u3")
     assert done.returncode == 0, done.stderr
-    for name in EXPLAINERS:
-        assert name.split("-")[0] in done.stdout
+    assert "because you played Film" in done.stdout
+    for number, name in enumerate(EXPLAINERS, start=1):
+        assert f"{number} {name}" in " ".join(done.stdout.split())
     done = whence("explain", trained, "-i", "Film 1", "--item", "Film 2", "--method", "rollout")
+    assert "Film 2: because you played Film 1" in done.stdout
     assert "Film 2 (rollout)" in done.stdout
     document = json.loads(
         whence("explain", trained, "-u", "u3", "--method", "all", "--json").stdout
     )
-    assert [answer["method"] for answer in document] == list(EXPLAINERS)
+    answers = document["explanations"]
+    assert [answer["method"] for answer in answers] == list(EXPLAINERS)
+    assert answers[0]["cases"][0]["target"]["item"] == 11
+    assert document["reason"]["sentence"].startswith("because you played")
     one = whence("explain", trained, "-u", "u3", "--method", "attention:block=2,head=1", "--json")
-    assert json.loads(one.stdout)[0]["parameters"] == {"block": 2, "head": 1}
+    (answer,) = json.loads(one.stdout)["explanations"]
+    assert answer["parameters"] == {"block": 2, "head": 1}
 
 
 def test_data_list_stats_and_prepare(csv: Path, tmp_path: Path) -> None:
@@ -155,6 +167,10 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["train", "{csv}", "--out", "x", "--device", "gpu"], 2, "no device 'gpu'"),
         (["recommend", "{csv}", "--user", "u3"], 3, "is not a run"),
         (["recommend", "{run}"], 2, "either which user, or a history"),
+        (["recommend", "{run}", "--everyone", "x.csv", "--user", "u3"], 2, "leave out the other"),
+        (["recommend", "{run}", "--user", "u3", "-k", "0"], 2, "-k"),
+        (["explain", "{run}", "--user", "u3", "--top", "0"], 2, "--top"),
+        (["train", "{csv}", "--out", "{csv}", "--overwrite"], 2, "not a folder of Whence's"),
         (["recommend", "{run}", "--user", "nobody"], 2, "No user has the id"),
         (["recommend", "{run}", "-i", "Flim 44"], 2, "Did you mean"),
         (["explain", "{run}", "-u", "u3", "--method", "magic"], 2, "no explainer 'magic'"),
@@ -175,22 +191,50 @@ def test_mistakes_are_one_sentence_and_the_right_code(
     assert list(tmp_path.iterdir()) == [], "nothing half-written"
 
 
+@pytest.mark.kill
 def test_ctrl_c_leaves_nothing_and_says_130(csv: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "whence", "train", str(csv), "--out", str(tmp_path / "run"),
-         "--set", "steps=100000"],
-        stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    time.sleep(8)
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "Traceback" not in stderr
-    assert list(tmp_path.iterdir()) == []
+    log = tmp_path / "log"
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "whence", "train", str(csv), "--out",
+             str(tmp_path / "run"), "--set", "steps=1000000"],
+            stderr=stderr, env={**os.environ, "OMP_NUM_THREADS": "1", "FORCE_COLOR": "1"},
+        )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while "loss" not in log.read_text() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+    assert "loss" in log.read_text(), "it was interrupted while it trained"
+    assert "Traceback" not in log.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
-def test_a_run_opens_from_another_folder(run: Run, tmp_path: Path) -> None:
+def test_brackets_and_odd_names_are_only_text(tmp_path: Path) -> None:
+    folder = tmp_path / "c[b]"
+    folder.mkdir()
+    path = folder / "a[b].csv"
+    rows = "".join(f"[/u{user}],{item},[red]F{item}[/]\n" for user in range(9) for item in range(5))
+    path.write_text("user,item,title\n" + rows)
+    done = whence("train", path, "--out", folder / "[run]", "--set", "steps=2,width=8,length=4")
+    assert done.returncode == 0, done.stderr
+    assert "[run]" in done.stdout
+    done = whence("recommend", folder / "[run]", "--user", "[/u3]")
+    assert "user [/u3]" in done.stdout
+    assert "[red]F4[/]" in done.stdout
+    assert "nothing: every item" in done.stdout
+    assert "a[b].csv" in whence("data", "stats", path).stdout
+
+
+def test_a_run_works_where_it_was_moved(run: Run, tmp_path: Path) -> None:
     assert run.folder is not None
-    done = whence("recommend", run.folder, "--user", "1", "--json", cwd=tmp_path)
+    moved = shutil.copytree(run.folder, tmp_path / "elsewhere")
+    done = whence("recommend", moved, "--user", "1", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["for"] == "user 1"
+
+
+def test_help_tells_the_defaults() -> None:
+    text = " ".join(whence("train", "--help").stdout.split())
+    for config in (SASRecConfig(), TrainingConfig()):
+        for name, value in asdict(config).items():
+            assert f"{name}={value}" in text

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,14 +13,29 @@ import whence
 def test_every_public_name_is_there() -> None:
     for name in whence.__all__:
         assert getattr(whence, name) is not None
+    assert set(whence.__all__) <= set(dir(whence))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         whence.nonsense  # noqa: B018
+
+
+def test_types_and_runtime_name_the_same_homes() -> None:
+    """What a type checker sees is what is found on first use."""
+    tree = ast.parse(Path(whence.__file__).read_text())
+    (typed,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        (node.module, alias.name)
+        for node in typed.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    found = {(f"whence.{home}", name) for name, home in whence._HOME_OF.items()}
+    assert seen == {*found, ("whence", "worlds")}
 
 
 def test_verbs_stay_verbs_whatever_is_imported() -> None:
     import whence.explainers
     import whence.recommendation
-    import whence.training.seeds
+    import whence.training.runs
 
     assert callable(whence.explain)
     assert callable(whence.train)

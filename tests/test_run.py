@@ -72,7 +72,9 @@ def test_a_missing_file_is_refused(run: Run, tmp_path: Path) -> None:
         open_run(folder)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"format": 99, "sha256": {}}'])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"format": 99, "sha256": {}}', '{"format": 1, "sha256": []}']
+)
 def test_a_broken_manifest_is_refused(run: Run, tmp_path: Path, content: str) -> None:
     folder = copy_of(run, tmp_path)
     (folder / "manifest.json").write_text(content)
@@ -147,3 +149,55 @@ def test_data_from_memory_cannot_be_read_again(interactions: Interactions) -> No
     assert trained.interactions is unnamed
     with pytest.raises(InputError, match="came from memory"):
         _ = replace(trained, loaded=None).interactions
+
+
+def test_nobody_elses_folder_is_overwritten(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    (tmp_path / "file").write_text("kept")
+    for name in ("thesis", "file", "."):
+        with pytest.raises(InputError, match="not a folder of Whence's"):
+            run.save(tmp_path / name, overwrite=True)
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
+    assert (tmp_path / "file").read_text() == "kept"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_failed_overwrite_keeps_what_was_there(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copy_of(run, tmp_path)
+    real_rename = Path.rename
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if ".partial-" in path.name:
+            raise KeyboardInterrupt
+        return real_rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run.save(folder, overwrite=True)
+    monkeypatch.undo()
+    open_run(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+
+
+def test_a_place_that_cannot_be_written_is_noticed_before_training(
+    interactions: Interactions, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot be written"):
+        whence.train(interactions, training={"steps": 10**9}, out=tmp_path / "file" / "run")
+
+
+def test_a_run_says_where_it_was_trained(run: Run) -> None:
+    assert run.training["device"] == "cpu"
+    assert run.training["threads"] == torch.get_num_threads()
+
+
+def test_data_that_moved_are_said_to_have_moved(run: Run) -> None:
+    from dataclasses import replace
+
+    gone = replace(run, loaded=None, data={**run.data, "origin": {"source": "/nowhere/x.csv"}})
+    with pytest.raises(InputError, match="no longer there; put them back, or give a history"):
+        _ = gone.interactions

@@ -1,12 +1,13 @@
 """Which explainer names the true cause? Trains SASRec on a world and asks all of them.
 
-    python docs/examples/true_cause.py
+    python docs/examples/true_cause.py [--versions 6] [--picture true-cause.png]
 
-Prints a Markdown table and draws docs/images/true-cause.png; about five minutes on 2 CPU cores.
+Prints a Markdown table and draws a picture if asked; about five minutes on 2 CPU cores.
 """
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import torch
@@ -19,12 +20,15 @@ from whence.trust import precision_at_cause
 from whence.worlds import REASONS, WorldConfig, make_world
 
 LENGTH, STEPS, SEEDS, CASES = 20, 2_500, 5, 500
-PICTURE = Path(__file__).parent.parent / "images" / "true-cause.png"
 
 
 def main() -> None:
     """Measure precision at the true cause, for each kind of reason, over the seeds."""
-    world = make_world(WorldConfig(users=3_000))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--versions", type=int, default=WorldConfig.versions)
+    parser.add_argument("--picture", type=Path)
+    chosen = parser.parse_args()
+    world = make_world(WorldConfig(users=3_000, versions=chosen.versions))
     run = whence.train(
         world.interactions,
         model_settings={"length": LENGTH},
@@ -52,7 +56,9 @@ def main() -> None:
     print(f"|---|{'---|' * len(REASONS)}")
     for name in EXPLAINERS:
         print(f"| {name} | {' | '.join(str(found[reason][name]) for reason in REASONS)} |")
-    PICTURE.write_bytes(to_png(interval_chart(found["caused"], "precision at the true cause")))
+    if chosen.picture:
+        chart = interval_chart(found["caused"], "precision at the true cause")
+        chosen.picture.write_bytes(to_png(chart))
 
 
 if __name__ == "__main__":

@@ -16,69 +16,68 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from whence.contract import ALL, PAD, Explainable
-    from whence.data import Catalog, Interactions, leave_one_out, load
-    from whence.errors import CapabilityError, InputError, RunError, WhenceError
-    from whence.explainers import explain_batch
-    from whence.explanation import Explanation
-    from whence.measure import Measure
-    from whence.recommendation import (
-        Recommendations,
-        compare,
-        explain,
-        recommend,
-        recommend_everyone,
-    )
-    from whence.run import Run, open_run
-    from whence.training import train
+    from whence import worlds as worlds
+    from whence.contract import ALL as ALL
+    from whence.contract import PAD as PAD
+    from whence.contract import Explainable as Explainable
+    from whence.data import Catalog as Catalog
+    from whence.data import Columns as Columns
+    from whence.data import Interactions as Interactions
+    from whence.data import leave_one_out as leave_one_out
+    from whence.data import load as load
+    from whence.data import statistics as statistics
+    from whence.demonstration import demonstrate as demonstrate
+    from whence.errors import CapabilityError as CapabilityError
+    from whence.errors import InputError as InputError
+    from whence.errors import RunError as RunError
+    from whence.errors import WhenceError as WhenceError
+    from whence.explainers import compare_batch as compare_batch
+    from whence.explainers import explain_batch as explain_batch
+    from whence.explanation import Explanation as Explanation
+    from whence.measure import Measure as Measure
+    from whence.recommendation import Recommendations as Recommendations
+    from whence.recommendation import compare as compare
+    from whence.recommendation import explain as explain
+    from whence.recommendation import reason as reason
+    from whence.recommendation import recommend as recommend
+    from whence.recommendation import recommend_everyone as recommend_everyone
+    from whence.run import Run as Run
+    from whence.run import open_run as open_run
+    from whence.training import evaluate as evaluate
+    from whence.training import train as train
 
 # Names are looked up on first use, so that `whence --help` need not wait for PyTorch.
 _HOMES = {
-    "whence.contract": ("ALL", "PAD", "Explainable"),
-    "whence.data": ("Catalog", "Interactions", "leave_one_out", "load"),
-    "whence.errors": ("InputError", "CapabilityError", "RunError", "WhenceError"),
-    "whence.explainers": ("explain_batch",),
-    "whence.explanation": ("Explanation",),
-    "whence.recommendation": (
+    "contract": ("ALL", "PAD", "Explainable"),
+    "data": ("Catalog", "Columns", "Interactions", "leave_one_out", "load", "statistics"),
+    "demonstration": ("demonstrate",),
+    "errors": ("CapabilityError", "InputError", "RunError", "WhenceError"),
+    "explainers": ("compare_batch", "explain_batch"),
+    "explanation": ("Explanation",),
+    "measure": ("Measure",),
+    "recommendation": (
         "Recommendations",
         "compare",
         "explain",
+        "reason",
         "recommend",
         "recommend_everyone",
     ),
-    "whence.run": ("Run", "open_run"),
-    "whence.training": ("train",),
-    "whence.measure": ("Measure",),
+    "run": ("Run", "open_run"),
+    "training": ("evaluate", "train"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "ALL",
-    "PAD",
-    "CapabilityError",
-    "Catalog",
-    "Explainable",
-    "Explanation",
-    "InputError",
-    "Interactions",
-    "Measure",
-    "Recommendations",
-    "Run",
-    "RunError",
-    "WhenceError",
-    "compare",
-    "explain",
-    "explain_batch",
-    "leave_one_out",
-    "load",
-    "open_run",
-    "recommend",
-    "recommend_everyone",
-    "train",
-]
+__all__ = sorted([*_HOME_OF, "worlds"])
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name == "worlds":
+        return import_module("whence.worlds")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'whence' has no attribute '{name}'")
-    return getattr(import_module(_HOME_OF[name]), name)
+    return getattr(import_module(f"whence.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

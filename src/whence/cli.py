@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from whence import __version__
-from whence.errors import WhenceError
+from whence.errors import InputError, WhenceError
 
 if TYPE_CHECKING:
     from whence.data import Columns
@@ -83,8 +83,8 @@ def demo(
     out.print(tables.accuracy_table(found.accuracy))
     command = "whence demo" + (f" --data {data}" if data else "")
     path = write_demo_report(found, folder / "report.html", command)
-    out.print(f"The whole story: [bold]{path}[/]  The run: [bold]{folder / 'run'}[/]")
-    out.print(f"Next: whence explain {folder / 'run'} --user {found.user}")
+    _say(f"The whole story: {path}  The run: {folder / 'run'}")
+    _say(f"Next: whence explain {folder / 'run'} --user {found.user}")
 
 
 @app.command()
@@ -92,7 +92,7 @@ def train(
     data: Data,
     folder: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
     model: Annotated[str, typer.Option(help="Which model.")] = "sasrec",
-    seeds: Annotated[int, typer.Option(help="How many, counted from 0.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="How many, counted from 0.")] = 1,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the model or training."),
@@ -110,11 +110,11 @@ def train(
     """Train a model on interactions and write a run.
 
     Settings and their defaults: length=50, width=64, blocks=2, heads=1, dropout=0.2 of the model;
-    steps=2500, batch=128, learning_rate=0.001 of the training.
+    steps=2500, batch=128, learning_rate=0.001, second_moment=0.98 of the training.
     """
     from whence.config import parse_settings
     from whence.training import train as train_run
-    from whence.training.seeds import split_settings
+    from whence.training.runs import split_settings
 
     model_settings, training = split_settings(model, parse_settings(",".join(settings or [])))
     interactions = _load(data, _columns(user, item, time, rating, title), verb)
@@ -134,7 +134,7 @@ def train(
     from whence.report.tables import seeds_table
 
     out.print(seeds_table(run.metrics))
-    out.print(f"Next: whence recommend {folder} --history TITLE", highlight=False)
+    _say(f"Next: whence recommend {folder} --history TITLE")
 
 
 @app.command()
@@ -145,7 +145,7 @@ def recommend(
     everyone: Annotated[
         Path | None, typer.Option(help="All users instead, into this .csv or .parquet file.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="How many.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many.")] = 10,
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -153,10 +153,12 @@ def recommend(
     from whence import open_run, recommendation
     from whence.report import tables
 
+    if everyone is not None and (user or history or as_json):
+        raise InputError("--everyone writes a file for all users; leave out the other options.")
     opened = open_run(run)
     if everyone is not None:
         rows = recommendation.recommend_everyone(opened, everyone, k=k, seed=seed)
-        err.print(f"{rows:,} recommendations in {everyone}")
+        err.print(f"{rows:,} recommendations in {everyone}", markup=False)
         return
     picks = recommendation.recommend(opened, user=user, history=history, k=k, seed=seed)
     _tell_readings(history, picks.history)
@@ -181,7 +183,7 @@ def explain(
             help=f"'all', or of {EXPLAINER_NAMES}; with settings as attention:block=1,head=2."
         ),
     ] = "all",
-    top: Annotated[int, typer.Option(help="How many parts of each method to show.")] = 5,
+    top: Annotated[int, typer.Option(min=1, help="How many parts of each method to show.")] = 5,
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -195,11 +197,15 @@ def explain(
     answers = recommendation.compare(
         opened, user=user, history=history, item=item, methods=methods, seed=seed
     )
+    found = recommendation.reason(opened, user=user, history=history, item=item, seed=seed)
     labels = next(iter(answers.values())).labels
     _tell_readings(history, tuple(filter(None, labels.parts[0])) if labels else ())
     if as_json:
-        _print_json([answer.as_dict() for answer in answers.values()])
+        documents = [answer.as_dict() for answer in answers.values()]
+        _print_json({"reason": found.as_dict(), "explanations": documents})
         return
+    target = next(iter(answers.values())).target_name(0)
+    _say(f"{target}: {found.sentence}")
     if len(answers) == 1:
         next(iter(answers.values())).show(top)
     else:
@@ -239,7 +245,7 @@ def data_stats(
     as_json: AsJson = False,
 ) -> None:
     """Users, items, events and how dense they are."""
-    from whence.data.statistics import statistics
+    from whence.data import statistics
     from whence.report.tables import pairs_table
 
     found = statistics(_load(data, _columns(user, item, time, rating, title), None))
@@ -263,7 +269,7 @@ def data_prepare(
     """Read interactions once and keep them as flat arrays, quick to load again."""
     interactions = _load(data, _columns(user, item, time, rating, title), verb)
     interactions.save(folder)
-    err.print(f"{len(interactions):,} events in {folder}")
+    err.print(f"{len(interactions):,} events in {folder}", markup=False)
 
 
 def _columns(
@@ -280,6 +286,10 @@ def _load(data: str, columns: Columns, verb: str | None) -> Any:  # noqa: ANN401
     from whence.data import load
 
     found = load(data, columns)
+    read = found.origin.get("columns", {})
+    if read:
+        roles = ", ".join(f"{role}={name}" for role, name in read.items())
+        err.print(f"reading {roles}", markup=False, highlight=False, style="dim")
     return found if verb is None else replace(found, verb=verb)
 
 
@@ -288,6 +298,11 @@ def _tell_readings(typed: list[str] | None, read: tuple[str, ...]) -> None:
     for text, title in zip(reversed(typed or []), reversed(read), strict=False):
         if text != title and not title.startswith("item "):
             err.print(escape(f"'{text}' is read as {title}"), highlight=False, style="dim")
+
+
+def _say(text: str) -> None:
+    """One line on stdout, as it is."""
+    out.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_json(document: object) -> None:

@@ -43,12 +43,8 @@ def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
         if value is None or value == "none":
             return None
         hint = next(choice for choice in choices if choice is not types.NoneType)
-    if typing.get_origin(hint) is tuple:
-        return tuple(_convert(key, part, choices[0]) for part in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if hint is bool and value in ("true", "false"):
-        return value == "true"
     if isinstance(value, str) and hint in (int, float):
         try:
             return hint(value)
@@ -60,5 +56,5 @@ def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
 
 
 def _article(hint: type) -> str:
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    names = {int: "a whole number", float: "a number", str: "a text"}
     return names.get(hint, hint.__name__)

@@ -11,7 +11,7 @@ Shapes: `B` cases, `n` slots, of which some are parts and the rest padding, `d` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final
 
@@ -19,12 +19,10 @@ import torch
 from torch import Tensor
 
 from whence.errors import CapabilityError
+from whence.memory import row_slices
 
 PAD: Final = -1
 """In a batch of histories, the slot holds no item."""
-
-ROWS_AT_ONCE: Final = 4096
-"""How many altered inputs a model sees at a time when many must be scored."""
 
 
 class All(Enum):
@@ -86,11 +84,6 @@ class Explainable:
             for rows in row_slices(cases * count)
         ]
         return torch.cat(scores).reshape(cases, count) if scores else batch.new_zeros(cases, count)
-
-
-def row_slices(rows: int, at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
-    """Consecutive slices of at most `at_once` rows, so that memory stays bounded."""
-    return (slice(start, start + at_once) for start in range(0, rows, at_once))
 
 
 def offers(model: Explainable, capability: str) -> bool:

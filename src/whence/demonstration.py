@@ -12,6 +12,7 @@ import torch
 from whence.data.interactions import Interactions
 from whence.data.sources import NAMED, load
 from whence.data.splits import Split, leave_one_out
+from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch
 from whence.explanation import Explanation
 from whence.measure import Measure
@@ -48,8 +49,11 @@ def demonstrate(
     out: Path, data: str | None = None, steps: int = STEPS, show_progress: bool = True
 ) -> Demonstration:
     """Train on the embedded data (or a world, without them), recommend, explain and measure."""
-    name = data or next(name for name in PREFERRED if NAMED[name].available)
+    name = data or default_data()
     interactions = load(name)
+    split = leave_one_out(interactions)
+    if len(split.held["test"]) == 0:
+        raise InputError(f"No user in {name} has the three events that a demonstration needs.")
     run = train(
         interactions,
         training={"steps": steps},
@@ -57,12 +61,11 @@ def demonstrate(
         overwrite=True,
         show_progress=show_progress,
     )
-    split = leave_one_out(interactions)
     user = _typical_user(interactions)
     picks = recommend(run, user=user)
     # The best recommendation that rests on something one can name, if there is one.
-    shown = next((pick for pick in picks.picks if pick.reason.supports), picks.picks[0])
-    reasons = compare(run, user=user, item=shown.item, methods=SHOWN_REASONS)
+    named = (str(pick.item) for pick in picks.picks if pick.reason.supports)
+    reasons = compare(run, user=user, item=next(named, None), methods=SHOWN_REASONS)
     return Demonstration(
         data=name,
         run=run,
@@ -72,6 +75,11 @@ def demonstrate(
         accuracy=_accuracy(run, split),
         agreements=_agreements(run, split),
     )
+
+
+def default_data() -> str:
+    """The embedded data, or a world where their package is not installed."""
+    return next(name for name in PREFERRED if NAMED[name].available)
 
 
 def _typical_user(interactions: Interactions) -> object:

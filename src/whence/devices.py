@@ -13,7 +13,9 @@ from whence.errors import InputError
 
 def check_device(device: str) -> str:
     """The device, if there is one of that name here."""
-    if device != "cpu" and not (device.partition(":")[0] == "cuda" and torch.cuda.is_available()):
+    kind, _, number = device.partition(":")
+    here = torch.cuda.device_count() if kind == "cuda" else 0
+    if device != "cpu" and not (here and (not number or number in map(str, range(here)))):
         raise InputError(f"There is no device '{device}' here; say cpu, or cuda where a GPU is.")
     return device
 

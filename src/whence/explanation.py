@@ -15,13 +15,24 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Labels:
-    """Names a person knows, for the slots and the target of each case."""
+    """Names a person knows, and raw ids, for the slots and the target of each case."""
 
     parts: tuple[tuple[str, ...], ...]
     target: tuple[str, ...]
+    part_ids: tuple[tuple[Any, ...], ...] | None = None
+    target_ids: tuple[Any, ...] | None = None
+
+    def __getitem__(self, case: slice) -> Labels:
+        """The labels of some cases."""
+        return Labels(
+            self.parts[case],
+            self.target[case],
+            self.part_ids and self.part_ids[case],
+            self.target_ids and self.target_ids[case],
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Explanation:
     """The importance of each part of `B` cases for one target each."""
 
@@ -56,7 +67,6 @@ class Explanation:
         """One case, as an explanation of its own."""
         first = range(len(self))[case]
         one = slice(first, first + 1)
-        labels = self.labels and Labels(self.labels.parts[one], self.labels.target[one])
         return replace(
             self,
             scores=self.scores[one],
@@ -65,7 +75,7 @@ class Explanation:
             full_score=self.full_score[one],
             empty_score=self.empty_score[one],
             error=None if self.error is None else self.error[one],
-            labels=labels,
+            labels=self.labels and self.labels[one],
         )
 
     def magnitude(self) -> Floats:
@@ -105,13 +115,18 @@ class Explanation:
             part: dict[str, Any] = {"slot": slot, "score": float(self.scores[case, slot])}
             if self.labels:
                 part["label"] = self.labels.parts[case][slot]
+            if self.labels and self.labels.part_ids:
+                part["item"] = self.labels.part_ids[case][slot]
             if self.error is not None:
                 part["error"] = float(self.error[case, slot])
             parts.append(part)
-        named = {"target_label": self.labels.target[case]} if self.labels else {}
+        target: dict[str, Any] = {"index": int(self.target[case])}
+        if self.labels:
+            target["label"] = self.labels.target[case]
+        if self.labels and self.labels.target_ids:
+            target["item"] = self.labels.target_ids[case]
         return {
-            "target": int(self.target[case]),
-            **named,
+            "target": target,
             "full_score": float(self.full_score[case]),
             "empty_score": float(self.empty_score[case]),
             "parts": parts,

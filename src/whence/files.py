@@ -13,54 +13,73 @@ from typing import Any
 
 from whence.errors import InputError
 
+MANIFEST = "manifest.json"
+"""Every folder that Whence writes has one."""
+
+
+def refuse_existing(folder: Path, overwrite: bool) -> None:
+    """Raise if something stands in the way; only what Whence wrote may be overwritten."""
+    if not folder.exists():
+        return
+    if not overwrite:
+        raise InputError(f"{folder} is there already; name another folder or say to overwrite it.")
+    if not (folder / MANIFEST).is_file():
+        raise InputError(f"{folder} is not a folder of Whence's, so it is not overwritten.")
+
 
 @contextmanager
 def new_folder(folder: Path, overwrite: bool = False) -> Iterator[Path]:
     """A temporary folder beside `folder`, renamed to it when the block ends well.
 
-    On any failure, a full disk or Ctrl-C included, nothing is left behind.
+    On any failure, a full disk or Ctrl-C included, what was there before is there again.
     """
-    if folder.exists() and not overwrite:
-        raise InputError(f"{folder} is there already; name another folder or remove it.")
-    partial = _beside(folder, "partial")
-    try:
-        partial.mkdir(parents=True)
-        yield partial
-        if folder.exists():
-            former = folder.rename(_beside(folder, "former"))
+    folder = folder.resolve()
+    refuse_existing(folder, overwrite)
+    partial, former = _beside(folder, "partial"), _beside(folder, "former")
+    with _writing(folder):
+        try:
+            partial.mkdir(parents=True)
+            yield partial
+            if folder.exists():
+                folder.rename(former)
             partial.rename(folder)
-            shutil.rmtree(former)
-        else:
-            partial.rename(folder)
-    except OSError as problem:
-        raise InputError(f"{folder} cannot be written: {problem.strerror or problem}.") from problem
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        finally:
+            if former.exists() and not folder.exists():
+                former.rename(folder)
+            shutil.rmtree(former, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
     """A temporary file beside `path`, renamed to it when the block ends well."""
+    path = path.resolve()
     partial = _beside(path, "partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        partial.replace(path)
-    except OSError as problem:
-        raise InputError(f"{path} cannot be written: {problem.strerror or problem}.") from problem
-    finally:
-        partial.unlink(missing_ok=True)
+    with _writing(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield partial
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def make_parent(path: Path) -> None:
+    """The folder that `path` will be written into, so that long work does not fail at its end."""
+    with _writing(path):
+        path.resolve().parent.mkdir(parents=True, exist_ok=True)
 
 
 def write_json(path: Path, document: object) -> None:
     """JSON with a final newline."""
-    path.write_text(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object, or one sentence."""
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise InputError(f"{path} cannot be read: {problem}.") from None
     if not isinstance(document, dict):
@@ -72,6 +91,15 @@ def sha256(path: Path) -> str:
     """The file's checksum."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """What the system says against writing, as one sentence."""
+    try:
+        yield
+    except OSError as problem:
+        raise InputError(f"{path} cannot be written: {problem.strerror or problem}.") from problem
 
 
 def _beside(path: Path, what: str) -> Path:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from whence.contract import row_slices
+from whence.memory import row_slices
 
 Direction = Literal["higher is better", "lower is better", "neither"]
 

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from whence.contract import ALL, Explainable
 from whence.data.histories import Cases
-
-SCORES_AT_ONCE: Final = 20_000_000
-"""Bounds memory: rows at a time × items."""
-
-
-def cases_at_once(item_count: int) -> int:
-    """How many cases may be scored against the whole catalog at a time."""
-    return max(1, SCORES_AT_ONCE // item_count)
 
 
 @torch.no_grad()

@@ -1,21 +1,27 @@
 """A reason in words, checked before it is said.
 
-"Because you watched X" is only said when taking X away makes the recommendation really lose: its
-score falls and, among all items, its probability falls by a noticeable share. Where no single item
-passes, Whence does not pretend.
+"Because you watched X" is only said when, for the same history without X, the recommendation
+really loses: its score falls and, among all items, its probability falls by a noticeable share.
+"Without X" is meant as said: X is left out wherever it stands, older items move up, and the model
+is asked again. Where no single item passes, Whence does not pretend.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from whence.contract import ALL, Explainable, row_slices
-from whence.ranking import cases_at_once
+from whence.contract import ALL, Explainable
+from whence.data.catalog import Catalog
+from whence.data.histories import histories_without, one_history
+from whence.memory import cases_at_once, row_slices
+from whence.ranking import device_of
 
 NOTICEABLE: Final = 0.05
 """A share of its probability that a recommendation must lose without the item."""
@@ -25,12 +31,14 @@ SECOND: Final = 0.5
 
 @dataclass(frozen=True)
 class Support:
-    """One part of the history, and what happens to the recommendation without it."""
+    """One item of the history, and what happens to the recommendation without it."""
 
-    slot: int
+    item: Any
+    """The raw id."""
+    label: str
     score_lost: float
     probability_lost: float
-    """As a share of the probability with everything present."""
+    """As a share of the probability with the whole history."""
     rank_before: int
     """From 1, among all items."""
     rank_without: int
@@ -38,10 +46,9 @@ class Support:
 
 @dataclass(frozen=True)
 class Reason:
-    """The parts that pass the checks, strongest first; none when Whence abstains."""
+    """The items that pass the checks, strongest first; none when Whence abstains."""
 
     supports: tuple[Support, ...]
-    labels: tuple[str, ...]
     verb: str
 
     @property
@@ -49,63 +56,67 @@ class Reason:
         """What to tell the user."""
         if not self.supports:
             return "fits your history as a whole; no single item decides it"
-        return f"because you {self.verb} {' and '.join(self.labels)}"
+        named = " and ".join(support.label for support in self.supports)
+        return f"because you {self.verb} {named}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types only, with the figures behind the sentence."""
-        checks = [
-            {
-                "item": label,
-                "score_lost": support.score_lost,
-                "probability_lost": support.probability_lost,
-                "rank_before": support.rank_before,
-                "rank_without": support.rank_without,
-            }
-            for label, support in zip(self.labels, self.supports, strict=True)
-        ]
-        return {"sentence": self.sentence, "checks": checks}
+        return {
+            "sentence": self.sentence,
+            "removal": "left out of the history",
+            "checks": [asdict(support) for support in self.supports],
+        }
 
 
 @torch.no_grad()
 def find_reasons(
-    model: Explainable, history: Tensor, targets: Tensor, labels: list[str], verb: str
+    model: Explainable,
+    items: npt.NDArray[np.int32],
+    targets: npt.NDArray[np.int64],
+    length: int,
+    catalog: Catalog,
+    verb: str,
 ) -> list[Reason]:
-    """For one history `[1, n]` and each target `[k]`, the parts that really support it.
+    """For a whole history and each target `[k]`, the items that really support it.
 
-    Every removal serves all targets, so the model sees one input a part, not one a part and target.
+    Every shortened history serves all targets, so the model sees one input an item, not one an item
+    and target.
     """
-    parts = model.parts(history)[0]
-    slots = parts.nonzero()[:, 0]
-    present = parts.repeat(1 + len(slots), 1)
-    present[torch.arange(1, 1 + len(slots)), slots] = False
-    found = _consequences(model, history, targets, present)
+    newest_first = items[-length:][::-1]
+    left_out = newest_first[np.sort(np.unique(newest_first, return_index=True)[1])]
+    variants = np.concatenate(
+        (one_history(items, length), histories_without(items, left_out, length))
+    )
+    device = device_of(model)
+    found = _consequences(
+        model, torch.from_numpy(variants).to(device), torch.from_numpy(targets).to(device)
+    )
+    columns = list(zip(catalog.raw_ids(left_out), catalog.labels(left_out), strict=True))
     reasons = []
     for place in range(len(targets)):
-        supports = _strongest(
-            [
-                Support(
-                    slot=int(slot),
-                    score_lost=float(found.logit[0, place] - found.logit[row, place]),
-                    # From logarithms, so that a tiny probability still loses a share.
-                    probability_lost=-math.expm1(
-                        found.log_chance[row, place] - found.log_chance[0, place]
-                    ),
-                    rank_before=int(found.rank[0, place]),
-                    rank_without=int(found.rank[row, place]),
-                )
-                for row, slot in enumerate(slots, start=1)
-            ]
-        )
-        named = tuple(labels[support.slot] for support in supports)
-        reasons.append(Reason(supports, named, verb))
+        supports = [
+            Support(
+                item=raw,
+                label=label,
+                score_lost=float(found.logit[0, place] - found.logit[row, place]),
+                # From logarithms, so that a tiny probability still loses a share.
+                probability_lost=-math.expm1(
+                    found.log_chance[row, place] - found.log_chance[0, place]
+                ),
+                rank_before=int(found.rank[0, place]),
+                rank_without=int(found.rank[row, place]),
+            )
+            for row, (raw, label) in enumerate(columns, start=1)
+        ]
+        reasons.append(Reason(_strongest(supports), verb))
     return reasons
 
 
 def _strongest(candidates: list[Support]) -> tuple[Support, ...]:
-    """The one or two that pass, strongest first; of equals the newer."""
+    """The one or two that pass, strongest first; equals stay in their order."""
     passed = [
         support
-        for support in reversed(candidates)
+        for support in candidates
         if support.score_lost > 0 and support.probability_lost >= NOTICEABLE
     ]
     passed.sort(key=lambda support: -support.probability_lost)
@@ -113,9 +124,9 @@ def _strongest(candidates: list[Support]) -> tuple[Support, ...]:
     return tuple(support for support in passed[:2] if support.probability_lost >= least)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Consequences:
-    """`[rows, k]` each: for every set of present parts and every target."""
+    """`[rows, k]` each: for every history and every target."""
 
     logit: Tensor
     log_chance: Tensor
@@ -123,16 +134,15 @@ class _Consequences:
     """From 1, among all items."""
 
 
-def _consequences(
-    model: Explainable, history: Tensor, targets: Tensor, present: Tensor
-) -> _Consequences:
-    """What becomes of the targets under each row of `present`, some rows at a time."""
-    item_count = model.score(history, ALL).shape[1]
+def _consequences(model: Explainable, histories: Tensor, targets: Tensor) -> _Consequences:
+    """What becomes of the targets under each history, some histories at a time."""
+    item_count = model.score(histories[:1], ALL).shape[1]
     pieces: list[tuple[Tensor, Tensor, Tensor]] = []
-    for rows in row_slices(len(present), cases_at_once(item_count)):
-        batch = history.expand(len(present[rows]), -1)
-        scores = model.score(batch, ALL, present=present[rows])
+    for rows in row_slices(len(histories), cases_at_once(item_count)):
+        scores = model.score(histories[rows], ALL)
         own = scores[:, targets]
-        ranks = [1 + (scores > one[:, None]).sum(dim=1) for one in own.unbind(dim=1)]
-        pieces.append((own, scores.log_softmax(dim=1)[:, targets], torch.stack(ranks, dim=1)))
+        rank = torch.empty_like(own, dtype=torch.int64)
+        for place, one in enumerate(own.unbind(dim=1)):
+            rank[:, place] = 1 + (scores > one[:, None]).sum(dim=1)
+        pieces.append((own, scores.log_softmax(dim=1)[:, targets], rank))
     return _Consequences(*(torch.cat(column).cpu() for column in zip(*pieces, strict=True)))

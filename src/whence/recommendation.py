@@ -14,24 +14,24 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import torch
-from torch import Tensor
 
-from whence.contract import row_slices
+from whence.contract import PAD
 from whence.data.histories import Cases, one_history
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch
 from whence.explanation import Explanation, Labels
 from whence.files import new_file
+from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.ranking import cases_at_once, device_of, score_unmet
+from whence.ranking import device_of, score_unmet
 from whence.reasons import Reason, find_reasons
 from whence.run import Run
 
 History = Sequence[str | int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Subject:
     """Whom to recommend to: a name and all their items, oldest first."""
 
@@ -64,13 +64,19 @@ class Recommendations:
     name: str
     history: tuple[str, ...]
     """Titles, oldest first, as far back as the model reads."""
+    history_ids: tuple[Any, ...]
+    """The raw ids of the same."""
     picks: tuple[Pick, ...]
+    """Fewer than asked for, or none, where the user has met nearly everything."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types only."""
         return {
             "for": self.name,
-            "history": list(self.history),
+            "history": [
+                {"item": raw, "title": title}
+                for raw, title in zip(self.history_ids, self.history, strict=True)
+            ],
             "recommendations": [
                 {
                     "rank": pick.rank,
@@ -102,17 +108,16 @@ def recommend(
     (items,), (scores,) = _top(model, subject.as_case(), k)
     unmet = np.isfinite(scores)
     items, scores = items[unmet], scores[unmet]
-    batch = _batch(model, subject)
-    labels = _slot_labels(run, batch)
-    targets = torch.from_numpy(items).to(batch.device)
-    reasons = find_reasons(model, batch, targets, labels, run.verb)
+    reasons = _reasons(run, model, subject, items)
     columns = (run.catalog.raw_ids(items), run.catalog.labels(items), scores, reasons)
     picks = tuple(
         Pick(rank, raw, title, float(score), reason)
         for rank, (raw, title, score, reason) in enumerate(zip(*columns, strict=True), start=1)
     )
-    shown = tuple(run.catalog.labels(subject.items[-model.config.length :]))
-    return Recommendations(subject.name, shown, picks)
+    shown = subject.items[-model.config.length :]
+    return Recommendations(
+        subject.name, tuple(run.catalog.labels(shown)), tuple(run.catalog.raw_ids(shown)), picks
+    )
 
 
 def recommend_everyone(
@@ -128,14 +133,15 @@ def recommend_everyone(
     Written chunk by chunk, so memory does not grow with the users; whole or not at all.
     """
     path = Path(path)
+    suffix = path.suffix.lower()
     writers = {".csv": pa_csv.CSVWriter, ".parquet": pq.ParquetWriter}
-    if path.suffix not in writers:
+    if suffix not in writers:
         raise InputError(f"{path} ends neither in .csv nor in .parquet; say which by its name.")
     rows = 0
     with new_file(path) as partial:
         writer = None
         for table in _everyone(run, _model(run, seed), k, show_progress):
-            writer = writer or writers[path.suffix](partial, table.schema)
+            writer = writer or writers[suffix](partial, table.schema)
             writer.write_table(table)
             rows += table.num_rows
         assert writer is not None, "interactions without a user cannot be read"
@@ -151,9 +157,18 @@ def explain(
     item: str | int | None = None,
     method: str = "rollout",
     seed: int | None = None,
+    explain_seed: int = 0,
 ) -> Explanation:
     """Why this item (or the best one) for this user, by one method."""
-    answers = compare(run, user=user, history=history, item=item, methods=[method], seed=seed)
+    answers = compare(
+        run,
+        user=user,
+        history=history,
+        item=item,
+        methods=[method],
+        seed=seed,
+        explain_seed=explain_seed,
+    )
     return answers[method]
 
 
@@ -165,31 +180,57 @@ def compare(
     item: str | int | None = None,
     methods: Sequence[str] = tuple(EXPLAINERS),
     seed: int | None = None,
+    explain_seed: int = 0,
 ) -> dict[str, Explanation]:
-    """The same question put to several explainers; by default to all."""
+    """The same question put to several explainers; by default to all.
+
+    `seed` says which of the run's models, `explain_seed` what explainers that draw start from.
+    """
     subject = find_subject(run, user, history)
     model = _model(run, seed)
-    batch = _batch(model, subject)
-    if item is None:
-        target = int(_top(model, subject.as_case(), 1)[0][0, 0])
-    else:
-        target = run.catalog.find(str(item))
-    labels = Labels((tuple(_slot_labels(run, batch)),), tuple(run.catalog.labels([target])))
-    targets = torch.tensor([target], device=batch.device)
-    return compare_batch(model, batch, targets, methods, seed or 0, labels)
+    target = _target(run, model, subject, item)
+    batch = torch.from_numpy(one_history(subject.items, model.config.length))
+    slots = batch[0].numpy()
+    labels = Labels(
+        (_by_slot(slots, run.catalog.labels(slots[slots != PAD]), ""),),
+        tuple(run.catalog.labels([target])),
+        (_by_slot(slots, run.catalog.raw_ids(slots[slots != PAD]), None),),
+        tuple(run.catalog.raw_ids([target])),
+    )
+    device = device_of(model)
+    targets = torch.tensor([target], device=device)
+    return compare_batch(model, batch.to(device), targets, methods, explain_seed, labels)
+
+
+def reason(
+    run: Run,
+    *,
+    user: object = None,
+    history: History | None = None,
+    item: str | int | None = None,
+    seed: int | None = None,
+) -> Reason:
+    """The checked reason for this item (or the best one), in words."""
+    subject = find_subject(run, user, history)
+    model = _model(run, seed)
+    target = _target(run, model, subject, item)
+    (found,) = _reasons(run, model, subject, np.array([target]))
+    return found
 
 
 def find_subject(run: Run, user: object, history: History | None) -> Subject:
     """A user of the data, or the one whose history is given."""
     if (user is None) == (history is None):
         raise InputError("Say either which user, or a history of ids or titles.")
-    if history is not None:
-        if not history:
-            raise InputError("The history is empty; give at least one id or title.")
-        found = [run.catalog.find(str(entry)) for entry in history]
-        return Subject("this history", np.array(found, dtype=np.int32))
-    data = run.interactions
-    return Subject(f"user {user}", data.history(data.find_user(user)))
+    if history is None:
+        data = run.interactions
+        return Subject(f"user {user}", data.history(data.find_user(user)))
+    if isinstance(history, str):
+        raise InputError("A history is a list of ids or titles, even if it has only one.")
+    if not len(history):
+        raise InputError("The history is empty; give at least one id or title.")
+    found = [run.catalog.find(str(entry)) for entry in history]
+    return Subject("this history", np.array(found, dtype=np.int32))
 
 
 def _everyone(run: Run, model: Recommender, k: int, show_progress: bool) -> Iterator[pa.Table]:
@@ -226,16 +267,27 @@ def _top(
     return best.indices.numpy(), best.values.numpy()
 
 
-def _batch(model: Recommender, subject: Subject) -> Tensor:
-    """`[1, n]` on the model's device."""
-    return torch.from_numpy(one_history(subject.items, model.config.length)).to(device_of(model))
+def _target(run: Run, model: Recommender, subject: Subject, item: str | int | None) -> int:
+    """The item asked about, or the best one."""
+    if item is not None:
+        return run.catalog.find(str(item))
+    ((best,),), ((score,),) = _top(model, subject.as_case(), 1)
+    if not np.isfinite(score):
+        raise InputError(f"{subject.name} has met every item; say which one to explain.")
+    return int(best)
 
 
-def _slot_labels(run: Run, batch: Tensor) -> list[str]:
-    """A title for every slot, empty for padding."""
-    slots = batch[0].cpu().numpy()
-    titles = iter(run.catalog.labels(slots[slots >= 0]))
-    return [next(titles) if item >= 0 else "" for item in slots]
+def _reasons(
+    run: Run, model: Recommender, subject: Subject, targets: npt.NDArray[np.int64]
+) -> list[Reason]:
+    length = model.config.length
+    return find_reasons(model, subject.items, targets, length, run.catalog, run.verb)
+
+
+def _by_slot(slots: npt.NDArray[np.int64], values: list[Any], empty: object) -> tuple[Any, ...]:
+    """The values of the filled slots in their places."""
+    filled = iter(values)
+    return tuple(next(filled) if item != PAD else empty for item in slots)
 
 
 def _model(run: Run, seed: int | None) -> Recommender:

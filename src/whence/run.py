@@ -22,10 +22,12 @@ from whence.data.interactions import Interactions
 from whence.data.sources import reload
 from whence.devices import check_device
 from whence.errors import InputError, RunError, WhenceError
-from whence.files import new_folder, read_json, sha256, write_json
+from whence.files import MANIFEST, new_folder, read_json, sha256, write_json
 from whence.models import Recommender, build_model
 
 FORMAT = 1
+WRONG_CONTENT = (OSError, KeyError, TypeError, AttributeError, ValueError, RuntimeError)
+"""What reading a file that is not as it was written can raise."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Run:
                 write_json(place / "metrics.json", self.metrics[seed])
             files = sorted(path for path in partial.rglob("*") if path.is_file())
             checks = {path.relative_to(partial).as_posix(): sha256(path) for path in files}
-            write_json(partial / "manifest.json", {"format": FORMAT, "sha256": checks})
+            write_json(partial / MANIFEST, {"format": FORMAT, "sha256": checks})
         return replace(self, folder=Path(folder))
 
     def _description(self) -> dict[str, Any]:
@@ -106,13 +108,15 @@ def open_run(folder: Path | str, device: str = "cpu") -> Run:
     """A run written by `Run.save`; nothing in it is executed."""
     folder = Path(folder)
     check_device(device)
-    if not (folder / "manifest.json").exists():
+    if not (folder / MANIFEST).exists():
         raise RunError(f"{folder} is not a run; 'whence train' writes one.")
     try:
         _check_files(folder)
         described = read_json(folder / "run.json")
         catalog = Catalog(pq.read_table(folder / "catalog.parquet"))
         seeds: list[int] = described["seeds"]
+        if not seeds:
+            raise RunError(f"{folder} holds no trained seed; train it again.")
         models = {
             seed: _open_model(folder / "seeds" / str(seed), described, len(catalog), device)
             for seed in seeds
@@ -131,14 +135,14 @@ def open_run(folder: Path | str, device: str = "cpu") -> Run:
         )
     except RunError:
         raise
-    except (WhenceError, OSError, KeyError, TypeError, RuntimeError, SafetensorError) as problem:
+    except (WhenceError, SafetensorError, *WRONG_CONTENT) as problem:
         raise RunError(f"{folder} cannot be used: {problem}. Train it again.") from None
     except pa.ArrowException as problem:
         raise RunError(f"{folder}/catalog.parquet cannot be read: {problem}.") from None
 
 
 def _check_files(folder: Path) -> None:
-    manifest = read_json(folder / "manifest.json")
+    manifest = read_json(folder / MANIFEST)
     if manifest.get("format") != FORMAT:
         raise RunError(
             f"{folder} has run format {manifest.get('format')}, and this version of Whence reads "

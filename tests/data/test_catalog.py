@@ -17,6 +17,13 @@ FILMS = [
     (71, "Amelia (2009)"),
     (80, None),
     (99, "47 (2010)"),
+    (100, "(500) Days of Summer (2009)"),
+    (101, "Seven (a.k.a. Se7en) (1995)"),
+    (102, "Star Wars: Episode IV (1977)"),
+    (103, "Star Wars: Episode V (1980)"),
+    (104, "Star Maps (1997)"),
+    (105, "Twin (2000)"),
+    (106, "Twin (2000)"),
 ]
 
 
@@ -40,6 +47,9 @@ def catalog() -> Catalog:
         ("amélie", 70),
         ("Toy Stroy", 47),
         ("hamlet (1996)", 59),
+        ("se7en", 101),
+        ("500 days of summer", 100),
+        ("summer days", 100),
     ],
 )
 def test_finds_what_is_meant(catalog: Catalog, typed: str, found: int) -> None:
@@ -47,15 +57,29 @@ def test_finds_what_is_meant(catalog: Catalog, typed: str, found: int) -> None:
 
 
 def test_an_ambiguous_title_gets_suggestions(catalog: Catalog) -> None:
-    with pytest.raises(InputError, match=r"Did you mean 'Hamlet \(1990\)', 'Hamlet \(1996\)'\?"):
+    with pytest.raises(
+        InputError, match=r"'Hamlet \(1990\)' \(id 58\), 'Hamlet \(1996\)' \(id 59\)\?"
+    ):
         catalog.find("Hamlet")
 
 
 def test_a_wrong_title_gets_suggestions(catalog: Catalog) -> None:
     with pytest.raises(InputError, match=r"No single item is 'toy stormy night'.*Toy Story"):
         catalog.find("toy stormy night")
-    with pytest.raises(InputError, match="No title is like it"):
-        catalog.find("zzz")
+    for nothing in ("zzz", "!!!", ""):
+        with pytest.raises(InputError, match="No title is like it"):
+            catalog.find(nothing)
+
+
+def test_titles_with_all_the_words_come_first(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match=r"mean 'Star Wars.*'Star Wars.*'Star Maps"):
+        catalog.find("Star Wars")
+
+
+def test_twins_are_told_apart_by_their_ids(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match=r"'Twin \(2000\)' \(id 105\), 'Twin \(2000\)' \(id 106\)"):
+        catalog.find("Twin (2000)")
+    assert catalog.raw_ids([catalog.find("106")]) == [106]
 
 
 def test_labels_fall_back_to_the_id(catalog: Catalog) -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.data import Interactions, load
-from whence.data.statistics import statistics
+from whence.data import Interactions, load, statistics
 from whence.errors import InputError
 
 ids = st.one_of(st.integers(-(2**62), 2**62), st.just(0))
@@ -52,6 +51,31 @@ def test_a_prepared_folder_is_not_overwritten(interactions: Interactions, tmp_pa
         interactions.save(tmp_path / "prepared")
 
 
+def test_a_manifest_without_its_hash_is_one_sentence(
+    interactions: Interactions, tmp_path: Path
+) -> None:
+    folder = interactions.save(tmp_path / "prepared")
+    (folder / "manifest.json").write_text('{"format": 1}')
+    with pytest.raises(InputError, match="prepare it again"):
+        load(folder)
+
+
+def test_fractions_of_a_second_decide_the_order() -> None:
+    user, item = pa.chunked_array([["a"] * 3]), pa.chunked_array([[1, 2, 3]])
+    data = Interactions.from_columns(user, item, np.array([0.9, 0.1, 0.5]))
+    assert data.catalog.raw_ids(data.items) == [2, 3, 1]
+    assert data.times is not None
+    assert data.times.tolist() == [0, 0, 0]
+
+
+def test_columns_that_do_not_fit_are_refused() -> None:
+    user, item = pa.chunked_array([["a", "b"]]), pa.chunked_array([[1, 2, 3]])
+    with pytest.raises(InputError, match="2 and 3 rows do not match"):
+        Interactions.from_columns(user, item)
+    with pytest.raises(InputError, match="needs a user and an item"):
+        Interactions.from_columns(user, pa.chunked_array([[1, None]]))
+
+
 @pytest.mark.parametrize("name", ["items.npy", "catalog.parquet", "manifest.json"])
 def test_a_damaged_folder_is_one_sentence(
     interactions: Interactions, tmp_path: Path, name: str
@@ -89,3 +113,5 @@ def test_an_unknown_user_is_one_sentence(interactions: Interactions) -> None:
     assert interactions.find_user("1") == 0
     with pytest.raises(InputError, match="No user has the id 'nobody'; the first ids here are 1"):
         interactions.find_user("nobody")
+    with pytest.raises(InputError, match="No user has the id"):
+        interactions.find_user(10**30)

@@ -60,9 +60,13 @@ def test_it_can_be_read_again_from_its_origin(tmp_path: Path) -> None:
         ("user,item\n1,2\n,3\n", "row 3, column 'user': there is no value"),
         ("user,item,time\n1,2,5\n1,3,soon\n", "row 3, column 'time': 'soon' is not a number"),
         ("user,item,rating\n1,2,good\n", "row 2, column 'rating': 'good' is not a number"),
-        ("user,item,rating\n1,2,nan\n", "row 2, column 'rating': there is no value"),
+        ("user,item,rating\n1,2,nan\n", "row 2, column 'rating': nan is no number"),
         ("user,item,rating\n1,2,inf\n", "row 2, column 'rating': inf is no number"),
         ("user,item,time\n1,2,5\n1,3,\n", "row 3, column 'time': there is no value"),
+        ("user,item,time\n1,2,1e300\n", "row 2, column 'time': 1e\\+300 is no time"),
+        ("user,item,time\n1,2,12:30:00\n", "row 2, column 'time': '12:30:00' is not a number"),
+        ("user,item,rating\n1,2,2020-01-01\n", "row 2, column 'rating'.*is not a number"),
+        ("user,item,user\n1,2,3\n", "two columns 'user'"),
     ],
 )
 def test_bad_files_are_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
@@ -78,16 +82,67 @@ def test_a_wrong_column_names_those_there(tmp_path: Path) -> None:
 def test_undecodable_bytes_are_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_bytes(b"user,item,title\n1,2,caf\xe9\n")
-    with pytest.raises(InputError, match="row 2, column 'title'.*is not UTF-8"):
+    with pytest.raises(InputError, match="events.csv.*UTF"):
         load(path)
 
 
-@given(content=st.binary(max_size=200))
-def test_no_bytes_make_a_traceback(
-    content: bytes, tmp_path_factory: pytest.TempPathFactory
+def test_a_header_that_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_bytes(b"user,item,caf\xe9\n1,2,3\n")
+    with pytest.raises(InputError, match="is not UTF-8"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (["007", "7"], ["007", "7"]),
+        (["0394758285", "1"], ["0394758285", "1"]),
+        ([str(10**25), str(10**25 + 1)], [str(10**25), str(10**25 + 1)]),
+        (["-3", "12"], [-3, 12]),
+        (["NA", "null"], ["NA", "null"]),
+        (["[a]", " b "], ["[a]", " b "]),
+    ],
+)
+def test_ids_come_out_as_they_went_in(
+    tmp_path: Path, written: list[str], read: list[object]
+) -> None:
+    data = load(csv(tmp_path, "user,item\n" + "".join(f"{one},x\n" for one in written)))
+    assert data.users["user"].to_pylist() == read
+    assert [data.find_user(one) for one in written] == [0, 1]
+
+
+def test_a_guess_can_be_refused_and_is_recorded(tmp_path: Path) -> None:
+    path = csv(tmp_path, "user,item,rating\n1,2,\n")
+    with pytest.raises(InputError, match="there is no value"):
+        load(path)
+    data = load(path, Columns(rating="none"))
+    assert data.ratings is None
+    expected = {"user": "user", "item": "item", "time": "none", "rating": "none", "title": "none"}
+    assert data.origin["columns"] == expected
+
+
+cells = st.one_of(
+    st.sampled_from(
+        ["1", "-2", "0.5", "x", "", "nan", "2020-01-01", "12:30", "1e400", '"', "'", "é"]
+    ),
+    st.text(max_size=5),
+)
+lines = st.lists(st.lists(cells, min_size=1, max_size=5).map(",".join), max_size=6)
+headers = st.lists(
+    st.sampled_from(["user", "item", "time", "rating", "title", "user", "other", ""]), max_size=6
+).map(",".join)
+
+
+@given(content=st.one_of(st.tuples(headers, lines), st.binary(max_size=100)))
+def test_no_file_makes_a_traceback(
+    content: tuple[str, list[str]] | bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("fuzz") / "events.csv"
-    path.write_bytes(b"user,item,time,rating\n" + content)
+    if isinstance(content, tuple):
+        header, body = content
+        content = "\n".join(["user,item," + header, *body]).encode(errors="replace")
+    path.write_bytes(content)
     try:
         load(path)
     except InputError as problem:

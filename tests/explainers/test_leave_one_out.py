@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from captum.attr import FeatureAblation
 
@@ -37,16 +38,9 @@ def test_a_single_item_is_the_whole_history() -> None:
     np.testing.assert_allclose(found.scores[:, 0], found.full_score - found.empty_score)
 
 
-def test_memory_is_bounded_by_slices(monkeypatch: object) -> None:
-    """Many rows give the same whether they are scored at once or in small slices."""
+def test_slices_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch, targets = lively_sasrec(), ragged_batch(30, 8, 30), torch.arange(30)
     whole = explain_batch(model, batch, targets, "leave-one-out-probability").scores
-    import whence.ranking
-
-    kept = whence.ranking.SCORES_AT_ONCE
-    try:
-        whence.ranking.SCORES_AT_ONCE = 30 * 7  # type: ignore[misc]
-        sliced = explain_batch(model, batch, targets, "leave-one-out-probability").scores
-    finally:
-        whence.ranking.SCORES_AT_ONCE = kept  # type: ignore[misc]
+    monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 30 * 7)
+    sliced = explain_batch(model, batch, targets, "leave-one-out-probability").scores
     np.testing.assert_allclose(sliced, whole, atol=1e-12)

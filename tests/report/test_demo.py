@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import ConsoleMessage, Request, sync_playwright
 
-from whence.demonstration import PREFERRED, Demonstration, demonstrate
+from whence.demonstration import Demonstration, default_data, demonstrate
+from whence.errors import InputError
 from whence.explainers import EXPLAINERS
+from whence.explanation import Labels
 from whence.measure import Measure
 from whence.report.charts import interval_chart, to_png
 from whence.report.demo import verdict, write_demo_report
-from whence.report.tables import accuracy_table, agreement_table, history_table, picks_table
+from whence.report.tables import accuracy_table, history_table, picks_table, side_by_side
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,7 @@ def test_the_page_in_a_browser(demonstration: tuple[Demonstration, Path], width:
     _, path = demonstration
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
         page = browser.new_page(viewport={"width": width, "height": 900})
         page.on("request", on_request)
@@ -78,15 +81,40 @@ def test_the_page_in_a_browser(demonstration: tuple[Demonstration, Path], width:
 def test_titles_cannot_smuggle_markup(
     demonstration: tuple[Demonstration, Path], tmp_path: Path
 ) -> None:
+    """Neither into the text nor into the pictures."""
     from dataclasses import replace
 
     found, _ = demonstration
     evil = "<script>alert('x')</script>"
     pick = replace(found.picks.picks[0], title=evil)
-    altered = replace(found, picks=replace(found.picks, name=evil, history=(evil,), picks=(pick,)))
+    reasons = {}
+    for name, answer in found.reasons.items():
+        assert answer.labels is not None
+        slots = tuple(evil for _ in answer.labels.parts[0])
+        reasons[name] = replace(answer, labels=Labels((slots,), (evil,)))
+    altered = replace(
+        found,
+        picks=replace(found.picks, name=evil, history=(evil,), picks=(pick,)),
+        reasons=reasons,
+    )
     page = write_demo_report(altered, tmp_path / "page.html", "whence demo").read_text()
     assert "<script" not in page
-    assert "&lt;script&gt;" in page
+    assert page.count("&lt;script&gt;") > 10
+
+
+def test_markup_in_titles_is_only_text(
+    demonstration: tuple[Demonstration, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    found, _ = demonstration
+    odd = replace(found.picks, name="[/odd]", history=("[bold]A[/nothing]",))
+    Console(width=100).print(history_table(odd, "saw"), picks_table(odd))
+    printed = capsys.readouterr().out
+    assert "[bold]A[/nothing]" in printed
+    assert "[/odd]" in printed
 
 
 def test_tables_in_the_terminal(
@@ -100,14 +128,14 @@ def test_tables_in_the_terminal(
         history_table(found.picks, "watched"),
         picks_table(found.picks),
         accuracy_table(found.accuracy),
-        agreement_table(found.agreements),
+        side_by_side(found.reasons),
     ):
         console.print(table)
     printed = capsys.readouterr().out
     assert found.picks.picks[0].title in printed
     assert found.picks.history[-1] in printed
     assert str(found.accuracy["popularity"]["MRR"]) in printed
-    assert "1.00" in printed
+    assert "1 leave-one-out-probability, 2 rollout" in printed
 
 
 def test_a_chart_is_a_png(demonstration: tuple[Demonstration, Path]) -> None:
@@ -139,9 +167,16 @@ def test_the_verdict_is_honest() -> None:
 
 
 def test_the_world_stands_in_where_the_default_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert PREFERRED == ("ml-latest-small-2016", "world")
-    from whence.data.sources import NAMED
-
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert not NAMED["ml-latest-small-2016"].available
-    assert NAMED["world"].available
+    assert default_data() == "world"
+
+
+@pytest.mark.needs("demo")
+def test_the_embedded_data_are_the_default() -> None:
+    assert default_data() == "ml-latest-small-2016"
+
+
+def test_data_too_short_for_a_demonstration_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "short.csv").write_text("user,item\n1,1\n1,2\n2,1\n2,2\n")
+    with pytest.raises(InputError, match="three events"):
+        demonstrate(tmp_path / "demo", data=str(tmp_path / "short.csv"), show_progress=False)

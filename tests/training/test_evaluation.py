@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from scipy import stats
 
 from conftest import lively_sasrec
 from whence.contract import All, Explainable
-from whence.data import Split, Unseen
+from whence.data import Interactions, Split, Unseen, leave_one_out
 from whence.data.splits import Held
+from whence.errors import InputError
 from whence.measure import bootstrap_interval, mean_measure, mean_over_seeds
 from whence.randomness import Randomness
 from whence.training import evaluate
@@ -64,7 +66,8 @@ def test_sampled_ranking_by_loops(split: Split) -> None:
     negatives = Unseen(split).draw(cases.users, 100, Randomness(3).numpy("negatives"))
     histories = cases.histories(10)
     for row in range(0, len(cases), 11):
-        candidates = [int(cases.targets[row]), *negatives[row].tolist()]
+        target = int(cases.targets[row])
+        candidates = [target, *(item for item in negatives[row].tolist() if item != target)]
         scores = model.score(torch.from_numpy(histories[[row]]), torch.tensor([candidates]))[0]
         above = (scores[1:] > scores[0]).sum().item()
         equal = (scores[1:] == scores[0]).sum().item()
@@ -93,7 +96,7 @@ def test_slices_do_not_matter(split: Split, monkeypatch: pytest.MonkeyPatch) -> 
     data = split.interactions
     model = lively_sasrec(items=data.item_count, length=10)
     whole = full_ranks(model, split.held["test"], 10, data.item_count)
-    monkeypatch.setattr("whence.ranking.SCORES_AT_ONCE", 7 * data.item_count)
+    monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 7 * data.item_count)
     assert np.array_equal(full_ranks(model, split.held["test"], 10, data.item_count), whole)
 
 
@@ -123,3 +126,25 @@ def test_the_mean_over_seeds_by_scipy() -> None:
     assert found.interval == pytest.approx((expected.low, expected.high))
     assert found.spread == pytest.approx(np.std(values, ddof=1))
     assert str(found) == "0.263 ± 0.199"
+
+
+def test_a_model_of_no_numbers_ranks_last(split: Split) -> None:
+    model = lively_sasrec(items=split.interactions.item_count, length=10)
+    with torch.no_grad():
+        model.item.fill_(torch.nan)
+    found = evaluate(model, split, "test", 10)
+    assert all(measure.value < 0.02 for measure in found.values())
+
+
+def test_a_tiny_catalog_is_found_by_everyone() -> None:
+    """Ten items: whatever the model, the true one is among the first ten."""
+    user, item = np.repeat(np.arange(30), 5), np.tile(np.arange(10), 15)
+    data = Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([item]))
+    found = evaluate(lively_sasrec(items=10), leave_one_out(data), "test", 8)
+    assert found["recall@10"].value == 1.0
+
+
+def test_nothing_to_measure_is_one_sentence() -> None:
+    data = Interactions.from_columns(pa.chunked_array([[1, 1]]), pa.chunked_array([[1, 2]]))
+    with pytest.raises(InputError, match="three events"):
+        evaluate(lively_sasrec(), leave_one_out(data), "test", 8)

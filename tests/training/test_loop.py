@@ -97,9 +97,10 @@ def test_nothing_to_learn_from_is_one_sentence() -> None:
 
 
 def test_a_diverged_loss_is_one_sentence(split: Split) -> None:
-    config = TrainingConfig(steps=30, learning_rate=1e30)
-    with pytest.raises(InputError, match="smaller learning rate"):
-        fit(split, "sasrec", SMALL, config, 0, show_progress=False)
+    for steps in (1, 30):
+        config = TrainingConfig(steps=steps, learning_rate=1e38)
+        with pytest.raises(InputError, match="smaller learning rate"):
+            fit(split, "sasrec", SMALL, config, 0, show_progress=False)
 
 
 class Fixed(torch.nn.Module):
@@ -124,7 +125,16 @@ def test_the_loss_by_hand() -> None:
     assert found.item() == pytest.approx((second + third) / 2, rel=1e-6)
 
 
-@pytest.mark.parametrize("settings", [{"steps": -1}, {"batch": 0}, {"learning_rate": 0.0}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": -1},
+        {"batch": 0},
+        {"learning_rate": 0.0},
+        {"learning_rate": float("nan")},
+        {"second_moment": 1.0},
+    ],
+)
 def test_impossible_training_is_refused(settings: dict[str, float]) -> None:
     with pytest.raises(InputError):
         TrainingConfig(**settings)  # type: ignore[arg-type]

@@ -157,6 +157,8 @@ def test_questions_point_at_the_true_slot(world: World, reason: str) -> None:
         {"items": 20},
         {"memory": 0},
         {"versions": 0},
+        {"seed": -1},
+        {"sequels": 0.0, "remakes": 0.6, "versions": 1},
     ],
 )
 def test_impossible_worlds_are_refused(settings: dict[str, float]) -> None:

@@ -6,6 +6,7 @@ from whence.data.interactions import Interactions
 from whence.data.negatives import Unseen
 from whence.data.sources import Columns, load
 from whence.data.splits import Split, leave_one_out
+from whence.data.summary import statistics
 
 __all__ = [
     "Cases",
@@ -17,4 +18,5 @@ __all__ = [
     "histories",
     "leave_one_out",
     "load",
+    "statistics",
 ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +21,17 @@ GUESSES = {
     "item": ("item", "itemid", "iid", "movieid", "productid", "asin", "trackid", "bookid"),
     "time": ("time", "timestamp", "ts", "date", "datetime", "unixreviewtime", "createdat"),
     "rating": ("rating", "stars", "overall", "score"),
-    "title": ("title", "name", "itemtitle", "itemname", "movietitle", "productname"),
+    "title": ("title", "itemtitle", "itemname", "movietitle", "productname"),
 }
 NEEDED = ("user", "item")
+NOT_USED = "none"
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+SECONDS_IN_RANGE = 2.0**62
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column holds what; what is left out is guessed from the header."""
+    """Which column holds what; what is left out is guessed, and "none" is not used."""
 
     user: str | None = None
     item: str | None = None
@@ -39,53 +42,56 @@ class Columns:
 
 def read_csv(path: Path, columns: Columns) -> Interactions:
     """The file's rows as events; without a time column the row order is the order in time."""
-    table = _parse(path)
+    names = _resolve(path, _header(path), columns)
+    table = _parse(path, names)
     if table.num_rows == 0:
         raise InputError(f"{path} has a header and no rows; there is nothing to learn from.")
-    names = _resolve(path, table.column_names, columns)
-    for name in names.values():
-        _refuse_undecodable(path, name, table[name])
-    for need in NEEDED:
-        _refuse_gaps(path, names[need], table[names[need]])
+    read = {role: _Column(path, name, table[name]) for role, name in names.items()}
     return Interactions.from_columns(
-        user=table[names["user"]],
-        item=table[names["item"]],
-        time=_seconds(path, table, names.get("time")),
-        rating=_numbers(path, table, names.get("rating")),
-        item_features={"title": _texts(table, names["title"])} if "title" in names else None,
-        origin={"source": str(path.absolute()), "columns": asdict(columns)},
+        user=read["user"].ids(),
+        item=read["item"].ids(),
+        time=read["time"].seconds() if "time" in read else None,
+        rating=read["rating"].numbers().astype(np.float32) if "rating" in read else None,
+        item_features={"title": read["title"].texts()} if "title" in read else None,
+        origin={
+            "source": str(path.absolute()),
+            "columns": {role: names.get(role, NOT_USED) for role in GUESSES},
+        },
     )
 
 
-def _parse(path: Path) -> pa.Table:
-    """The whole table; after a failure once more in one thread, which alone knows the row."""
+def _header(path: Path) -> list[str]:
+    """The column names, each there once."""
     try:
-        return pa_csv.read_csv(path)
-    except pa.ArrowInvalid:
-        try:
-            return pa_csv.read_csv(path, pa_csv.ReadOptions(use_threads=False))
-        except pa.ArrowInvalid as problem:
-            if "Empty CSV" in str(problem):
-                raise InputError(f"{path} is empty; it needs a header and rows.") from None
-            raise InputError(f"{path} is not a readable CSV file: {problem}.") from None
-    except OSError as problem:
-        raise InputError(f"{path} cannot be read: {problem.strerror or problem}.") from None
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = next(csv.reader(file), [])
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8; save the file in that encoding.") from None
+    except (OSError, csv.Error) as problem:
+        raise InputError(f"{path} cannot be read: {problem}.") from None
+    if not header:
+        raise InputError(f"{path} is empty; it needs a header and rows.")
+    for name in header:
+        if header.count(name) > 1:
+            raise InputError(f"{path} has two columns '{name}'; rename one of them.")
+    return header
 
 
 def _resolve(path: Path, header: list[str], columns: Columns) -> dict[str, str]:
     """Role to column name: as told, else by guess."""
     told = {role: name for role, name in asdict(columns).items() if name is not None}
     for role, name in told.items():
-        if name not in header:
+        if name not in header and name != NOT_USED:
             raise InputError(
                 f"{path} has no column '{name}' for the {role}; it has {', '.join(header)}."
             )
     bare = {re.sub(r"[^a-z]", "", name.lower()): name for name in reversed(header)}
     guessed = {
-        role: next((bare[guess] for guess in guesses if guess in bare), None)
+        role: next(bare[guess] for guess in guesses if guess in bare)
         for role, guesses in GUESSES.items()
+        if not bare.keys().isdisjoint(guesses)
     }
-    names = {**{role: name for role, name in guessed.items() if name}, **told}
+    names = {role: name for role, name in {**guessed, **told}.items() if name != NOT_USED}
     for need in NEEDED:
         if need not in names:
             raise InputError(
@@ -95,66 +101,90 @@ def _resolve(path: Path, header: list[str], columns: Columns) -> dict[str, str]:
     return names
 
 
-def _refuse_gaps(path: Path, name: str, column: pa.ChunkedArray) -> None:
-    if column.null_count:
-        row = pc.index(pc.is_null(column), True).as_py()
-        raise InputError(f"{path}, row {row + 2}, column '{name}': there is no value.")
+def _parse(path: Path, names: dict[str, str]) -> pa.Table:
+    """The named columns; ids and titles as they are written, so that 007 stays 007.
 
-
-def _refuse_undecodable(path: Path, name: str, column: pa.ChunkedArray) -> None:
-    """Arrow reads a text column with bytes that are not UTF-8 as binary."""
-    if not pa.types.is_binary(column.type):
-        return
-    for row, value in enumerate(column.to_pylist()):
+    After a failure once more in one thread, which alone knows the row.
+    """
+    as_written = {names[role]: pa.string() for role in ("user", "item", "title") if role in names}
+    convert = pa_csv.ConvertOptions(
+        column_types=as_written,
+        include_columns=list(dict.fromkeys(names.values())),
+        strings_can_be_null=True,
+        null_values=[""],
+        quoted_strings_can_be_null=False,
+    )
+    try:
+        return pa_csv.read_csv(path, convert_options=convert)
+    except pa.ArrowInvalid:
         try:
-            (value or b"").decode()
-        except UnicodeDecodeError:
-            raise InputError(
-                f"{path}, row {row + 2}, column '{name}': {value!r} is not UTF-8; save the file "
-                "in that encoding."
-            ) from None
+            single = pa_csv.ReadOptions(use_threads=False)
+            return pa_csv.read_csv(path, single, convert_options=convert)
+        except pa.ArrowInvalid as problem:
+            raise InputError(f"{path} is not a readable CSV file: {problem}.") from None
+    except (OSError, pa.ArrowException) as problem:
+        raise InputError(f"{path} cannot be read: {problem}.") from None
 
 
-def _seconds(path: Path, table: pa.Table, name: str | None) -> npt.NDArray[np.int64] | None:
-    """Times as whole seconds, from numbers or dates."""
-    if name is None:
-        return None
-    column = table[name]
-    _refuse_gaps(path, name, column)
-    if pa.types.is_temporal(column.type):
-        column = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
-    seconds = _cast(path, name, column, pa.float64() if _is_float(column) else pa.int64())
-    return seconds.astype(np.int64)
+@dataclass(frozen=True)
+class _Column:
+    """One column, and what to say when it cannot be used."""
 
+    path: Path
+    name: str
+    values: pa.ChunkedArray
 
-def _numbers(path: Path, table: pa.Table, name: str | None) -> npt.NDArray[np.float32] | None:
-    if name is None:
-        return None
-    _refuse_gaps(path, name, table[name])
-    return _cast(path, name, table[name], pa.float64()).astype(np.float32)
+    def ids(self) -> pa.ChunkedArray:
+        """Whole numbers where every id is written as one, else texts."""
+        self._refuse_gaps()
+        try:
+            numbers = self.values.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return self.values
+        same = pc.all(pc.equal(numbers.cast(pa.string()), self.values)).as_py()
+        return numbers if same else self.values
 
+    def texts(self) -> pa.ChunkedArray:
+        """Titles; one that is empty is missing."""
+        return self.values
 
-def _cast(path: Path, name: str, column: pa.ChunkedArray, to: pa.DataType) -> npt.NDArray[Any]:
-    """Numbers, or the row of the first value that is none."""
-    if pa.types.is_string(column.type):
-        number = pc.match_substring_regex(column, r"^\s*[-+]?\d+(\.\d*)?\s*$")
-        row = pc.index(number, False).as_py()
-        if row >= 0:
-            raise InputError(
-                f"{path}, row {row + 2}, column '{name}': '{column[row]}' is not a number"
-                f"{' or a date' if to == pa.int64() else ''}."
-            )
-        column = pc.utf8_trim_whitespace(column)
-    numbers = column.cast(to).to_numpy()
-    if not np.isfinite(numbers).all():
-        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise InputError(f"{path}, row {row + 2}, column '{name}': {numbers[row]} is no number.")
-    return np.asarray(numbers)
+    def seconds(self) -> npt.NDArray[np.float64]:
+        """Times from numbers or dates, with their fractions, which decide the order."""
+        self._refuse_gaps()
+        if pa.types.is_timestamp(self.values.type) or pa.types.is_date(self.values.type):
+            micro = self.values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+            return np.asarray(micro.to_numpy() / 1e6)
+        seconds = self.numbers(or_date=True)
+        if not (np.abs(seconds) < SECONDS_IN_RANGE).all():
+            row = int(np.argmax(np.abs(seconds)))
+            raise self._error(row, f"{seconds[row]} is no time")
+        return seconds
 
+    def numbers(self, or_date: bool = False) -> npt.NDArray[np.float64]:
+        """Numbers, or the row of the first value that is none."""
+        self._refuse_gaps()
+        if pa.types.is_integer(self.values.type) or pa.types.is_floating(self.values.type):
+            numbers = np.asarray(self.values.to_numpy(), dtype=np.float64)
+            if not np.isfinite(numbers).all():
+                row = int(np.flatnonzero(~np.isfinite(numbers))[0])
+                raise self._error(row, f"{numbers[row]} is no number")
+            return numbers
+        row = self._first_without_number()
+        expected = "a number or a date" if or_date else "a number"
+        raise self._error(row, f"'{self.values[row]}' is not {expected}")
 
-def _is_float(column: pa.ChunkedArray) -> bool:
-    return bool(pa.types.is_floating(column.type))
+    def _first_without_number(self) -> int:
+        """In a column that Arrow took for something else than numbers."""
+        if not pa.types.is_string(self.values.type):
+            return 0
+        number = pc.match_substring_regex(self.values, NUMBER)
+        return max(0, int(pc.index(number, False).as_py()))
 
+    def _refuse_gaps(self) -> None:
+        if self.values.null_count:
+            row = pc.index(pc.is_null(self.values), True).as_py()
+            raise self._error(row, "there is no value")
 
-def _texts(table: pa.Table, name: str) -> pa.ChunkedArray:
-    return table[name].cast(pa.string())
+    def _error(self, row: int, problem: str) -> InputError:
+        """With the line of the file, the header being line 1."""
+        return InputError(f"{self.path}, row {row + 2}, column '{self.name}': {problem}.")

@@ -32,7 +32,20 @@ def one_history(items: Sequence[int] | npt.NDArray[np.int32], length: int) -> In
     return histories(flat, np.array([0]), np.array([len(flat)]), length)
 
 
-@dataclass(frozen=True)
+def histories_without(
+    items: npt.NDArray[np.int32], left_out: npt.NDArray[np.int32], length: int
+) -> Ints:
+    """`[k, length]`: one history's newest events without each of `k` items, wherever they stand."""
+    kept = items[None, :] != left_out[:, None]
+    # A stable sort by "kept" moves what stays to the right, in order.
+    moved = np.argsort(kept, axis=1, kind="stable")
+    there = np.arange(len(items)) >= (~kept).sum(axis=1)[:, None]
+    shortened = np.where(there, items[moved], PAD)[:, -length:]
+    padding = np.full((len(left_out), max(0, length - len(items))), PAD)
+    return np.concatenate((padding, shortened), axis=1)
+
+
+@dataclass(frozen=True, eq=False)
 class Cases:
     """Points to predict: the events `[start, end)` of a user, and the item that came next."""
 

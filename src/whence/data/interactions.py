@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 
 from whence.data.catalog import Catalog, index_of_id
 from whence.errors import InputError
-from whence.files import new_folder, read_json, write_json
+from whence.files import MANIFEST, new_folder, read_json, write_json
 
 FORMAT = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Interactions:
     """Events sorted by user, then time, then the order they came in.
 
@@ -44,7 +44,7 @@ class Interactions:
     def from_columns(
         user: pa.ChunkedArray,
         item: pa.ChunkedArray,
-        time: npt.NDArray[np.int64] | None = None,
+        time: npt.NDArray[np.int64] | npt.NDArray[np.float64] | None = None,
         rating: npt.NDArray[np.float32] | None = None,
         item_features: Mapping[str, pa.ChunkedArray] | None = None,
         origin: Mapping[str, Any] | None = None,
@@ -52,8 +52,14 @@ class Interactions:
     ) -> Interactions:
         """From columns of equal length, in any row order; without times the row order counts.
 
-        `item_features` are columns too; an item takes them from the first row it appears in.
+        Times are seconds, whose fractions decide the order and are then let go. `item_features`
+        are columns too; an item takes them from the first row it appears in.
         """
+        for column in (user, item, time, rating, *(item_features or {}).values()):
+            if column is not None and len(column) != len(user):
+                raise InputError(f"Columns of {len(user)} and {len(column)} rows do not match.")
+        if user.null_count or item.null_count:
+            raise InputError("Every event needs a user and an item; some have none.")
         user_codes, user_ids = _encode(user)
         item_codes, item_ids = _encode(item)
         order = np.lexsort((user_codes,) if time is None else (time, user_codes))
@@ -63,7 +69,7 @@ class Interactions:
         return Interactions(
             items=item_codes[order],
             offsets=np.concatenate(([0], counts.cumsum())).astype(np.int64),
-            times=None if time is None else time[order],
+            times=None if time is None else np.floor(time[order]).astype(np.int64),
             ratings=None if rating is None else rating[order],
             catalog=Catalog(pa.table({"item": item_ids, **features})),
             users=pa.table({"user": user_ids}),
@@ -120,7 +126,7 @@ class Interactions:
                 np.save(partial / "ratings.npy", self.ratings)
             pq.write_table(self.catalog.table, partial / "catalog.parquet")
             pq.write_table(self.users, partial / "users.parquet")
-            write_json(partial / "manifest.json", self._manifest())
+            write_json(partial / MANIFEST, self._manifest())
         return Path(folder)
 
     def _manifest(self) -> dict[str, Any]:
@@ -138,7 +144,7 @@ class Interactions:
 
 def read_prepared(folder: Path) -> Interactions:
     """A folder written by `Interactions.save`."""
-    manifest = read_json(folder / "manifest.json")
+    manifest = read_json(folder / MANIFEST)
     if manifest.get("format") != FORMAT:
         raise InputError(
             f"{folder} holds data of format {manifest.get('format')}, and this version of Whence "
@@ -155,9 +161,10 @@ def read_prepared(folder: Path) -> Interactions:
             origin={"source": str(folder.absolute())},
             verb=manifest["verb"],
         )
+        expected = manifest["hash"]
     except (OSError, ValueError, KeyError, json.JSONDecodeError) as broken:
         raise InputError(f"{folder} cannot be read ({broken}); prepare it again.") from None
-    if interactions.content_hash != manifest["hash"]:
+    if interactions.content_hash != expected:
         raise InputError(f"{folder} has changed since it was prepared; prepare it again.")
     return interactions
 

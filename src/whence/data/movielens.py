@@ -39,7 +39,7 @@ def read_latest_small_2016() -> Interactions:
 
 
 def _label(title: object, year: float) -> str | None:
-    """ "Toy Story (1995)"; seven films have no title."""
+    """ "Toy Story (1995)"; five films, of seven ratings, have no title."""
     if not isinstance(title, str):
         return None
     return title if math.isnan(year) else f"{title} ({year:.0f})"

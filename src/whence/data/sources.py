@@ -13,6 +13,7 @@ from whence.data.delimited import Columns, read_csv
 from whence.data.interactions import Interactions, read_prepared
 from whence.data.movielens import read_latest_small_2016
 from whence.errors import InputError, did_you_mean
+from whence.files import MANIFEST
 
 __all__ = ["NAMED", "Columns", "Named", "load", "reload"]
 
@@ -56,7 +57,7 @@ def load(source: str | Path | Interactions, columns: Columns | None = None) -> I
     if str(source) in NAMED:
         return NAMED[str(source)].read()
     if path.is_dir():
-        if not (path / "manifest.json").exists():
+        if not (path / MANIFEST).exists():
             raise InputError(f"{path} is a folder without prepared data; name a file in it.")
         return read_prepared(path)
     if not path.exists():
@@ -73,4 +74,9 @@ def reload(origin: Mapping[str, Any]) -> Interactions:
         raise InputError("These data came from memory; save them, and train on the saved folder.")
     if "world" in origin:
         return _read_world(origin["world"])
+    if origin["source"] not in NAMED and not Path(origin["source"]).exists():
+        raise InputError(
+            f"The data of this run were in {origin['source']}, and are no longer there; put them "
+            "back, or give a history by hand."
+        )
     return load(origin["source"], build(Columns, origin.get("columns", {})))

@@ -14,7 +14,7 @@ from whence.data.interactions import Interactions
 Held = Literal["validation", "test"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Split:
     """Each user's events from the offset up to `train_ends` are for training."""
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from whence.contract import Explainable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Attribution:
     """What an explainer works out; what it says of slots without a part is not looked at."""
 

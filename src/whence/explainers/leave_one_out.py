@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from whence.contract import ALL, Explainable, row_slices
+from whence.contract import ALL, Explainable
 from whence.explainers.base import Attribution
-from whence.ranking import cases_at_once
+from whence.memory import cases_at_once, row_slices
 
 
 @dataclass(frozen=True)

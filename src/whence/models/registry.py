@@ -18,14 +18,13 @@ from whence.models.sasrec import SASRec, SASRecConfig
 class ModelSpec:
     """How to configure and build a model."""
 
-    summary: str
     config: type[Any]
     build: Callable[[Any, int, torch.Generator], Recommender]
     """From a configuration, the number of items and the generator of the initial weights."""
 
 
 MODELS: dict[str, ModelSpec] = {
-    "sasrec": ModelSpec("Self-attention over the history, left to right", SASRecConfig, SASRec),
+    "sasrec": ModelSpec(SASRecConfig, SASRec),
 }
 
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich import box
+from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from whence.explanation import Explanation, bar
+from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds
 from whence.recommendation import Recommendations
 
@@ -20,7 +22,7 @@ Accuracy = Mapping[str, Mapping[str, Measure]]
 def plain_table(title: str, *headings: str, numbers: int = 0) -> Table:
     """A table of the house style; the last `numbers` columns are set to the right."""
     table = Table(
-        title=title,
+        title=escape(title),
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -32,18 +34,21 @@ def plain_table(title: str, *headings: str, numbers: int = 0) -> Table:
     return table
 
 
-def history_table(picks: Recommendations, verb: str, newest: int = 10) -> Table:
+def captioned(table: Table, caption: str) -> Group:
+    """A table with a line or more below it, which may be wider than the table."""
+    return Group(table, Text(caption, style="dim"), "") if caption else Group(table)
+
+
+def history_table(picks: Recommendations, verb: str, newest: int = 10) -> Group:
     """The newest items of a history, newest first."""
-    table = plain_table(f"What {picks.name} {verb} last", "", "title")
+    table = plain_table(f"{picks.name.capitalize()}: {verb} last", "", "title")
     for back, title in enumerate(reversed(picks.history[-newest:]), start=1):
         table.add_row(str(back), escape(title))
-    if len(picks.history) > newest:
-        table.caption = f"and {len(picks.history) - newest} earlier ones the model reads"
-        table.caption_justify = "left"
-    return table
+    earlier = len(picks.history) - newest
+    return captioned(table, f"and {earlier} earlier ones the model reads" if earlier > 0 else "")
 
 
-def picks_table(picks: Recommendations) -> Table:
+def picks_table(picks: Recommendations) -> Group:
     """Recommendations with their reasons and what was checked."""
     table = plain_table(f"Recommended to {picks.name}", "", "title", "why", "without it")
     for pick in picks.picks:
@@ -53,23 +58,26 @@ def picks_table(picks: Recommendations) -> Table:
             escape(pick.reason.sentence),
             ", ".join(f"−{support.probability_lost:.0%}" for support in pick.reason.supports),
         )
-    table.caption = "without it: the share of its probability the recommendation would lose"
-    table.caption_justify = "left"
-    return table
+    if not picks.picks:
+        table.add_row("", "nothing: every item is in the history already", "", "")
+    return captioned(
+        table,
+        "without it: the share of its probability the recommendation would lose if the item were "
+        "not in the history",
+    )
 
 
-def accuracy_table(accuracy: Accuracy) -> Table:
+def accuracy_table(accuracy: Accuracy) -> Group:
     """Systems side by side, every figure with its 95 % interval."""
     title = "How often the next item is found, with 95 % intervals"
     table = plain_table(title, "", *accuracy, numbers=len(accuracy))
     first = next(iter(accuracy.values()))
     for name in first:
         table.add_row(name, *(escape(str(measures[name])) for measures in accuracy.values()))
-    _explain_protocols(table, first)
-    return table
+    return captioned(table, _protocols(first))
 
 
-def seeds_table(metrics: Mapping[int, Mapping[str, Any]]) -> Table:
+def seeds_table(metrics: Mapping[int, Mapping[str, Any]]) -> Group:
     """A trained run's accuracy on its test events, seed by seed, and their mean."""
     measured = {
         seed: {name: Measure(**fields) for name, fields in found["test"].items()}
@@ -77,58 +85,49 @@ def seeds_table(metrics: Mapping[int, Mapping[str, Any]]) -> Table:
         if "test" in found
     }
     if not measured:
-        return plain_table("No user has the three events that measuring accuracy needs.")
+        return Group("No user has the three events that measuring accuracy needs.")
+    if len(measured) == 1:
+        return accuracy_table({f"seed {seed}": measures for seed, measures in measured.items()})
     first = next(iter(measured.values()))
-    title = "How often the next item is found"
+    title = "How often the next item is found, with the 95 % interval over seeds"
     table = plain_table(title, "", *first, numbers=len(first))
     for seed, measures in measured.items():
         table.add_row(f"seed {seed}", *(f"{measure.value:.3f}" for measure in measures.values()))
-    if len(measured) > 1:
-        columns = ([measures[name].value for measures in measured.values()] for name in first)
-        table.add_row("mean", *(escape(str(mean_over_seeds(values))) for values in columns))
-    _explain_protocols(table, first)
-    return table
+    columns = ([measures[name].value for measures in measured.values()] for name in first)
+    table.add_row("mean", *(str(mean_over_seeds(values)) for values in columns))
+    return captioned(table, _protocols(first))
 
 
-def _explain_protocols(table: Table, measures: Mapping[str, Measure]) -> None:
-    """Say under the table what each measure was measured on."""
+def _protocols(measures: Mapping[str, Measure]) -> str:
+    """What each measure was measured on."""
     named: dict[str, list[str]] = {}
     for name, measure in measures.items():
         named.setdefault(measure.protocol, []).append(name)
-    lines = (f"{', '.join(names)}: {protocol}" for protocol, names in named.items())
-    table.caption = "\n".join(lines)
-    table.caption_justify = "left"
+    return "\n".join(f"{', '.join(names)}: {protocol}" for protocol, names in named.items())
 
 
-def side_by_side(explanations: Mapping[str, Explanation], top: int = 10) -> Table:
-    """One row a part, newest first, one column a method; every bar is relative to its method."""
+def side_by_side(explanations: Mapping[str, Explanation], top: int = 5) -> Group:
+    """One row a part, newest first, one numbered column a method, in per cent of its total."""
     first = next(iter(explanations.values()))
     shown: set[int] = set()
     for explanation in explanations.values():
-        if explanation.method != "random" or len(explanations) == 1:
+        if explanation.method != "random":
             shown.update(explanation.strongest(0, top))
-    table = plain_table(f"Why {escape(first.target_name(0))}?", "part", *explanations)
+    numbers = [str(number) for number in range(1, len(explanations) + 1)]
+    title = f"Why {first.target_name(0)}?"
+    table = plain_table(title, "newest first", *numbers, numbers=len(numbers))
     for slot in sorted(shown, reverse=True):
-        cells = [_cell(explanation, slot) for explanation in explanations.values()]
+        cells = [_share(explanation, slot) for explanation in explanations.values()]
         table.add_row(escape(first.part_name(0, slot)), *cells)
     left_out = int(first.parts[0].sum()) - len(shown)
-    table.caption = "newest first; green speaks for it, red against, blue takes no side"
-    if left_out:
-        table.caption += f"; {left_out} weaker parts not shown"
-    table.caption += f"\na part is removed by: {first.removal}"
-    table.caption_justify = "left"
-    return table
-
-
-def agreement_table(agreements: Mapping[tuple[str, str], Measure]) -> Table:
-    """Spearman's rho of each pair of explainers."""
-    names = list(dict.fromkeys(first for first, _ in agreements))
-    title = "Do the explainers agree? (Spearman's rho)"
-    table = plain_table(title, "", *names, numbers=len(names))
-    for row in names:
-        values = [f"{agreements[row, column].value:.2f}" for column in names]
-        table.add_row(row, *values)
-    return table
+    legend = [f"{number} {name}" for number, name in zip(numbers, explanations, strict=True)]
+    return captioned(
+        table,
+        ", ".join(legend)
+        + "\nper cent of all importance; green speaks for it, red against, blue takes no side"
+        + (f"; {left_out} weaker parts not shown" if left_out else "")
+        + f"\na part is removed by: {first.removal}",
+    )
 
 
 def pairs_table(title: str, pairs: Mapping[str, object]) -> Table:
@@ -141,7 +140,10 @@ def pairs_table(title: str, pairs: Mapping[str, object]) -> Table:
     return table
 
 
-def _cell(explanation: Explanation, slot: int) -> str:
-    value = float(explanation.scores[0, slot])
-    scale = float(explanation.magnitude()[0].max(initial=0.0))
-    return bar(value, scale, explanation.signed, width=8)
+def _share(explanation: Explanation, slot: int) -> str:
+    """A part's share of the method's total, the strongest in bold."""
+    total = float(explanation.magnitude()[0].sum())
+    share = 100 * float(explanation.scores[0, slot]) / total if total else 0.0
+    colour = ("green" if share >= 0 else "red") if explanation.signed else "blue"
+    strongest = explanation.strongest(0, 1) == [slot]
+    return f"[{'bold ' if strongest else ''}{colour}]{round(share)}[/]"

@@ -2,6 +2,6 @@
 
 from whence.training.evaluation import evaluate
 from whence.training.loop import TrainingConfig, fit
-from whence.training.seeds import train
+from whence.training.runs import train
 
 __all__ = ["TrainingConfig", "evaluate", "fit", "train"]

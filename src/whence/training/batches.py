@@ -19,7 +19,7 @@ from whence.randomness import Randomness
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Batch:
     """`inputs` and, at every slot, the item that came next and one that did not: `[B, n]`."""
 

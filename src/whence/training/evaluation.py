@@ -7,13 +7,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from whence.contract import Explainable, row_slices
+from whence.contract import Explainable
 from whence.data.histories import Cases
 from whence.data.negatives import Unseen
 from whence.data.splits import Held, Split
+from whence.errors import InputError
 from whence.measure import Measure, mean_measure
+from whence.memory import cases_at_once, row_slices
 from whence.randomness import Randomness
-from whence.ranking import cases_at_once, device_of, score_unmet
+from whence.ranking import device_of, score_unmet
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,11 +29,16 @@ def evaluate(
 ) -> dict[str, Measure]:
     """Accuracy on the held-out events: full ranking, and the true item among 100 random ones."""
     cases = split.held[held]
+    if not len(cases):
+        raise InputError("No user has the three events that measuring accuracy needs.")
     full = full_ranks(model, cases, length, split.interactions.item_count)
     sampled = sampled_ranks(model, cases, length, Unseen(split), seed)
     where = f"{held} events, {split.protocol}"
     ranking = f"{where}; ranked among all items the user has not met"
-    sampling = f"{where}; ranked among {SAMPLED} random items outside the user's training events"
+    sampling = (
+        f"{where}; ranked among {SAMPLED} random items outside the user's training events "
+        "(any items, for who has met them all)"
+    )
     return {
         f"recall@{TOP}": mean_measure(full < TOP, ranking),
         f"NDCG@{TOP}": mean_measure(gain(full), ranking),
@@ -59,7 +66,10 @@ def full_ranks(model: Explainable, cases: Cases, length: int, item_count: int) -
 def sampled_ranks(
     model: Explainable, cases: Cases, length: int, unseen: Unseen, seed: int
 ) -> Floats:
-    """Each true item's rank from 0 among itself and 100 random items, repeats possible."""
+    """Each true item's rank from 0 among itself and 100 random items, repeats possible.
+
+    Where the true item is drawn as its own rival, it does not count.
+    """
     rng = Randomness(seed).numpy("negatives")
     negatives = unseen.draw(cases.users, SAMPLED, rng)
     candidates = torch.from_numpy(np.column_stack((cases.targets, negatives)))
@@ -68,13 +78,15 @@ def sampled_ranks(
     for rows in row_slices(len(cases)):
         history = torch.from_numpy(cases[rows].histories(length)).to(device_of(model))
         scores = model.score(history, candidates[rows].to(history.device)).cpu()
+        itself = candidates[rows, 1:] == candidates[rows, :1]
+        scores[:, 1:][itself] = -torch.inf
         ranks.append(_rank(scores, first[rows]))
     return np.concatenate(ranks) if ranks else np.zeros(0)
 
 
 def _rank(scores: Tensor, true: Tensor) -> Floats:
-    """How many score higher, and half of those that score the same."""
+    """How many score higher, and half of those that score the same; no number ranks last."""
     own = scores.gather(1, true[:, None])
-    higher = (scores > own).sum(dim=1)
-    equal = (scores == own).sum(dim=1) - 1
+    higher = (~(scores <= own)).sum(dim=1)
+    equal = ((scores == own).sum(dim=1) - 1).clamp(min=0)
     return np.asarray((higher + equal / 2).numpy(), dtype=np.float64)

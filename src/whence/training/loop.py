@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,8 +33,10 @@ class TrainingConfig:
     """Adam's β₂, as in the first SASRec."""
 
     def __post_init__(self) -> None:
-        if self.steps < 0 or self.batch < 1 or self.learning_rate <= 0:
-            raise InputError("Training needs steps from 0 on, a batch from 1 on, a rate above 0.")
+        if self.steps < 0 or self.batch < 1:
+            raise InputError("Training needs steps from 0 on and a batch from 1 on.")
+        if not 0 < self.learning_rate < math.inf or not 0 <= self.second_moment < 1:
+            raise InputError("The learning rate is above 0; second_moment is below 1.")
 
 
 def fit(
@@ -69,9 +72,9 @@ def fit(
         losses.append(loss.item())
         if step % STEPS_BETWEEN_NEWS == 0:
             bar.say(f"loss {losses[-1]:.3f}")
-    if losses and not torch.tensor(losses[-1]).isfinite():
+    if not all(parameter.isfinite().all() for parameter in model.parameters()):
         raise InputError(
-            f"The loss of seed {seed} is no longer a number; try a smaller learning rate than "
+            f"The weights of seed {seed} are no longer numbers; try a smaller learning rate than "
             f"{config.learning_rate}."
         )
     return model.eval(), losses

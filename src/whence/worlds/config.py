@@ -59,5 +59,7 @@ class WorldConfig:
         shares = (self.sequels, self.remakes, self.caused, self.taste, self.noise)
         if min(shares) < 0 or self.caused + self.taste > 1 or self.noise > 1:
             raise InputError("A world's shares lie in 0 to 1, caused and taste together too.")
-        if self.sequels + self.remakes > 0.6 or self.items < 10 * self.genres:
-            raise InputError("A world needs 10 items a genre; at most 60 % continue or remake one.")
+        if self.sequels + self.remakes > 0.5 or self.items < 10 * self.genres:
+            raise InputError("A world needs 10 items a genre; at most half continue or remake one.")
+        if self.seed < 0:
+            raise InputError(f"A world's seed is a whole number from 0 on, not {self.seed}.")

@@ -40,7 +40,7 @@ Oslo Prague Quito Riga Siena Tunis Utrecht Venice Warsaw York Zagreb
 """.split()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Films:
     """Plain films first, then second parts, third parts, remakes. `NONE` where there is none."""
 

@@ -24,7 +24,7 @@ YEAR_2000: Final = 946_684_800
 REASONS: Final = ("caused", "prevented", "taste")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Questions:
     """Cases whose true reason is known."""
 
@@ -34,7 +34,7 @@ class Questions:
     """`[B, length]`: the one slot that is the cause; for taste every item of the target's genre."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
     """Interactions, and the truth about every one of their events.
 

@@ -7,12 +7,15 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from whence.config import build
 from whence.data.interactions import Interactions
 from whence.data.sources import load
 from whence.data.splits import leave_one_out
 from whence.devices import check_device
 from whence.errors import InputError, did_you_mean
+from whence.files import make_parent, refuse_existing
 from whence.measure import Measure
 from whence.models import Recommender, model_spec
 from whence.run import Run
@@ -41,8 +44,9 @@ def train(
     model_config = build(model_spec(model).config, model_settings or {})
     training_config = build(TrainingConfig, training or {})
     check_device(device)
-    if out is not None and Path(out).exists() and not overwrite:
-        raise InputError(f"{out} is there already; name another folder or say to overwrite it.")
+    if out is not None:
+        refuse_existing(Path(out), overwrite)
+        make_parent(Path(out))
     interactions = load(data)
     split = leave_one_out(interactions)
     settings = asdict(model_config)
@@ -62,7 +66,12 @@ def train(
     run = Run(
         model=model,
         model_settings=settings,
-        training={**asdict(training_config), "split": split.protocol},
+        training={
+            **asdict(training_config),
+            "split": split.protocol,
+            "device": device,
+            "threads": torch.get_num_threads(),
+        },
         data=describe(interactions),
         catalog=interactions.catalog,
         models=models,
