@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -84,7 +86,7 @@ def demo(
     command = "whence demo" + (f" --data {data}" if data else "")
     path = write_demo_report(found, folder / "report.html", command)
     _say(f"The whole story: {path}  The run: {folder / 'run'}")
-    _say(f"Next: whence explain {folder / 'run'} --user {found.user}")
+    _say(f"Next: {_program()} explain {folder / 'run'} --user {found.user}")
 
 
 @app.command()
@@ -134,7 +136,7 @@ def train(
     from whence.report.tables import seeds_table
 
     out.print(seeds_table(run.metrics))
-    _say(f"Next: whence recommend {folder} --history TITLE")
+    _say(f"Next: {_program()} recommend {folder} --history TITLE")
 
 
 @app.command()
@@ -298,6 +300,14 @@ def _tell_readings(typed: list[str] | None, read: tuple[str, ...]) -> None:
     for text, title in zip(reversed(typed or []), reversed(read), strict=False):
         if text != title and not title.startswith("item "):
             err.print(escape(f"'{text}' is read as {title}"), highlight=False, style="dim")
+
+
+def _program() -> str:
+    """What to type to call this program again."""
+    if shutil.which("whence"):
+        return "whence"
+    called = Path(sys.argv[0])
+    return "python -m whence" if called.name == "__main__.py" else os.path.relpath(called)
 
 
 def _say(text: str) -> None:
