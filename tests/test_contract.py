@@ -105,7 +105,9 @@ def test_own_attention_changes_nothing(model: Explainable, batch: torch.Tensor) 
 
 def test_attention_is_a_distribution_over_parts(model: Explainable, batch: torch.Tensor) -> None:
     if not offers(model, "attentions"):
-        pytest.skip("no attention to look at")
+        with pytest.raises(CapabilityError):
+            model.attentions(batch)
+        return
     parts = model.parts(batch)
     for weights in model.attentions(batch):
         answering = weights[:, :, -1]

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,7 +17,7 @@ from whence import __version__
 from whence.errors import InputError, WhenceError
 
 if TYPE_CHECKING:
-    from whence.data import Columns
+    from whence.data import Columns, Interactions
 
 EXPLAINER_NAMES = (
     "attention-first, attention-last, attention-head, rollout, gradient-norm, leave-one-out, "
@@ -282,7 +282,7 @@ def _columns(
     return Columns(user, item, time, rating, title)
 
 
-def _load(data: str, columns: Columns, verb: str | None) -> Any:  # noqa: ANN401
+def _load(data: str, columns: Columns, verb: str | None) -> Interactions:
     from dataclasses import replace
 
     from whence.data import load

@@ -6,17 +6,20 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from whence.errors import InputError, did_you_mean
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 
 def build(cls: type[T], settings: Mapping[str, Any]) -> T:
     """An instance of the frozen dataclass `cls`; texts such as "0.2" become the declared type."""
     hints = typing.get_type_hints(cls)
-    names = [field.name for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
+    names = [field.name for field in dataclasses.fields(cls) if field.init]
     for key in settings:
         if key not in names:
             raise InputError(f"{cls.__name__} has no setting '{key}': {did_you_mean(key, names)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
@@ -25,6 +25,7 @@ class Attribution:
 class Explainer(Protocol):
     """A frozen dataclass whose fields are the method's parameters."""
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
     method: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
     """The capabilities it asks of a model."""

@@ -60,7 +60,7 @@ def compare_batch(
             empty_score=_array(empty),
             removal=model.removal,
             method=name,
-            parameters=asdict(explainer),  # type: ignore[call-overload]
+            parameters=asdict(explainer),
             seed=seed,
             evaluations=found.evaluations,
             signed=explainer.signed,

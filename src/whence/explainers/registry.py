@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from whence.config import build, parse_settings
 from whence.errors import InputError, did_you_mean
 from whence.explainers.attention import Attention
@@ -25,7 +23,7 @@ EXPLAINERS: dict[str, Explainer] = {
 }
 """Ready to use, and what "all" means."""
 
-METHODS: dict[str, Callable[..., Explainer]] = {
+METHODS: dict[str, type[Explainer]] = {
     type(explainer).method: type(explainer) for explainer in EXPLAINERS.values()
 }
 """The classes behind them, for other parameters."""
@@ -37,6 +35,6 @@ def find_explainer(name: str) -> tuple[str, Explainer]:
     if not colon and name in EXPLAINERS:
         return name, EXPLAINERS[name]
     if method in METHODS:
-        return name, build(METHODS[method], parse_settings(settings))  # type: ignore[arg-type]
+        return name, build(METHODS[method], parse_settings(settings))
     known = {*EXPLAINERS, *METHODS}
     raise InputError(f"There is no explainer '{method}': {did_you_mean(method, known)}")
