@@ -49,7 +49,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def world() -> World:
-    return make_world(WorldConfig(users=300, items=100, events=20, genres=4, seed=3))
+    return make_world(WorldConfig(users=300, items=120, events=20, genres=4, seed=3))
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -57,6 +58,7 @@ def trained(csv: Path) -> Path:
     assert done.returncode == 0, done.stderr
     assert "recall@10" in done.stdout
     assert "seed 0" in done.stdout
+    assert "popularity" in done.stdout, "a figure alone says little"
     return folder
 
 
@@ -116,8 +118,9 @@ def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     for number, name in enumerate(EXPLAINERS, start=1):
         assert f"{number} {name}" in " ".join(done.stdout.split())
     done = whence("explain", trained, "-i", "Film 1", "--item", "Film 2", "--method", "rollout")
-    assert "Film 2: because you played Film 1" in done.stdout
-    assert "Film 2 (rollout)" in done.stdout
+    headline = r"Film 2, in place \d+ of the recommendations: because you played Film 1"
+    assert re.match(headline, done.stdout)
+    assert "1 rollout" in done.stdout
     document = json.loads(
         whence("explain", trained, "-u", "u3", "--method", "all", "--json").stdout
     )
@@ -136,8 +139,14 @@ def test_data_list_stats_and_prepare(csv: Path, tmp_path: Path) -> None:
     assert (found["users"], found["items"], found["events"]) == (40, 12, 320)
     assert "320" in whence("data", "stats", csv).stdout
     assert whence("data", "prepare", csv, "--out", tmp_path / "prepared").returncode == 0
-    again = json.loads(whence("data", "stats", tmp_path / "prepared", "--json").stdout)
-    assert again == found
+    again = whence("data", "prepare", csv, "--out", tmp_path / "prepared")
+    assert (again.returncode, "--overwrite" in again.stderr) == (2, True)
+    redone = whence("data", "prepare", csv, "--out", tmp_path / "prepared", "--overwrite")
+    assert redone.returncode == 0
+    no_run = whence("recommend", tmp_path / "prepared", "--user", "u3")
+    assert (no_run.returncode, "prepared data, not a run" in no_run.stderr) == (3, True)
+    same = json.loads(whence("data", "stats", tmp_path / "prepared", "--json").stdout)
+    assert same == found
 
 
 def test_doctor() -> None:
@@ -166,8 +175,8 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["train", "{csv}"], 2, "--out"),
         (["train", "{csv}", "--out", "x", "--device", "gpu"], 2, "no device 'gpu'"),
         (["recommend", "{csv}", "--user", "u3"], 3, "is not a run"),
-        (["recommend", "{run}"], 2, "either which user, or a history"),
-        (["recommend", "{run}", "--everyone", "x.csv", "--user", "u3"], 2, "leave out the other"),
+        (["recommend", "{run}"], 2, "either which user"),
+        (["recommend", "{run}", "--everyone", "x.csv", "--user", "u3"], 2, "leave out --user"),
         (["recommend", "{run}", "--user", "u3", "-k", "0"], 2, "-k"),
         (["explain", "{run}", "--user", "u3", "--top", "0"], 2, "--top"),
         (["train", "{csv}", "--out", "{csv}", "--overwrite"], 2, "not a folder of Whence's"),

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from whence.cli import app
+from whence.explainers import EXPLAINERS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -47,6 +48,11 @@ def test_commands_and_their_options_exist(page: Path) -> None:
         command = words[1:3] if words[1] == "data" else words[1:2]
         known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", help_of(*command)))
         assert {word for word in words if word.startswith("-")} <= known, line
+
+
+def test_every_explainer_is_in_the_guide() -> None:
+    guide = (ROOT / "docs" / "using.md").read_text()
+    assert all(f"`{name}`" in guide for name in EXPLAINERS)
 
 
 def test_no_page_is_empty() -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from whence.explainers import compare_batch as compare_batch
     from whence.explainers import explain_batch as explain_batch
     from whence.explanation import Explanation as Explanation
+    from whence.explanation import Labels as Labels
     from whence.measure import Measure as Measure
     from whence.recommendation import Recommendations as Recommendations
     from whence.recommendation import compare as compare
@@ -53,7 +54,7 @@ _HOMES = {
     "demonstration": ("demonstrate",),
     "errors": ("CapabilityError", "InputError", "RunError", "WhenceError"),
     "explainers": ("compare_batch", "explain_batch"),
-    "explanation": ("Explanation",),
+    "explanation": ("Explanation", "Labels"),
     "measure": ("Measure",),
     "recommendation": (
         "Recommendations",

@@ -74,7 +74,7 @@ def demo(
     folder: Annotated[Path, typer.Option("--out", help="Where to write.")] = Path("demo"),
     data: Annotated[str | None, typer.Option(help="Other data than the embedded ones.")] = None,
 ) -> None:
-    """Train on the embedded data, recommend with reasons, and write a report. A few minutes."""
+    """Train on the embedded data, recommend with reasons, and write a report. About a minute."""
     from whence.demonstration import demonstrate
     from whence.report import tables
     from whence.report.demo import write_demo_report
@@ -134,8 +134,9 @@ def train(
         _print_json({"run": str(folder), "metrics": run.metrics})
         return
     from whence.report.tables import seeds_table
+    from whence.training.runs import baseline_accuracy
 
-    out.print(seeds_table(run.metrics))
+    out.print(seeds_table(run.metrics, baseline_accuracy(interactions)))
     _say(f"Next: {_program()} recommend {folder} --history TITLE")
 
 
@@ -145,7 +146,8 @@ def recommend(
     user: User = None,
     history: History = None,
     everyone: Annotated[
-        Path | None, typer.Option(help="All users instead, into this .csv or .parquet file.")
+        Path | None,
+        typer.Option(help="All users, without reasons, into this .csv or .parquet file."),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many.")] = 10,
     seed: Seed = None,
@@ -156,7 +158,9 @@ def recommend(
     from whence.report import tables
 
     if everyone is not None and (user or history or as_json):
-        raise InputError("--everyone writes a file for all users; leave out the other options.")
+        raise InputError(
+            "--everyone writes a file for all users; leave out --user, --history and --json."
+        )
     opened = open_run(run)
     if everyone is not None:
         rows = recommendation.recommend_everyone(opened, everyone, k=k, seed=seed)
@@ -207,11 +211,8 @@ def explain(
         _print_json({"reason": found.as_dict(), "explanations": documents})
         return
     target = next(iter(answers.values())).target_name(0)
-    _say(f"{target}: {found.sentence}")
-    if len(answers) == 1:
-        next(iter(answers.values())).show(top)
-    else:
-        out.print(tables.side_by_side(answers, top))
+    _say(f"{target}, in place {found.rank:,} of the recommendations: {found.sentence}")
+    out.print(tables.side_by_side(answers, found, top))
 
 
 @app.command()
@@ -267,10 +268,11 @@ def data_prepare(
     rating: RatingColumn = None,
     title: TitleColumn = None,
     verb: Verb = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Read interactions once and keep them as flat arrays, quick to load again."""
     interactions = _load(data, _columns(user, item, time, rating, title), verb)
-    interactions.save(folder)
+    interactions.save(folder, overwrite)
     err.print(f"{len(interactions):,} events in {folder}", markup=False)
 
 

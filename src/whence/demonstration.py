@@ -18,9 +18,9 @@ from whence.explanation import Explanation
 from whence.measure import Measure
 from whence.models.baselines import BASELINES
 from whence.randomness import Randomness
-from whence.recommendation import Recommendations, compare, recommend
+from whence.recommendation import Pick, Recommendations, compare, recommend
 from whence.run import Run
-from whence.training import evaluate, train
+from whence.training import PerCase, evaluate_cases, train
 from whence.trust import agreement
 
 PREFERRED: Final = ("ml-latest-small-2016", "world")
@@ -38,10 +38,14 @@ class Demonstration:
     user: object
     """The raw id of the one recommended to."""
     picks: Recommendations
+    explained: Pick
+    """The recommendation that is explained further."""
     reasons: dict[str, Explanation]
-    """Of one recommendation, by method."""
+    """Of that recommendation, by method."""
     accuracy: dict[str, dict[str, Measure]]
     """By system and measure, on the test events."""
+    leads: dict[str, dict[str, Measure]]
+    """How far the model is ahead of each baseline, user by user."""
     agreements: dict[tuple[str, str], Measure]
 
 
@@ -64,15 +68,23 @@ def demonstrate(
     user = _typical_user(interactions)
     picks = recommend(run, user=user)
     # The best recommendation that rests on something one can name, if there is one.
-    named = (str(pick.item) for pick in picks.picks if pick.reason.supports)
-    reasons = compare(run, user=user, item=next(named, None), methods=SHOWN_REASONS)
+    if not picks.picks:
+        raise InputError(f"User {user} in {name} has met every item; there is nothing to show.")
+    explained = next((pick for pick in picks.picks if pick.reason.supports), picks.picks[0])
+    reasons = compare(run, user=user, item=explained.item, methods=SHOWN_REASONS)
+    cases = _cases(run, split)
+    own = cases[run.model]
     return Demonstration(
         data=name,
         run=run,
         user=user,
         picks=picks,
+        explained=explained,
         reasons=reasons,
-        accuracy=_accuracy(run, split),
+        accuracy={system: found.measures() for system, found in cases.items()},
+        leads={
+            system: own.lead_over(found) for system, found in cases.items() if system != run.model
+        },
         agreements=_agreements(run, split),
     )
 
@@ -88,10 +100,11 @@ def _typical_user(interactions: Interactions) -> object:
     return interactions.users["user"][int(order[len(order) // 2])].as_py()
 
 
-def _accuracy(run: Run, split: Split) -> dict[str, dict[str, Measure]]:
+def _cases(run: Run, split: Split) -> dict[str, PerCase]:
+    """The model and the baselines on the same test events."""
     systems = {run.model: run.first, **{name: make(split) for name, make in BASELINES.items()}}
     length = run.first.config.length
-    return {name: evaluate(system, split, "test", length) for name, system in systems.items()}
+    return {name: evaluate_cases(system, split, "test", length) for name, system in systems.items()}
 
 
 def _agreements(run: Run, split: Split) -> dict[tuple[str, str], Measure]:

@@ -22,7 +22,10 @@ def refuse_existing(folder: Path, overwrite: bool) -> None:
     if not folder.exists():
         return
     if not overwrite:
-        raise InputError(f"{folder} is there already; name another folder or say to overwrite it.")
+        raise InputError(
+            f"{folder} is there already; name another folder, or overwrite it with --overwrite "
+            "(in Python overwrite=True)."
+        )
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{folder} is not a folder of Whence's, so it is not overwritten.")
 

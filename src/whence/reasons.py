@@ -40,7 +40,7 @@ class Support:
     probability_lost: float
     """As a share of the probability with the whole history."""
     rank_before: int
-    """From 1, among all items."""
+    """From 1, among the items that are not in the history."""
     rank_without: int
 
 
@@ -50,6 +50,10 @@ class Reason:
 
     supports: tuple[Support, ...]
     verb: str
+    rank: int
+    """Of the recommendation, from 1, among the items that are not in the history."""
+    considered: tuple[Support, ...]
+    """Every item of the history the model reads, newest first, whether it passes or not."""
 
     @property
     def sentence(self) -> str:
@@ -63,6 +67,7 @@ class Reason:
         """Plain types only, with the figures behind the sentence."""
         return {
             "sentence": self.sentence,
+            "rank": self.rank,
             "removal": "left out of the history",
             "checks": [asdict(support) for support in self.supports],
         }
@@ -89,7 +94,10 @@ def find_reasons(
     )
     device = device_of(model)
     found = _consequences(
-        model, torch.from_numpy(variants).to(device), torch.from_numpy(targets).to(device)
+        model,
+        torch.from_numpy(variants).to(device),
+        torch.from_numpy(targets).to(device),
+        met=torch.from_numpy(items.astype(np.int64)).to(device),
     )
     columns = list(zip(catalog.raw_ids(left_out), catalog.labels(left_out), strict=True))
     reasons = []
@@ -108,7 +116,8 @@ def find_reasons(
             )
             for row, (raw, label) in enumerate(columns, start=1)
         ]
-        reasons.append(Reason(_strongest(supports), verb))
+        rank = int(found.rank[0, place])
+        reasons.append(Reason(_strongest(supports), verb, rank, tuple(supports)))
     return reasons
 
 
@@ -131,18 +140,21 @@ class _Consequences:
     logit: Tensor
     log_chance: Tensor
     rank: Tensor
-    """From 1, among all items."""
+    """From 1, among the items not met."""
 
 
-def _consequences(model: Explainable, histories: Tensor, targets: Tensor) -> _Consequences:
+def _consequences(
+    model: Explainable, histories: Tensor, targets: Tensor, met: Tensor
+) -> _Consequences:
     """What becomes of the targets under each history, some histories at a time."""
     item_count = model.score(histories[:1], ALL).shape[1]
     pieces: list[tuple[Tensor, Tensor, Tensor]] = []
     for rows in row_slices(len(histories), cases_at_once(item_count)):
         scores = model.score(histories[rows], ALL)
-        own = scores[:, targets]
+        own, log_chance = scores[:, targets], scores.log_softmax(dim=1)[:, targets]
+        rivals = scores.index_fill(1, met, -torch.inf)
         rank = torch.empty_like(own, dtype=torch.int64)
         for place, one in enumerate(own.unbind(dim=1)):
-            rank[:, place] = 1 + (scores > one[:, None]).sum(dim=1)
-        pieces.append((own, scores.log_softmax(dim=1)[:, targets], rank))
+            rank[:, place] = 1 + (rivals > one[:, None]).sum(dim=1)
+        pieces.append((own, log_chance, rank))
     return _Consequences(*(torch.cat(column).cpu() for column in zip(*pieces, strict=True)))

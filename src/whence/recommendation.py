@@ -221,7 +221,9 @@ def reason(
 def find_subject(run: Run, user: object, history: History | None) -> Subject:
     """A user of the data, or the one whose history is given."""
     if (user is None) == (history is None):
-        raise InputError("Say either which user, or a history of ids or titles.")
+        raise InputError(
+            "Say either which user (--user), or a history of ids or titles (--history)."
+        )
     if history is None:
         data = run.interactions
         return Subject(f"user {user}", data.history(data.find_user(user)))

@@ -148,6 +148,8 @@ def _check_files(folder: Path) -> None:
             f"{folder} has run format {manifest.get('format')}, and this version of Whence reads "
             f"format {FORMAT}."
         )
+    if "sha256" not in manifest:
+        raise RunError(f"{folder} holds prepared data, not a run; train on it first.")
     for name, expected in manifest["sha256"].items():
         path = folder / name
         if not path.is_file():

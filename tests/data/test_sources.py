@@ -58,13 +58,28 @@ def test_it_can_be_read_again_from_its_origin(tmp_path: Path) -> None:
         ("user,thing\n1,2\n", "which column is the item.*--item NAME.*user, thing"),
         ("user,item\n1,2\n1\n", r"[Rr]ow #3"),
         ("user,item\n1,2\n,3\n", "row 3, column 'user': there is no value"),
-        ("user,item,time\n1,2,5\n1,3,soon\n", "row 3, column 'time': 'soon' is not a number"),
+        (
+            "user,item,time\n1,2,5\n1,3,soon\n",
+            "row 3, column 'time': 'soon' is not seconds or a date",
+        ),
         ("user,item,rating\n1,2,good\n", "row 2, column 'rating': 'good' is not a number"),
         ("user,item,rating\n1,2,nan\n", "row 2, column 'rating': nan is no number"),
         ("user,item,rating\n1,2,inf\n", "row 2, column 'rating': inf is no number"),
         ("user,item,time\n1,2,5\n1,3,\n", "row 3, column 'time': there is no value"),
         ("user,item,time\n1,2,1e300\n", "row 2, column 'time': 1e\\+300 is no time"),
-        ("user,item,time\n1,2,12:30:00\n", "row 2, column 'time': '12:30:00' is not a number"),
+        (
+            "user,item,time\n1,2,12:30:00\n",
+            "row 2, column 'time': '12:30:00' is not seconds or a date",
+        ),
+        (
+            "user,item,time\n1,2,2020-01-01\n1,3,2020-01-02\n1,4,unknown\n",
+            "row 4, column 'time': 'unknown' is not seconds or a date",
+        ),
+        (
+            "user,item,time\n1,2,2020-01-01 00:00:00\n1,3,2020-01-02 00:00:00+00:00\n",
+            "row 3, column 'time': '2020-01-02 00:00:00",
+        ),
+        ("user;item\n1;2\n", "separated by ';'"),
         ("user,item,rating\n1,2,2020-01-01\n", "row 2, column 'rating'.*is not a number"),
         ("user,item,user\n1,2,3\n", "two columns 'user'"),
     ],
@@ -162,5 +177,11 @@ def test_the_embedded_default() -> None:
     assert (len(data), data.user_count, data.item_count) == (100_004, 671, 9_066)
     titles = data.catalog.labels(range(data.item_count))
     assert sum(title.startswith("item ") for title in titles) == 5, "films without a title"
-    assert data.catalog.labels([data.catalog.find("toy story")]) == ["Toy Story (1995)"]
+    typed = ["toy story", "Heat", "the heat", "se7en"]
+    assert data.catalog.labels([data.catalog.find(text) for text in typed]) == [
+        "Toy Story (1995)",
+        "Heat (1995)",
+        "Heat, The (2013)",
+        "Seven (a.k.a. Se7en) (1995)",
+    ]
     assert data.verb == "watched"

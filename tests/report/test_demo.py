@@ -68,7 +68,7 @@ def test_the_page_in_a_browser(demonstration: tuple[Demonstration, Path], width:
         page.on("console", on_console)
         page.goto(path.as_uri())
         assert page.locator("h1").inner_text() == "Whence: a recommendation and its reasons"
-        assert page.locator("svg").count() == 4
+        assert page.locator("svg").count() == 5
         assert page.locator("tbody tr").count() >= 10 + 3 + len(EXPLAINERS)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         violations = Axe().run(page)
@@ -128,7 +128,7 @@ def test_tables_in_the_terminal(
         history_table(found.picks, "watched"),
         picks_table(found.picks),
         accuracy_table(found.accuracy),
-        side_by_side(found.reasons),
+        side_by_side(found.reasons, found.explained.reason),
     ):
         console.print(table)
     printed = capsys.readouterr().out
@@ -150,20 +150,29 @@ def test_agreement_with_itself_is_one(demonstration: tuple[Demonstration, Path])
 
 
 def test_the_verdict_is_honest() -> None:
-    def accuracy(*values: tuple[float, float, float]) -> dict[str, dict[str, Measure]]:
-        names = ("sasrec", "popularity", "last item")
+    def lead(*intervals: tuple[float, float]) -> dict[str, Measure]:
+        names = ("recall@10", "MRR")
         return {
-            name: {"recall@10": Measure(value, (low, high), 9, "p", "higher is better", (0.0, 1.0))}
-            for name, (low, value, high) in zip(names, values, strict=True)
+            name: Measure(sum(interval) / 2, interval, 9, "p", "higher is better", (-1.0, 1.0))
+            for name, interval in zip(names, intervals, strict=True)
         }
 
-    better = verdict("sasrec", accuracy((0.5, 0.6, 0.7), (0.1, 0.2, 0.3), (0.8, 0.85, 0.9)))
-    assert better == (
-        "By recall@10, sasrec is clearly better than popularity, "
-        "and is clearly worse than last item."
+    found = verdict(
+        "sasrec",
+        {"popularity": lead((0.1, 0.2), (0.1, 0.3)), "last item": lead((-0.1, 0.1), (-0.3, -0.1))},
     )
-    level = verdict("sasrec", accuracy((0.5, 0.6, 0.7), (0.4, 0.5, 0.6), (0.6, 0.7, 0.8)))
-    assert level == "By recall@10, sasrec is not clearly different from popularity and last item."
+    assert found == (
+        "Against popularity, sasrec is clearly better by recall@10 and MRR. "
+        "Against last item, sasrec is clearly worse by MRR, level by recall@10."
+    )
+
+
+def test_a_lead_is_taken_case_by_case(demonstration: tuple[Demonstration, Path]) -> None:
+    found, _ = demonstration
+    for baseline, lead in found.leads.items():
+        for name, difference in lead.items():
+            own, other = found.accuracy["sasrec"][name], found.accuracy[baseline][name]
+            assert difference.value == pytest.approx(own.value - other.value)
 
 
 def test_the_world_stands_in_where_the_default_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,8 @@ def test_a_tiny_catalog_is_found_by_everyone() -> None:
     data = Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([item]))
     found = evaluate(lively_sasrec(items=10), leave_one_out(data), "test", 8)
     assert found["recall@10"].value == 1.0
+    assert list(found) == ["recall@10", "NDCG@10", "MRR"], "too few items to sample a hundred"
+    assert "row order" in found["MRR"].protocol
 
 
 def test_nothing_to_measure_is_one_sentence() -> None:

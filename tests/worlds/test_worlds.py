@@ -79,7 +79,7 @@ def test_same_seed_same_world_and_another_seed_another(world: World) -> None:
     assert again.interactions.content_hash == world.interactions.content_hash
     for name in ("kind", "cause", "prevented", "inhibitor", "genre"):
         assert getattr(again, name).tobytes() == getattr(world, name).tobytes()
-    other = make_world(WorldConfig(users=300, items=100, events=20, genres=4, seed=4))
+    other = make_world(WorldConfig(users=300, items=120, events=20, genres=4, seed=4))
     assert other.interactions.content_hash != world.interactions.content_hash
 
 

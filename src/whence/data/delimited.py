@@ -25,6 +25,7 @@ GUESSES = {
 }
 NEEDED = ("user", "item")
 NOT_USED = "none"
+DATE = r"^\d{4}-\d\d-\d\d"
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 SECONDS_IN_RANGE = 2.0**62
 
@@ -69,6 +70,8 @@ def _header(path: Path) -> list[str]:
         raise InputError(f"{path} is not UTF-8; save the file in that encoding.") from None
     except (OSError, csv.Error) as problem:
         raise InputError(f"{path} cannot be read: {problem}.") from None
+    if len(header) == 1 and (separator := next((c for c in ";\t|" if c in header[0]), None)):
+        raise InputError(f"{path} is separated by {separator!r}; save it with commas instead.")
     if not header:
         raise InputError(f"{path} is empty; it needs a header and rows.")
     for name in header:
@@ -169,16 +172,28 @@ class _Column:
                 row = int(np.flatnonzero(~np.isfinite(numbers))[0])
                 raise self._error(row, f"{numbers[row]} is no number")
             return numbers
-        row = self._first_without_number()
-        expected = "a number or a date" if or_date else "a number"
+        expected = "a number"
+        pattern = NUMBER
+        if or_date:
+            expected = "seconds or a date such as 2026-01-31 or 2026-01-31 18:30:00"
+            pattern = DATE if self._fits(DATE, 0) else NUMBER
+        row = self._first_unlike(pattern)
         raise self._error(row, f"'{self.values[row]}' is not {expected}")
 
-    def _first_without_number(self) -> int:
-        """In a column that Arrow took for something else than numbers."""
+    def _fits(self, pattern: str, row: int) -> bool:
+        return re.match(pattern, str(self.values[row])) is not None
+
+    def _first_unlike(self, pattern: str) -> int:
+        """In a column that Arrow did not take for what it should be."""
         if not pa.types.is_string(self.values.type):
             return 0
-        number = pc.match_substring_regex(self.values, NUMBER)
-        return max(0, int(pc.index(number, False).as_py()))
+        like = pc.match_substring_regex(self.values, pattern)
+        # Where all look alike, they still differ from the first in how they are written.
+        unlike = pc.index(like, False).as_py()
+        if unlike < 0:
+            shape = re.sub(r"\d", r"\\d", re.escape(str(self.values[0])))
+            unlike = pc.index(pc.match_substring_regex(self.values, f"^{shape}$"), False).as_py()
+        return max(0, int(unlike))
 
     def _refuse_gaps(self) -> None:
         if self.values.null_count:

@@ -115,9 +115,9 @@ class Interactions:
                 digest.update("\n".join(map(str, table[name].to_pylist())).encode())
         return digest.hexdigest()
 
-    def save(self, folder: Path | str) -> Path:
+    def save(self, folder: Path | str, overwrite: bool = False) -> Path:
         """Write the prepared folder, whole or not at all."""
-        with new_folder(Path(folder)) as partial:
+        with new_folder(Path(folder), overwrite) as partial:
             np.save(partial / "items.npy", self.items)
             np.save(partial / "offsets.npy", self.offsets)
             if self.times is not None:

@@ -48,6 +48,6 @@ def leave_one_out(interactions: Interactions) -> Split:
     return Split(
         interactions,
         train_ends,
-        protocol="leave-one-out by time",
+        protocol="leave-one-out by " + ("row order" if interactions.times is None else "time"),
         held={"validation": held_back(2), "test": held_back(1)},
     )

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 BRACKETS = re.compile(r"(\s*\([^()]*\))+\s*$")
 YEAR = re.compile(r"\s*\(\d{4}\)\s*$")
-ARTICLE = re.compile(r"^(?:the|a|an) | (?:the|a|an)$")
+ARTICLE = re.compile(r"^(?:the|a|an) ")
+ARTICLE_LAST = re.compile(r"^(.*), (the|a|an)\s*$")
 ALIKE_ENOUGH = 0.85
 """From this likeness on (0 to 1), a title typed slightly wrong is taken for the one meant."""
 COMPARED = 50
@@ -29,6 +30,7 @@ class Titles:
     def __init__(self, titles: Sequence[str | None]) -> None:
         known = [title or "" for title in titles]
         self.lower = np.array([title.lower() for title in known], dtype=object)
+        self.spoken = np.array([plain(title, articles=True) for title in known], dtype=object)
         self.plain = np.array([plain(title) for title in known], dtype=object)
         self.short = np.array([plain(BRACKETS.sub("", title)) for title in known], dtype=object)
         self._arrow = pa.array([f" {title} " for title in self.plain], pa.string())
@@ -37,12 +39,13 @@ class Titles:
         """The items that can be meant: one if it is clear, several if it is not, or none.
 
         First those with exactly this title but for case; then without regard to punctuation,
-        accents, articles and what stands in brackets at the end; then the only one with all these
-        words; then one near miss.
+        accents and the year; then to articles and whatever else stands in brackets at the end;
+        then the only one with all these words; then one near miss.
         """
         wanted = plain(text)
         for same in (
             self.lower == text.lower(),
+            (self.spoken == plain(text, articles=True)) & (wanted != ""),
             ((self.plain == wanted) | (self.short == wanted)) & (wanted != ""),
         ):
             if same.any() and text:
@@ -86,8 +89,10 @@ class Titles:
         return difflib.SequenceMatcher(None, wanted, self.plain[item]).ratio()
 
 
-def plain(title: str) -> str:
+def plain(title: str, articles: bool = False) -> str:
     """A title as people type it: "Matrix, The (1999)" becomes "matrix"."""
     bare = unicodedata.normalize("NFKD", YEAR.sub("", title)).casefold()
     bare = "".join(letter for letter in bare if not unicodedata.combining(letter))
-    return ARTICLE.sub("", " ".join(re.findall(r"\w+", bare)))
+    bare = ARTICLE_LAST.sub(r"\2 \1", bare)
+    words = " ".join(re.findall(r"\w+", bare))
+    return words if articles else ARTICLE.sub("", words)

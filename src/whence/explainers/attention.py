@@ -24,7 +24,13 @@ class Attention:
     method: ClassVar[str] = "attention"
     needs: ClassVar[tuple[str, ...]] = ("attentions",)
     signed: ClassVar[bool] = False
-    words: ClassVar[str] = "How much one block of the network looks at each item."
+
+    @property
+    def words(self) -> str:
+        """With the block and the head it looks at."""
+        block = "the last block" if self.block == -1 else f"block {self.block}"
+        heads = "all its heads" if self.head is None else f"its head {self.head}"
+        return f"How much {block} of the network looks at each item, by {heads}."
 
     def __call__(
         self, model: Explainable, batch: Tensor, targets: Tensor, seed: int

@@ -31,8 +31,11 @@ class Explainer(Protocol):
     """The capabilities it asks of a model."""
     signed: ClassVar[bool]
     """Whether it tells for from against."""
-    words: ClassVar[str]
-    """What it says, in one sentence a newcomer understands."""
+
+    @property
+    def words(self) -> str:
+        """What it says, in one sentence a newcomer understands."""
+        ...
 
     def __call__(
         self, model: Explainable, batch: Tensor, targets: Tensor, seed: int

@@ -22,7 +22,11 @@ class LeaveOneOut:
     method: ClassVar[str] = "leave-one-out"
     needs: ClassVar[tuple[str, ...]] = ("score",)
     signed: ClassVar[bool] = True
-    words: ClassVar[str] = "What the score loses when an item is taken away; red speaks against."
+
+    @property
+    def words(self) -> str:
+        """With its unit."""
+        return f"What the {self.unit} loses when an item is hidden; below zero speaks against."
 
     def __call__(
         self, model: Explainable, batch: Tensor, targets: Tensor, seed: int

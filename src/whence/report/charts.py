@@ -11,10 +11,13 @@ import vl_convert
 
 from whence.explanation import Explanation
 from whence.measure import Measure, SeedMean
+from whence.reasons import Reason
 
 FOR, AGAINST, NEUTRAL = "#2a7f62", "#b3423a", "#3d5a80"
 FONT = "system-ui, sans-serif"
 PADDING = {"left": 32, "right": 24, "top": 6, "bottom": 6}  # a reader's font may be wider
+
+LABEL_WIDTH = 280
 
 C = TypeVar("C", alt.Chart, alt.LayerChart)
 
@@ -37,40 +40,53 @@ def interval_chart(measured: Mapping[str, Measure | SeedMean], title: str) -> al
     return _dress(alt.LayerChart(layer=[span, dot]), width=420, height=30 * len(rows))
 
 
-def reasons_chart(explanation: Explanation, case: int = 0, top: int = 10) -> alt.Chart:
-    """The strongest parts of one case as bars, for to the right, against to the left."""
+def left_out_chart(reason: Reason, top: int = 10) -> alt.Chart:
+    """What the recommendation loses without each item, the strongest first."""
+    ranked = sorted(reason.considered, key=lambda one: -abs(one.probability_lost))[:top]
+    values = [(one.label, 100 * one.probability_lost) for one in ranked]
+    return _bars(values, "per cent of its probability lost if left out", signed=True)
+
+
+def explainer_chart(explanation: Explanation, case: int = 0, top: int = 10) -> alt.Chart:
+    """The strongest parts of one case by one method."""
     slots = explanation.strongest(case, top)
-    # Numbered, so that an item that stands in the history twice has two bars.
-    names = [f"{i}. {explanation.part_name(case, slot)}" for i, slot in enumerate(slots, start=1)]
+    values = [
+        (explanation.part_name(case, slot), float(explanation.scores[case, slot])) for slot in slots
+    ]
+    return _bars(values, f"importance ({explanation.method})", explanation.signed)
+
+
+def _bars(values: list[tuple[str, float]], title: str, signed: bool) -> alt.Chart:
+    """Bars from the top, for to the right and against to the left; unsigned ones take no side."""
     rows = [
-        {"part": name, "importance": float(explanation.scores[case, slot]), "speaks": speaks}
-        for name, slot in zip(names, slots, strict=True)
-        for speaks in [_side(explanation, case, slot)]
+        # Numbered, so that an item that stands in the history twice has two bars.
+        {"part": f"{place}. {name}", "value": value, "speaks": _side(value, signed)}
+        for place, (name, value) in enumerate(values, start=1)
     ]
     colour = alt.Color(
         "speaks:N",
         title="speaks",
         scale=alt.Scale(domain=["for it", "against it", "unsigned"], range=[FOR, AGAINST, NEUTRAL]),
-        legend=alt.Legend(values=["for it", "against it"]) if explanation.signed else None,
+        legend=alt.Legend(values=["for it", "against it"]) if signed else None,
     )
+    order = [str(row["part"]) for row in rows]
     chart: alt.Chart = (
         alt.Chart(_inline(rows))
         .mark_bar(cornerRadiusEnd=3, height=14)
         .encode(
-            x=alt.X("importance:Q", title=f"importance ({explanation.method})"),
-            y=alt.Y("part:N", title=None, sort=names),
+            x=alt.X("value:Q", title=title),
+            y=alt.Y("part:N", title=None, sort=order, axis=alt.Axis(minExtent=LABEL_WIDTH)),
             color=colour,
-            tooltip=["part:N", alt.Tooltip("importance:Q", format=".4f"), "speaks:N"],
+            tooltip=["part:N", alt.Tooltip("value:Q", format=".4f"), "speaks:N"],
         )
     )
-    return _dress(chart, width=380, height=24 * len(rows))
+    return _dress(chart, width=420, height=24 * len(rows))
 
 
-def _side(explanation: Explanation, case: int, slot: int) -> str:
-    """A method without a sign takes no side."""
-    if not explanation.signed:
+def _side(value: float, signed: bool) -> str:
+    if not signed:
         return "unsigned"
-    return "for it" if explanation.scores[case, slot] >= 0 else "against it"
+    return "for it" if value >= 0 else "against it"
 
 
 def agreement_chart(agreements: Mapping[tuple[str, str], Measure]) -> alt.LayerChart:
@@ -136,7 +152,7 @@ def _dress(chart: C, width: int, height: int) -> C:
         chart.properties(width=width, height=height)
         .configure(font=FONT, background="transparent", padding=PADDING)
         .configure_view(strokeWidth=0)
-        .configure_axis(grid=False, labelLimit=280, labelFontSize=12, titleFontSize=12)
+        .configure_axis(grid=False, labelLimit=LABEL_WIDTH, labelFontSize=12, titleFontSize=12)
         .configure_legend(orient="top", labelFontSize=12, titleFontSize=12)
     )
     return dressed

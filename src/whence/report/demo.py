@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from markupsafe import Markup
@@ -12,7 +13,13 @@ from whence.explainers import EXPLAINERS
 from whence.files import new_file
 from whence.measure import Measure
 from whence.reasons import NOTICEABLE
-from whence.report.charts import agreement_chart, interval_chart, reasons_chart, to_svg
+from whence.report.charts import (
+    agreement_chart,
+    explainer_chart,
+    interval_chart,
+    left_out_chart,
+    to_svg,
+)
 from whence.report.pages import render
 
 MAIN_MEASURE = "recall@10"
@@ -32,12 +39,15 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
         verb=demo.run.verb,
         picks=demo.picks,
         noticeable=NOTICEABLE,
-        reasons=reasons,
-        reason_charts=[
-            Markup(to_svg(reasons_chart(one), f"Importance of each item by {one.method}"))
+        explained=demo.explained,
+        left_out_chart=Markup(
+            to_svg(left_out_chart(demo.explained.reason), "What each item is worth if left out")
+        ),
+        explainer_charts=[
+            Markup(to_svg(explainer_chart(one), f"Importance of each item by {one.method}"))
             for one in reasons
         ],
-        verdict=verdict(demo.run.model, demo.accuracy),
+        verdict=verdict(demo.run.model, demo.leads),
         accuracy=demo.accuracy,
         measures=measures,
         cases=best[MAIN_MEASURE].n,
@@ -60,27 +70,17 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
     return path
 
 
-def verdict(model: str, accuracy: dict[str, dict[str, Measure]]) -> str:
-    """One honest sentence: whom the model beats, and whom it does not."""
-    own = accuracy[model][MAIN_MEASURE]
-    beaten, level, better = [], [], []
-    for name, measures in accuracy.items():
-        other = measures[MAIN_MEASURE]
-        if name == model:
-            continue
-        if own.interval[0] > other.interval[1]:
-            beaten.append(name)
-        elif own.interval[1] < other.interval[0]:
-            better.append(name)
-        else:
-            level.append(name)
-    clauses = [
-        f"is {how} {' and '.join(names)}"
-        for how, names in (
-            ("clearly better than", beaten),
-            ("not clearly different from", level),
-            ("clearly worse than", better),
-        )
-        if names
-    ]
-    return f"By {MAIN_MEASURE}, {model} " + ", and ".join(clauses) + "."
+def verdict(model: str, leads: Mapping[str, Mapping[str, Measure]]) -> str:
+    """Honest sentences: by which measures the model beats each baseline, and by which not."""
+    return " ".join(
+        f"Against {baseline}, {model} is {_standing(lead)}." for baseline, lead in leads.items()
+    )
+
+
+def _standing(lead: Mapping[str, Measure]) -> str:
+    sides: dict[str, list[str]] = {"clearly better": [], "clearly worse": [], "level": []}
+    for name, difference in lead.items():
+        low, high = difference.interval
+        side = "clearly better" if low > 0 else "clearly worse" if high < 0 else "level"
+        sides[side].append(name)
+    return ", ".join(f"{side} by {' and '.join(names)}" for side, names in sides.items() if names)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds
+from whence.reasons import Reason
 from whence.recommendation import Recommendations
 
 Accuracy = Mapping[str, Mapping[str, Measure]]
@@ -41,7 +42,7 @@ def captioned(table: Table, caption: str) -> Group:
 
 def history_table(picks: Recommendations, verb: str, newest: int = 10) -> Group:
     """The newest items of a history, newest first."""
-    table = plain_table(f"{picks.name.capitalize()}: {verb} last", "", "title")
+    table = plain_table(f"{picks.name.capitalize()} {verb}, newest first", "", "title")
     for back, title in enumerate(reversed(picks.history[-newest:]), start=1):
         table.add_row(str(back), escape(title))
     earlier = len(picks.history) - newest
@@ -77,8 +78,8 @@ def accuracy_table(accuracy: Accuracy) -> Group:
     return captioned(table, _protocols(first))
 
 
-def seeds_table(metrics: Mapping[int, Mapping[str, Any]]) -> Group:
-    """A trained run's accuracy on its test events, seed by seed, and their mean."""
+def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -> Group:
+    """A trained run's accuracy on its test events, seed by seed, beside simple rules."""
     measured = {
         seed: {name: Measure(**fields) for name, fields in found["test"].items()}
         for seed, found in metrics.items()
@@ -87,7 +88,8 @@ def seeds_table(metrics: Mapping[int, Mapping[str, Any]]) -> Group:
     if not measured:
         return Group("No user has the three events that measuring accuracy needs.")
     if len(measured) == 1:
-        return accuracy_table({f"seed {seed}": measures for seed, measures in measured.items()})
+        (only,) = measured.items()
+        return accuracy_table({f"seed {only[0]}": only[1], **baselines})
     first = next(iter(measured.values()))
     title = "How often the next item is found, with the 95 % interval over seeds"
     table = plain_table(title, "", *first, numbers=len(first))
@@ -95,6 +97,8 @@ def seeds_table(metrics: Mapping[int, Mapping[str, Any]]) -> Group:
         table.add_row(f"seed {seed}", *(f"{measure.value:.3f}" for measure in measures.values()))
     columns = ([measures[name].value for measures in measured.values()] for name in first)
     table.add_row("mean", *(str(mean_over_seeds(values)) for values in columns))
+    for system, simple in baselines.items():
+        table.add_row(system, *(f"{measure.value:.3f}" for measure in simple.values()))
     return captioned(table, _protocols(first))
 
 
@@ -106,8 +110,12 @@ def _protocols(measures: Mapping[str, Measure]) -> str:
     return "\n".join(f"{', '.join(names)}: {protocol}" for protocol, names in named.items())
 
 
-def side_by_side(explanations: Mapping[str, Explanation], top: int = 5) -> Group:
-    """One row a part, newest first, one numbered column a method, in per cent of its total."""
+def side_by_side(explanations: Mapping[str, Explanation], reason: Reason, top: int = 5) -> Group:
+    """One row a part, newest first: what leaving it out does, and what each method says.
+
+    The first column is per cent of the recommendation's probability, the others are per cent of
+    the method's total.
+    """
     first = next(iter(explanations.values()))
     shown: set[int] = set()
     for explanation in explanations.values():
@@ -115,24 +123,33 @@ def side_by_side(explanations: Mapping[str, Explanation], top: int = 5) -> Group
             shown.update(explanation.strongest(0, top))
     numbers = [str(number) for number in range(1, len(explanations) + 1)]
     title = f"Why {first.target_name(0)}?"
-    table = plain_table(title, "newest first", *numbers, numbers=len(numbers))
+    lost = {support.item: -100 * support.probability_lost for support in reason.considered}
+    named = {support.item for support in reason.supports}
+    ids = first.labels.part_ids[0] if first.labels and first.labels.part_ids else ()
+    shown.update(slot for slot, raw in enumerate(ids) if raw in named)
+    table = plain_table(title, "newest first", "without", *numbers, numbers=1 + len(numbers))
     for slot in sorted(shown, reverse=True):
         cells = [_share(explanation, slot) for explanation in explanations.values()]
-        table.add_row(escape(first.part_name(0, slot)), *cells)
+        weight = "bold" if ids[slot] in named else "default"
+        without = f"[{weight}]{lost[ids[slot]]:+.0f} %[/]"
+        table.add_row(escape(first.part_name(0, slot)), without, *cells)
     left_out = int(first.parts[0].sum()) - len(shown)
     legend = [f"{number} {name}" for number, name in zip(numbers, explanations, strict=True)]
     return captioned(
         table,
-        ", ".join(legend)
-        + "\nper cent of all importance; green speaks for it, red against, blue takes no side"
+        "without: what becomes of its probability if the item is left out of the history\n"
+        + ", ".join(legend)
+        + "\nin per cent of all importance; below 0 speaks against"
         + (f"; {left_out} weaker parts not shown" if left_out else "")
-        + f"\na part is removed by: {first.removal}",
+        + f"\nThe methods hide a part in its place ({first.removal}) and leave the rest as it is: "
+        "so the newest item, whose place answers, counts for less there than if it is left out.",
     )
 
 
 def pairs_table(title: str, pairs: Mapping[str, object]) -> Table:
     """Names and values, numbers with thousands set apart."""
     table = plain_table(title, "", "")
+    table.show_header = False
     for name, value in pairs.items():
         shown = f"{value:,}" if isinstance(value, int) else value
         shown = f"{value:.4g}" if isinstance(value, float) else shown

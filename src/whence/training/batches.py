@@ -39,7 +39,10 @@ class Batches:
         starts = split.interactions.offsets[:-1]
         self.users = np.flatnonzero(split.train_ends - starts >= 2)
         if not len(self.users):
-            raise InputError("No user has two events to learn from; there is nothing to train on.")
+            raise InputError(
+                "No user has two events to learn from besides the two held out; there is nothing "
+                "to train on."
+            )
         self.items = split.interactions.items
         self.starts, self.ends = starts, split.train_ends
         self.length, self.size = length, size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -24,27 +26,62 @@ SAMPLED = 100
 """Random items the true one is set among in the papers' sampled protocol."""
 
 
+@dataclass(frozen=True, eq=False)
+class PerCase:
+    """One value a case for every measure, with what was measured."""
+
+    values: dict[str, Floats]
+    protocols: dict[str, str]
+
+    def measures(self) -> dict[str, Measure]:
+        """The means with their intervals."""
+        return {
+            name: mean_measure(values, self.protocols[name]) for name, values in self.values.items()
+        }
+
+    def lead_over(self, other: PerCase) -> dict[str, Measure]:
+        """How much higher than the other on the same cases, which the intervals know of."""
+        return {
+            name: mean_measure(
+                values - other.values[name],
+                f"difference, case by case; {self.protocols[name]}",
+                range=(-1.0, 1.0),
+            )
+            for name, values in self.values.items()
+        }
+
+
 def evaluate(
     model: Explainable, split: Split, held: Held, length: int, seed: int = 0
 ) -> dict[str, Measure]:
     """Accuracy on the held-out events: full ranking, and the true item among 100 random ones."""
+    return evaluate_cases(model, split, held, length, seed).measures()
+
+
+def evaluate_cases(
+    model: Explainable, split: Split, held: Held, length: int, seed: int = 0
+) -> PerCase:
+    """The same before the means are taken. A catalog of 100 items or fewer is not sampled."""
     cases = split.held[held]
     if not len(cases):
         raise InputError("No user has the three events that measuring accuracy needs.")
-    full = full_ranks(model, cases, length, split.interactions.item_count)
-    sampled = sampled_ranks(model, cases, length, Unseen(split), seed)
     where = f"{held} events, {split.protocol}"
-    ranking = f"{where}; ranked among all items the user has not met"
-    sampling = (
-        f"{where}; ranked among {SAMPLED} random items outside the user's training events "
-        "(any items, for who has met them all)"
-    )
-    return {
-        f"recall@{TOP}": mean_measure(full < TOP, ranking),
-        f"NDCG@{TOP}": mean_measure(gain(full), ranking),
-        "MRR": mean_measure(1 / (1 + full), ranking),
-        f"recall@{TOP} of {SAMPLED + 1}": mean_measure(sampled < TOP, sampling),
+    full = full_ranks(model, cases, length, split.interactions.item_count)
+    values = {
+        f"recall@{TOP}": (full < TOP).astype(np.float64),
+        f"NDCG@{TOP}": gain(full),
+        "MRR": 1 / (1 + full),
     }
+    protocols = dict.fromkeys(values, f"{where}; ranked among all items the user has not met")
+    if split.interactions.item_count > SAMPLED:
+        sampled = sampled_ranks(model, cases, length, Unseen(split), seed)
+        name = f"recall@{TOP} of {SAMPLED + 1}"
+        values[name] = (sampled < TOP).astype(np.float64)
+        protocols[name] = (
+            f"{where}; ranked among {SAMPLED} random items outside the user's training events "
+            "(any items, for who has met them all)"
+        )
+    return PerCase(values, protocols)
 
 
 def gain(ranks: Floats) -> Floats:

@@ -18,6 +18,7 @@ from whence.errors import InputError, did_you_mean
 from whence.files import make_parent, refuse_existing
 from whence.measure import Measure
 from whence.models import Recommender, model_spec
+from whence.models.baselines import BASELINES
 from whence.run import Run
 from whence.training.evaluation import evaluate
 from whence.training.loop import TrainingConfig, fit
@@ -79,6 +80,17 @@ def train(
         loaded=interactions,
     )
     return run if out is None else run.save(out, overwrite)
+
+
+def baseline_accuracy(interactions: Interactions) -> dict[str, dict[str, Measure]]:
+    """What simple rules reach on the same test events."""
+    split = leave_one_out(interactions)
+    if not len(split.held["test"]):
+        return {}
+    # The rules look at the newest item alone.
+    return {
+        name: evaluate(make(split), split, "test", length=1) for name, make in BASELINES.items()
+    }
 
 
 def split_settings(
