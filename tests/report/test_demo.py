@@ -162,8 +162,8 @@ def test_the_verdict_is_honest() -> None:
         {"popularity": lead((0.1, 0.2), (0.1, 0.3)), "last item": lead((-0.1, 0.1), (-0.3, -0.1))},
     )
     assert found == (
-        "Against popularity, sasrec is clearly better by recall@10 and MRR. "
-        "Against last item, sasrec is clearly worse by MRR, level by recall@10."
+        "Against popularity, sasrec is clearly better by recall@10, MRR. "
+        "Against last item, sasrec is clearly worse by MRR; level by recall@10."
     )
 
 

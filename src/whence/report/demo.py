@@ -83,4 +83,4 @@ def _standing(lead: Mapping[str, Measure]) -> str:
         low, high = difference.interval
         side = "clearly better" if low > 0 else "clearly worse" if high < 0 else "level"
         sides[side].append(name)
-    return ", ".join(f"{side} by {' and '.join(names)}" for side, names in sides.items() if names)
+    return "; ".join(f"{side} by {', '.join(names)}" for side, names in sides.items() if names)
