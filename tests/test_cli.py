@@ -121,6 +121,9 @@ def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     headline = r"Film 2, in place \d+ of the recommendations: because you played Film 1"
     assert re.match(headline, done.stdout)
     assert "1 rollout" in done.stdout
+    done = whence("explain", trained, "-i", "Film 1", "--item", "Film 1", "--method", "random")
+    assert "Film 1, already in the history: " in done.stdout
+    assert "Film 1  " in done.stdout.partition("newest first")[2], "even chance shows its parts"
     document = json.loads(
         whence("explain", trained, "-u", "u3", "--method", "all", "--json").stdout
     )

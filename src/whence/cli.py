@@ -204,14 +204,17 @@ def explain(
         opened, user=user, history=history, item=item, methods=methods, seed=seed
     )
     found = recommendation.reason(opened, user=user, history=history, item=item, seed=seed)
-    labels = next(iter(answers.values())).labels
-    _tell_readings(history, tuple(filter(None, labels.parts[0])) if labels else ())
+    first = next(iter(answers.values()))
+    parts = tuple(first.part_name(0, slot) for slot in first.parts[0].nonzero()[0])
+    _tell_readings(history, parts)
     if as_json:
         documents = [answer.as_dict() for answer in answers.values()]
         _print_json({"reason": found.as_dict(), "explanations": documents})
         return
-    target = next(iter(answers.values())).target_name(0)
-    _say(f"{target}, in place {found.rank:,} of the recommendations: {found.sentence}")
+    target = first.target_name(0)
+    place = f"in place {found.rank:,} of the recommendations"
+    where = "already in the history" if target in parts else place
+    _say(f"{target}, {where}: {found.sentence}")
     out.print(tables.side_by_side(answers, found, top))
 
 

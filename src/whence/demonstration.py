@@ -26,7 +26,7 @@ from whence.trust import agreement
 PREFERRED: Final = ("ml-latest-small-2016", "world")
 STEPS: Final = 1_000
 AGREEMENT_CASES: Final = 200
-SHOWN_REASONS: Final = ("leave-one-out-probability", "rollout")
+SHOWN_METHODS: Final = ("leave-one-out-probability", "rollout")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Demonstration:
     picks: Recommendations
     explained: Pick
     """The recommendation that is explained further."""
-    reasons: dict[str, Explanation]
+    explanations: dict[str, Explanation]
     """Of that recommendation, by method."""
     accuracy: dict[str, dict[str, Measure]]
     """By system and measure, on the test events."""
@@ -67,11 +67,11 @@ def demonstrate(
     )
     user = _typical_user(interactions)
     picks = recommend(run, user=user)
-    # The best recommendation that rests on something one can name, if there is one.
     if not picks.picks:
         raise InputError(f"User {user} in {name} has met every item; there is nothing to show.")
+    # The best recommendation that rests on something one can name, if there is one.
     explained = next((pick for pick in picks.picks if pick.reason.supports), picks.picks[0])
-    reasons = compare(run, user=user, item=explained.item, methods=SHOWN_REASONS)
+    explanations = compare(run, user=user, item=explained.item, methods=SHOWN_METHODS)
     cases = _cases(run, split)
     own = cases[run.model]
     return Demonstration(
@@ -80,7 +80,7 @@ def demonstrate(
         user=user,
         picks=picks,
         explained=explained,
-        reasons=reasons,
+        explanations=explanations,
         accuracy={system: found.measures() for system, found in cases.items()},
         leads={
             system: own.lead_over(found) for system, found in cases.items() if system != run.model

@@ -87,15 +87,15 @@ def test_titles_cannot_smuggle_markup(
     found, _ = demonstration
     evil = "<script>alert('x')</script>"
     pick = replace(found.picks.picks[0], title=evil)
-    reasons = {}
-    for name, answer in found.reasons.items():
+    altered_answers = {}
+    for name, answer in found.explanations.items():
         assert answer.labels is not None
         slots = tuple(evil for _ in answer.labels.parts[0])
-        reasons[name] = replace(answer, labels=Labels((slots,), (evil,)))
+        altered_answers[name] = replace(answer, labels=Labels((slots,), (evil,)))
     altered = replace(
         found,
         picks=replace(found.picks, name=evil, history=(evil,), picks=(pick,)),
-        reasons=reasons,
+        explanations=altered_answers,
     )
     page = write_demo_report(altered, tmp_path / "page.html", "whence demo").read_text()
     assert "<script" not in page
@@ -128,7 +128,7 @@ def test_tables_in_the_terminal(
         history_table(found.picks, "watched"),
         picks_table(found.picks),
         accuracy_table(found.accuracy),
-        side_by_side(found.reasons, found.explained.reason),
+        side_by_side(found.explanations, found.explained.reason),
     ):
         console.print(table)
     printed = capsys.readouterr().out

@@ -30,7 +30,7 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
     measures = list(next(iter(demo.accuracy.values())))
     best = demo.accuracy[demo.run.model]
     main = {system: found[MAIN_MEASURE] for system, found in demo.accuracy.items()}
-    reasons = list(demo.reasons.values())
+    explanations = list(demo.explanations.values())
     page = render(
         "demo.html.j2",
         title="Whence: a recommendation and its reasons",
@@ -45,7 +45,7 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
         ),
         explainer_charts=[
             Markup(to_svg(explainer_chart(one), f"Importance of each item by {one.method}"))
-            for one in reasons
+            for one in explanations
         ],
         verdict=verdict(demo.run.model, demo.leads),
         accuracy=demo.accuracy,
@@ -61,9 +61,9 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
         ),
         explainers={name: explainer.words for name, explainer in EXPLAINERS.items()},
         version=whence.__version__,
-        seed=reasons[0].seed,
+        seed=explanations[0].seed,
         command=command,
-        removal=reasons[0].removal,
+        removal=explanations[0].removal,
     )
     with new_file(path) as partial:
         partial.write_text(page, encoding="utf-8")

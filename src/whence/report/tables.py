@@ -119,7 +119,7 @@ def side_by_side(explanations: Mapping[str, Explanation], reason: Reason, top: i
     first = next(iter(explanations.values()))
     shown: set[int] = set()
     for explanation in explanations.values():
-        if explanation.method != "random":
+        if explanation.method != "random" or len(explanations) == 1:
             shown.update(explanation.strongest(0, top))
     numbers = [str(number) for number in range(1, len(explanations) + 1)]
     title = f"Why {first.target_name(0)}?"
