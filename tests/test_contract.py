@@ -85,35 +85,35 @@ def test_removal_is_named(model: Explainable) -> None:
     assert model.removal != Explainable.removal
 
 
+def offered(model: Explainable, capability: str, batch: torch.Tensor) -> bool:
+    """Whether it is; if not, asking for it must say so."""
+    if offers(model, capability):
+        return True
+    with pytest.raises(CapabilityError):
+        getattr(model, capability)(batch)
+    return False
+
+
 def test_own_embeddings_change_nothing(model: Explainable, batch: torch.Tensor) -> None:
-    if not offers(model, "embed"):
-        with pytest.raises(CapabilityError):
-            model.embed(batch)
-        return
-    again = model.score(batch, ALL, embedded=model.embed(batch))
-    torch.testing.assert_close(again, model.score(batch, ALL))
+    if offered(model, "embed", batch):
+        again = model.score(batch, ALL, embedded=model.embed(batch))
+        torch.testing.assert_close(again, model.score(batch, ALL))
 
 
 def test_own_attention_changes_nothing(model: Explainable, batch: torch.Tensor) -> None:
-    if not offers(model, "attentions"):
-        with pytest.raises(CapabilityError):
-            model.attentions(batch)
-        return
-    again = model.score(batch, ALL, attention=model.attentions(batch))
-    torch.testing.assert_close(again, model.score(batch, ALL))
+    if offered(model, "attentions", batch):
+        again = model.score(batch, ALL, attention=model.attentions(batch))
+        torch.testing.assert_close(again, model.score(batch, ALL))
 
 
 def test_attention_is_a_distribution_over_parts(model: Explainable, batch: torch.Tensor) -> None:
-    if not offers(model, "attentions"):
-        with pytest.raises(CapabilityError):
-            model.attentions(batch)
-        return
-    parts = model.parts(batch)
-    for weights in model.attentions(batch):
-        answering = weights[:, :, -1]
-        assert (answering >= 0).all()
-        assert (answering * ~parts[:, None] == 0).all()
-        torch.testing.assert_close(answering.sum(-1), torch.ones_like(answering[..., 0]))
+    if offered(model, "attentions", batch):
+        parts = model.parts(batch)
+        for weights in model.attentions(batch):
+            answering = weights[:, :, -1]
+            assert (answering >= 0).all()
+            assert (answering * ~parts[:, None] == 0).all()
+            torch.testing.assert_close(answering.sum(-1), torch.ones_like(answering[..., 0]))
 
 
 @given(order=st.permutations(range(6)))

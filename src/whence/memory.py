@@ -8,7 +8,7 @@ from typing import Final
 ROWS_AT_ONCE: Final = 4096
 """How many altered inputs a model sees at a time when many must be scored."""
 SCORES_AT_ONCE: Final = 20_000_000
-"""How many numbers are held at a time where every row is scored against the whole catalog."""
+"""How many numbers are held at a time where a case needs many, such as every item's score."""
 
 
 def row_slices(rows: int, at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
@@ -16,6 +16,6 @@ def row_slices(rows: int, at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
     return (slice(start, start + at_once) for start in range(0, rows, at_once))
 
 
-def cases_at_once(item_count: int) -> int:
-    """How many cases may be scored against the whole catalog at a time."""
-    return max(1, SCORES_AT_ONCE // item_count)
+def cases_at_once(numbers_each: int) -> int:
+    """How many cases fit at a time, if each needs so many numbers: a score for every item, say."""
+    return max(1, SCORES_AT_ONCE // numbers_each)

@@ -77,7 +77,7 @@ def test_it_can_be_read_again_from_its_origin(tmp_path: Path) -> None:
         ),
         (
             "user,item,time\n1,2,2020-01-01 00:00:00\n1,3,2020-01-02 00:00:00+00:00\n",
-            "row 3, column 'time': '2020-01-02 00:00:00",
+            "row 3, column 'time': '2020-01-02 00:00:00.*' is written otherwise than '2020-01-01",
         ),
         ("user;item\n1;2\n", "separated by ';'"),
         ("user,item,rating\n1,2,2020-01-01\n", "row 2, column 'rating'.*is not a number"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from whence.contract import PAD
 from whence.data import Interactions, Split, Unseen, leave_one_out
 from whence.data.histories import histories, one_history
+from whence.data.splits import Held
 
 users = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), min_size=1, max_size=6)
 
@@ -27,8 +28,9 @@ def test_leave_one_out_by_hand(users: list[list[int]]) -> None:
     for number, items in enumerate(users):
         size = split.train_ends[number] - data.offsets[number]
         assert size == (len(items) - 2 if number in long_enough else len(items))
-    for held, place in (("validation", -2), ("test", -1)):
-        cases = split.held[held]  # type: ignore[index]
+    places: dict[Held, int] = {"validation": -2, "test": -1}
+    for held, place in places.items():
+        cases = split.held[held]
         assert cases.users.tolist() == long_enough
         for row, number in enumerate(long_enough):
             assert data.catalog.raw_ids([cases.targets[row]]) == [users[number][place]]

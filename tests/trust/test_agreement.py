@@ -46,3 +46,11 @@ def test_agreement_is_about_size_not_sign() -> None:
 
     turned = replace(found, scores=-found.scores)
     assert agreement(found, turned).value == pytest.approx(1.0)
+
+
+def test_slices_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    one, two, parts = rng.random((20, 6)), rng.random((20, 6)), rng.random((20, 6)) < 0.8
+    whole = spearman(one, two, parts)
+    monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 3 * 36)
+    np.testing.assert_array_equal(spearman(one, two, parts), whole)

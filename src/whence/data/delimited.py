@@ -53,7 +53,7 @@ def read_csv(path: Path, columns: Columns) -> Interactions:
         item=read["item"].ids(),
         time=read["time"].seconds() if "time" in read else None,
         rating=read["rating"].numbers().astype(np.float32) if "rating" in read else None,
-        item_features={"title": read["title"].texts()} if "title" in read else None,
+        item_features={"title": read["title"].values} if "title" in read else None,
         origin={
             "source": str(path.absolute()),
             "columns": {role: names.get(role, NOT_USED) for role in GUESSES},
@@ -147,10 +147,6 @@ class _Column:
         same = pc.all(pc.equal(numbers.cast(pa.string()), self.values)).as_py()
         return numbers if same else self.values
 
-    def texts(self) -> pa.ChunkedArray:
-        """Titles; one that is empty is missing."""
-        return self.values
-
     def seconds(self) -> npt.NDArray[np.float64]:
         """Times from numbers or dates, with their fractions, which decide the order."""
         self._refuse_gaps()
@@ -172,28 +168,28 @@ class _Column:
                 row = int(np.flatnonzero(~np.isfinite(numbers))[0])
                 raise self._error(row, f"{numbers[row]} is no number")
             return numbers
-        expected = "a number"
-        pattern = NUMBER
-        if or_date:
-            expected = "seconds or a date such as 2026-01-31 or 2026-01-31 18:30:00"
-            pattern = DATE if self._fits(DATE, 0) else NUMBER
-        row = self._first_unlike(pattern)
-        raise self._error(row, f"'{self.values[row]}' is not {expected}")
+        raise self._no_number(or_date)
 
-    def _fits(self, pattern: str, row: int) -> bool:
-        return re.match(pattern, str(self.values[row])) is not None
+    def _no_number(self, or_date: bool) -> InputError:
+        """Which row kept Arrow from taking the column for numbers or dates."""
+        first = str(self.values[0])
+        dates = or_date and re.match(DATE, first) is not None
+        row = self._first_unlike(DATE if dates else NUMBER)
+        if row is None and dates:
+            row = self._first_unlike("^" + re.sub(r"\d", r"\\d", re.escape(first)) + "$")
+            if row is not None:
+                return self._error(row, f"'{self.values[row]}' is written otherwise than '{first}'")
+        expected = (
+            "seconds or a date such as 2026-01-31 or 2026-01-31 18:30:00" if or_date else "a number"
+        )
+        return self._error(row or 0, f"'{self.values[row or 0]}' is not {expected}")
 
-    def _first_unlike(self, pattern: str) -> int:
-        """In a column that Arrow did not take for what it should be."""
+    def _first_unlike(self, pattern: str) -> int | None:
+        """The first row that does not match, if the column is of texts and there is one."""
         if not pa.types.is_string(self.values.type):
-            return 0
-        like = pc.match_substring_regex(self.values, pattern)
-        # Where all look alike, they still differ from the first in how they are written.
-        unlike = pc.index(like, False).as_py()
-        if unlike < 0:
-            shape = re.sub(r"\d", r"\\d", re.escape(str(self.values[0])))
-            unlike = pc.index(pc.match_substring_regex(self.values, f"^{shape}$"), False).as_py()
-        return max(0, int(unlike))
+            return None
+        row = pc.index(pc.match_substring_regex(self.values, pattern), False).as_py()
+        return None if row < 0 else int(row)
 
     def _refuse_gaps(self) -> None:
         if self.values.null_count:

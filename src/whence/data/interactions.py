@@ -169,7 +169,7 @@ def read_prepared(folder: Path) -> Interactions:
     return interactions
 
 
-def _load_optional(path: Path) -> Any:  # noqa: ANN401
+def _load_optional(path: Path) -> npt.NDArray[Any] | None:
     return np.load(path, allow_pickle=False) if path.exists() else None
 
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from whence.explanation import Explanation, Floats
 from whence.measure import Measure, mean_measure
+from whence.memory import cases_at_once, row_slices
 
 Bools = npt.NDArray[np.bool_]
 
@@ -25,6 +26,13 @@ def agreement(first: Explanation, second: Explanation) -> Measure:
 
 def spearman(first: Floats, second: Floats, parts: Bools) -> Floats:
     """`[B]`: rho of each row over its parts, ties sharing their mean rank; NaN where undefined."""
+    rows, slots = parts.shape
+    slices = row_slices(rows, cases_at_once(slots * slots))
+    pieces = [_spearman(first[some], second[some], parts[some]) for some in slices]
+    return np.concatenate(pieces) if pieces else np.zeros(0)
+
+
+def _spearman(first: Floats, second: Floats, parts: Bools) -> Floats:
     one, two = (_centred_ranks(values, parts) for values in (first, second))
     spread = np.sqrt((one**2).sum(axis=1) * (two**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
