@@ -20,9 +20,7 @@ from torch import Tensor
 
 from whence.errors import CapabilityError
 from whence.memory import row_slices
-
-PAD: Final = -1
-"""In a batch of histories, the slot holds no item."""
+from whence.padding import PAD as PAD
 
 
 class All(Enum):

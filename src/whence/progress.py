@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
+    TransferSpeedColumn,
 )
 
 T = TypeVar("T")
@@ -21,16 +24,16 @@ T = TypeVar("T")
 class Bar:
     """A bar that counts, and can say something beside it."""
 
-    def __init__(self, progress: Progress, total: int, title: str) -> None:
+    def __init__(self, progress: Progress, total: int | None, title: str, done: int = 0) -> None:
         self._progress = progress
-        self._task = progress.add_task(title, total=total, note="")
+        self._task = progress.add_task(title, total=total, completed=done, note="")
 
-    def track(self, steps: Iterable[T]) -> Iterator[T]:
-        """The same steps, counted as they are finished."""
+    def track(self, steps: Iterable[T], size: Callable[[T], int] = lambda _: 1) -> Iterator[T]:
+        """The same steps, counted as they are finished, each by its size."""
         with self._progress:
             for step in steps:
                 yield step
-                self._progress.advance(self._task)
+                self._progress.advance(self._task, size(step))
 
     def say(self, note: str) -> None:
         """A few words after the bar, such as the loss."""
@@ -38,16 +41,24 @@ class Bar:
 
 
 def progress_bar(title: str, total: int, show: bool = True) -> Bar:
-    """A new bar; when not shown, it counts in silence."""
-    progress = Progress(
+    """A new bar that counts steps; when not shown, it counts in silence."""
+    counts = (MofNCompleteColumn(), TimeElapsedColumn())
+    return Bar(_progress(counts, show), total, title)
+
+
+def byte_bar(title: str, total: int | None, done: int = 0, show: bool = True) -> Bar:
+    """A new bar that counts bytes, of which some may be there already."""
+    return Bar(_progress((DownloadColumn(), TransferSpeedColumn()), show), total, title, done)
+
+
+def _progress(counts: tuple[ProgressColumn, ...], show: bool) -> Progress:
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
+        *counts,
         TextColumn("left"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
         console=Console(stderr=True),
         disable=not show,
     )
-    return Bar(progress, total, title)

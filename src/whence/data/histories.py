@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from whence.contract import PAD
+from whence.padding import PAD
 
 Ints = npt.NDArray[np.int64]
 

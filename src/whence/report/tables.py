@@ -5,39 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich import box
 from rich.console import Group
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds
 from whence.reasons import Reason
 from whence.recommendation import Recommendations
+from whence.report.plain import captioned, plain_table
 
 Accuracy = Mapping[str, Mapping[str, Measure]]
 """By system, then by measure."""
-
-
-def plain_table(title: str, *headings: str, numbers: int = 0) -> Table:
-    """A table of the house style; the last `numbers` columns are set to the right."""
-    table = Table(
-        title=escape(title),
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    for place, heading in enumerate(headings):
-        right = place >= len(headings) - numbers
-        table.add_column(heading, justify="right" if right else "left")
-    return table
-
-
-def captioned(table: Table, caption: str) -> Group:
-    """A table with a line or more below it, which may be wider than the table."""
-    return Group(table, Text(caption, style="dim"), "") if caption else Group(table)
 
 
 def history_table(picks: Recommendations, verb: str, newest: int = 10) -> Group:
@@ -144,17 +122,6 @@ def side_by_side(explanations: Mapping[str, Explanation], reason: Reason, top: i
         + f"\nThe methods hide a part in its place ({first.removal}) and leave the rest as it is: "
         "so the newest item, whose place answers, counts for less there than if it is left out.",
     )
-
-
-def pairs_table(title: str, pairs: Mapping[str, object]) -> Table:
-    """Names and values, numbers with thousands set apart."""
-    table = plain_table(title, "", "")
-    table.show_header = False
-    for name, value in pairs.items():
-        shown = f"{value:,}" if isinstance(value, int) else value
-        shown = f"{value:.4g}" if isinstance(value, float) else shown
-        table.add_row(name, "unknown" if shown is None else escape(str(shown)))
-    return table
 
 
 def _share(explanation: Explanation, slot: int) -> str:
