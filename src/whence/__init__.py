@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from whence.contract import PAD as PAD
     from whence.contract import Explainable as Explainable
     from whence.data import Catalog as Catalog
-    from whence.data import Columns as Columns
     from whence.data import Interactions as Interactions
+    from whence.data import Preparation as Preparation
+    from whence.data import Reading as Reading
     from whence.data import leave_one_out as leave_one_out
     from whence.data import load as load
+    from whence.data import prepare as prepare
     from whence.data import statistics as statistics
+    from whence.data import temporal as temporal
+    from whence.data import user_holdout as user_holdout
     from whence.demonstration import demonstrate as demonstrate
     from whence.errors import CapabilityError as CapabilityError
     from whence.errors import InputError as InputError
@@ -50,7 +54,18 @@ if TYPE_CHECKING:
 # Names are looked up on first use, so that `whence --help` need not wait for PyTorch.
 _HOMES = {
     "contract": ("ALL", "PAD", "Explainable"),
-    "data": ("Catalog", "Columns", "Interactions", "leave_one_out", "load", "statistics"),
+    "data": (
+        "Catalog",
+        "Interactions",
+        "Preparation",
+        "Reading",
+        "leave_one_out",
+        "load",
+        "prepare",
+        "statistics",
+        "temporal",
+        "user_holdout",
+    ),
     "demonstration": ("demonstrate",),
     "errors": ("CapabilityError", "InputError", "RunError", "WhenceError"),
     "explainers": ("compare_batch", "explain_batch"),

@@ -43,7 +43,7 @@ def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
             raise InputError(f"{key} is one of {', '.join(choices)}, not '{value}'.")
         return value
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        if value is None or value == "none":
+        if value is None or (value == "none" and str not in choices):
             return None
         hint = next(choice for choice in choices if choice is not types.NoneType)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.data import Interactions, load, statistics
+from whence.data import Interactions, Times, load, statistics
+from whence.data.interactions import UNKNOWN_TIME
 from whence.errors import InputError
 
 ids = st.one_of(st.integers(-(2**62), 2**62), st.just(0))
@@ -19,7 +20,7 @@ rows = st.lists(st.tuples(ids, ids, st.integers(0, 3)), min_size=1, max_size=40)
 def test_sorted_by_user_then_time_then_row(rows: list[tuple[int, int, int]]) -> None:
     user, item, time = (list(column) for column in zip(*rows, strict=True))
     data = Interactions.from_columns(
-        pa.chunked_array([user]), pa.chunked_array([item]), np.array(time)
+        pa.chunked_array([user]), pa.chunked_array([item]), Times(np.array(time))
     )
     for index, raw in enumerate(data.users["user"].to_pylist()):
         mine = [(t, row, i) for row, (u, i, t) in enumerate(rows) if u == raw]
@@ -62,7 +63,7 @@ def test_a_manifest_without_its_hash_is_one_sentence(
 
 def test_fractions_of_a_second_decide_the_order() -> None:
     user, item = pa.chunked_array([["a"] * 3]), pa.chunked_array([[1, 2, 3]])
-    data = Interactions.from_columns(user, item, np.array([0.9, 0.1, 0.5]))
+    data = Interactions.from_columns(user, item, Times(np.array([9, 1, 5]), per_second=10))
     assert data.catalog.raw_ids(data.items) == [2, 3, 1]
     assert data.times is not None
     assert data.times.tolist() == [0, 0, 0]
@@ -99,14 +100,36 @@ def test_statistics_by_hand() -> None:
     data = Interactions.from_columns(
         pa.chunked_array([["a", "a", "a", "b", "b"]]),
         pa.chunked_array([[1, 2, 3, 1, 2]]),
-        np.array([5, 5, 6, 6, 6]),
+        Times(np.array([5, 5, 6, 6, 6])),
     )
     found = statistics(data)
     assert (found["users"], found["items"], found["events"]) == (2, 3, 5)
     assert found["median events per user"] == 2.5
     assert found["median events per item"] == 2
     assert found["density"] == pytest.approx(5 / 6)
-    assert found["steps with equal times"] == 2
+    assert (found["steps with equal times"], found["steps with known times"]) == (2, 3)
+    assert found["users of fewer than 3 events"] == 1
+    assert found["repeated user-item pairs"] == 0
+    assert (found["first"], found["last"]) == ("1970-01-01", "1970-01-01")
+
+
+def test_statistics_of_what_is_not_known() -> None:
+    data = Interactions.from_columns(
+        pa.chunked_array([["a", "a", "a", "a"]]),
+        pa.chunked_array([[1, 1, 2, 1]]),
+        Times(np.array([5, UNKNOWN_TIME, UNKNOWN_TIME, 86_400 * 365])),
+        order=np.array([4, 3, 2, 1]),
+    )
+    found = statistics(data)
+    assert data.catalog.raw_ids(data.items) == [1, 2, 1, 1], "in the order given, not by time"
+    assert (found["steps with equal times"], found["steps with known times"]) == (0, 0)
+    assert found["repeated user-item pairs"] == 2
+    assert (found["first"], found["last"]) == ("1970-01-01", "1971-01-01")
+    untimed = Interactions.from_columns(pa.chunked_array([[1]]), pa.chunked_array([[1]]))
+    found = statistics(untimed)
+    assert found["steps with equal times"] is None
+    assert found["first"] is None
+    assert found["density"] == 1
 
 
 def test_an_unknown_user_is_one_sentence(interactions: Interactions) -> None:

@@ -1,14 +1,110 @@
-"""MovieLens latest-small of October 2016, the embedded default."""
+"""MovieLens in the layouts of its publisher, and others."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from whence.data.interactions import Interactions
+from whence.data.interactions import UNKNOWN_TIME, Interactions, Times
+from whence.data.readers.delimited import DelimitedFile
+from whence.data.readers.events import add_features, read_events
+from whence.data.readers.features import read_features
+from whence.data.readers.reading import Reading, Tabular
+from whence.data.readers.recognise import open_tabular
+from whence.data.readers.sequences import SequenceFile
 from whence.errors import InputError
+
+LATIN = Reading(header=False, encoding="latin-1")
+WATCHED = Reading(verb="watched")
+MOVIES = ("item", "title", "genres")
+USERS = ("user", "gender", "age", "occupation", "zip")
+USERS_100K = ("user", "age", "gender", "occupation", "zip")
+FIRST_GENRE_100K = 5
+"""In u.item the genres are yes-or-no columns after id, title, two dates and an address."""
+Files = Mapping[str, Path]
+
+
+def read_csv_release(files: Files) -> Interactions:
+    """Ratings, films and perhaps users with headers, as 20M, 25M, latest and latest-small have."""
+    tables = [
+        read_features(open_tabular(files[kind], Reading()), role, None) if kind in files else None
+        for kind, role in (("items", "item"), ("users", "user"))
+    ]
+    return add_features(read_events(open_tabular(files["events"], WATCHED), WATCHED), *tables)
+
+
+def read_1m(files: Files) -> Interactions:
+    """`ratings.dat`, `movies.dat`, `users.dat`, separated by `::`."""
+    return add_features(
+        _ratings(files["events"], "::"),
+        _named_columns(DelimitedFile(files["items"], LATIN, "::"), MOVIES),
+        _named_columns(DelimitedFile(files["users"], LATIN, "::"), USERS),
+    )
+
+
+def read_10m(files: Files) -> Interactions:
+    """As 1M, in UTF-8 and without users."""
+    movies = DelimitedFile(files["items"], Reading(header=False), "::")
+    return add_features(_ratings(files["events"], "::"), _named_columns(movies, MOVIES))
+
+
+def read_100k(files: Files) -> Interactions:
+    """`u.data`, separated by tabs; `u.item`, `u.user` and `u.genre` by bars."""
+    return add_features(
+        _ratings(files["events"], "\t"),
+        _movies_100k(files),
+        _named_columns(DelimitedFile(files["users"], LATIN, "|"), USERS_100K),
+    )
+
+
+def read_columnar(files: Files) -> Interactions:
+    """Ratings with their place `pos` in the user's history, and times where they are known."""
+    ratings = pq.read_table(files["events"])
+    place = ratings["pos"].to_numpy().astype(np.int64)
+    return add_features(_placed(ratings, place), *_movies_and_users(files))
+
+
+def read_ncf(files: Files) -> Interactions:
+    """As `read_columnar`, with the rating that He et al. (2017) held out last in each history."""
+    ratings = pq.read_table(files["events"])
+    held = open_tabular(files["test"], Reading()).read(["user_id", "movie_id"], [])
+    place = ratings["pos"].to_numpy().astype(np.int64)
+    place[_rows_of(ratings, held)] = len(place)
+    return add_features(_placed(ratings, place), *_movies_and_users(files))
+
+
+def read_ncf_release(files: Files) -> Interactions:
+    """The two files of He et al. (2017): what is tested comes last, also among equal times."""
+    reading = replace(WATCHED, header=False)
+    train, test = (
+        DelimitedFile(files[part], reading, "\t").read(["1", "2", "3", "4"], [])
+        for part in ("train", "test")
+    )
+    ratings = pa.concat_tables([train, test])
+    return Interactions.from_columns(
+        ratings["1"],
+        ratings["2"],
+        Times(ratings["4"].to_numpy()),
+        ratings["3"].to_numpy().astype(np.float32),
+        verb="watched",
+    )
+
+
+def read_sasrec_with_titles(files: Files) -> Interactions:
+    """SASRec's lines, whose items are numbered anew; `map` leads back to MovieLens' own ids."""
+    events = read_events(SequenceFile(files["events"], WATCHED), WATCHED)
+    back = open_tabular(files["map"], Reading()).read(["item", "movie_id"], [])
+    movies = read_features(open_tabular(files["items"], Reading()), "item", "movie_id")
+    row = pc.index_in(back["movie_id"], value_set=movies["item"].combine_chunks())
+    features = movies.drop_columns("item").take(row).append_column("movie_id", back["movie_id"])
+    return add_features(events, features.append_column("item", back["item"]))
 
 
 def read_latest_small_2016() -> Interactions:
@@ -24,18 +120,70 @@ def read_latest_small_2016() -> Interactions:
     titles = [
         _label(title, year) for title, year in zip(frame["title"], frame["year"], strict=True)
     ]
-    return Interactions.from_columns(
+    item = pa.chunked_array([frame["movieId"].to_numpy(np.int64)])
+    events = Interactions.from_columns(
         user=pa.chunked_array([frame["userId"].to_numpy(np.int64)]),
-        item=pa.chunked_array([frame["movieId"].to_numpy(np.int64)]),
-        time=frame["timestamp"].to_numpy(np.int64),
+        item=item,
+        time=Times(frame["timestamp"].to_numpy(np.int64)),
         rating=frame["rating"].to_numpy(np.float32),
-        item_features={
-            "title": pa.chunked_array([pa.array(titles, pa.string())]),
-            "genres": pa.chunked_array([pa.array(frame["genres"].astype(str), pa.string())]),
-        },
-        origin={"source": "ml-latest-small-2016"},
+        title=pa.chunked_array([pa.array(titles, pa.string())]),
         verb="watched",
     )
+    genres = pa.array(frame["genres"].astype(str), pa.string())
+    return add_features(events, pa.table({"item": item, "genres": genres}))
+
+
+def _ratings(path: Path, separator: str) -> Interactions:
+    reading = replace(WATCHED, header=False)
+    return read_events(DelimitedFile(path, reading, separator), reading)
+
+
+def _named_columns(file: Tabular, names: tuple[str, ...]) -> pa.Table:
+    """The features of a file without a header."""
+    numbers = file.names()[: len(names)]
+    table = read_features(file, names[0], numbers[0])
+    return table.select([names[0], *numbers[1:]]).rename_columns(list(names))
+
+
+def _movies_100k(files: Files) -> pa.Table:
+    """With the genres' names joined by `|`, as the later releases have them."""
+    lines = files["genres"].read_text("latin-1").splitlines()
+    genres = [line.split("|")[0] for line in lines if line]
+    file = DelimitedFile(files["items"], LATIN, "|")
+    flags = file.names()[FIRST_GENRE_100K : FIRST_GENRE_100K + len(genres)]
+    table = read_features(file, "item", "1")
+    chosen = zip(*(table[flag].to_pylist() for flag in flags), strict=True)
+    named = ["|".join(g for g, yes in zip(genres, row, strict=True) if yes) for row in chosen]
+    return pa.table(
+        {"item": table["item"], "title": table["2"], "release_date": table["3"], "genres": named}
+    )
+
+
+def _movies_and_users(files: Files) -> tuple[pa.Table, pa.Table]:
+    movies = read_features(open_tabular(files["items"], Reading()), "item", "movie_id")
+    return movies, read_features(open_tabular(files["users"], Reading()), "user", "user_id")
+
+
+def _placed(ratings: pa.Table, place: np.ndarray) -> Interactions:
+    times = pc.fill_null(ratings["timestamp"].cast(pa.int64()), UNKNOWN_TIME)
+    return Interactions.from_columns(
+        ratings["user_id"].cast(pa.int64()),
+        ratings["movie_id"].cast(pa.int64()),
+        Times(times.to_numpy()),
+        ratings["rating"].to_numpy().astype(np.float32),
+        order=place,
+        verb="watched",
+    )
+
+
+def _rows_of(ratings: pa.Table, held: pa.Table) -> np.ndarray:
+    """Where in the ratings the held-out pairs stand."""
+
+    def pairs(table: pa.Table) -> np.ndarray:
+        user, movie = (table[name].to_numpy().astype(np.int64) for name in ("user_id", "movie_id"))
+        return np.asarray(user << 32 | movie)
+
+    return np.flatnonzero(np.isin(pairs(ratings), pairs(held)))
 
 
 def _label(title: object, year: float) -> str | None:

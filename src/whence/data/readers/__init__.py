@@ -1,0 +1,1 @@
+"""Events out of whatever form they are in: files, frames, databases."""

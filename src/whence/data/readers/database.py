@@ -1,0 +1,198 @@
+"""A query on SQLite or PostgreSQL, named by a URL; a password in it goes no further than here."""
+
+from __future__ import annotations
+
+import io
+import re
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from whence.data.readers.delimited import parse_csv
+from whence.data.readers.reading import Reading, Tabular
+from whence.errors import InputError
+
+if TYPE_CHECKING:
+    import psycopg
+
+SQLITE, POSTGRES = ("sqlite",), ("postgresql", "postgres")
+ROWS_AT_ONCE = 1 << 16
+WAIT_SECONDS = 10
+TEXT_TYPES = (18, 19, 25, 1042, 1043, 2950)
+"""PostgreSQL's numbers for char, name, text, bpchar, varchar and uuid."""
+
+
+def is_database_url(source: str) -> bool:
+    """Whether it begins like one."""
+    return "://" in source and _scheme(source) in (*SQLITE, *POSTGRES)
+
+
+def open_query(url: str, reading: Reading) -> Tabular:
+    """The database's answer to the reading's query."""
+    if not reading.query or not reading.query.strip():
+        raise InputError(
+            f"{without_password(url)} is a database; say which rows with --query 'SELECT …'."
+        )
+    query = reading.query.strip().rstrip(";")
+    return (SqliteQuery if _scheme(url) in SQLITE else PostgresQuery)(url, query)
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be printed and stored; taken apart by hand, for it may be a wrong one."""
+    if _scheme(url) not in POSTGRES:
+        return url
+    scheme, _, rest = url.partition("://")
+    login, at, address = rest.rpartition("@")
+    shown = f"{scheme}://{login.partition(':')[0]}{at}{address}"
+    return re.sub(r"[?&]\w*password=[^&]*", "", shown)
+
+
+def _scheme(url: str) -> str:
+    return url.partition("://")[0].lower()
+
+
+@dataclass(frozen=True)
+class _Query(Tabular):
+    """The rows of one SELECT, in the order it asks for if it does."""
+
+    url: str
+    query: str
+
+    @property
+    def place(self) -> str:  # type: ignore[override]
+        """The query's database, without the password."""
+        return f"The query on {without_password(self.url)}"
+
+    @property
+    def in_order(self) -> bool:  # type: ignore[override]
+        """Without ORDER BY a database may answer in any order."""
+        return re.search(r"\border\s+by\b", self.query, re.IGNORECASE) is not None
+
+    def _wrong(self, problem: Exception) -> InputError:
+        """The database's own first line, in which a driver might repeat the URL."""
+        said = str(problem).strip().split("\n")[0].replace(self.url, without_password(self.url))
+        login = self.url.partition("://")[2].rpartition("@")[0]
+        if password := unquote(login.partition(":")[2]):
+            said = said.replace(password, "***")
+        return InputError(f"{self.place} failed: {said}; check the URL and the query.")
+
+
+class SqliteQuery(_Query):
+    """On a SQLite file, which is opened for reading only."""
+
+    def names(self) -> list[str]:
+        """The columns of the answer."""
+        with self._answer() as cursor:
+            return [column[0] for column in cursor.description]
+
+    def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
+        """Fetched in blocks."""
+        with self._answer() as cursor:
+            names = [column[0] for column in cursor.description]
+            blocks = [
+                dict(zip(names, zip(*rows, strict=True), strict=True))
+                for rows in iter(lambda: cursor.fetchmany(ROWS_AT_ONCE), [])
+            ]
+        return pa.table(
+            {name: self._column(name, [block[name] for block in blocks]) for name in columns}
+        )
+
+    def _column(self, name: str, blocks: list[tuple[Any, ...]]) -> pa.ChunkedArray:
+        try:
+            values = pa.array([value for block in blocks for value in block])
+        except (pa.ArrowException, OverflowError):
+            raise InputError(
+                f"{self.place}, column '{name}': values of several kinds; CAST them to one."
+            ) from None
+        return pa.chunked_array([values])
+
+    @contextmanager
+    def _answer(self) -> Iterator[sqlite3.Cursor]:
+        path = Path(unquote(self.url.partition("://")[2].removeprefix("/")))
+        if not path.is_file():
+            raise InputError(
+                f"There is no SQLite file '{path}'; the URL of one is sqlite:///relative/path or "
+                "sqlite:////absolute/path."
+            )
+        try:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
+                cursor = base.execute(self.query)
+                if cursor.description is None:
+                    raise InputError(f"{self.place} gives no rows; it must be a SELECT.")
+                yield cursor
+        except sqlite3.Error as problem:
+            raise self._wrong(problem) from None
+
+
+class PostgresQuery(_Query):
+    """On a PostgreSQL server, in a transaction that cannot write."""
+
+    def names(self) -> list[str]:
+        """The columns of the answer."""
+        return list(self._kinds)
+
+    @cached_property
+    def _kinds(self) -> dict[str, int]:
+        with self._connection() as connection:
+            cursor = connection.execute(f"SELECT * FROM ({self.query}) AS events LIMIT 0")
+            return {column.name: column.type_code for column in cursor.description or ()}
+
+    def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
+        """Streamed as CSV by COPY, the fastest way out of PostgreSQL."""
+        with self._connection() as connection, connection.cursor() as cursor:
+            statement = f"COPY ({self.query}) TO STDOUT (FORMAT csv)"
+            with cursor.copy(statement) as copy:
+                table = parse_csv(
+                    pa.PythonFile(io.BufferedReader(_Stream(copy), ROWS_AT_ONCE)),
+                    self.names(),
+                    columns,
+                    ids,
+                    skip=0,
+                )
+        texts = [name for name in columns if self._kinds[name] in TEXT_TYPES]
+        for name in texts:
+            place = table.schema.get_field_index(name)
+            table = table.set_column(place, name, table[name].cast(pa.string()))
+        return table
+
+    @contextmanager
+    def _connection(self) -> Iterator[psycopg.Connection[Any]]:
+        try:
+            import psycopg
+        except ImportError:
+            raise InputError(
+                "PostgreSQL needs the package psycopg; install it with: "
+                "pip install 'whence[postgres]'"
+            ) from None
+        settings = "-c TimeZone=UTC -c DateStyle=ISO -c default_transaction_read_only=on"
+        try:
+            with psycopg.connect(
+                self.url, connect_timeout=WAIT_SECONDS, options=settings
+            ) as connection:
+                yield connection
+        except (psycopg.Error, UnicodeError) as problem:
+            raise self._wrong(problem) from None
+
+
+class _Stream(io.RawIOBase):
+    """Blocks of bytes as a file that can be read once."""
+
+    def __init__(self, blocks: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.blocks, self.rest = iter(blocks), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
+        if not self.rest:
+            self.rest = bytes(next(self.blocks, b""))
+        size = min(len(buffer), len(self.rest))
+        buffer[:size], self.rest = self.rest[:size], self.rest[size:]
+        return size

@@ -1,0 +1,222 @@
+"""Text files with a row a line: CSV, TSV, and what MovieLens separates by `::`."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from, sample
+from whence.data.readers.reading import Reading, Tabular, guess_roles
+from whence.data.readers.values import DATE, NUMBER
+from whence.errors import InputError
+
+SEPARATORS = ("::", "\t", ",", ";", "|")
+ONE_CHARACTER = "\x1f"
+"""ASCII's unit separator, which no text holds, in the place of a separator of two characters."""
+BLOCK = 8 << 20
+SAMPLED_ROWS = 50
+EARLIEST = 1e8
+"""Numbers above it are seconds (1973) and no ratings."""
+TEXT_IDS = pa.dictionary(pa.int32(), pa.string())
+"""Kept once each and counted: a file of many events holds few ids."""
+ROW = re.compile(r"Row #(\d+): (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class DelimitedFile(Tabular):
+    """A file whose columns are named by its first row, or numbered from 1."""
+
+    path: Path
+    reading: Reading
+    separator: str
+
+    @property
+    def place(self) -> str:  # type: ignore[override]
+        """The file."""
+        return str(self.path)
+
+    @property
+    def first_row(self) -> int:  # type: ignore[override]
+        """A header is row 1."""
+        return self._blank_lines + (2 if self.has_header else 1)
+
+    def names(self) -> list[str]:
+        """From the header, each there once; else numbers."""
+        header = self._rows[0]
+        if not self.has_header:
+            return [str(place) for place in range(1, len(header) + 1)]
+        for name in header:
+            if header.count(name) > 1:
+                raise InputError(f"{self.path} has two columns '{name}'; rename one of them.")
+        return header
+
+    def guesses(self) -> dict[str, str]:
+        """By name; without names user and item come first, and the rest is known by its looks."""
+        if self.has_header:
+            return guess_roles(self.names())
+        roles = {"user": "1", "item": "2"} if len(self._rows[0]) > 1 else {}
+        for place in range(2, len(self._rows[0])):
+            values = [row[place] for row in self._rows if len(row) > place]
+            kind = "time" if all(map(like_time, values)) else "rating"
+            if kind not in roles and all(like_time(v) or re.match(NUMBER, v) for v in values):
+                roles[kind] = str(place + 1)
+        return roles
+
+    @cached_property
+    def has_header(self) -> bool:
+        """As told; else a first row of words, which in files that have none by custom are names."""
+        if self.reading.header is not None:
+            return self.reading.header
+        first = self._rows[0]
+        if any(re.match(NUMBER, cell) for cell in first):
+            return False
+        return self.separator != "::" or {"user", "item"} <= guess_roles(first).keys()
+
+    def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
+        """After a failure once more in one thread, which alone knows the row."""
+        try:
+            return self._parse(columns, ids, threads=True)
+        except pa.ArrowInvalid:
+            try:
+                return self._parse(columns, ids, threads=False)
+            except pa.ArrowInvalid as problem:
+                raise self._blamed(str(problem)) from None
+
+    def _parse(self, columns: Sequence[str], ids: Collection[str], threads: bool) -> pa.Table:
+        with reading_from(self.place), self._content() as content:
+            return parse_csv(
+                content,
+                self.names(),
+                columns,
+                ids,
+                separator=ONE_CHARACTER if len(self.separator) > 1 else self.separator,
+                encoding=self.reading.encoding,
+                skip=self.first_row - 1,
+                threads=threads,
+            )
+
+    def _content(self) -> pa.NativeFile | BinaryIO:
+        file = open_bytes(self.path)
+        if len(self.separator) == 1:
+            return file
+        with file:
+            return io.BytesIO(file.read().replace(self.separator.encode(), ONE_CHARACTER.encode()))
+
+    @cached_property
+    def _text(self) -> str:
+        return decoded_sample(self.path, self.reading.encoding)
+
+    @cached_property
+    def _blank_lines(self) -> int:
+        """How many there are before anything is said."""
+        return self._text[: len(self._text) - len(self._text.lstrip("\r\n"))].count("\n")
+
+    @cached_property
+    def _rows(self) -> list[list[str]]:
+        """The first rows, as cells."""
+        rows = split_rows(self._text, self.separator)
+        if not rows:
+            raise InputError(f"{self.path} is empty; it needs a row for each event.")
+        return rows
+
+    def _blamed(self, problem: str) -> InputError:
+        """Arrow's complaint with the row as a person counts it."""
+        row = ROW.search(problem)
+        if "UTF8" in problem or "codec" in problem:
+            return not_in_encoding(self.place, self.reading.encoding, int(row[1]) if row else None)
+        if row is None:
+            return InputError(f"{self.path} is not a readable table: {problem}.")
+        what = row[2].replace(ONE_CHARACTER, self.separator).strip()
+        return InputError(
+            f"{self.path}, row {row[1]}: {what[:1].lower()}{what[1:]}; mend that row."
+        )
+
+
+def parse_csv(
+    content: pa.NativeFile | BinaryIO,
+    names: Sequence[str],
+    columns: Sequence[str],
+    ids: Collection[str],
+    *,
+    separator: str = ",",
+    encoding: str = "utf-8",
+    skip: int = 1,
+    threads: bool = True,
+) -> pa.Table:
+    """Some columns of delimited text; nothing written is no value, and "" is a text."""
+    return pa_csv.read_csv(
+        content,
+        pa_csv.ReadOptions(
+            column_names=list(names),
+            skip_rows=skip,
+            encoding=encoding,
+            block_size=BLOCK,
+            use_threads=threads,
+        ),
+        pa_csv.ParseOptions(
+            delimiter=separator,
+            # MovieLens' `::` files do not quote, and a title there may begin with a quote.
+            quote_char=False if separator == ONE_CHARACTER else '"',
+            newlines_in_values=separator != ONE_CHARACTER,
+        ),
+        pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(ids, TEXT_IDS),
+            include_columns=list(columns),
+            strings_can_be_null=True,
+            null_values=[""],
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def decoded_sample(path: Path, encoding: str) -> str:
+    """The first bytes as text."""
+    start = sample(path)
+    kind = "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding
+    try:
+        # An incremental decoder does not mind a last character cut in two.
+        text = codecs.getincrementaldecoder(kind)().decode(start)
+    except UnicodeDecodeError as problem:
+        row = start[: problem.start].count(b"\n") + 1
+        raise not_in_encoding(str(path), encoding, row) from None
+    if start and not text:
+        raise not_in_encoding(str(path), encoding, 1)
+    return text
+
+
+def separator_of(text: str) -> str | None:
+    """What gives the first lines equally many columns; else what stands in the first line."""
+    widths = {one: {len(row) for row in split_rows(text, one)} for one in SEPARATORS}
+    regular = [one for one in SEPARATORS if len(widths[one]) == 1 and widths[one] != {1}]
+    in_first_line = [one for one in SEPARATORS if one in text.lstrip().split("\n", 1)[0]]
+    return next(iter(regular + in_first_line), None)
+
+
+def split_rows(text: str, separator: str) -> list[list[str]]:
+    """The first rows of cells, without blank ones."""
+    if len(separator) > 1:
+        rows = (line.split(separator) for line in text.splitlines() if line)
+    else:
+        rows = (row for row in csv.reader(io.StringIO(text), delimiter=separator) if row)
+    try:
+        return list(islice(rows, SAMPLED_ROWS))
+    except csv.Error:  # such as a NUL character, of which Arrow knows the row
+        return [line.split(separator) for line in text.splitlines()[:SAMPLED_ROWS] if line]
+
+
+def like_time(value: str) -> bool:
+    """A date, or a number too large to be a rating."""
+    if re.match(NUMBER, value):
+        return abs(float(value)) > EARLIEST
+    return re.match(DATE, value) is not None

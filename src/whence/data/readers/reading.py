@@ -1,0 +1,137 @@
+"""What a user can say about a source, and what is guessed of the rest."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from whence.errors import InputError, did_you_mean
+
+GUESSES = {
+    "user": (
+        "user userid username uid customer customerid reviewerid reviewer visitorid visitor member "
+        "memberid account accountid buyer buyerid client clientid personid sessionid session"
+    ).split(),
+    "item": (
+        "item itemid iid movie movieid product productid sku asin track trackid song songid book "
+        "bookid isbn article articleid game gameid appid artist artistid video videoid newsid "
+        "businessid"
+    ).split(),
+    "time": (
+        "time timestamp ts unixreviewtime datetime date createdat purchasedat boughtat orderedat "
+        "playedat watchedat ratedat orderdate purchasedate eventtime"
+    ).split(),
+    "rating": "rating stars overall score".split(),
+    "title": "title itemtitle itemname movietitle productname productname name".split(),
+}
+"""Column names in letters alone, the likeliest first."""
+NEEDED = ("user", "item")
+NOT_USED = "none"
+OF_REVIEWS = {"text", "reviewtext", "summary", "reviewbody"}
+"""Beside such a column, `title` heads the review and does not name the item."""
+FORMATS = ("delimited", "sequences", "json", "literals", "parquet")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a source; what is left out is guessed, and a column "none" is not used."""
+
+    user: str | None = None
+    item: str | None = None
+    time: str | None = None
+    rating: str | None = None
+    title: str | None = None
+    items: str | None = None
+    """A file of item features, one row an item."""
+    users: str | None = None
+    """A file of user features, one row a user."""
+    query: str | None = None
+    """For a database: the SELECT whose rows are the events."""
+    format: str | None = None
+    """One of FORMATS, where a file is not what it looks like."""
+    header: bool | None = None
+    """Whether the first row of a delimited file names the columns."""
+    encoding: str = "utf-8"
+    keep_duplicates: bool = False
+    """Keep rows that are equal in user, item, time and rating."""
+    verb: str | None = None
+    """What users do with items, for sentences: watched, bought, played."""
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise InputError(f"No format is '{self.format}': {did_you_mean(self.format, FORMATS)}")
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise InputError(
+                f"No encoding is '{self.encoding}'; utf-8 and latin-1 are the usual ones."
+            ) from None
+
+    def told(self) -> dict[str, str]:
+        """Role to column name, for the roles that were told."""
+        return {role: name for role in GUESSES if (name := getattr(self, role)) is not None}
+
+
+class Tabular(ABC):
+    """Rows of events with columns, in a file, a frame or a database."""
+
+    place: str
+    """How sentences name it."""
+    first_row: int = 1
+    """The number a person gives to its first row of values."""
+    in_order: bool = True
+    """Whether the order of the rows means anything."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The columns it has."""
+
+    def guesses(self) -> dict[str, str]:
+        """Role to column name, by the columns' names."""
+        return guess_roles(self.names())
+
+    @abstractmethod
+    def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
+        """These columns; the values of `ids` just as they are written, so that 007 stays 007."""
+
+    def roles(self, reading: Reading, needed: Sequence[str] = NEEDED) -> dict[str, str]:
+        """Role to column name: as told, else as guessed."""
+        names, told = self.names(), reading.told()
+        for role, name in told.items():
+            if name not in names and name != NOT_USED:
+                raise InputError(
+                    f"{self.place} has no column '{name}' for the {role}; it has "
+                    f"{', '.join(names)}."
+                )
+        taken = set(told.values())
+        guessed = {role: name for role, name in self.guesses().items() if name not in taken}
+        roles = {role: name for role, name in {**guessed, **told}.items() if name != NOT_USED}
+        for need in needed:
+            if need not in roles:
+                raise InputError(
+                    f"{self.place}: which column is the {need}? Say --{need} NAME; it has "
+                    f"{', '.join(names)}."
+                )
+        return roles
+
+
+def bare(name: str) -> str:
+    """A column's name in small letters alone, as the guesses have it."""
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+def guess_roles(names: Sequence[str]) -> dict[str, str]:
+    """Role to the likeliest of these columns."""
+    known = {bare(name): name for name in reversed(names)}
+    guessed = {
+        role: next(known[guess] for guess in guesses if guess in known)
+        for role, guesses in GUESSES.items()
+        if not known.keys().isdisjoint(guesses)
+    }
+    if not OF_REVIEWS.isdisjoint(known):
+        guessed.pop("title", None)
+    return guessed

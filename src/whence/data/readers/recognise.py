@@ -1,0 +1,87 @@
+"""Which reader a file needs, by its first bytes and never by its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from whence.data.readers.arrow import ParquetTable
+from whence.data.readers.delimited import (
+    DelimitedFile,
+    decoded_sample,
+    like_time,
+    separator_of,
+    split_rows,
+)
+from whence.data.readers.opening import sample
+from whence.data.readers.reading import Reading, Tabular, guess_roles
+from whence.data.readers.records import RecordFile, parse_json, parse_literal
+from whence.data.readers.sequences import SequenceFile
+from whence.errors import InputError
+
+ELSEWHERE = {
+    b"PK\x03\x04": "a zip archive; unpack it, and name the file in it",
+    b"SQLite format 3": "a SQLite database; say sqlite:///{path} and --query 'SELECT …'",
+}
+"""How files begin that hold events in a way one must say more about."""
+
+
+def open_tabular(path: Path, reading: Reading) -> Tabular:
+    """The file, ready to be asked for its columns."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it.")
+    if not path.exists():
+        raise InputError(f"There is no file '{path}'.")
+    start = sample(path)
+    for magic, what in ELSEWHERE.items():
+        if start.startswith(magic):
+            raise InputError(f"{path} is {what.format(path=path)}.")
+    if not start.strip():
+        raise InputError(f"{path} is empty; it needs a row for each event.")
+    return _make(path, reading, reading.format or _format_of(path, start, reading))
+
+
+def _format_of(path: Path, start: bytes, reading: Reading) -> str:
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    text = decoded_sample(path, reading.encoding)
+    first_line = text.lstrip().split("\n", 1)[0]
+    if first_line.startswith("{"):
+        return "json" if _is_json(first_line) else "literals"
+    if first_line.startswith("["):
+        raise InputError(f"{path} is one JSON list; write its records one a line instead.")
+    words = [line.split() for line in text.splitlines() if line.strip()]
+    if separator_of(text) or len(words[0]) == 1:
+        return "delimited"
+    return "delimited" if _blank_separated_table(words) else "sequences"
+
+
+def _blank_separated_table(words: list[list[str]]) -> bool:
+    """Columns rather than a user and items: they have names, or one of them is a time."""
+    if {"user", "item"} <= guess_roles(words[0]).keys():
+        return True
+    if len({len(row) for row in words}) > 1:
+        return False
+    return any(all(map(like_time, column)) for column in list(zip(*words, strict=True))[2:4])
+
+
+def _make(path: Path, reading: Reading, kind: str) -> Tabular:
+    match kind:
+        case "parquet":
+            return ParquetTable(path)
+        case "sequences":
+            return SequenceFile(path, reading)
+        case "json":
+            return RecordFile(path, reading, parse_json)
+        case "literals":
+            return RecordFile(path, reading, parse_literal)
+    text = decoded_sample(path, reading.encoding)
+    alone = "," if all(len(row) == 1 for row in split_rows(text, " ")) else " "
+    return DelimitedFile(path, reading, separator_of(text) or alone)
+
+
+def _is_json(line: str) -> bool:
+    try:
+        parse_json(line)
+    except ValueError:
+        return False
+    return True

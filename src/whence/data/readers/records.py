@@ -1,0 +1,217 @@
+"""Files with a record a line: JSON, or Python literals as the Steam reviews have them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.json as pa_json
+
+from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from, sample
+from whence.data.readers.reading import Reading, Tabular, guess_roles
+from whence.errors import InputError
+
+SAMPLED_RECORDS = 200
+ROWS_AT_ONCE = 1 << 16
+BLOCK = 8 << 20
+Record = dict[str, Any]
+TEXT = r"""[uU]?'[^'\\\n]*(?:\\.[^'\\\n]*)*'|[uU]?"[^"\\\n]*(?:\\.[^"\\\n]*)*\""""
+NUMBER = r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,17})?"
+PAIR = re.compile(rf"\s*({TEXT})\s*:\s*({TEXT}|{NUMBER}|True|False|None)\s*([,}}])")
+CONSTANTS = {"True": True, "False": False, "None": None}
+Parser = Callable[[str, Collection[str] | None], object]
+UNREADABLE = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
+"""What `json.loads` and `ast.literal_eval` raise at something else."""
+NOT_ONE_KIND = (pa.ArrowException, OverflowError, UnicodeEncodeError, TypeError)
+ARROW_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
+
+
+def parse_json(line: str, keys: Collection[str] | None = None) -> object:
+    """One JSON value."""
+    return json.loads(line)
+
+
+def parse_literal(line: str, keys: Collection[str] | None = None) -> object:
+    """One Python literal, of which perhaps only some keys are wanted; nothing in it is executed.
+
+    A plain record of texts and numbers is taken apart here, several times faster than by `ast`,
+    which reads what is not that plain.
+    """
+    record: Record = {}
+    line = line.strip()
+    place = 1 if line.startswith("{") else len(line)
+    while pair := PAIR.match(line, place):
+        key = _plain_value(pair[1])
+        if keys is None or key in keys:
+            record[key] = _plain_value(pair[2])
+        place = pair.end()
+        if pair[3] == "}" and place == len(line):
+            return record
+    return ast.literal_eval(line)
+
+
+def _plain_value(token: str) -> Any:  # noqa: ANN401
+    if token[-1] in "'\"":
+        return ast.literal_eval(token) if "\\" in token else token.lstrip("uU")[1:-1]
+    if token in CONSTANTS:
+        return CONSTANTS[token]
+    return float(token) if "." in token else int(token)
+
+
+@dataclass(frozen=True)
+class RecordFile(Tabular):
+    """A record a line, of which each may have other keys."""
+
+    path: Path
+    reading: Reading
+    parse: Parser
+
+    @property
+    def place(self) -> str:  # type: ignore[override]
+        """The file."""
+        return str(self.path)
+
+    def names(self) -> list[str]:
+        """The keys of the first records."""
+        return list(dict.fromkeys(key for record in self._first for key in record))
+
+    def guesses(self) -> dict[str, str]:
+        """By name, among the keys that all of the first records have."""
+        everywhere = [key for key in self.names() if all(key in record for record in self._first)]
+        return guess_roles(everywhere)
+
+    def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
+        """By Arrow where the values are all of the first one's kind, else line by line."""
+        table = self._by_arrow(columns) if self.parse is parse_json else None
+        return self._by_line(columns, ids) if table is None else table
+
+    def _by_arrow(self, columns: Sequence[str]) -> pa.Table | None:
+        """None where a line by line reading must say what is wrong, or can do more."""
+        kinds = {name: {type(record.get(name)) for record in self._first} for name in columns}
+        if any(len(kind) > 1 or not kind <= ARROW_TYPES.keys() for kind in kinds.values()):
+            return None
+        schema = pa.schema([(name, ARROW_TYPES[kind.pop()]) for name, kind in kinds.items()])
+        with reading_from(self.place), open_bytes(self.path) as content:
+            try:
+                table = pa_json.read_json(
+                    content,
+                    pa_json.ReadOptions(block_size=BLOCK),
+                    pa_json.ParseOptions(
+                        explicit_schema=schema, unexpected_field_behavior="ignore"
+                    ),
+                )
+                table.validate(full=True)  # Arrow lets undecodable bytes pass
+            except pa.ArrowInvalid:
+                return None
+        return None if any(column.null_count for column in table.columns) else table
+
+    def _by_line(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
+        """Slower, and exact about what stands where."""
+        chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
+        records, row = self._records(keys=columns), 1
+        while rows := list(islice(records, ROWS_AT_ONCE)):
+            for name, parts in chunks.items():
+                values = [record.get(name) for record in rows]
+                parts.append(self._array(name, values, row, name in ids))
+            row += len(rows)
+        return pa.table(
+            {name: self._joined(name, parts, name in ids) for name, parts in chunks.items()}
+        )
+
+    def _array(self, name: str, values: list[Any], first_row: int, is_id: bool) -> pa.Array:
+        """Ids of several kinds, or too large for 64 bits, are texts; the rest is of one kind."""
+        try:
+            return pa.array(values)
+        except NOT_ONE_KIND:
+            pass
+        try:
+            if is_id:
+                return pa.array([None if value is None else str(value) for value in values])
+        except UnicodeEncodeError:
+            pass
+        usual = next(type(value) for value in values if value is not None)
+        at = next((i for i, value in enumerate(values) if _unlike(value, usual)), 0)
+        raise InputError(
+            f"{self.path}, row {first_row + at}, column '{name}': {values[at]!r} is of another "
+            "kind than the values before it."
+        )
+
+    def _joined(self, name: str, parts: list[pa.Array], is_id: bool) -> pa.ChunkedArray:
+        """Parts of several kinds as one: ids as texts, numbers as floats."""
+        kinds = {part.type for part in parts} - {pa.null()}
+        if len(kinds) > 1:
+            kinds = {pa.string() if is_id else pa.float64()}
+        kind = kinds.pop() if kinds else pa.string()
+        row, cast = 1, []
+        for part in parts:
+            try:
+                cast.append(part.cast(kind))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                raise InputError(
+                    f"{self.path}, from row {row} on, column '{name}': values of another kind than "
+                    "those before; write all of them alike."
+                ) from None
+            row += len(part)
+        return pa.chunked_array(cast, kind)
+
+    @cached_property
+    def _first(self) -> list[Record]:
+        first = list(islice(self._parsed(sample(self.path).splitlines()), SAMPLED_RECORDS))
+        if not first:
+            raise InputError(f"{self.path} is empty; it needs a record for each event.")
+        return first
+
+    def _records(self, keys: Collection[str]) -> Iterator[Record]:
+        """All of them, with these keys at least."""
+        with reading_from(self.place), open_bytes(self.path) as content:
+            yield from self._parsed(_lines(content), frozenset(keys))
+
+    def _parsed(
+        self, lines: Iterable[bytes], keys: Collection[str] | None = None
+    ) -> Iterator[Record]:
+        """The records of the lines, or the row of the first that is none."""
+        for row, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                record = self.parse(line.decode(self.reading.encoding).lstrip("\ufeff"), keys)
+            except UnicodeDecodeError:
+                raise not_in_encoding(self.place, self.reading.encoding, row) from None
+            except UNREADABLE:
+                record = None
+            if not isinstance(record, dict):
+                raise InputError(
+                    f"{self.path}, row {row}: '{_shortened(line)}' is no record such as "
+                    '{"user": 1, "item": 2}; mend that row.'
+                )
+            yield record
+
+
+def _lines(content: pa.NativeFile) -> Iterator[bytes]:
+    """Whole lines, of blocks read one after the other."""
+    rest = b""
+    while block := content.read(BLOCK):
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
+
+
+def _unlike(value: object, usual: type) -> bool:
+    """Whether it cannot stand in one column with values of the usual type."""
+    if isinstance(value, str):
+        return usual is not str or any("\ud800" <= letter <= "\udfff" for letter in value)
+    return value is not None and type(value) is not usual
+
+
+def _shortened(line: bytes) -> str:
+    text = line.decode(errors="replace").strip()
+    return text if len(text) <= 40 else f"{text[:40]}…"

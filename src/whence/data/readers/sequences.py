@@ -1,0 +1,82 @@
+"""Lines of a user and the items that came after one another: SASRec's files, and longer lines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from whence.data.readers.delimited import BLOCK, ONE_CHARACTER, TEXT_IDS
+from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from
+from whence.data.readers.reading import Reading, Tabular
+from whence.errors import InputError
+
+EMPTY = pa.table({"user": pa.array([], TEXT_IDS), "item": pa.array([], TEXT_IDS)})
+
+
+@dataclass(frozen=True)
+class SequenceFile(Tabular):
+    """`user item item …` a line, separated by blanks; a user may have several lines."""
+
+    path: Path
+    reading: Reading
+
+    @property
+    def place(self) -> str:  # type: ignore[override]
+        """The file."""
+        return str(self.path)
+
+    def names(self) -> list[str]:
+        """What a line begins with, and what follows."""
+        return ["user", "item"]
+
+    def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
+        """One row for each item of a line."""
+        tables, row = [EMPTY], 1
+        for lines in self._lines().chunks:
+            tables.append(self._exploded(lines, row))
+            row += len(lines)
+        return pa.concat_tables(tables).select(list(columns))
+
+    def _exploded(self, lines: pa.Array, first_row: int) -> pa.Table:
+        filled = pc.not_equal(lines, "").to_numpy(zero_copy_only=False)
+        words = pc.ascii_split_whitespace(lines.filter(pa.array(filled)))
+        flat, sizes = words.flatten(), pc.list_value_length(words).to_numpy()
+        if (sizes < 2).any():
+            row = first_row + int(np.flatnonzero(filled)[np.argmax(sizes < 2)])
+            raise InputError(f"{self.path}, row {row}: a user and no item; mend that row.")
+        starts = np.cumsum(sizes) - sizes
+        is_item = np.ones(len(flat), dtype=bool)
+        is_item[starts] = False
+        users = flat.take(pa.array(starts)).dictionary_encode()
+        repeated = np.repeat(users.indices.to_numpy(), sizes - 1)
+        return pa.table(
+            {
+                "user": pa.DictionaryArray.from_arrays(repeated, users.dictionary),
+                "item": flat.filter(pa.array(is_item)).dictionary_encode(),
+            }
+        )
+
+    def _lines(self) -> pa.ChunkedArray:
+        with reading_from(self.place), open_bytes(self.path) as content:
+            try:
+                table = pa_csv.read_csv(
+                    content,
+                    pa_csv.ReadOptions(
+                        column_names=["line"], encoding=self.reading.encoding, block_size=BLOCK
+                    ),
+                    pa_csv.ParseOptions(
+                        delimiter=ONE_CHARACTER, quote_char=False, ignore_empty_lines=False
+                    ),
+                    pa_csv.ConvertOptions(column_types={"line": pa.string()}),
+                )
+            except pa.ArrowInvalid as problem:
+                if "UTF8" in str(problem):
+                    raise not_in_encoding(self.place, self.reading.encoding) from None
+                raise InputError(f"{self.path} is not lines of text: {problem}.") from None
+        return pc.ascii_trim_whitespace(table["line"])

@@ -1,0 +1,203 @@
+"""One column's values as ids, times and numbers, or the row of the first that is none."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from whence.data.interactions import Times
+from whence.errors import InputError
+
+DATE = r"^\d{4}-\d\d-\d\d"
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+PLAIN_NUMBER = r"^-?(0|[1-9]\d{0,15})(\.\d+)?$"
+MICRO = 10**6
+EXACT = 2.0**53
+"""Whole numbers below it are exact as floats."""
+LATEST = 2.0**62
+PER_SECOND = ((1e17, 10**9), (1e14, 10**6), (1e11, 10**3))
+"""Times from a size on are in parts of a second: 10¹¹ s is the year 5138, 10¹¹ ms is 1973."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, and how to name a row of it when it cannot be used."""
+
+    place: str
+    name: str
+    values: pa.ChunkedArray
+    first_row: int
+
+    def ids(self) -> pa.ChunkedArray:
+        """Texts or whole numbers, dictionary-encoded; texts that all write whole numbers as such.
+
+        Values of other types come out as texts.
+        """
+        values = self._plain()
+        self._refuse_gaps(values)
+        if pa.types.is_dictionary(values.type):
+            return self._numbers_if_written_so(values.unify_dictionaries())
+        if pa.types.is_floating(values.type):
+            whole = self._finite(values, "an id")
+            if (whole == np.floor(whole)).all() and np.abs(whole).max(initial=0) < EXACT:
+                values = values.cast(pa.int64())
+        if pa.types.is_integer(values.type):
+            return values.dictionary_encode()
+        try:
+            texts = values.cast(pa.string())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise self.error(0, f"values of type {values.type} cannot be ids") from None
+        self._refuse_empty(texts.dictionary_encode())
+        return texts.dictionary_encode()
+
+    def _numbers_if_written_so(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """As text files have them: 7 is a number, and 007 makes all of them texts."""
+        self._refuse_empty(values)
+        texts = values.chunk(0).dictionary if values.num_chunks else pa.array([], pa.string())
+        try:
+            numbers = texts.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return values
+        if not pc.all(pc.equal(numbers.cast(pa.string()), texts)).as_py():
+            return values
+        return pa.chunked_array(
+            [pa.DictionaryArray.from_arrays(chunk.indices, numbers) for chunk in values.chunks],
+            pa.dictionary(pa.int32(), pa.int64()),
+        )
+
+    def texts(self) -> pa.ChunkedArray:
+        """As texts, some of which may be missing."""
+        values = self._plain()
+        if pa.types.is_dictionary(values.type):
+            return values
+        try:
+            return values.cast(pa.string())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise self.error(0, f"values of type {values.type} cannot be texts") from None
+
+    def feature(self) -> pa.ChunkedArray:
+        """Numbers where all are written as such, so that the postcode 02139 stays what it is."""
+        if not pa.types.is_dictionary(self.values.type):
+            return self._plain()
+        texts = self.values.cast(pa.string())
+        if not pc.all(pc.match_substring_regex(texts, PLAIN_NUMBER)).as_py():
+            return texts
+        try:
+            return texts.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return texts.cast(pa.float64())
+
+    def times(self) -> Times:
+        """From numbers of seconds, milli-, micro- or nanoseconds, or from dates."""
+        values = self._plain()
+        self._refuse_gaps(values)
+        if pa.types.is_string(values.type):
+            values = self._parsed_times(values)
+        if pa.types.is_date(values.type):
+            values = values.cast(pa.timestamp("s"))
+        if pa.types.is_timestamp(values.type):
+            micro = values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
+            return Times(micro.to_numpy(), MICRO)
+        return self._numeric_times(values)
+
+    def _numeric_times(self, values: pa.ChunkedArray) -> Times:
+        numbers = self._finite(values, "seconds or a date such as 2026-01-31 or 2026-01-31 18:30")
+        size = float(np.abs(numbers).max(initial=0))
+        if size >= LATEST:
+            row = int(np.abs(numbers).argmax())
+            raise self.error(row, f"{numbers[row]} is no time")
+        per_second = next((parts for least, parts in PER_SECOND if size >= least), 1)
+        if np.issubdtype(numbers.dtype, np.integer):
+            return Times(numbers.astype(np.int64, copy=False), per_second)
+        return Times(np.round(numbers * (MICRO / per_second)).astype(np.int64), MICRO)
+
+    def _parsed_times(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Texts as the first of these types that fits them all."""
+        for kind in (
+            pa.int64(),
+            pa.float64(),
+            pa.timestamp("us"),
+            pa.timestamp("us", "UTC"),
+        ):
+            try:
+                return texts.cast(kind)
+            except pa.ArrowInvalid:
+                continue
+        raise self._no_time(texts)
+
+    def _no_time(self, texts: pa.ChunkedArray) -> InputError:
+        """Which row kept the texts from being times."""
+        first = str(texts[0])
+        dates = re.match(DATE, first) is not None
+        row = _first_unlike(texts, DATE if dates else NUMBER)
+        if row is None and dates:
+            row = _first_unlike(texts, "^" + re.sub(r"\d", r"\\d", re.escape(first)) + "$")
+            if row is not None:
+                return self.error(row, f"'{texts[row]}' is written otherwise than '{first}'")
+        expected = "seconds or a date such as 2026-01-31 or 2026-01-31 18:30:00"
+        return self.error(row or 0, f"'{texts[row or 0]}' is not {expected}")
+
+    def numbers(self) -> npt.NDArray[np.float32]:
+        """Finite numbers."""
+        values = self._plain()
+        self._refuse_gaps(values)
+        if pa.types.is_string(values.type):
+            try:
+                values = values.cast(pa.float64())
+            except pa.ArrowInvalid:
+                row = _first_unlike(values, NUMBER) or 0
+                raise self.error(row, f"'{values[row]}' is not a number") from None
+        return self._finite(values, "a number").astype(np.float32)
+
+    def _finite(self, values: pa.ChunkedArray, expected: str) -> npt.NDArray[Any]:
+        """As integers where they are, else as float64."""
+        if pa.types.is_boolean(values.type) or pa.types.is_decimal(values.type):
+            values = values.cast(pa.float64() if pa.types.is_decimal(values.type) else pa.int8())
+        if pa.types.is_integer(values.type):
+            return np.asarray(values.to_numpy())
+        if not pa.types.is_floating(values.type):
+            shown = str(values[0]) if len(values) else values.type
+            raise self.error(0, f"'{shown}' is not {expected}")
+        numbers = np.asarray(values.to_numpy(), dtype=np.float64)
+        finite = np.isfinite(numbers)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise self.error(row, f"{numbers[row]} is no number")
+        return numbers
+
+    def _plain(self) -> pa.ChunkedArray:
+        """With texts in Arrow's usual type."""
+        kind = self.values.type
+        texts = (pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+        return self.values.cast(pa.string()) if any(is_it(kind) for is_it in texts) else self.values
+
+    def _refuse_gaps(self, values: pa.ChunkedArray) -> None:
+        if values.null_count:
+            raise self.error(pc.index(values.is_null(), True).as_py(), "there is no value")
+
+    def _refuse_empty(self, encoded: pa.ChunkedArray) -> None:
+        """An empty text is no id."""
+        row = 0
+        for chunk in encoded.chunks:
+            empty = pc.index(chunk.dictionary, "").as_py()
+            if empty >= 0 and (at := pc.index(chunk.indices, empty).as_py()) >= 0:
+                raise self.error(row + at, "there is no value")
+            row += len(chunk)
+
+    def error(self, row: int, problem: str) -> InputError:
+        """With the row as a person counts it."""
+        return InputError(
+            f"{self.place}, row {row + self.first_row}, column '{self.name}': {problem}."
+        )
+
+
+def _first_unlike(texts: pa.ChunkedArray, pattern: str) -> int | None:
+    """The first row that does not match, if there is one."""
+    row = pc.index(pc.match_substring_regex(texts, pattern), False).as_py()
+    return None if row < 0 else int(row)

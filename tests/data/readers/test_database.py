@@ -1,0 +1,255 @@
+"""Queries on a SQLite file and on a real PostgreSQL server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+from conftest import postgres_folder
+from whence.data import Reading, load
+from whence.data.readers.database import without_password
+from whence.data.sources import reload
+from whence.errors import InputError
+
+PASSWORD = "s3cret:/word"
+ROWS = [
+    (-7, "x", 5.0, "2020-01-01 10:00:00.75+00"),
+    (10**15, "y", 1.0, "2020-01-01 10:00:00.25+00"),
+    (-7, "007", 3.5, "2020-01-01 12:00:00+02"),
+    (-7, 'a,"b"\nc', 2.0, "2019-12-31 00:00:00+00"),
+]
+QUERY = "SELECT who, what, stars, at FROM events;"
+COLUMNS = Reading(user="who", item="what", rating="stars", time="at", query=QUERY)
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> str:
+    path = tmp_path / "shop %.db"
+    with sqlite3.connect(path) as base:
+        base.execute("CREATE TABLE events (who INTEGER, what TEXT, stars REAL, at TEXT)")
+        base.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", ROWS)
+    base.close()
+    return f"sqlite:///{quote(str(path))}"
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    """A server of its own, asking for a password, in a folder that goes with it."""
+    programs = postgres_folder()
+    assert programs is not None
+    as_user = "postgres" if os.geteuid() == 0 else None
+    folder = Path(tempfile.mkdtemp(prefix="whence-postgres-"))
+    if as_user:
+        shutil.chown(folder, as_user)
+    (folder / "password").write_text(PASSWORD)
+    (folder / "password").chmod(0o644)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    initdb: list[str | Path] = [
+        programs / "initdb", "-D", folder / "data", "-U", "owner", "-A", "scram-sha-256",
+        "--pwfile", folder / "password", "-E", "UTF8", "--locale", "C",
+    ]  # fmt: skip
+    subprocess.run(initdb, check=True, capture_output=True, user=as_user, cwd="/")
+    control: list[str | Path] = [programs / "pg_ctl", "-D", folder / "data", "-w"]
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder} -c fsync=off"
+    start = [*control, "-l", folder / "log", "-o", options, "start"]
+    subprocess.run(start, check=True, stdout=subprocess.DEVNULL, user=as_user, cwd="/")
+    url = f"postgresql://owner:s3cret%3A%2Fword@127.0.0.1:{port}/postgres"
+    try:
+        with psycopg.connect(url) as base:
+            base.execute(
+                "CREATE TABLE events (who bigint, what text, stars numeric(3,1), at timestamptz)"
+            )
+            base.cursor().executemany("INSERT INTO events VALUES (%s, %s, %s, %s)", ROWS)
+        yield url
+    finally:
+        stop = [*control, "-m", "immediate", "stop"]
+        subprocess.run(stop, check=True, stdout=subprocess.DEVNULL, user=as_user, cwd="/")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_rows(url: str) -> None:
+    data = load(url, COLUMNS)
+    assert data.users["user"].to_pylist() == [-7, 10**15]
+    assert data.catalog.raw_ids(data.history(0)) == ['a,"b"\nc', "007", "x"]
+    assert data.catalog.raw_ids(data.history(1)) == ["y"]
+    assert data.times is not None
+    assert data.times.tolist() == [1577750400, 1577872800, 1577872800, 1577872800]
+    assert data.ratings is not None
+    assert data.ratings.tolist() == [2, 3.5, 5, 1]
+
+
+def test_sqlite(sqlite: str) -> None:
+    check_rows(sqlite)
+
+
+def test_sqlite_data_can_be_read_again(sqlite: str) -> None:
+    data = load(sqlite, COLUMNS)
+    assert reload(data.origin).content_hash == data.content_hash
+
+
+def test_sqlite_is_not_written_to(sqlite: str) -> None:
+    with pytest.raises(InputError, match="readonly|read-only|no rows"):
+        load(sqlite, Reading(query="DELETE FROM events"))
+    assert len(load(sqlite, COLUMNS)) == 4
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        (None, "is a database; say which rows with --query"),
+        (" ", "is a database; say which rows with --query"),
+        ("SELECT stranger FROM events", "failed: no such column: stranger; check the URL"),
+        ("SELECT who FROM events", "which column is the user"),
+        ("CREATE TABLE more (x)", "failed|no rows"),
+        ("SELECT who AS user, what AS item FROM events", "in no order, and no time; .*ORDER BY"),
+        ("SELECT who AS user, what AS item FROM events WHERE who = 3 ORDER BY at", "has no rows"),
+        (
+            "SELECT CASE stars WHEN 5.0 THEN 'a' ELSE who END AS user, what AS item, at AS time "
+            "FROM events",
+            "column 'user': values of several kinds; CAST",
+        ),
+    ],
+)
+def test_bad_queries_are_one_sentence(sqlite: str, query: str | None, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        load(sqlite, Reading(query=query))
+
+
+def test_bad_sqlite_files_are_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no SQLite file 'absent.db'"):
+        load("sqlite:///absent.db", Reading(query="SELECT 1"))
+    (tmp_path / "text.db").write_text("not a database at all, but long enough to be looked at" * 9)
+    with pytest.raises(InputError, match="file is not a database"):
+        load(f"sqlite:///{tmp_path}/text.db", Reading(query="SELECT * FROM events"))
+
+
+def test_rows_in_a_given_order_need_no_time(sqlite: str) -> None:
+    query = "SELECT who AS user, what AS item FROM events ORDER BY stars DESC"
+    data = load(sqlite, Reading(query=query))
+    assert data.catalog.raw_ids(data.history(0)) == ["x", "007", 'a,"b"\nc']
+
+
+@pytest.mark.needs("postgres")
+def test_postgres(postgres: str) -> None:
+    check_rows(postgres)
+
+
+@pytest.mark.needs("postgres")
+def test_postgres_rows_of_more_than_one_block(postgres: str) -> None:
+    query = (
+        "SELECT n % 1000 AS user_id, 'item ' || n % 77 AS item_id, n AS ts "
+        "FROM generate_series(1, 200000) AS n"
+    )
+    data = load(postgres, Reading(query=query))
+    assert (len(data), data.user_count, data.item_count) == (200_000, 1_000, 77)
+    assert data.times is not None
+    assert (data.times[data.offsets[:-1]] <= 1_000).all()
+
+
+@pytest.mark.needs("postgres")
+def test_the_password_is_never_stored_or_said(
+    postgres: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data = load(postgres, COLUMNS)
+    stored = str(dict(data.origin)) + (data.save(tmp_path / "p") / "manifest.json").read_text()
+    assert "s3cret" not in stored
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    assert reload(data.origin).content_hash == data.content_hash
+    monkeypatch.setenv("PGPASSWORD", "wrong")
+    with pytest.raises(InputError, match="password authentication failed"):
+        reload(data.origin)
+
+
+@pytest.mark.needs("postgres")
+@pytest.mark.parametrize(
+    ("change", "query", "sentence"),
+    [
+        (("s3cret", "wrong"), QUERY, "password authentication failed for user .owner."),
+        (("/postgres", "/absent"), QUERY, 'database "absent" does not exist'),
+        (("", ""), "SELECT nothing FROM events", 'column "nothing" does not exist'),
+        (("", ""), "DELETE FROM events", "syntax error"),
+        (
+            ("", ""),
+            "WITH x AS (DELETE FROM events RETURNING *) SELECT * FROM x",
+            "must be at the top",
+        ),
+        (("", ""), "SELECT 1/0 AS user, 2 AS item, 3 AS time", "division by zero"),
+        (("", ""), "SELECT 1 AS user, NULL AS item, 3 AS time", "row 1, column 'item'.*no value"),
+        (("", ""), "SELECT 1 AS user, 2 AS item, 'soon' AS time", "row 1, column 'time': 'soon'"),
+    ],
+)
+def test_wrong_urls_and_queries_are_one_sentence(
+    postgres: str, change: tuple[str, str], query: str, sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence) as caught:
+        load(postgres.replace(*change) if change[0] else postgres, Reading(query=query))
+    assert "s3cret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(load(postgres, COLUMNS)) == 4
+
+
+def test_a_dead_server_is_one_sentence() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"postgresql://me:s3cret@127.0.0.1:{port}/db"
+    with pytest.raises(InputError, match="failed: .*refused.*check the URL") as caught:
+        load(url, Reading(query="SELECT 1"))
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql://me:s3cret@[::1/db", "postgresql://me:s3cret@host:notaport/db", "postgres://"],
+)
+def test_a_wrong_url_is_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOST", "127.0.0.1")
+    monkeypatch.setenv("PGPORT", "1")
+    with pytest.raises(InputError) as caught:
+        load(url, Reading(query="SELECT 1"))
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:pw@host:5432/db", "postgresql://me@host:5432/db"),
+        (
+            "postgresql://me:p%40w@host/db?sslmode=require",
+            "postgresql://me@host/db?sslmode=require",
+        ),
+        ("postgresql://host/db?user=me&password=pw", "postgresql://host/db?user=me"),
+        ("postgresql://me:s@cret@[::1/db", "postgresql://me@[::1/db"),
+        ("postgresql://me:a:b@c@host/db", "postgresql://me@host/db"),
+        ("sqlite:///shop.db", "sqlite:///shop.db"),
+    ],
+)
+def test_urls_are_shown_without_the_password(url: str, shown: str) -> None:
+    assert without_password(url) == shown
+
+
+def test_without_the_driver_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:
+    """In a process in which the package cannot be imported."""
+    (tmp_path / "psycopg.py").write_text("raise ImportError\n")
+    code = "import whence; whence.load('postgresql://x/y', whence.Reading(query='SELECT 1'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "pip install 'whence[postgres]'" in done.stderr

@@ -1,0 +1,298 @@
+"""Downloads from a real server on this machine: ranges, truncation, changes, a kill."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whence.data import load
+from whence.data.download import download, unpack
+from whence.errors import InputError
+
+CONTENT = np.random.default_rng(0).bytes(3_000_000)
+SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+NO_PAUSES = (0.0, 0.0)
+
+
+class Publisher:
+    """A server of files that can misbehave, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.files = {"file.bin": CONTENT}
+        self.ranges_known = True
+        self.cut_after: list[int] = []
+        """How many bytes of each coming answer are sent before the line goes dead."""
+        self.failures: list[int] = []
+        """Status codes of the coming answers."""
+        self.seconds_a_block = 0.0
+        self.asked: list[str | None] = []
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        publisher = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                wanted = self.headers["Range"]
+                publisher.asked.append(wanted)
+                if publisher.failures:
+                    self.send_error(publisher.failures.pop(0))
+                    return
+                content = publisher.files.get(self.path.lstrip("/"))
+                if content is None:
+                    self.send_error(404)
+                    return
+                start = 0
+                if wanted and publisher.ranges_known:
+                    start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1])  # type: ignore[index]
+                    if start >= len(content):
+                        self.send_response(416)
+                        self.send_header("Content-Range", f"bytes */{len(content)}")
+                        self.end_headers()
+                        return
+                self.send_response(206 if start else 200)
+                self.send_header("Content-Length", str(len(content) - start))
+                self.end_headers()
+                self._send(content[start:])
+
+            def _send(self, content: bytes) -> None:
+                if publisher.cut_after:
+                    content = content[: publisher.cut_after.pop(0)]
+                for place in range(0, len(content), 1 << 16):
+                    self.wfile.write(content[place : place + (1 << 16)])
+                    time.sleep(publisher.seconds_a_block)
+                self.close_connection = True
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def publisher() -> Iterator[Publisher]:
+    made = Publisher()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def get(publisher: Publisher, path: Path, checksum: str | None = SHA256) -> bytes:
+    url = f"{publisher.url}/file.bin"
+    return download(url, path, checksum, NO_PAUSES, show_progress=False).read_bytes()
+
+
+def test_a_whole_file(publisher: Publisher, tmp_path: Path) -> None:
+    assert get(publisher, tmp_path / "deep" / "file.bin") == CONTENT
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["file.bin"]
+
+
+def test_a_line_that_goes_dead_is_taken_up_again(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.cut_after = [1_000_000, 500_000]
+    assert get(publisher, tmp_path / "file.bin") == CONTENT
+    assert publisher.asked == [None, "bytes=1000000-", "bytes=1500000-"]
+
+
+def test_a_line_that_stays_dead_is_one_sentence_and_goes_on_next_time(
+    publisher: Publisher, tmp_path: Path
+) -> None:
+    path = tmp_path / "file.bin"
+    publisher.cut_after = [1_000_000, 0, 0]
+    with pytest.raises(InputError, match="ended after 1,000,000 of 3,000,000 bytes.*put it at"):
+        get(publisher, path)
+    assert [one.name for one in tmp_path.iterdir()] == ["file.bin.part"]
+    assert get(publisher, path) == CONTENT
+    assert publisher.asked[-1] == "bytes=1000000-"
+
+
+def test_a_server_without_ranges_begins_again(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.ranges_known = False
+    publisher.cut_after = [1_000_000]
+    assert get(publisher, tmp_path / "file.bin") == CONTENT
+
+
+def test_a_part_that_is_whole_already_is_kept(publisher: Publisher, tmp_path: Path) -> None:
+    (tmp_path / "file.bin.part").write_bytes(CONTENT)
+    assert get(publisher, tmp_path / "file.bin") == CONTENT
+
+
+def test_a_part_longer_than_the_file_is_begun_again(publisher: Publisher, tmp_path: Path) -> None:
+    (tmp_path / "file.bin.part").write_bytes(CONTENT + b"more")
+    assert get(publisher, tmp_path / "file.bin") == CONTENT
+
+
+def test_a_part_of_something_else_is_noticed(publisher: Publisher, tmp_path: Path) -> None:
+    (tmp_path / "file.bin.part").write_bytes(b"\0" * 1_000)
+    with pytest.raises(InputError, match="its sha256 is .* and should be"):
+        get(publisher, tmp_path / "file.bin")
+    assert list(tmp_path.iterdir()) == [], "nothing wrong is kept"
+    assert get(publisher, tmp_path / "file.bin") == CONTENT
+
+
+def test_errors_of_the_moment_are_tried_again(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.failures = [503, 500]
+    assert get(publisher, tmp_path / "file.bin") == CONTENT
+
+
+@pytest.mark.parametrize("status", [403, 404, 410])
+def test_errors_that_stay_are_not(publisher: Publisher, tmp_path: Path, status: int) -> None:
+    publisher.failures = [status]
+    with pytest.raises(
+        InputError, match=rf"{status} .*fetch that file some other way and put it at"
+    ):
+        get(publisher, tmp_path / "file.bin")
+    assert len(publisher.asked) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_offline_one_sentence_says_which_file_to_put_where(tmp_path: Path) -> None:
+    path = tmp_path / "ml-1m.zip"
+    with pytest.raises(InputError, match=rf"refused.*put it at {path}"):
+        download("http://127.0.0.1:1/ml-1m.zip", path, None, (), show_progress=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_web_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is no address to download from"):
+        download("file:///etc/passwd", tmp_path / "x")
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(
+    publisher: Publisher, tmp_path: Path
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(InputError, match="cannot be written"):
+        get(publisher, tmp_path / "taken" / "file.bin")
+
+
+def test_two_processes_do_not_write_one_file(publisher: Publisher, tmp_path: Path) -> None:
+    import fcntl
+
+    with (tmp_path / "file.bin.part").open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="is being downloaded by another process"):
+            get(publisher, tmp_path / "file.bin")
+
+
+def archive(files: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, text in files.items():
+            packed.writestr(name, text)
+    return buffer.getvalue()
+
+
+LATEST = {
+    "ml-latest/ratings.csv": "userId,movieId,rating,timestamp\n"
+    + "".join(f"{n % 50},{n % 97},{n % 5 + 1},{n}\n" for n in range(200_000)),
+    "ml-latest/movies.csv": "movieId,title,genres\n"
+    + "".join(f'{n},"Film, The {n} ({1900 + n})",Drama\n' for n in range(97)),
+    "../outside.txt": "not unpacked",
+}
+
+
+def whence_get(publisher: Publisher, name: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "whence", "data", "get", name, "--mirror", publisher.url],
+        env={**os.environ, "WHENCE_DATA": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_dataset_by_name(
+    publisher: Publisher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher.files["ml-latest.zip"] = archive(LATEST)
+    process = whence_get(publisher, "ml-latest", tmp_path / "data")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "ml-latest is here: 200,000 events of 50 users" in out
+    assert "not for commercial use" in err
+    monkeypatch.setenv("WHENCE_DATA", str(tmp_path / "data"))
+    data = load("ml-latest")
+    assert (data.user_count, data.item_count) == (50, 97)
+    assert data.catalog.labels([0]) == ["Film, The 0 (1900)"]
+    assert sorted(path.name for path in tmp_path.rglob("*.txt")) == []
+
+
+def test_a_file_with_other_counts_is_not_the_dataset(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.files["beauty.txt"] = b"1 2\n1 3\n"
+    process = whence_get(publisher, "amazon-beauty-bert4rec", tmp_path)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "beauty.txt holds 1 users, 2 items and 2 events" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.kill
+def test_a_kill_leaves_what_came_and_the_next_call_goes_on(
+    publisher: Publisher, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(1)
+    noise = {"ml-latest/noise.bin": rng.bytes(1_000_000).hex()}
+    publisher.files["ml-latest.zip"] = archive({**LATEST, **noise})
+    publisher.seconds_a_block = 0.05
+    for _ in range(3):
+        before = len(publisher.asked)
+        process = whence_get(publisher, "ml-latest", tmp_path)
+        while len(publisher.asked) == before:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        time.sleep(0.25)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert [path.name for path in tmp_path.iterdir()] == ["ml-latest.zip.part"]
+    publisher.seconds_a_block = 0
+    process = whence_get(publisher, "ml-latest", tmp_path)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    starts = [int(asked.removeprefix("bytes=")[:-1]) for asked in publisher.asked if asked]
+    assert len(starts) == 3
+    assert starts == sorted(set(starts)), "each call went on where the one before was killed"
+
+
+@pytest.mark.kill
+def test_ctrl_c_leaves_what_came(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.files["ml-latest.zip"] = CONTENT
+    publisher.seconds_a_block = 0.05
+    process = whence_get(publisher, "ml-latest", tmp_path)
+    while not publisher.asked:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    time.sleep(0.25)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert (tmp_path / "ml-latest.zip.part").stat().st_size > 0
+
+
+def test_an_archive_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(b"not a zip")
+    with pytest.raises(InputError, match="is not the archive it should be"):
+        unpack(tmp_path / "a.zip", ["a.txt"], tmp_path)
+    (tmp_path / "a.zip").write_bytes(archive({"b.txt": "x"}))
+    with pytest.raises(InputError, match="no item named 'a.txt'"):
+        unpack(tmp_path / "a.zip", ["a.txt"], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
