@@ -187,7 +187,7 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["recommend", "{run}", "-i", "Flim 44"], 2, "Did you mean"),
         (["explain", "{run}", "-u", "u3", "--method", "magic"], 2, "no explainer 'magic'"),
         (["explain", "{run}", "-u", "u3", "--item", "zzz"], 2, "No single item is 'zzz'"),
-        (["data", "stats", "."], 2, "a folder without prepared data"),
+        (["data", "stats", "."], 2, "is a folder; name a file in it"),
         (["demo", "--data", "nothing"], 2, "no dataset of that name"),
     ],
 )

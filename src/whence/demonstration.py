@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from whence.data.interactions import Interactions
-from whence.data.sources import NAMED, load
+from whence.data.named import NAMED
+from whence.data.sources import load
 from whence.data.splits import Split, leave_one_out
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch

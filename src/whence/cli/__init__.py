@@ -1,23 +1,22 @@
 """The command line: thin, and quick to answer `--help`, so heavy imports wait in the commands."""
 
-from __future__ import annotations
-
-import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from whence import __version__
+from whence.cli import data as data_commands
+from whence.cli.options import AsJson, Overwrite, err, out, print_json, reads_data, say
 from whence.errors import InputError, WhenceError
 
 if TYPE_CHECKING:
-    from whence.data import Columns, Interactions
+    from whence.data import Interactions
 
 EXPLAINER_NAMES = (
     "attention-first, attention-last, attention-head, rollout, gradient-norm, leave-one-out, "
@@ -31,32 +30,15 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Look at, and prepare, interactions.", no_args_is_help=True)
-app.add_typer(data_app, name="data")
+app.add_typer(data_commands.app, name="data")
 
-out = Console()
-err = Console(stderr=True)
-
-Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="A known name, a CSV file or a prepared folder.")
-]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder 'whence train' wrote.")]
-UserColumn = Annotated[str | None, typer.Option("--user", help="Column of the user.")]
-ItemColumn = Annotated[str | None, typer.Option("--item", help="Column of the item.")]
-TimeColumn = Annotated[str | None, typer.Option("--time", help="Column of the time.")]
-RatingColumn = Annotated[str | None, typer.Option("--rating", help="Column of the rating.")]
-TitleColumn = Annotated[str | None, typer.Option("--title", help="Column of the item's title.")]
-Verb = Annotated[
-    str | None, typer.Option(help="What users do with items: watched, bought, played.")
-]
 User = Annotated[str | None, typer.Option("--user", "-u", help="A user of the data, by id.")]
 History = Annotated[
     list[str] | None,
     typer.Option("--history", "-i", help="An id or a title, oldest first; once for each item."),
 ]
 Seed = Annotated[int | None, typer.Option(help="Which of the run's seeds; the first by default.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -85,28 +67,26 @@ def demo(
     out.print(tables.accuracy_table(found.accuracy))
     command = "whence demo" + (f" --data {data}" if data else "")
     path = write_demo_report(found, folder / "report.html", command)
-    _say(f"The whole story: {path}  The run: {folder / 'run'}")
-    _say(f"Next: {_program()} explain {folder / 'run'} --user {found.user}")
+    say(f"The whole story: {path}  The run: {folder / 'run'}")
+    say(f"Next: {_program()} explain {folder / 'run'} --user {found.user}")
 
 
 @app.command()
+@reads_data
 def train(
-    data: Data,
+    data: Callable[[], "Interactions"],
     folder: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
     model: Annotated[str, typer.Option(help="Which model.")] = "sasrec",
     seeds: Annotated[int, typer.Option(min=1, help="How many, counted from 0.")] = 1,
+    split: Annotated[
+        str, typer.Option(help="What is held out: leave-one-out, temporal or user-holdout.")
+    ] = "leave-one-out",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the model or training."),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     overwrite: Overwrite = False,
-    user: UserColumn = None,
-    item: ItemColumn = None,
-    time: TimeColumn = None,
-    rating: RatingColumn = None,
-    title: TitleColumn = None,
-    verb: Verb = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on interactions and write a run.
@@ -119,25 +99,25 @@ def train(
     from whence.training.runs import split_settings
 
     model_settings, training = split_settings(model, parse_settings(",".join(settings or [])))
-    interactions = _load(data, _columns(user, item, time, rating, title), verb)
     run = train_run(
-        interactions,
+        data,
         model=model,
         model_settings=model_settings,
         training=training,
         seeds=seeds,
+        split=split,
         out=folder,
         overwrite=overwrite,
         device=device,
     )
     if as_json:
-        _print_json({"run": str(folder), "metrics": run.metrics})
+        print_json({"run": str(folder), "metrics": run.metrics})
         return
     from whence.report.tables import seeds_table
     from whence.training.runs import baseline_accuracy
 
-    out.print(seeds_table(run.metrics, baseline_accuracy(interactions)))
-    _say(f"Next: {_program()} recommend {folder} --history TITLE")
+    out.print(seeds_table(run.metrics, baseline_accuracy(run.interactions, split)))
+    say(f"Next: {_program()} recommend {folder} --history TITLE")
 
 
 @app.command()
@@ -169,7 +149,7 @@ def recommend(
     picks = recommendation.recommend(opened, user=user, history=history, k=k, seed=seed)
     _tell_readings(history, picks.history)
     if as_json:
-        _print_json(picks.as_dict())
+        print_json(picks.as_dict())
         return
     out.print(tables.history_table(picks, opened.verb))
     out.print(tables.picks_table(picks))
@@ -209,12 +189,12 @@ def explain(
     _tell_readings(history, parts)
     if as_json:
         documents = [answer.as_dict() for answer in answers.values()]
-        _print_json({"reason": found.as_dict(), "explanations": documents})
+        print_json({"reason": found.as_dict(), "explanations": documents})
         return
     target = first.target_name(0)
     place = f"in place {found.rank:,} of the recommendations"
     where = "already in the history" if target in parts else place
-    _say(f"{target}, {where}: {found.sentence}")
+    say(f"{target}, {where}: {found.sentence}")
     out.print(tables.side_by_side(answers, found, top))
 
 
@@ -222,82 +202,9 @@ def explain(
 def doctor() -> None:
     """Print what is installed and what can be used here."""
     from whence.doctor import environment
-    from whence.report.tables import pairs_table
+    from whence.report.plain import pairs_table
 
     out.print(pairs_table("Whence here", environment()))
-
-
-@data_app.command("list")
-def data_list() -> None:
-    """The datasets known by name."""
-    from whence.data.sources import NAMED
-    from whence.report.tables import pairs_table
-
-    known = {
-        name: named.summary + ("" if named.available else f" (needs the package {named.package})")
-        for name, named in NAMED.items()
-    }
-    out.print(pairs_table("Datasets known by name", known))
-
-
-@data_app.command("stats")
-def data_stats(
-    data: Data,
-    user: UserColumn = None,
-    item: ItemColumn = None,
-    time: TimeColumn = None,
-    rating: RatingColumn = None,
-    title: TitleColumn = None,
-    as_json: AsJson = False,
-) -> None:
-    """Users, items, events and how dense they are."""
-    from whence.data import statistics
-    from whence.report.tables import pairs_table
-
-    found = statistics(_load(data, _columns(user, item, time, rating, title), None))
-    if as_json:
-        _print_json(found)
-    else:
-        out.print(pairs_table(data, found))
-
-
-@data_app.command("prepare")
-def data_prepare(
-    data: Data,
-    folder: Annotated[Path, typer.Option("--out", help="The folder to write.")],
-    user: UserColumn = None,
-    item: ItemColumn = None,
-    time: TimeColumn = None,
-    rating: RatingColumn = None,
-    title: TitleColumn = None,
-    verb: Verb = None,
-    overwrite: Overwrite = False,
-) -> None:
-    """Read interactions once and keep them as flat arrays, quick to load again."""
-    interactions = _load(data, _columns(user, item, time, rating, title), verb)
-    interactions.save(folder, overwrite)
-    err.print(f"{len(interactions):,} events in {folder}", markup=False)
-
-
-def _columns(
-    user: str | None, item: str | None, time: str | None, rating: str | None, title: str | None
-) -> Columns:
-    from whence.data import Columns
-
-    return Columns(user, item, time, rating, title)
-
-
-def _load(data: str, columns: Columns, verb: str | None) -> Interactions:
-    from dataclasses import replace
-
-    from whence.data import load
-
-    found = load(data, columns)
-    read = found.origin.get("columns", {})
-    if read:
-        roles = ", ".join(f"{role}={name}" for role, name in read.items())
-        err.print(f"reading {roles}", markup=False, highlight=False, style="dim")
-    return found if verb is None else replace(found, verb=verb)
 
 
 def _tell_readings(typed: list[str] | None, read: tuple[str, ...]) -> None:
@@ -313,15 +220,6 @@ def _program() -> str:
         return "whence"
     called = Path(sys.argv[0])
     return "python -m whence" if called.name == "__main__.py" else os.path.relpath(called)
-
-
-def _say(text: str) -> None:
-    """One line on stdout, as it is."""
-    out.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _print_json(document: object) -> None:
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ import torch
 
 from whence.config import build
 from whence.data.interactions import Interactions
-from whence.data.sources import load
-from whence.data.splits import leave_one_out
+from whence.data.sources import Source, load
+from whence.data.splits import split_by
 from whence.devices import check_device
 from whence.errors import InputError, did_you_mean
 from whence.files import make_parent, refuse_existing
@@ -25,12 +25,13 @@ from whence.training.loop import TrainingConfig, fit
 
 
 def train(
-    data: str | Path | Interactions,
+    data: Source | Callable[[], Interactions],
     *,
     model: str = "sasrec",
     model_settings: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
     seeds: int = 1,
+    split: str = "leave-one-out",
     out: Path | str | None = None,
     overwrite: bool = False,
     device: str = "cpu",
@@ -38,7 +39,7 @@ def train(
 ) -> Run:
     """Train one model a seed, measure each, and write the run folder if `out` is given.
 
-    Unknown settings raise before anything is read.
+    Unknown settings raise before anything is read, also where `data` is a function that reads.
     """
     if seeds < 1:
         raise InputError(f"Training needs at least one seed, not {seeds}.")
@@ -48,20 +49,22 @@ def train(
     if out is not None:
         refuse_existing(Path(out), overwrite)
         make_parent(Path(out))
-    interactions = load(data)
-    split = leave_one_out(interactions)
+    interactions = data() if callable(data) else load(data)
+    held_out = split_by(split, interactions)
     settings = asdict(model_config)
     models: dict[int, Recommender] = {}
     metrics: dict[int, dict[str, Any]] = {}
     for seed in range(seeds):
-        trained, losses = fit(split, model, settings, training_config, seed, device, show_progress)
+        trained, losses = fit(
+            held_out, model, settings, training_config, seed, device, show_progress
+        )
         models[seed] = trained
         metrics[seed] = {
             "final_loss": losses[-1] if losses else None,
             **{
-                held: _plain(evaluate(trained, split, held, model_config.length))
-                for held in split.held
-                if len(split.held[held])
+                held: _plain(evaluate(trained, held_out, held, model_config.length))
+                for held in held_out.held
+                if len(held_out.held[held])
             },
         }
     run = Run(
@@ -69,7 +72,8 @@ def train(
         model_settings=settings,
         training={
             **asdict(training_config),
-            "split": split.protocol,
+            "split": split,
+            "protocol": held_out.protocol,
             "device": device,
             "threads": torch.get_num_threads(),
         },
@@ -82,14 +86,15 @@ def train(
     return run if out is None else run.save(out, overwrite)
 
 
-def baseline_accuracy(interactions: Interactions) -> dict[str, dict[str, Measure]]:
+def baseline_accuracy(interactions: Interactions, split: str) -> dict[str, dict[str, Measure]]:
     """What simple rules reach on the same test events."""
-    split = leave_one_out(interactions)
-    if not len(split.held["test"]):
+    held_out = split_by(split, interactions)
+    if not len(held_out.held["test"]):
         return {}
     # The rules look at the newest item alone.
     return {
-        name: evaluate(make(split), split, "test", length=1) for name, make in BASELINES.items()
+        name: evaluate(make(held_out), held_out, "test", length=1)
+        for name, make in BASELINES.items()
     }
 
 

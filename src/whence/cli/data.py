@@ -1,0 +1,78 @@
+"""`whence data`: look at interactions, get them, prepare them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whence.cli.options import AsJson, Overwrite, err, out, print_json, reads_data, say
+
+if TYPE_CHECKING:
+    from whence.data import Interactions
+
+app = typer.Typer(help="Look at, get and prepare interactions.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_() -> None:
+    """The datasets known by name, and which of them are here."""
+    from whence.data import NAMED
+    from whence.report.plain import captioned, plain_table
+
+    table = plain_table("Datasets known by name", "name", "here", "what it is")
+    for name, named in NAMED.items():
+        absent = f"needs {named.package}" if named.package else "no"
+        table.add_row(name, "yes" if named.available else absent, named.summary)
+    out.print(captioned(table, "'whence data get NAME' downloads one from its publisher."))
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(help="A name from 'whence data list'.")],
+    mirror: Annotated[
+        str | None, typer.Option(help="Another address that has the publisher's file.")
+    ] = None,
+) -> None:
+    """Download a dataset from its publisher; again after an interruption goes on from there."""
+    from whence.data.named import NAMED
+    from whence.data.named import get as get_named
+    from whence.errors import InputError, did_you_mean
+
+    if name not in NAMED:
+        raise InputError(f"No dataset is called '{name}': {did_you_mean(name, NAMED)}")
+    if NAMED[name].terms:
+        err.print(f"{name} is {NAMED[name].terms}", markup=False, highlight=False, style="dim")
+    found = get_named(name, mirror)
+    say(f"{name} is here: {len(found):,} events of {found.user_count:,} users")
+
+
+@app.command()
+@reads_data
+def stats(data: Callable[[], "Interactions"], as_json: AsJson = False) -> None:
+    """Users, items, events, ties in time, and how dense they are."""
+    from whence.data import statistics
+    from whence.report.plain import statistics_table
+
+    interactions = data()
+    found = statistics(interactions)
+    if as_json:
+        print_json(found)
+    else:
+        out.print(statistics_table(str(interactions.origin.get("source", "")), found))
+
+
+@app.command()
+@reads_data
+def prepare(
+    data: Callable[[], "Interactions"],
+    folder: Annotated[Path, typer.Option("--out", help="The folder to write.")],
+    overwrite: Overwrite = False,
+) -> None:
+    """Read interactions once and keep them as flat arrays, quick to load again."""
+    from whence.files import refuse_existing
+
+    refuse_existing(folder, overwrite)
+    interactions = data()
+    interactions.save(folder, overwrite)
+    err.print(f"{len(interactions):,} events in {folder}", markup=False)
