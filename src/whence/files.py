@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from whence.errors import InputError
 
 MANIFEST = "manifest.json"
@@ -79,6 +82,14 @@ def write_json(path: Path, document: object) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
+def write_array(path: Path, array: npt.NDArray[Any]) -> None:
+    """A `.npy` file; unlike `np.save`, with an error when a small array finds the disk full."""
+    array = np.ascontiguousarray(array)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        file.write(array.data)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object, or one sentence."""
     try:
@@ -96,13 +107,19 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def reason(problem: OSError) -> str:
+    """What the system said, out of what Arrow made of it."""
+    said = problem.strerror or str(problem)
+    return said.rpartition("] ")[2].rstrip(".")
+
+
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
     """What the system says against writing, as one sentence."""
     try:
         yield
     except OSError as problem:
-        raise InputError(f"{path} cannot be written: {problem.strerror or problem}.") from problem
+        raise InputError(f"{path} cannot be written: {reason(problem)}.") from problem
 
 
 def _beside(path: Path, what: str) -> Path:

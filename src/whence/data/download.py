@@ -17,7 +17,7 @@ from shutil import copyfileobj
 
 import whence
 from whence.errors import InputError
-from whence.files import make_parent, new_file
+from whence.files import make_parent, new_file, reason
 from whence.progress import byte_bar
 
 BLOCK = 1 << 18
@@ -94,7 +94,7 @@ def _appending(part: Path) -> Iterator[FileIO]:
                 if part.exists() and not part.stat().st_size:
                     part.unlink()
     except OSError as problem:
-        raise InputError(f"{part} cannot be written: {problem.strerror or problem}.") from None
+        raise InputError(f"{part} cannot be written: {reason(problem)}.") from None
 
 
 def _fetch_rest(url: str, file: FileIO, path: Path, show_progress: bool) -> None:

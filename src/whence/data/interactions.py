@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from whence.data.catalog import Catalog, index_of_id
 from whence.errors import InputError
-from whence.files import MANIFEST, new_folder, read_json, write_json
+from whence.files import MANIFEST, new_folder, read_json, write_array, write_json
 
 FORMAT = 1
 UNKNOWN_TIME = np.iinfo(np.int64).min
@@ -167,12 +167,12 @@ class Interactions:
     def save(self, folder: Path | str, overwrite: bool = False) -> Path:
         """Write the prepared folder, whole or not at all."""
         with new_folder(Path(folder), overwrite) as partial:
-            np.save(partial / "items.npy", self.items)
-            np.save(partial / "offsets.npy", self.offsets)
+            write_array(partial / "items.npy", self.items)
+            write_array(partial / "offsets.npy", self.offsets)
             if self.times is not None:
-                np.save(partial / "times.npy", self.times)
+                write_array(partial / "times.npy", self.times)
             if self.ratings is not None:
-                np.save(partial / "ratings.npy", self.ratings)
+                write_array(partial / "ratings.npy", self.ratings)
             pq.write_table(self.catalog.table, partial / "catalog.parquet")
             pq.write_table(self.users, partial / "users.parquet")
             write_json(partial / MANIFEST, self._manifest())

@@ -40,7 +40,7 @@ class Batches:
         self.users = np.flatnonzero(split.train_ends - starts >= 2)
         if not len(self.users):
             raise InputError(
-                "No user has two events to learn from besides the two held out; there is nothing "
+                "No user has two events to learn from besides those held out; there is nothing "
                 "to train on."
             )
         self.items = split.interactions.items

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from whence.errors import InputError
+from whence.files import reason
 
 PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """How a packed file begins."""
@@ -38,7 +39,7 @@ def reading_from(place: str) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        why = (problem.strerror or str(problem)).rstrip(".")
+        why = reason(problem)
         if "compressed stream" in why or "inflate" in why or "ZSTD" in why:
             why = f"its compressed content is damaged or ends too early ({why}); copy it again"
         raise InputError(f"{place} cannot be read: {why}.") from None

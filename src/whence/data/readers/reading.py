@@ -23,10 +23,10 @@ GUESSES = {
     ).split(),
     "time": (
         "time timestamp ts unixreviewtime datetime date createdat purchasedat boughtat orderedat "
-        "playedat watchedat ratedat orderdate purchasedate eventtime"
+        "playedat watchedat ratedat orderdate purchasedate eventtime at"
     ).split(),
     "rating": "rating stars overall score".split(),
-    "title": "title itemtitle itemname movietitle productname productname name".split(),
+    "title": "title itemtitle itemname movietitle productname name".split(),
 }
 """Column names in letters alone, the likeliest first."""
 NEEDED = ("user", "item")
