@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from whence import __version__
 from whence.cli import data as data_commands
+from whence.cli import study as study_commands
 from whence.cli.options import AsJson, Overwrite, err, out, print_json, reads_data, say
 from whence.errors import InputError, WhenceError
 
@@ -31,6 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data_commands.app, name="data")
+app.add_typer(study_commands.app, name="study")
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder 'whence train' wrote.")]
 User = Annotated[str | None, typer.Option("--user", "-u", help="A user of the data, by id.")]

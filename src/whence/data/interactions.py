@@ -126,6 +126,10 @@ class Interactions:
         """The user of every event."""
         return np.repeat(np.arange(self.user_count, dtype=np.int32), np.diff(self.offsets))
 
+    def pairs(self) -> npt.NDArray[np.int64]:
+        """For every event one number for its user and item, in the order of users, then items."""
+        return self.user_of_event() * np.int64(self.item_count) + self.items
+
     @property
     def user_count(self) -> int:
         """How many users."""
@@ -240,11 +244,19 @@ def _encode(raw: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], pa.Array]:
     """Codes 0, 1, … in order of first appearance, and the raw value of each code."""
     if not pa.types.is_dictionary(raw.type):
         raw = raw.dictionary_encode()
-    chunks = raw.unify_dictionaries().chunks
+    chunks = unified(raw).chunks
     if not chunks:
         return np.zeros(0, np.int32), pa.array([], raw.type.value_type)
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
     return codes.astype(np.int32, copy=False), chunks[-1].dictionary
+
+
+def unified(encoded: pa.ChunkedArray) -> pa.ChunkedArray:
+    """With one dictionary for all chunks; nothing is done where they have one already."""
+    chunks = encoded.chunks
+    if all(chunk.dictionary.equals(chunks[0].dictionary) for chunk in chunks[1:]):
+        return encoded
+    return encoded.unify_dictionaries()
 
 
 def _sorted_rows(

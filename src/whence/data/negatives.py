@@ -23,9 +23,8 @@ class Unseen:
         self.item_count = interactions.item_count
         trained = split.trained()
         users = interactions.user_count
-        user = np.repeat(np.arange(users), np.diff(interactions.offsets))[trained]
-        # One number a (user, item) pair: distinct pairs, by user and then by item.
-        pairs = np.unique(user * np.int64(self.item_count) + interactions.items[trained])
+        pairs = np.sort(interactions.pairs()[trained])
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
         user, item = np.divmod(pairs, self.item_count)
         self.seen_counts = np.bincount(user, minlength=users)
         self.first = np.concatenate(([0], self.seen_counts.cumsum()))[:-1]

@@ -61,7 +61,7 @@ def prepare(events: Interactions, how: Preparation) -> Interactions:
 
 def _one_of_each(events: Interactions, which: str) -> Kept:
     """The first or last event of each user with each item."""
-    pair = events.user_of_event() * np.int64(events.item_count) + events.items
+    pair = events.pairs()
     if which == "last":
         pair = pair[::-1]
     kept = np.zeros(len(pair), dtype=bool)

@@ -60,9 +60,7 @@ def _span(interactions: Interactions) -> tuple[str | None, str | None]:
 
 def _repeats(interactions: Interactions) -> int:
     """Events with an item that the same user had before."""
-    pairs = interactions.user_of_event() * np.int64(interactions.item_count) + interactions.items
-    pairs.sort()
-    return int((np.diff(pairs) == 0).sum())
+    return int((np.diff(np.sort(interactions.pairs())) == 0).sum())
 
 
 def _features(table: pa.Table) -> list[str]:

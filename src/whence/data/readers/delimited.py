@@ -101,6 +101,8 @@ class DelimitedFile(Tabular):
                 columns,
                 ids,
                 separator=ONE_CHARACTER if len(self.separator) > 1 else self.separator,
+                # MovieLens' `::` files do not quote, and a title there may begin with a quote.
+                quotes=len(self.separator) == 1,
                 encoding=self.reading.encoding,
                 skip=self.first_row - 1,
                 threads=threads,
@@ -150,6 +152,7 @@ def parse_csv(
     ids: Collection[str],
     *,
     separator: str = ",",
+    quotes: bool = True,
     encoding: str = "utf-8",
     skip: int = 1,
     threads: bool = True,
@@ -166,9 +169,8 @@ def parse_csv(
         ),
         pa_csv.ParseOptions(
             delimiter=separator,
-            # MovieLens' `::` files do not quote, and a title there may begin with a quote.
-            quote_char=False if separator == ONE_CHARACTER else '"',
-            newlines_in_values=separator != ONE_CHARACTER,
+            quote_char='"' if quotes else False,
+            newlines_in_values=quotes,
         ),
         pa_csv.ConvertOptions(
             column_types=dict.fromkeys(ids, TEXT_IDS),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.data.interactions import Times
+from whence.data.interactions import Times, unified
 from whence.errors import InputError
 
 DATE = r"^\d{4}-\d\d-\d\d"
@@ -42,7 +42,7 @@ class Column:
         values = self._plain()
         self._refuse_gaps(values)
         if pa.types.is_dictionary(values.type):
-            return self._numbers_if_written_so(values.unify_dictionaries())
+            return self._numbers_if_written_so(unified(values))
         if pa.types.is_floating(values.type):
             whole = self._finite(values, "an id")
             if (whole == np.floor(whole)).all() and np.abs(whole).max(initial=0) < EXACT:

@@ -1,0 +1,87 @@
+"""Runs taken in turn, and what is written down of them."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+RUNS = 3
+
+
+@dataclass(frozen=True)
+class Record:
+    """One figure beside a peer's, or beside a limit."""
+
+    name: str
+    ours: float
+    peer: float
+    peer_name: str
+    unit: str
+    floor: float = 1.0
+    goal: float = 1.0
+
+    @property
+    def ratio(self) -> float:
+        """How many times better than the peer, or than the limit asks."""
+        return self.peer / self.ours
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is written down."""
+        return {
+            **asdict(self),
+            "ours": round(self.ours, 4),
+            "peer": round(self.peer, 4),
+            "ratio": round(self.ratio, 2),
+            "holds": self.ratio >= self.floor,
+        }
+
+    def __str__(self) -> str:
+        verdict = "" if self.ratio >= self.floor else f", BELOW its floor of {self.floor:g}"
+        return (
+            f"{self.name}: {self.ours:.3g} {self.unit}, {self.peer_name} {self.peer:.3g} "
+            f"{self.unit}: ratio {self.ratio:.2f}{verdict}"
+        )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one process took."""
+
+    seconds: float
+    gigabytes: float
+    """Resident memory at its highest."""
+
+
+def cost_of(command: Sequence[object]) -> Cost:
+    """Run a command to its end, its output thrown away."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    said = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{command} failed: {said.decode()}")
+    return Cost(time.perf_counter() - begin, usage.ru_maxrss / 1e6)
+
+
+def whence(*arguments: object) -> list[object]:
+    """A whole command, from its start."""
+    return [sys.executable, "-m", "whence", *arguments]
+
+
+def in_turn(tasks: Mapping[str, Callable[[], float]], runs: int = RUNS) -> dict[str, float]:
+    """The median of each task over runs in which each has its turn."""
+    taken: dict[str, list[float]] = {name: [] for name in tasks}
+    for _ in range(runs):
+        for name, task in tasks.items():
+            taken[name].append(task())
+    return {name: statistics.median(values) for name, values in taken.items()}

@@ -1,0 +1,91 @@
+"""The datasets' sizes, as Baumhauer (2021) and Jain (2019) print them in their Tables 3.1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+
+import numpy as np
+
+from whence.data import NAMED, Interactions, leave_one_out, load, statistics
+from whence.studies.records import NEEDS_FILE, Record
+
+STUDY = "dataset-statistics"
+COMMAND = f"whence study run {STUDY}"
+MISPRINTS = {
+    ("Beauty", "users"): "differs: two digits are swapped in print",
+    ("Train", "items"): "differs: printed is the catalog, and two films are in the test part alone",
+}
+"""Where the print itself is wrong."""
+
+
+def run() -> list[Record]:
+    """Every cell of both tables."""
+    text = files("whence.studies").joinpath("published", f"{STUDY}.json").read_text("utf-8")
+    return [
+        record
+        for table, rows in json.loads(text).items()
+        for row, printed in rows.items()
+        for record in _row_records(table, row, printed)
+    ]
+
+
+def _row_records(table: str, row: str, printed: Mapping[str, str]) -> list[Record]:
+    name = printed["dataset"]
+    found = COUNTS[table](row, load(name)) if NAMED[name].available else {}
+    return [
+        Record(
+            study=STUDY,
+            dataset=name,
+            row=row,
+            column=column,
+            value=found.get(column),
+            published=float(text.replace(",", "")),
+            verdict=_verdict(row, column, found.get(column), text),
+            protocol=table,
+            command=COMMAND,
+        )
+        for column, text in printed.items()
+        if column != "dataset"
+    ]
+
+
+def _baumhauer(_: str, data: Interactions) -> dict[str, float]:
+    found = statistics(data)
+    return {
+        "users": found["users"],
+        "items": found["items"],
+        "actions": found["events"],
+        "median actions per item": found["median events per item"],
+        "median actions per user": found["median events per user"],
+        "density in %": 100 * found["density"],
+    }
+
+
+def _jain(row: str, data: Interactions) -> dict[str, float]:
+    """The whole, or without or with alone the last rating of each user."""
+    test = np.zeros(len(data), dtype=bool)
+    test[leave_one_out(data).held["test"].ends] = True
+    part = {"Full": np.ones(len(data), dtype=bool), "Train": ~test, "Test": test}[row]
+    return {
+        "interactions": int(part.sum()),
+        "users": len(np.unique(data.user_of_event()[part])),
+        "items": len(np.unique(data.items[part])),
+    }
+
+
+COUNTS: dict[str, Callable[[str, Interactions], dict[str, float]]] = {
+    "Table 3.1 (Baumhauer 2021)": _baumhauer,
+    "Table 3.1 (Jain 2019)": _jain,
+}
+
+
+def _verdict(row: str, column: str, found: float | None, printed: str) -> str:
+    """Equal, as far as it was printed."""
+    if found is None:
+        return NEEDS_FILE
+    decimals = len(printed.partition(".")[2])
+    if f"{found:,.{decimals}f}" == printed:
+        return "equal"
+    return MISPRINTS.get((row, column), "differs")
