@@ -22,6 +22,13 @@ def test_names_files_and_folders(tmp_path: Path) -> None:
         load(3)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("url", ["postgresq://me:s3cret@host/db", "mysql://me:s3cret@host/db"])
+def test_other_addresses_are_one_sentence_without_the_password(url: str) -> None:
+    with pytest.raises(InputError, match="Nothing is read from .*:// addresses") as caught:
+        load(url)
+    assert "s3cret" not in str(caught.value)
+
+
 def test_what_is_known_by_name_needs_no_columns() -> None:
     with pytest.raises(InputError, match="these data know their own"):
         load("world", Reading(user="who"))

@@ -108,7 +108,8 @@ def _load(data: str, how: dict[str, Any]) -> "Interactions":
 
     leave_out = {field.name: how[field.name] for field in fields(Preparation)}
     reading = Reading(**{field.name: how[field.name] for field in fields(Reading)})
-    found = load(data, reading, Preparation(**leave_out))
+    with err.status("reading the data"):
+        found = load(data, reading, Preparation(**leave_out))
     tell_reading(found)
     return found
 

@@ -43,9 +43,15 @@ def _read(source: Source, reading: Reading) -> Interactions:
         return read_events(
             open_query(str(source), reading), reading, {"source": without_password(str(source))}
         )
+    if "://" in str(source):
+        scheme = str(source).partition("://")[0]
+        raise InputError(
+            f"Nothing is read from {scheme}:// addresses; a database's begins with postgresql:// "
+            "or sqlite:///."
+        )
     if str(source) in NAMED:
         return _with_verb(read_named(str(source)), reading)
-    with reading_from(without_password(str(source))):
+    with reading_from(str(source)):
         return _read_path(Path(source), reading)
 
 
@@ -54,7 +60,7 @@ def _read_path(path: Path, reading: Reading) -> Interactions:
         return _with_verb(read_prepared(path), reading)
     if not path.exists():
         raise InputError(
-            f"There is no file '{without_password(str(path))}', and no dataset of that name: "
+            f"There is no file '{path}', and no dataset of that name: "
             f"{did_you_mean(str(path), NAMED)}"
         )
     return read_events(open_tabular(path, reading), reading, {"source": str(path.absolute())})

@@ -88,7 +88,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "json kinds far apart": (
         b'{"user": 1, "item": 2, "rating": 1}\n' * 65_536
         + b'{"user": 1, "item": 2, "rating": "good"}\n',
-        "from row 65537 on, column 'rating': values of another kind",
+        "row 65537, column 'rating': 'good' is of another kind",
     ),
     "json time in words": (
         b'{"user": 1, "item": 2, "time": "soon"}\n',

@@ -117,9 +117,18 @@ def test_sqlite_is_not_written_to(sqlite: str) -> None:
         ("SELECT who AS user, what AS item FROM events", "in no order, and no time; .*ORDER BY"),
         ("SELECT who AS user, what AS item FROM events WHERE who = 3 ORDER BY at", "has no rows"),
         (
-            "SELECT CASE stars WHEN 5.0 THEN 'a' ELSE who END AS user, what AS item, at AS time "
+            "SELECT who AS user, what AS item, CASE stars WHEN 1.0 THEN 'a' ELSE stars END AS "
+            "rating, at AS time FROM events",
+            "row 2, column 'rating': 'a' is of another kind",
+        ),
+        (
+            "SELECT who AS user, what AS item, at AS time, at AS time FROM events",
+            "two columns 'time'",
+        ),
+        (
+            "SELECT who AS user, CASE stars WHEN 1.0 THEN NULL ELSE what END AS item, at AS time "
             "FROM events",
-            "column 'user': values of several kinds; CAST",
+            "row 2, column 'item': there is no value",
         ),
     ],
 )
@@ -134,6 +143,13 @@ def test_bad_sqlite_files_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("not a database at all, but long enough to be looked at" * 9)
     with pytest.raises(InputError, match="file is not a database"):
         load(f"sqlite:///{tmp_path}/text.db", Reading(query="SELECT * FROM events"))
+
+
+def test_ids_of_several_kinds_are_texts(sqlite: str) -> None:
+    user = "CASE stars WHEN 5.0 THEN 'a' ELSE who END"
+    query = f"SELECT {user} AS user, what AS item, at AS time FROM events"
+    found = load(sqlite, Reading(query=query)).users["user"].to_pylist()
+    assert found == ["a", str(10**15), "-7"]
 
 
 def test_rows_in_a_given_order_need_no_time(sqlite: str) -> None:
@@ -151,7 +167,7 @@ def test_postgres(postgres: str) -> None:
 def test_postgres_rows_of_more_than_one_block(postgres: str) -> None:
     query = (
         "SELECT n % 1000 AS user_id, 'item ' || n % 77 AS item_id, n AS ts "
-        "FROM generate_series(1, 200000) AS n"
+        "FROM generate_series(1, 200000) AS n -- a comment"
     )
     data = load(postgres, Reading(query=query))
     assert (len(data), data.user_count, data.item_count) == (200_000, 1_000, 77)
@@ -186,6 +202,7 @@ def test_the_password_is_never_stored_or_said(
             "WITH x AS (DELETE FROM events RETURNING *) SELECT * FROM x",
             "must be at the top",
         ),
+        (("", ""), "SELECT 1 AS user, 2 AS user", "two columns 'user'"),
         (("", ""), "SELECT 1/0 AS user, 2 AS item, 3 AS time", "division by zero"),
         (("", ""), "SELECT 1 AS user, NULL AS item, 3 AS time", "row 1, column 'item'.*no value"),
         (("", ""), "SELECT 1 AS user, 2 AS item, 'soon' AS time", "row 1, column 'time': 'soon'"),

@@ -84,6 +84,17 @@ def test_json_ids_of_any_kind(tmp_path: Path) -> None:
     assert data.find_user(-7) == 1
 
 
+def test_a_long_first_record(tmp_path: Path) -> None:
+    record = {"user": 1, "item": 2, "text": "long " * 50_000}
+    assert len(load(write(tmp_path / "a.json", [json.dumps(record)] * 3))) == 3
+
+
+def test_json_in_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes('{"user": "é", "item": 2}\n'.encode("latin-1"))
+    assert load(path, Reading(encoding="latin-1")).users["user"].to_pylist() == ["é"]
+
+
 def test_ids_that_become_texts_far_into_the_file_are_texts_from_the_start(tmp_path: Path) -> None:
     lines = ['{"user": 1, "item": 5}'] * 65_536 + ['{"user": "a", "item": 5}']
     data = load(write(tmp_path / "a.json", lines))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from whence.data.readers.opening import reading_from
-from whence.data.readers.reading import Tabular
+from whence.data.readers.reading import FileTable, Tabular
 from whence.errors import InputError
 
 DAMAGED = (pa.ArrowException, OSError)
@@ -31,7 +30,11 @@ class FrameTable(Tabular):
     """A frame in memory."""
 
     frame: Frame
-    place = "The table"
+
+    @property
+    def place(self) -> str:
+        """It has no name."""
+        return "The table"
 
     def names(self) -> list[str]:
         """Its columns."""
@@ -52,15 +55,8 @@ class FrameTable(Tabular):
 
 
 @dataclass(frozen=True)
-class ParquetTable(Tabular):
+class ParquetTable(FileTable):
     """A Parquet file."""
-
-    path: Path
-
-    @property
-    def place(self) -> str:  # type: ignore[override]
-        """The file."""
-        return str(self.path)
 
     def names(self) -> list[str]:
         """Its columns."""

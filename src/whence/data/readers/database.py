@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from whence.data.readers.blocks import ROWS_AT_ONCE, BlockColumn
 from whence.data.readers.delimited import parse_csv
 from whence.data.readers.reading import Reading, Tabular
 from whence.errors import InputError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import psycopg
 
 SQLITE, POSTGRES = ("sqlite",), ("postgresql", "postgres")
-ROWS_AT_ONCE = 1 << 16
+BUFFER = 1 << 16
 WAIT_SECONDS = 10
 TEXT_TYPES = (18, 19, 25, 1042, 1043, 2950)
 """PostgreSQL's numbers for char, name, text, bpchar, varchar and uuid."""
@@ -66,12 +67,12 @@ class _Query(Tabular):
     query: str
 
     @property
-    def place(self) -> str:  # type: ignore[override]
+    def place(self) -> str:
         """The query's database, without the password."""
         return f"The query on {without_password(self.url)}"
 
     @property
-    def in_order(self) -> bool:  # type: ignore[override]
+    def in_order(self) -> bool:
         """Without ORDER BY a database may answer in any order."""
         return re.search(r"\border\s+by\b", self.query, re.IGNORECASE) is not None
 
@@ -89,29 +90,22 @@ class SqliteQuery(_Query):
 
     def names(self) -> list[str]:
         """The columns of the answer."""
+        return self._columns
+
+    @cached_property
+    def _columns(self) -> list[str]:
         with self._answer() as cursor:
             return [column[0] for column in cursor.description]
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Fetched in blocks."""
+        taken = {name: BlockColumn(self.place, name, name in ids) for name in columns}
         with self._answer() as cursor:
-            names = [column[0] for column in cursor.description]
-            blocks = [
-                dict(zip(names, zip(*rows, strict=True), strict=True))
-                for rows in iter(lambda: cursor.fetchmany(ROWS_AT_ONCE), [])
-            ]
-        return pa.table(
-            {name: self._column(name, [block[name] for block in blocks]) for name in columns}
-        )
-
-    def _column(self, name: str, blocks: list[tuple[Any, ...]]) -> pa.ChunkedArray:
-        try:
-            values = pa.array([value for block in blocks for value in block])
-        except (pa.ArrowException, OverflowError):
-            raise InputError(
-                f"{self.place}, column '{name}': values of several kinds; CAST them to one."
-            ) from None
-        return pa.chunked_array([values])
+            while rows := cursor.fetchmany(ROWS_AT_ONCE):
+                values = dict(zip(self._columns, zip(*rows, strict=True), strict=True))
+                for name, column in taken.items():
+                    column.append(values[name])
+        return pa.table({name: column.joined() for name, column in taken.items()})
 
     @contextmanager
     def _answer(self) -> Iterator[sqlite3.Cursor]:
@@ -136,30 +130,27 @@ class PostgresQuery(_Query):
 
     def names(self) -> list[str]:
         """The columns of the answer."""
-        return list(self._kinds)
+        return [name for name, _ in self._columns]
 
     @cached_property
-    def _kinds(self) -> dict[str, int]:
+    def _columns(self) -> list[tuple[str, int]]:
+        """Names, and PostgreSQL's numbers for their types."""
         with self._connection() as connection:
-            cursor = connection.execute(f"SELECT * FROM ({self.query}) AS events LIMIT 0")
-            return {column.name: column.type_code for column in cursor.description or ()}
+            # A line of its own, for a query may end in a comment.
+            cursor = connection.execute(f"SELECT * FROM (\n{self.query}\n) AS events LIMIT 0")
+            return [(column.name, column.type_code) for column in cursor.description or ()]
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Streamed as CSV by COPY, the fastest way out of PostgreSQL."""
         with self._connection() as connection, connection.cursor() as cursor:
-            statement = f"COPY ({self.query}) TO STDOUT (FORMAT csv)"
+            statement = f"COPY (\n{self.query}\n) TO STDOUT (FORMAT csv)"
             with cursor.copy(statement) as copy:
-                table = parse_csv(
-                    pa.PythonFile(io.BufferedReader(_Stream(copy), ROWS_AT_ONCE)),
-                    self.names(),
-                    columns,
-                    ids,
-                    skip=0,
-                )
-        texts = [name for name in columns if self._kinds[name] in TEXT_TYPES]
-        for name in texts:
-            place = table.schema.get_field_index(name)
-            table = table.set_column(place, name, table[name].cast(pa.string()))
+                content = pa.PythonFile(io.BufferedReader(_Stream(copy), BUFFER))
+                table = parse_csv(content, self.names(), columns, ids, skip=0)
+        for name, kind in self._columns:
+            if name in columns and kind in TEXT_TYPES:
+                place = table.schema.get_field_index(name)
+                table = table.set_column(place, name, table[name].cast(pa.string()))
         return table
 
     @contextmanager
@@ -174,10 +165,10 @@ class PostgresQuery(_Query):
         settings = "-c TimeZone=UTC -c DateStyle=ISO -c default_transaction_read_only=on"
         try:
             with psycopg.connect(
-                self.url, connect_timeout=WAIT_SECONDS, options=settings
+                self.url, connect_timeout=WAIT_SECONDS, client_encoding="utf8", options=settings
             ) as connection:
                 yield connection
-        except (psycopg.Error, UnicodeError) as problem:
+        except (psycopg.Error, UnicodeError, pa.ArrowException) as problem:
             raise self._wrong(problem) from None
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from, sample
-from whence.data.readers.reading import Reading, Tabular, guess_roles
+from whence.data.readers.reading import FileTable, Reading, guess_roles
 from whence.data.readers.values import DATE, NUMBER
 from whence.errors import InputError
 
@@ -34,32 +34,21 @@ ROW = re.compile(r"Row #(\d+): (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class DelimitedFile(Tabular):
+class DelimitedFile(FileTable):
     """A file whose columns are named by its first row, or numbered from 1."""
 
-    path: Path
     reading: Reading
     separator: str
 
     @property
-    def place(self) -> str:  # type: ignore[override]
-        """The file."""
-        return str(self.path)
-
-    @property
-    def first_row(self) -> int:  # type: ignore[override]
+    def first_row(self) -> int:
         """A header is row 1."""
         return self._blank_lines + (2 if self.has_header else 1)
 
     def names(self) -> list[str]:
-        """From the header, each there once; else numbers."""
+        """From the header; else numbers."""
         header = self._rows[0]
-        if not self.has_header:
-            return [str(place) for place in range(1, len(header) + 1)]
-        for name in header:
-            if header.count(name) > 1:
-                raise InputError(f"{self.path} has two columns '{name}'; rename one of them.")
-        return header
+        return header if self.has_header else [str(place + 1) for place in range(len(header))]
 
     def guesses(self) -> dict[str, str]:
         """By name; without names user and item come first, and the rest is known by its looks."""
@@ -75,7 +64,7 @@ class DelimitedFile(Tabular):
 
     @cached_property
     def has_header(self) -> bool:
-        """As told; else a first row of words, which in files that have none by custom are names."""
+        """As told; else whether the first row is words, and for `::` words that are known names."""
         if self.reading.header is not None:
             return self.reading.header
         first = self._rows[0]

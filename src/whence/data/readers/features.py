@@ -12,7 +12,7 @@ from whence.errors import InputError
 
 def read_features(file: Tabular, role: str, told: str | None) -> pa.Table:
     """All columns of a file with a row for each item or user; its ids in the column `role`."""
-    names = file.names()
+    names = file.distinct_names()
     name = told if told in names else file.guesses().get(role)
     if name is None:
         raise InputError(

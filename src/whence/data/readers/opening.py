@@ -13,7 +13,7 @@ from whence.files import reason
 
 PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """How a packed file begins."""
-SAMPLE = 1 << 16
+SAMPLE, LONGEST_LINE = 1 << 16, 1 << 24
 
 
 def open_bytes(path: Path) -> pa.NativeFile:
@@ -28,7 +28,9 @@ def sample(path: Path) -> bytes:
     """The first bytes of the content, whole lines where there are several."""
     with reading_from(str(path)), open_bytes(path) as file:
         start: bytes = file.read(SAMPLE)
-    if len(start) == SAMPLE and b"\n" in start:
+        while len(start) < LONGEST_LINE and b"\n" not in start and (more := file.read(SAMPLE)):
+            start += more
+    if len(start) >= SAMPLE and b"\n" in start:
         start = start[: start.rindex(b"\n")]
     return start
 

@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -79,12 +80,20 @@ class Reading:
 class Tabular(ABC):
     """Rows of events with columns, in a file, a frame or a database."""
 
-    place: str
-    """How sentences name it."""
-    first_row: int = 1
-    """The number a person gives to its first row of values."""
-    in_order: bool = True
-    """Whether the order of the rows means anything."""
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """How sentences name it."""
+
+    @property
+    def first_row(self) -> int:
+        """The number a person gives to its first row of values."""
+        return 1
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the order of the rows means anything."""
+        return True
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -98,9 +107,17 @@ class Tabular(ABC):
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """These columns; the values of `ids` just as they are written, so that 007 stays 007."""
 
+    def distinct_names(self) -> list[str]:
+        """The columns, each there once."""
+        names = self.names()
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"{self.place} has two columns '{name}'; rename one of them.")
+        return names
+
     def roles(self, reading: Reading, needed: Sequence[str] = NEEDED) -> dict[str, str]:
         """Role to column name: as told, else as guessed."""
-        names, told = self.names(), reading.told()
+        names, told = self.distinct_names(), reading.told()
         for role, name in told.items():
             if name not in names and name != NOT_USED:
                 raise InputError(
@@ -117,6 +134,18 @@ class Tabular(ABC):
                     f"{', '.join(names)}."
                 )
         return roles
+
+
+@dataclass(frozen=True)
+class FileTable(Tabular):
+    """Rows of a file."""
+
+    path: Path
+
+    @property
+    def place(self) -> str:
+        """The file."""
+        return str(self.path)
 
 
 def bare(name: str) -> str:

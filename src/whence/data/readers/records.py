@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as pa_json
 
+from whence.data.readers.blocks import ROWS_AT_ONCE, BlockColumn
 from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from, sample
-from whence.data.readers.reading import Reading, Tabular, guess_roles
+from whence.data.readers.reading import FileTable, Reading, guess_roles
 from whence.errors import InputError
 
 SAMPLED_RECORDS = 200
-ROWS_AT_ONCE = 1 << 16
 BLOCK = 8 << 20
 Record = dict[str, Any]
 TEXT = r"""[uU]?'[^'\\\n]*(?:\\.[^'\\\n]*)*'|[uU]?"[^"\\\n]*(?:\\.[^"\\\n]*)*\""""
@@ -30,7 +30,6 @@ CONSTANTS = {"True": True, "False": False, "None": None}
 Parser = Callable[[str, Collection[str] | None], object]
 UNREADABLE = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 """What `json.loads` and `ast.literal_eval` raise at something else."""
-NOT_ONE_KIND = (pa.ArrowException, OverflowError, UnicodeEncodeError, TypeError)
 ARROW_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 
 
@@ -67,17 +66,11 @@ def _plain_value(token: str) -> Any:  # noqa: ANN401
 
 
 @dataclass(frozen=True)
-class RecordFile(Tabular):
+class RecordFile(FileTable):
     """A record a line, of which each may have other keys."""
 
-    path: Path
     reading: Reading
     parse: Parser
-
-    @property
-    def place(self) -> str:  # type: ignore[override]
-        """The file."""
-        return str(self.path)
 
     def names(self) -> list[str]:
         """The keys of the first records."""
@@ -90,7 +83,8 @@ class RecordFile(Tabular):
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """By Arrow where the values are all of the first one's kind, else line by line."""
-        table = self._by_arrow(columns) if self.parse is parse_json else None
+        plain = self.parse is parse_json and codecs.lookup(self.reading.encoding).name == "utf-8"
+        table = self._by_arrow(columns) if plain else None
         return self._by_line(columns, ids) if table is None else table
 
     def _by_arrow(self, columns: Sequence[str]) -> pa.Table | None:
@@ -115,52 +109,12 @@ class RecordFile(Tabular):
 
     def _by_line(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Slower, and exact about what stands where."""
-        chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
-        records, row = self._records(keys=columns), 1
+        taken = {name: BlockColumn(self.place, name, name in ids) for name in columns}
+        records = self._records(keys=columns)
         while rows := list(islice(records, ROWS_AT_ONCE)):
-            for name, parts in chunks.items():
-                values = [record.get(name) for record in rows]
-                parts.append(self._array(name, values, row, name in ids))
-            row += len(rows)
-        return pa.table(
-            {name: self._joined(name, parts, name in ids) for name, parts in chunks.items()}
-        )
-
-    def _array(self, name: str, values: list[Any], first_row: int, is_id: bool) -> pa.Array:
-        """Ids of several kinds, or too large for 64 bits, are texts; the rest is of one kind."""
-        try:
-            return pa.array(values)
-        except NOT_ONE_KIND:
-            pass
-        try:
-            if is_id:
-                return pa.array([None if value is None else str(value) for value in values])
-        except UnicodeEncodeError:
-            pass
-        usual = next(type(value) for value in values if value is not None)
-        at = next((i for i, value in enumerate(values) if _unlike(value, usual)), 0)
-        raise InputError(
-            f"{self.path}, row {first_row + at}, column '{name}': {values[at]!r} is of another "
-            "kind than the values before it."
-        )
-
-    def _joined(self, name: str, parts: list[pa.Array], is_id: bool) -> pa.ChunkedArray:
-        """Parts of several kinds as one: ids as texts, numbers as floats."""
-        kinds = {part.type for part in parts} - {pa.null()}
-        if len(kinds) > 1:
-            kinds = {pa.string() if is_id else pa.float64()}
-        kind = kinds.pop() if kinds else pa.string()
-        row, cast = 1, []
-        for part in parts:
-            try:
-                cast.append(part.cast(kind))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                raise InputError(
-                    f"{self.path}, from row {row} on, column '{name}': values of another kind than "
-                    "those before; write all of them alike."
-                ) from None
-            row += len(part)
-        return pa.chunked_array(cast, kind)
+            for name, column in taken.items():
+                column.append([record.get(name) for record in rows])
+        return pa.table({name: column.joined() for name, column in taken.items()})
 
     @cached_property
     def _first(self) -> list[Record]:
@@ -203,13 +157,6 @@ def _lines(content: pa.NativeFile) -> Iterator[bytes]:
         yield from whole
     if rest:
         yield rest
-
-
-def _unlike(value: object, usual: type) -> bool:
-    """Whether it cannot stand in one column with values of the usual type."""
-    if isinstance(value, str):
-        return usual is not str or any("\ud800" <= letter <= "\udfff" for letter in value)
-    return value is not None and type(value) is not usual
 
 
 def _shortened(line: bytes) -> str:

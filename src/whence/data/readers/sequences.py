@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,23 +19,17 @@ from whence.data.readers.delimited import (
     parse_csv,
 )
 from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from
-from whence.data.readers.reading import Reading, Tabular
+from whence.data.readers.reading import FileTable, Reading
 from whence.errors import InputError
 
 EMPTY = pa.table({"user": pa.array([], TEXT_IDS), "item": pa.array([], TEXT_IDS)})
 
 
 @dataclass(frozen=True)
-class SequenceFile(Tabular):
+class SequenceFile(FileTable):
     """`user item item …` a line, separated by blanks; a user may have several lines."""
 
-    path: Path
     reading: Reading
-
-    @property
-    def place(self) -> str:  # type: ignore[override]
-        """The file."""
-        return str(self.path)
 
     def names(self) -> list[str]:
         """What a line begins with, and what follows."""

@@ -53,8 +53,9 @@ class Column:
             texts = values.cast(pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise self.error(0, f"values of type {values.type} cannot be ids") from None
-        self._refuse_empty(texts.dictionary_encode())
-        return texts.dictionary_encode()
+        encoded = texts.dictionary_encode()
+        self._refuse_empty(encoded)
+        return encoded
 
     def _numbers_if_written_so(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """As text files have them: 7 is a number, and 007 makes all of them texts."""
@@ -108,9 +109,9 @@ class Column:
 
     def _numeric_times(self, values: pa.ChunkedArray) -> Times:
         numbers = self._finite(values, "seconds or a date such as 2026-01-31 or 2026-01-31 18:30")
-        size = float(np.abs(numbers).max(initial=0))
+        size = max(float(numbers.max()), -float(numbers.min()))
         if size >= LATEST:
-            row = int(np.abs(numbers).argmax())
+            row = int(numbers.argmax() if numbers.max() >= LATEST else numbers.argmin())
             raise self.error(row, f"{numbers[row]} is no time")
         per_second = next((parts for least, parts in PER_SECOND if size >= least), 1)
         if np.issubdtype(numbers.dtype, np.integer):
