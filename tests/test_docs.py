@@ -45,7 +45,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
         if words[0] != "whence":
             assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text()
             continue
-        command = words[1:3] if words[1] == "data" else words[1:2]
+        command = words[1:3] if words[1] in ("data", "study") else words[1:2]
         known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", help_of(*command)))
         assert {word for word in words if word.startswith("-")} <= known, line
 

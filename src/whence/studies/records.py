@@ -32,7 +32,7 @@ class Record:
     published: float | None
     verdict: str
     protocol: str
-    machine: str = f"{len(os.sched_getaffinity(0))} CPU cores"
+    machine: str = f"{os.cpu_count()} CPU cores"
     command: str
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.data.readers.reading import Tabular
+from whence.data.readers.reading import Tabular, bare
 from whence.data.readers.values import Column
 from whence.errors import InputError
 
@@ -21,7 +21,7 @@ def read_features(file: Tabular, role: str, told: str | None) -> pa.Table:
         )
     table = file.read(names, names)
     ids = Column(file.place, name, table[name], file.first_row).ids()
-    title = file.guesses().get("title") if role == "item" else None
+    title = _title(file) if role == "item" else None
     columns = {role: ids.cast(ids.type.value_type)}
     for other in names:
         if other != name:
@@ -30,6 +30,12 @@ def read_features(file: Tabular, role: str, told: str | None) -> pa.Table:
                 column.texts().cast(pa.string()) if other == title else column.feature()
             )
     return pa.table(columns)
+
+
+def _title(file: Tabular) -> str | None:
+    """Among items a `name` is a title; among events it might be the user's."""
+    named = next((name for name in file.names() if bare(name) == "name"), None)
+    return file.guesses().get("title", named)
 
 
 def with_features(known: pa.Table, features: pa.Table, role: str) -> pa.Table:

@@ -14,12 +14,12 @@ from whence.errors import InputError, did_you_mean
 
 GUESSES = {
     "user": (
-        "user userid username uid customer customerid reviewerid reviewer visitorid visitor member "
-        "memberid account accountid buyer buyerid client clientid personid sessionid session"
+        "userid user username uid customerid customer reviewerid reviewer visitorid visitor "
+        "memberid member accountid account buyerid buyer clientid client personid sessionid session"
     ).split(),
     "item": (
-        "item itemid iid movie movieid product productid sku asin track trackid song songid book "
-        "bookid isbn article articleid game gameid appid artist artistid video videoid newsid "
+        "itemid item iid movieid movie productid product sku asin trackid track songid song bookid "
+        "book isbn articleid article gameid game appid artistid artist videoid video newsid "
         "businessid"
     ).split(),
     "time": (
@@ -27,7 +27,7 @@ GUESSES = {
         "playedat watchedat ratedat orderdate purchasedate eventtime at"
     ).split(),
     "rating": "rating stars overall score".split(),
-    "title": "title itemtitle itemname movietitle productname name".split(),
+    "title": "title itemtitle itemname movietitle productname".split(),
 }
 """Column names in letters alone, the likeliest first."""
 NEEDED = ("user", "item")
