@@ -11,11 +11,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
+from whence.cli import SplitName
+from whence.cli.options import Format, Repeats
 from whence.data import SPLITS, load
+from whence.data.preparation import REPEATS
+from whence.data.readers.reading import FORMATS
 
 
 def whence(
@@ -64,8 +69,13 @@ def test_prepare_then_load(ratings: Path, tmp_path: Path) -> None:
         "--out", tmp_path / "p",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "reading user=customer, item=sku, time=ts, rating=stars, title=none" in done.stderr
-    assert "left out rows that repeat another: 1" in done.stderr
+    assert (
+        "reading user=customer, item=sku, time=ts, rating=stars, title=of the items" in done.stderr
+    )
+    assert (
+        "left out rows equal to another in user, item, time and rating: 1 (--keep-dup"
+        in done.stderr
+    )
     data = load(tmp_path / "p")
     assert data.verb == "bought"
     assert data.catalog.table.column_names == ["item", "title", "aisle"]
@@ -74,7 +84,7 @@ def test_prepare_then_load(ratings: Path, tmp_path: Path) -> None:
     assert np.bincount(data.items).min() >= 3
     manifest = json.loads((tmp_path / "p" / "manifest.json").read_text())
     assert [one["what"] for one in manifest["filters"]][:2] == [
-        "rows that repeat another",
+        "rows equal to another in user, item, time and rating",
         "events rated below 2",
     ]
     assert manifest["origin"]["preparation"] == [
@@ -85,10 +95,10 @@ def test_prepare_then_load(ratings: Path, tmp_path: Path) -> None:
 def test_stats_in_words_and_as_json(ratings: Path) -> None:
     shown = whence("data", "stats", ratings)
     assert "steps with equal times" in shown.stdout
-    assert "left out: rows that repeat another   1" in shown.stdout
+    assert "left out: rows equal to another in user, item, time and rating   1" in shown.stdout
     found = json.loads(whence("data", "stats", ratings, "--json").stdout)
     assert found["users"] == 60
-    assert found["left out"] == {"rows that repeat another": 1}
+    assert found["left out"] == {"rows equal to another in user, item, time and rating": 1}
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -142,9 +152,10 @@ def test_offline_says_which_file_to_put_where(tmp_path: Path) -> None:
     [
         (["--user", "who"], "no column 'who' for the user; it has customer, sku, stars, ts"),
         (["--min-rating", "9"], "No event is left after: events rated below 9"),
-        (["--min-user", "99"], "No event is left after: users below 99"),
-        (["--repeats", "some"], "Repeats are one of keep, first, last"),
-        (["--format", "cvs"], "No format is 'cvs'"),
+        (
+            ["--min-user", "99"],
+            "No event is left after: users of fewer than 99 events, counted once",
+        ),
         (["--format", "json"], "row 1: .* is no record|is no record"),
         (["--encoding", "utf-99"], "No encoding is 'utf-99'"),
         (["--items", "absent.csv"], "There is no file 'absent.csv'"),
@@ -158,6 +169,20 @@ def test_mistakes_are_one_sentence(ratings: Path, options: list[str], expected: 
     import re
 
     assert re.search(expected, sentence(whence("data", "stats", ratings, *options)))
+
+
+@pytest.mark.parametrize("option", ["--repeats", "--format"])
+def test_choices_are_named(ratings: Path, option: str) -> None:
+    done = whence("data", "stats", ratings, option, "some")
+    assert done.returncode == 2
+    assert "is not one of" in done.stderr
+
+
+def test_what_was_left_out_earlier_is_not_told_again(ratings: Path, tmp_path: Path) -> None:
+    assert whence("data", "prepare", ratings, "--out", tmp_path / "p").returncode == 0
+    done = whence("data", "stats", tmp_path / "p")
+    assert done.stderr == ""
+    assert "left out: rows equal" in done.stdout
 
 
 def test_nowhere_to_write(ratings: Path, tmp_path: Path) -> None:
@@ -240,3 +265,9 @@ def test_one_item_alone_can_be_trained_on_and_has_nothing_to_recommend(tmp_path:
     done = whence("train", path, "--out", tmp_path / "run", "--set", "steps=3,width=4,length=4")
     assert done.returncode == 0, done.stderr
     assert "every item is in the history" in whence("recommend", tmp_path / "run", "-u", "a").stdout
+
+
+def test_the_choices_of_the_options_are_all_there_are() -> None:
+    assert get_args(SplitName) == tuple(SPLITS)
+    assert get_args(Format) == FORMATS
+    assert get_args(Repeats) == REPEATS

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -34,6 +35,7 @@ class Publisher:
     def __init__(self) -> None:
         self.files = {"file.bin": CONTENT}
         self.ranges_known = True
+        self.ranges_wrong = False
         self.cut_after: list[int] = []
         """How many bytes of each coming answer are sent before the line goes dead."""
         self.failures: list[int] = []
@@ -70,6 +72,9 @@ class Publisher:
                         self.end_headers()
                         return
                 self.send_response(206 if start else 200)
+                if start:
+                    begin = 0 if publisher.ranges_wrong else start
+                    self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/")
                 self.send_header("Content-Length", str(len(content) - start))
                 self.end_headers()
                 self._send(content[start:])
@@ -135,8 +140,20 @@ def test_a_part_that_is_whole_already_is_kept(publisher: Publisher, tmp_path: Pa
     assert get(publisher, tmp_path / "file.bin") == CONTENT
 
 
+def test_a_server_that_sends_another_part_is_not_believed(
+    publisher: Publisher, tmp_path: Path
+) -> None:
+    publisher.ranges_wrong = True
+    publisher.cut_after = [1_000_000]
+    with pytest.raises(InputError, match="asked for from byte 1,000,000 on"):
+        get(publisher, tmp_path / "file.bin", checksum=None)
+    assert not (tmp_path / "file.bin").exists()
+
+
 def test_a_part_longer_than_the_file_is_begun_again(publisher: Publisher, tmp_path: Path) -> None:
     (tmp_path / "file.bin.part").write_bytes(CONTENT + b"more")
+    with pytest.raises(InputError, match="has changed meanwhile"):
+        get(publisher, tmp_path / "file.bin")
     assert get(publisher, tmp_path / "file.bin") == CONTENT
 
 
@@ -169,6 +186,35 @@ def test_offline_one_sentence_says_which_file_to_put_where(tmp_path: Path) -> No
     with pytest.raises(InputError, match=rf"refused.*put it at {path}"):
         download("http://127.0.0.1:1/ml-1m.zip", path, None, (), show_progress=False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:s3cret@h:abc/x", "http://[/x", "http://a b/x", "http:///x"]
+)
+def test_an_address_that_is_none_is_one_sentence(url: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        download(url, tmp_path / "x", None, (), show_progress=False)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_server_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    """It answers with garbage, or not at all."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+
+        def answer() -> None:
+            for reply in (b"garbage\r\n\r\n", b""):
+                line, _ = server.accept()
+                line.recv(1_000)
+                line.sendall(reply)
+                line.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        for _ in range(2):
+            with pytest.raises(InputError, match="could not be downloaded"):
+                download(url, tmp_path / "x", None, (), show_progress=False)
 
 
 def test_only_the_web_is_asked(tmp_path: Path) -> None:

@@ -87,6 +87,18 @@ def test_a_damaged_folder_is_one_sentence(
         load(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"), [("items.npy", b""), ("manifest.json", b'{"format": 1, "filters": 5}')]
+)
+def test_an_emptied_folder_is_one_sentence(
+    interactions: Interactions, tmp_path: Path, name: str, content: bytes
+) -> None:
+    folder = interactions.save(tmp_path / "prepared")
+    (folder / name).write_bytes(content)
+    with pytest.raises(InputError, match="prepare it again"):
+        load(folder)
+
+
 def test_a_changed_event_is_noticed(interactions: Interactions, tmp_path: Path) -> None:
     folder = interactions.save(tmp_path / "prepared")
     items = interactions.items.copy()
@@ -109,8 +121,15 @@ def test_statistics_by_hand() -> None:
     assert found["density"] == pytest.approx(5 / 6)
     assert (found["steps with equal times"], found["steps with known times"]) == (2, 3)
     assert found["users of fewer than 3 events"] == 1
-    assert found["repeated user-item pairs"] == 0
+    assert found["events that repeat a user-item pair"] == 0
     assert (found["first"], found["last"]) == ("1970-01-01", "1970-01-01")
+
+
+def test_it_shows_itself_in_a_line() -> None:
+    data = Interactions.from_columns(
+        pa.chunked_array([["a", "b"]]), pa.chunked_array([[1, 2]]), Times(np.array([0, 86_400]))
+    )
+    assert repr(data) == "Interactions: 2 users, 2 items, 2 events, 1970-01-01 to 1970-01-02"
 
 
 def test_statistics_of_what_is_not_known() -> None:
@@ -123,7 +142,7 @@ def test_statistics_of_what_is_not_known() -> None:
     found = statistics(data)
     assert data.catalog.raw_ids(data.items) == [1, 2, 1, 1], "in the order given, not by time"
     assert (found["steps with equal times"], found["steps with known times"]) == (0, 0)
-    assert found["repeated user-item pairs"] == 2
+    assert found["events that repeat a user-item pair"] == 2
     assert (found["first"], found["last"]) == ("1970-01-01", "1971-01-01")
     untimed = Interactions.from_columns(pa.chunked_array([[1]]), pa.chunked_array([[1]]))
     found = statistics(untimed)

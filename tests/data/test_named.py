@@ -126,6 +126,29 @@ def test_steam_with_the_published_filter(tmp_path: Path) -> None:
     assert data.verb == "played"
 
 
+@pytest.mark.parametrize(
+    ("name", "use", "content"),
+    [
+        ("ml-1m-ncf", "train", b"0\tx\t4\t978824330\n"),
+        ("ml-1m-ncf", "train", b"0\t32\n"),
+        ("ml-1m", "users", b"1::F\n"),
+        ("ml-100k", "items", b"242|Kolya\n"),
+        ("s3rec-beauty", "attributes", b"[1, 2]"),
+    ],
+)
+def test_damaged_published_files_are_one_sentence(
+    name: str, use: str, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHENCE_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    for one, file in NAMED[name].layouts[0].files.items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        text = PUBLISHED[name][one].encode("latin-1" if name in LATIN else "utf-8")
+        (tmp_path / file).write_bytes(content if one == use else text)
+    with pytest.raises(InputError, match="get it again"):
+        load(name)
+
+
 @pytest.mark.parametrize("name", [name for name, named in NAMED.items() if named.layouts])
 def test_an_absent_dataset_says_which_file_to_put_where(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

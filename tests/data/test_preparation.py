@@ -112,7 +112,7 @@ def test_counting_once_leaves_users_below_the_minimum() -> None:
     once = prepare(events, Preparation(min_user=3, min_item=3))
     assert np.diff(once.offsets).tolist() == [2], "kept for three events, and left with two"
     with pytest.raises(
-        InputError, match="No event is left after: users below 3.*until none is left"
+        InputError, match="users of fewer than 3 events and items .* until none is left"
     ):
         prepare(events, Preparation(min_user=3, min_item=3, core=True))
 
@@ -141,6 +141,7 @@ def test_nothing_to_do_is_nothing_done() -> None:
     [
         ({"repeats": "some"}, "one of keep, first, last"),
         ({"min_user": 0}, "numbers from 1 on"),
+        ({"min_rating": float("-inf")}, "The least rating is a number"),
     ],
 )
 def test_wrong_settings_are_one_sentence(settings: dict[str, object], sentence: str) -> None:
@@ -150,5 +151,5 @@ def test_wrong_settings_are_one_sentence(settings: dict[str, object], sentence: 
 
 def test_a_threshold_needs_ratings() -> None:
     events = Interactions.from_columns(pa.chunked_array([[1]]), pa.chunked_array([[1]]))
-    with pytest.raises(InputError, match="have no ratings"):
+    with pytest.raises(InputError, match="have no ratings to leave events out by"):
         prepare(events, Preparation(min_rating=4))

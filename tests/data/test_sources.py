@@ -22,15 +22,30 @@ def test_names_files_and_folders(tmp_path: Path) -> None:
         load(3)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("url", ["postgresq://me:s3cret@host/db", "mysql://me:s3cret@host/db"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresq://me:s3cret@host/db",
+        "mysql://me:s3cret@host/db",
+        "postgresql:/me:s3cret@host/db",
+        "postgresql//me:s3cret@host/db",
+        "host=h password=s3cret",
+    ],
+)
 def test_other_addresses_are_one_sentence_without_the_password(url: str) -> None:
-    with pytest.raises(InputError, match="Nothing is read from .*:// addresses") as caught:
+    with pytest.raises(InputError, match="This address is not understood") as caught:
         load(url)
     assert "s3cret" not in str(caught.value)
 
 
+def test_a_query_is_for_a_database(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("user,item\n1,2\n")
+    with pytest.raises(InputError, match="is no database, and a query is for one"):
+        load(tmp_path / "a.csv", Reading(query="SELECT 1"))
+
+
 def test_what_is_known_by_name_needs_no_columns() -> None:
-    with pytest.raises(InputError, match="these data know their own"):
+    with pytest.raises(InputError, match="read as they are"):
         load("world", Reading(user="who"))
     assert load("world", Reading(verb="met")).verb == "met"
 
@@ -47,7 +62,7 @@ def test_preparation_is_part_of_the_origin(tmp_path: Path) -> None:
 
 def test_memory_cannot_be_read_again() -> None:
     data = load(pa.table({"user": [1, 1], "item": [2, 3]}))
-    assert data.origin == {}
+    assert set(data.origin) == {"reading"}
     with pytest.raises(InputError, match="came from memory; save them"):
         reload(data.origin)
 

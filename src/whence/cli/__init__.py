@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -23,6 +23,8 @@ EXPLAINER_NAMES = (
     "attention-first, attention-last, attention-head, rollout, gradient-norm, leave-one-out, "
     "leave-one-out-probability, random"
 )
+
+SplitName = Literal["leave-one-out", "temporal", "user-holdout"]
 
 app = typer.Typer(
     help="Train recommenders that can say why, and measure whether the why can be believed.",
@@ -80,9 +82,7 @@ def train(
     folder: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
     model: Annotated[str, typer.Option(help="Which model.")] = "sasrec",
     seeds: Annotated[int, typer.Option(min=1, help="How many, counted from 0.")] = 1,
-    split: Annotated[
-        str, typer.Option(help="What is held out: leave-one-out, temporal or user-holdout.")
-    ] = "leave-one-out",
+    split: Annotated[SplitName, typer.Option(help="What is held out.")] = "leave-one-out",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the model or training."),

@@ -4,7 +4,7 @@ import inspect
 import json
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 out = Console()
 err = Console(stderr=True)
 
+Format = Literal["delimited", "sequences", "json", "literals", "parquet"]
+Repeats = Literal["keep", "first", "last"]
 READING, LEAVING_OUT = "How the data are read", "What is left out"
 
 Data = Annotated[
@@ -43,7 +45,9 @@ def _data_options(
     item: Annotated[str | None, _reading("Column of the item.", "--item")] = None,
     time: Annotated[str | None, _reading("Column of the time.", "--time")] = None,
     rating: Annotated[str | None, _reading("Column of the rating.", "--rating")] = None,
-    title: Annotated[str | None, _reading("Column of the item's title.", "--title")] = None,
+    title: Annotated[
+        str | None, _reading("Column of the item's title, there or in --items.", "--title")
+    ] = None,
     items: Annotated[
         str | None, _reading("A file of titles and features, a row an item.", metavar="FILE")
     ] = None,
@@ -51,28 +55,31 @@ def _data_options(
         str | None, _reading("A file of features, a row a user.", metavar="FILE")
     ] = None,
     query: Annotated[
-        str | None, _reading("For a database: the rows that are the events.", metavar="SELECT")
-    ] = None,
-    format: Annotated[
         str | None,
-        _reading("delimited, sequences, json, literals or parquet, if it looks otherwise."),
+        _reading("For a database: 'SELECT buyer, sku, at FROM sold'.", metavar="SELECT"),
     ] = None,
+    format: Annotated[Format | None, _reading("Of a file that looks otherwise.")] = None,
     header: Annotated[
         bool | None, _reading("Whether the first row names the columns, if it looks otherwise.")
     ] = None,
-    encoding: Annotated[str, _reading("Of text files: utf-8, latin-1, …")] = "utf-8",
+    encoding: Annotated[
+        str, _reading("Of text files that are not UTF-8: cp1252, latin-1, …")
+    ] = "utf-8",
     verb: Annotated[
         str | None, _reading("What users do with items: watched, bought, played.")
     ] = None,
     keep_duplicates: Annotated[
-        bool, _leaving_out("Keep rows equal in user, item, time and rating.", "--keep-duplicates")
+        bool,
+        _leaving_out(
+            "Do not leave out rows equal in user, item, time and rating.", "--keep-duplicates"
+        ),
     ] = False,
-    min_rating: Annotated[float | None, _leaving_out("Events rated lower.")] = None,
+    min_rating: Annotated[float | None, _leaving_out("Leave out events rated lower.")] = None,
     repeats: Annotated[
-        str, _leaving_out("Of a user's events with one item: keep all, the first or the last.")
+        Repeats, _leaving_out("Of a user's events with one item, leave out all but these.")
     ] = "keep",
-    min_user: Annotated[int, _leaving_out("Users of fewer events.", min=1)] = 1,
-    min_item: Annotated[int, _leaving_out("Items of fewer events.", min=1)] = 1,
+    min_user: Annotated[int, _leaving_out("Leave out users of fewer events.", min=1)] = 1,
+    min_item: Annotated[int, _leaving_out("Leave out items of fewer events.", min=1)] = 1,
     core: Annotated[
         bool, _leaving_out("Count again until both hold (the k-core), not once.", "--core")
     ] = False,
@@ -115,17 +122,24 @@ def _load(data: str, how: dict[str, Any]) -> "Interactions":
 
 
 def tell_reading(found: "Interactions") -> None:
-    """What was guessed, and what was left out."""
+    """What was guessed, and what was left out just now."""
+    from whence.data.interactions import DUPLICATES
     from whence.data.readers.reading import GUESSES
 
+    if not found.origin.keys() & {"reading", "preparation"}:
+        return
     read = found.origin.get("reading", {})
     if read:
-        roles = ", ".join(f"{role}={read[role]}" for role in GUESSES)
-        err.print(f"reading {roles}", markup=False, highlight=False, style="dim")
+        roles = ", ".join(f"{role}={read.get(role, 'of the items')}" for role in GUESSES)
+        _aside(f"reading {roles}")
     for one in found.filters:
         if one["dropped"]:
-            text = f"left out {one['what']}: {one['dropped']:,}"
-            err.print(text, markup=False, highlight=False, style="dim")
+            hint = " (--keep-duplicates keeps them)" if one["what"] == DUPLICATES else ""
+            _aside(f"left out {one['what']}: {one['dropped']:,}{hint}")
+
+
+def _aside(text: str) -> None:
+    err.print(text, markup=False, highlight=False, style="dim", soft_wrap=True)
 
 
 def say(text: str) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import lzma
+import re
 import time
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
@@ -23,6 +26,8 @@ BLOCK = 1 << 18
 TIMEOUT_SECONDS = 30
 PAUSES = (1.0, 3.0, 9.0)
 """Seconds to wait before trying again; after the last one the user is asked to."""
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, LookupError, EOFError, RuntimeError)
+"""What reading a zip archive that is none, or is damaged, or locked, raises."""
 RANGE_NOT_SATISFIABLE = 416
 
 
@@ -43,7 +48,9 @@ def download(
     `<name>.part`, and the next try or call goes on from there.
     """
     if not url.startswith(("http://", "https://")):
-        raise InputError(f"'{url}' is no address to download from; it begins with https://.")
+        raise InputError(
+            f"'{_public(url)}' is no address to download from; it begins with https://."
+        )
     part = path.with_name(f"{path.name}.part")
     with _appending(part) as file:
         for pause in (*pauses, None):
@@ -66,7 +73,7 @@ def unpack(archive: Path, members: Sequence[str], into: Path) -> None:
             for member in members:
                 with new_file(into / member) as partial:
                     _copy(packed, member, partial)
-    except (zipfile.BadZipFile, KeyError, EOFError) as problem:
+    except DAMAGED as problem:
         raise InputError(
             f"{archive} is not the archive it should be ({problem}); remove it and get it again."
         ) from None
@@ -107,14 +114,19 @@ def _lock(file: FileIO, part: Path) -> None:
 
 def _fetch_rest(url: str, file: FileIO, path: Path, show_progress: bool) -> None:
     """Everything from where the file ends."""
-    with _answer(url, file, path) as response:
-        if response is None:
-            return
-        if response.status == http.HTTPStatus.OK and file.tell():
+    start = file.seek(0, 2)
+    response = _answer(url, start, path)
+    if response is None:
+        return
+    with response:
+        begins = response.headers["Content-Range"] or ""
+        if response.status != http.HTTPStatus.PARTIAL_CONTENT or not start:
             file.truncate(0)  # a server that knows no ranges begins again
             file.seek(0)
-        length = response.headers["Content-Length"]
-        total = None if length is None else file.tell() + int(length)
+        elif not begins.startswith(f"bytes {start}-"):
+            raise _InterruptedError(f"it was asked for from byte {start:,} on and sent {begins}")
+        length = response.headers["Content-Length"] or ""
+        total = file.tell() + int(length) if length.isdecimal() else None
         bar = byte_bar(path.name, total, file.tell(), show_progress)
         for block in bar.track(_blocks(response), size=len):
             file.write(block)
@@ -122,28 +134,31 @@ def _fetch_rest(url: str, file: FileIO, path: Path, show_progress: bool) -> None
             raise _InterruptedError(f"it ended after {file.tell():,} of {total:,} bytes")
 
 
-@contextmanager
-def _answer(url: str, file: FileIO, path: Path) -> Iterator[http.client.HTTPResponse | None]:
-    """The server's answer to the request for the rest; None if there is none to come."""
-    start = file.seek(0, 2)
-    request = urllib.request.Request(url, headers={"User-Agent": f"whence/{whence.__version__}"})
-    if start:
-        request.add_header("Range", f"bytes={start}-")
+def _answer(url: str, start: int, path: Path) -> http.client.HTTPResponse | None:
+    """The server's answer to the request for the rest; None if there is nothing more."""
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
-            yield response
+        request = urllib.request.Request(url)
+        request.add_header("User-Agent", f"whence/{whence.__version__}")
+        if start:
+            request.add_header("Range", f"bytes={start}-")
+        found: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+        return found
     except urllib.error.HTTPError as problem:
-        if problem.code == RANGE_NOT_SATISFIABLE and start:
+        said = f"{problem.code} {problem.reason}"
+        if problem.code == RANGE_NOT_SATISFIABLE:
             if problem.headers["Content-Range"] == f"bytes */{start}":
-                yield None
-                return
-            file.truncate(0)  # what is here is longer than what is there
-            raise _InterruptedError("the file there has changed") from None
+                return None
+            path.with_name(f"{path.name}.part").unlink(missing_ok=True)
+            raise _by_hand(url, path, "the file there has changed meanwhile") from None
         if problem.code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise _by_hand(url, path, f"{problem.code} {problem.reason}") from None
-        raise _InterruptedError(f"{problem.code} {problem.reason}") from None
+            raise _by_hand(url, path, said) from None
+        raise _InterruptedError(said) from None
     except urllib.error.URLError as problem:
         raise _InterruptedError(str(problem.reason)) from None
+    except (http.client.HTTPException, OSError) as problem:
+        raise _InterruptedError(str(problem) or type(problem).__name__) from None
+    except ValueError as problem:
+        raise InputError(f"'{_public(url)}' is no address: {problem}.") from None
 
 
 def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
@@ -170,6 +185,11 @@ def _check(part: Path, checksum: str | None, url: str, path: Path) -> None:
 
 def _by_hand(url: str, path: Path, reason: str) -> InputError:
     return InputError(
-        f"{url} could not be downloaded: {reason}. Try again, or fetch that file some other way "
-        f"and put it at {path}."
+        f"{_public(url)} could not be downloaded: {reason}. Try again, or fetch that file some "
+        f"other way and put it at {path}; then say the same again."
     )
+
+
+def _public(url: str) -> str:
+    """Without a user's name and password."""
+    return re.sub(r"//[^/@]*@", "//", url)

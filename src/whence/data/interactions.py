@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +22,8 @@ FORMAT = 1
 UNKNOWN_TIME = np.iinfo(np.int64).min
 """Stands where a time is not known, in data whose order is."""
 
+DUPLICATES = "rows equal to another in user, item, time and rating"
+
 
 @dataclass(frozen=True, eq=False)
 class Times:
@@ -36,7 +37,7 @@ class Times:
         return len(self.ticks)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interactions:
     """Events sorted by user, then time (in seconds), then the order they came in.
 
@@ -88,7 +89,7 @@ class Interactions:
         filters: tuple[Mapping[str, Any], ...] = ()
         if time is not None and not keep_duplicates:
             repeated = _duplicates(rows, user_codes, time.ticks, item_codes, rating)
-            filters = ({"what": "rows that repeat another", "dropped": int(repeated.sum())},)
+            filters = ({"what": DUPLICATES, "dropped": int(repeated.sum())},)
             rows = rows[~repeated]
         counts = np.bincount(user_codes[rows], minlength=len(user_ids))
         return Interactions(
@@ -143,6 +144,20 @@ class Interactions:
     def __len__(self) -> int:
         """How many events."""
         return len(self.items)
+
+    def __repr__(self) -> str:
+        first, last = self.span()
+        when = f", {first} to {last}" if first else ""
+        return (
+            f"Interactions: {self.user_count:,} users, {self.item_count:,} items, {len(self):,} "
+            f"events{when}"
+        )
+
+    def span(self) -> tuple[str | None, str | None]:
+        """The first and the last known day."""
+        if self.times is None or not (known := self.times[self.times != UNKNOWN_TIME]).size:
+            return None, None
+        return day(known.min()), day(known.max())
 
     def find_user(self, raw: object) -> int:
         """The index of the user with this raw id."""
@@ -216,7 +231,7 @@ def read_prepared(folder: Path) -> Interactions:
             filters=tuple(manifest["filters"]),
         )
         expected = manifest["hash"]
-    except (OSError, ValueError, KeyError, json.JSONDecodeError) as broken:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, pa.ArrowException) as broken:
         raise InputError(f"{folder} cannot be read ({broken}); prepare it again.") from None
     if interactions.content_hash != expected:
         raise InputError(f"{folder} has changed since it was prepared; prepare it again.")

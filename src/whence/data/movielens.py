@@ -16,6 +16,7 @@ from whence.data.interactions import UNKNOWN_TIME, Interactions, Times
 from whence.data.readers.delimited import DelimitedFile
 from whence.data.readers.events import add_features, read_events
 from whence.data.readers.features import read_features
+from whence.data.readers.opening import open_bytes
 from whence.data.readers.reading import Reading, Tabular
 from whence.data.readers.recognise import open_tabular
 from whence.data.readers.sequences import SequenceFile
@@ -140,22 +141,29 @@ def _ratings(path: Path, separator: str) -> Interactions:
 
 def _named_columns(file: Tabular, names: tuple[str, ...]) -> pa.Table:
     """The features of a file without a header."""
-    numbers = file.names()[: len(names)]
-    table = read_features(file, names[0], numbers[0])
-    return table.select([names[0], *numbers[1:]]).rename_columns(list(names))
+    table = read_features(file, names[0])
+    if len(table.column_names) < len(names):
+        raise InputError(f"{file.place} has fewer columns than {', '.join(names)}; get it again.")
+    return table.select(list(range(len(names)))).rename_columns(list(names))
 
 
 def _movies_100k(files: Files) -> pa.Table:
     """With the genres' names joined by `|`, as the later releases have them."""
-    lines = files["genres"].read_text("latin-1").splitlines()
+    with open_bytes(files["genres"]) as content:
+        lines = content.read().decode("latin-1").splitlines()
     genres = [line.split("|")[0] for line in lines if line]
     file = DelimitedFile(files["items"], LATIN, "|")
     flags = file.names()[FIRST_GENRE_100K : FIRST_GENRE_100K + len(genres)]
-    table = read_features(file, "item", "1")
+    table = read_features(file, "item")
     chosen = zip(*(table[flag].to_pylist() for flag in flags), strict=True)
     named = ["|".join(g for g, yes in zip(genres, row, strict=True) if yes) for row in chosen]
     return pa.table(
-        {"item": table["item"], "title": table["2"], "release_date": table["3"], "genres": named}
+        {
+            "item": table["item"],
+            "title": table["title"],
+            "release_date": table["3"],
+            "genres": named,
+        }
     )
 
 

@@ -24,6 +24,8 @@ from whence.data.readers.records import RecordFile, parse_literal
 from whence.data.readers.sequences import SequenceFile
 from whence.errors import InputError
 
+NOT_AS_PUBLISHED = (pa.ArrowException, LookupError, TypeError, ValueError, OSError)
+"""What reading columns that should be there raises where they are not, or hold something else."""
 FOLDER_VARIABLE = "WHENCE_DATA"
 PACKED = ("", ".gz", ".zst")
 Files = Mapping[str, Path]
@@ -112,7 +114,13 @@ def read_named(name: str) -> Interactions:
     for layout in named.layouts:
         files = find_files(layout)
         if files is not None:
-            events = layout.read(files)
+            try:
+                events = layout.read(files)
+            except NOT_AS_PUBLISHED as problem:
+                raise InputError(
+                    f"{' or '.join(map(str, files.values()))} is not as it was published "
+                    f"({problem}); remove it, and get it again."
+                ) from None
             _check_counts(name, named, events, files)
             return replace(events, origin={"source": name})
     raise InputError(_how_to_get(name, named))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -36,6 +37,8 @@ class Preparation:
     def __post_init__(self) -> None:
         if self.repeats not in REPEATS:
             raise InputError(f"Repeats are one of {', '.join(REPEATS)}, not '{self.repeats}'.")
+        if self.min_rating is not None and not math.isfinite(self.min_rating):
+            raise InputError(f"The least rating is a number, not {self.min_rating}.")
         if self.min_user < 1 or self.min_item < 1:
             raise InputError("The fewest events of a user and of an item are numbers from 1 on.")
 
@@ -45,7 +48,10 @@ def prepare(events: Interactions, how: Preparation) -> Interactions:
     before = events
     if how.min_rating is not None:
         if events.ratings is None:
-            raise InputError("These data have no ratings; leave out the least rating.")
+            raise InputError(
+                "These data have no ratings to leave events out by; name their column, or do "
+                "without the least rating."
+            )
         events = events.select(
             events.ratings >= how.min_rating, f"events rated below {how.min_rating:g}"
         )
@@ -53,7 +59,7 @@ def prepare(events: Interactions, how: Preparation) -> Interactions:
         events = events.select(_one_of_each(events, how.repeats), _repeats_in_words(how.repeats))
     if how.min_user > 1 or how.min_item > 1:
         events = events.select(_frequent(events, how), _counts_in_words(how))
-    if not events.origin or how == Preparation():
+    if how == Preparation():
         return events
     steps = [*before.origin.get("preparation", []), _said(how)]
     return replace(events, origin={**before.origin, "preparation": steps})
@@ -87,8 +93,12 @@ def _repeats_in_words(which: str) -> str:
 
 
 def _counts_in_words(how: Preparation) -> str:
-    counted = "until none is left" if how.core else "counted once"
-    return f"users below {how.min_user} and items below {how.min_item} events, {counted}"
+    few = [
+        f"{kind} of fewer than {least} events"
+        for kind, least in (("users", how.min_user), ("items", how.min_item))
+        if least > 1
+    ]
+    return f"{' and '.join(few)}, {'until none is left' if how.core else 'counted once'}"
 
 
 def _said(how: Preparation) -> dict[str, Any]:

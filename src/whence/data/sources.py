@@ -11,11 +11,16 @@ from whence.config import build
 from whence.data.interactions import Interactions, read_prepared
 from whence.data.named import NAMED, make_world_again, read_named
 from whence.data.preparation import Preparation, prepare
-from whence.data.readers.arrow import Frame, FrameTable
-from whence.data.readers.database import is_database_url, open_query, without_password
+from whence.data.readers.arrow import FrameTable
+from whence.data.readers.database import (
+    is_database_url,
+    looks_like_address,
+    open_query,
+    without_password,
+)
 from whence.data.readers.events import read_events
 from whence.data.readers.opening import reading_from
-from whence.data.readers.reading import Reading
+from whence.data.readers.reading import Frame, Reading
 from whence.data.readers.recognise import open_tabular
 from whence.errors import InputError, did_you_mean
 from whence.files import MANIFEST
@@ -43,39 +48,43 @@ def _read(source: Source, reading: Reading) -> Interactions:
         return read_events(
             open_query(str(source), reading), reading, {"source": without_password(str(source))}
         )
-    if "://" in str(source):
-        scheme = str(source).partition("://")[0]
-        raise InputError(
-            f"Nothing is read from {scheme}:// addresses; a database's begins with postgresql:// "
-            "or sqlite:///."
-        )
     if str(source) in NAMED:
         return _with_verb(read_named(str(source)), reading)
     with reading_from(str(source)):
-        return _read_path(Path(source), reading)
+        return _read_path(source, reading)
 
 
-def _read_path(path: Path, reading: Reading) -> Interactions:
+def _read_path(source: str | Path, reading: Reading) -> Interactions:
+    path = Path(source)
     if path.is_dir() and (path / MANIFEST).exists():
         return _with_verb(read_prepared(path), reading)
+    if reading.query is not None:
+        raise InputError(f"{source} is no database, and a query is for one; leave it out.")
+    if not path.exists() and looks_like_address(str(source)):
+        raise InputError(
+            "This address is not understood; a database's begins with postgresql:// or sqlite:///."
+        )
     if not path.exists():
         raise InputError(
-            f"There is no file '{path}', and no dataset of that name: "
-            f"{did_you_mean(str(path), NAMED)}"
+            f"There is no file '{source}', and no dataset of that name: "
+            f"{did_you_mean(str(source), NAMED)}"
         )
     return read_events(open_tabular(path, reading), reading, {"source": str(path.absolute())})
 
 
 def _with_verb(events: Interactions, reading: Reading) -> Interactions:
     """What is known by name or prepared needs no reading; only its verb may be another."""
-    if reading != Reading(verb=reading.verb):
-        raise InputError("Columns are told of files and databases; these data know their own.")
+    if reading.said().keys() - {"verb"}:
+        raise InputError(
+            "These data are read as they are; columns, formats and tables of items are told of "
+            "files and databases."
+        )
     return events if reading.verb is None else replace(events, verb=reading.verb)
 
 
 def reload(origin: Mapping[str, Any]) -> Interactions:
     """Interactions again, from the `origin` they carry."""
-    if not origin:
+    if "source" not in origin:
         raise InputError("These data came from memory; save them, and train on the saved folder.")
     if "world" in origin:
         return make_world_again(origin["world"])

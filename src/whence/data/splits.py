@@ -46,7 +46,7 @@ def leave_one_out(interactions: Interactions) -> Split:
     return Split(
         interactions,
         train_ends,
-        protocol="leave-one-out by " + ("row order" if interactions.times is None else "time"),
+        protocol=f"leave-one-out by {_order(interactions)}",
         held={
             "validation": _cases(interactions, evaluated, ends[evaluated] - 2),
             "test": _cases(interactions, evaluated, ends[evaluated] - 1),
@@ -63,8 +63,10 @@ def temporal(interactions: Interactions) -> Split:
     """
     times = interactions.times
     if times is None or (times == UNKNOWN_TIME).any():
+        missing = len(interactions) if times is None else int((times == UNKNOWN_TIME).sum())
         raise InputError(
-            "A temporal split needs the time of every event; choose leave-one-out instead."
+            f"A temporal split needs the time of every event, and {missing:,} have none; choose "
+            "leave-one-out instead."
         )
     shares = [1 - VALIDATION_SHARE - TEST_SHARE, 1 - TEST_SHARE]
     validation, test = np.quantile(times, shares, method="higher")
@@ -141,6 +143,13 @@ def _cases_before(
     """To predict the event at each user's end, where it has a history and lies before the limit."""
     users = np.flatnonzero((interactions.offsets[:-1] < ends) & (ends < limits))
     return _cases(interactions, users, ends[users])
+
+
+def _order(interactions: Interactions) -> str:
+    """What the events are in the order of."""
+    if interactions.times is None:
+        return "row order"
+    return "published order" if (interactions.times == UNKNOWN_TIME).any() else "time"
 
 
 def _first_at(interactions: Interactions, point: int) -> npt.NDArray[np.int64]:

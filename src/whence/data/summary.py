@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from whence.data.interactions import UNKNOWN_TIME, Interactions, day
+from whence.data.interactions import UNKNOWN_TIME, Interactions
 
 
 def statistics(interactions: Interactions) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def statistics(interactions: Interactions) -> dict[str, Any]:
     per_item = np.bincount(interactions.items, minlength=interactions.item_count)
     cells = interactions.user_count * interactions.item_count
     ties, steps = _ties(interactions)
-    first, last = _span(interactions)
+    first, last = interactions.span()
     return {
         "users": interactions.user_count,
         "items": interactions.item_count,
@@ -25,12 +25,13 @@ def statistics(interactions: Interactions) -> dict[str, Any]:
         "median events per item": float(np.median(per_item)),
         "users of fewer than 3 events": int((per_user < 3).sum()),
         "density": len(interactions) / cells,
-        "repeated user-item pairs": _repeats(interactions),
+        "events that repeat a user-item pair": _repeats(interactions),
         "steps with equal times": ties,
         "steps with known times": steps,
         "first": first,
         "last": last,
         "mean rating": None if interactions.ratings is None else float(interactions.ratings.mean()),
+        "items with a title": _titles(interactions.catalog.table),
         "item features": _features(interactions.catalog.table),
         "user features": _features(interactions.users),
         "left out": {one["what"]: one["dropped"] for one in interactions.filters},
@@ -48,16 +49,6 @@ def _ties(interactions: Interactions) -> tuple[int | None, int | None]:
     return int((inside & (np.diff(interactions.times) == 0)).sum()), int(inside.sum())
 
 
-def _span(interactions: Interactions) -> tuple[str | None, str | None]:
-    """The first and the last known day."""
-    if interactions.times is None:
-        return None, None
-    known = interactions.times[interactions.times != UNKNOWN_TIME]
-    if not len(known):
-        return None, None
-    return day(known.min()), day(known.max())
-
-
 def _repeats(interactions: Interactions) -> int:
     """Events with an item that the same user had before."""
     return int((np.diff(np.sort(interactions.pairs())) == 0).sum())
@@ -66,3 +57,9 @@ def _repeats(interactions: Interactions) -> int:
 def _features(table: pa.Table) -> list[str]:
     """All columns but the id."""
     return list(table.column_names[1:])
+
+
+def _titles(table: pa.Table) -> int | None:
+    if "title" not in table.column_names:
+        return None
+    return len(table) - int(table["title"].null_count)

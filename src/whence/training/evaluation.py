@@ -65,7 +65,7 @@ def evaluate_cases(
     cases = split.held[held]
     if not len(cases):
         raise InputError("No user has the three events that measuring accuracy needs.")
-    where = f"{held} events, {split.protocol}"
+    where = f"{len(cases):,} {held} events, {split.protocol}"
     full = full_ranks(model, cases, length, split.interactions.item_count)
     values = {
         f"recall@{TOP}": (full < TOP).astype(np.float64),

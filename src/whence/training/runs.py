@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -50,6 +51,12 @@ def train(
         refuse_existing(Path(out), overwrite)
         make_parent(Path(out))
     interactions = data() if callable(data) else load(data)
+    if out is not None and "source" not in interactions.origin:
+        warnings.warn(
+            "These data are in memory alone, so the run will know no user of them once it is "
+            "opened again; save them, and train on the saved folder.",
+            stacklevel=2,
+        )
     held_out = split_by(split, interactions)
     settings = asdict(model_config)
     models: dict[int, Recommender] = {}

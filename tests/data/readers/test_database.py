@@ -114,6 +114,10 @@ def test_sqlite_is_not_written_to(sqlite: str) -> None:
         ("SELECT stranger FROM events", "failed: no such column: stranger; check the URL"),
         ("SELECT who FROM events", "which column is the user"),
         ("CREATE TABLE more (x)", "failed|no rows"),
+        (
+            "SELECT who AS user, what AS item, row_number() OVER (ORDER BY at) AS n FROM events",
+            "in no order, and no time",
+        ),
         ("SELECT who AS user, what AS item FROM events", "in no order, and no time; .*ORDER BY"),
         ("SELECT who AS user, what AS item FROM events WHERE who = 3 ORDER BY at", "has no rows"),
         (
@@ -176,6 +180,15 @@ def test_postgres_rows_of_more_than_one_block(postgres: str) -> None:
 
 
 @pytest.mark.needs("postgres")
+def test_the_urls_own_options_hold(postgres: str) -> None:
+    with psycopg.connect(postgres) as base:
+        base.execute("CREATE SCHEMA shop")
+        base.execute("CREATE TABLE shop.sold AS SELECT 1 AS buyer, 'x' AS sku, 5 AS at")
+    url = f"{postgres}?options=-csearch_path%3Dshop"
+    assert len(load(url, Reading(query="SELECT * FROM sold"))) == 1
+
+
+@pytest.mark.needs("postgres")
 def test_the_password_is_never_stored_or_said(
     postgres: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -230,7 +243,14 @@ def test_a_dead_server_is_one_sentence() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["postgresql://me:s3cret@[::1/db", "postgresql://me:s3cret@host:notaport/db", "postgres://"],
+    [
+        "postgresql://me:s3cret@[::1/db",
+        "postgresql://me:s3cret@host:notaport/db",
+        "postgresql://me:s3cret%zz@127.0.0.1:1/db",
+        "postgresql://127.0.0.1:1/db?user=me&password=s3cret%zz",
+        "postgresql://me:s3cret",
+        "postgres://",
+    ],
 )
 def test_a_wrong_url_is_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGHOST", "127.0.0.1")
@@ -251,6 +271,9 @@ def test_a_wrong_url_is_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) 
         ("postgresql://host/db?user=me&password=pw", "postgresql://host/db?user=me"),
         ("postgresql://me:s@cret@[::1/db", "postgresql://me@[::1/db"),
         ("postgresql://me:a:b@c@host/db", "postgresql://me@host/db"),
+        ("postgresql://h/db?password=pw&sslmode=require", "postgresql://h/db?sslmode=require"),
+        ("postgresql://me:pw", "postgresql://me"),
+        ("postgresql://host:5432", "postgresql://host:5432"),
         ("sqlite:///shop.db", "sqlite:///shop.db"),
     ],
 )

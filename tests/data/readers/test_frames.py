@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 from pathlib import Path
 
 import pandas as pd
@@ -113,3 +114,21 @@ def test_a_rating_may_be_a_yes(tmp_path: Path) -> None:
     )
     assert data.ratings is not None
     assert data.ratings.tolist() == [1, 0]
+
+
+def test_a_packed_parquet_file(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"user": [1], "item": [2]}), tmp_path / "a.parquet")
+    packed = tmp_path / "a.parquet.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
+    assert len(load(packed)) == 1
+
+
+def test_enums_of_polars() -> None:
+    users = pl.Series(["b", "a"], dtype=pl.Enum(["a", "b"]))
+    data = load(pl.DataFrame({"user": users, "item": [1, 2]}))
+    assert data.users["user"].to_pylist() == ["b", "a"]
+
+
+def test_numbers_too_large_for_a_frame_are_one_sentence() -> None:
+    with pytest.raises(InputError, match="more than 64 bits; make texts of them"):
+        load(pd.DataFrame({"user": [2**70], "item": [1]}))

@@ -84,6 +84,17 @@ def test_json_ids_of_any_kind(tmp_path: Path) -> None:
     assert data.find_user(-7) == 1
 
 
+def test_ids_written_as_floats_are_the_same_ids_wherever_they_stand(tmp_path: Path) -> None:
+    lines = ['{"user": 10000000000, "item": "a"}'] * 65_536 + ['{"user": 10000000000.0, "item": 1}']
+    data = load(write(tmp_path / "a.json", lines))
+    assert data.user_count == 1
+    data = load(
+        write(tmp_path / "b.json", ['{"user": 7, "item": 1}', '{"user": "7", "item": 1.0}'])
+    )
+    assert data.users["user"].to_pylist() == ["7"]
+    assert data.catalog.raw_ids([0]) == [1]
+
+
 def test_a_long_first_record(tmp_path: Path) -> None:
     record = {"user": 1, "item": 2, "text": "long " * 50_000}
     assert len(load(write(tmp_path / "a.json", [json.dumps(record)] * 3))) == 3

@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from whence.data.readers.opening import reading_from
-from whence.data.readers.reading import FileTable, Tabular
+from whence.data.readers.opening import is_packed, open_bytes, reading_from
+from whence.data.readers.reading import FileTable, Frame, Tabular
 from whence.errors import InputError
 
 DAMAGED = (pa.ArrowException, OSError)
-
-
-@runtime_checkable
-class Frame(Protocol):
-    """A table in memory that can hand its columns over, as pandas, Polars and Arrow can."""
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The Arrow C stream of its rows."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +31,10 @@ class FrameTable(Tabular):
         """Its columns."""
         return list(self._table.column_names)
 
+    def dated(self) -> list[str]:
+        """The columns of a date or time type."""
+        return _dated(self._table.schema)
+
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Its columns, categories as the values they stand for."""
         return _decoded(self._table.select(list(columns)))
@@ -48,10 +43,14 @@ class FrameTable(Tabular):
     def _table(self) -> pa.Table:
         try:
             return pa.table(self.frame)
-        except (pa.ArrowException, TypeError, ValueError) as problem:
+        except OverflowError:
             raise InputError(
-                f"The table cannot be taken over: {problem}. Give every column one kind of values."
+                "The table has whole numbers of more than 64 bits; make texts of them."
             ) from None
+        except (pa.ArrowException, TypeError, ValueError) as problem:
+            mixed = isinstance(problem, pa.ArrowException)
+            advice = " Give every column one kind of values." if mixed else ""
+            raise InputError(f"The table cannot be taken over: {problem}.{advice}") from None
 
 
 @dataclass(frozen=True)
@@ -66,19 +65,31 @@ class ParquetTable(FileTable):
     def _schema(self) -> pa.Schema:
         with reading_from(self.place):
             try:
-                return pq.read_schema(self.path)
+                return self._file.schema_arrow
             except DAMAGED as problem:
                 raise self._damaged(problem) from None
+
+    def dated(self) -> list[str]:
+        """The columns of a date or time type."""
+        return _dated(self._schema)
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Only these columns are read."""
         with reading_from(self.place):
             try:
-                table = pq.ParquetFile(self.path).read(columns=list(columns))
+                table = self._file.read(columns=list(columns))
                 table.validate(full=True)
             except DAMAGED as problem:
                 raise self._damaged(problem) from None
         return _decoded(table)
+
+    @property
+    def _file(self) -> pq.ParquetFile:
+        """Parquet is read from many places at once, so a packed file is unpacked before."""
+        if is_packed(self.path):
+            with open_bytes(self.path) as content:
+                return pq.ParquetFile(pa.BufferReader(content.read()))
+        return pq.ParquetFile(self.path)
 
     def _damaged(self, problem: Exception) -> Exception:
         if isinstance(problem, OSError) and problem.errno is not None:
@@ -86,10 +97,22 @@ class ParquetTable(FileTable):
         return InputError(f"{self.path} is a damaged Parquet file ({problem}); copy it again.")
 
 
+def _dated(schema: pa.Schema) -> list[str]:
+    kinds = (pa.types.is_timestamp, pa.types.is_date)
+    return [one.name for one in schema if any(is_it(one.type) for is_it in kinds)]
+
+
 def _decoded(table: pa.Table) -> pa.Table:
     """Without dictionaries, whose order would be the order of the ids."""
     columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        pa.chunked_array([_texts(chunk.dictionary).take(chunk.indices) for chunk in column.chunks])
+        if pa.types.is_dictionary(column.type) and column.num_chunks
+        else column
         for column in table.columns
     ]
     return pa.table(columns, names=table.column_names)
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    """Texts of a kind that Arrow can pick from."""
+    return values.cast(pa.string()) if pa.types.is_string_view(values.type) else values

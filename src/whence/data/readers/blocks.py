@@ -40,8 +40,8 @@ class BlockColumn:
             pass
         try:
             if self.is_id:
-                return pa.array([None if value is None else str(value) for value in values])
-        except UnicodeEncodeError:
+                return pa.array([_id_text(value) for value in values])
+        except (UnicodeEncodeError, TypeError):
             pass
         usual = next(type(value) for value in values if value is not None)
         at = next((i for i, value in enumerate(values) if _unlike(value, usual)), 0)
@@ -56,7 +56,7 @@ class BlockColumn:
         row, cast = 0, []
         for part in self.parts:
             try:
-                cast.append(part.cast(kind))
+                cast.append(_whole(part).cast(kind) if self.is_id else part.cast(kind))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 raise self._mixed(row, repr(part[0].as_py())) from None
             row += len(part)
@@ -69,8 +69,29 @@ class BlockColumn:
         )
 
 
+def _id_text(value: object) -> str | None:
+    """7, 7.0 and "7" are one id."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, int | float):
+        return str(value)
+    raise TypeError(f"{value!r} is no id")
+
+
+def _whole(part: pa.Array) -> pa.Array:
+    """Floats as whole numbers, if they are."""
+    try:
+        return part.cast(pa.int64()) if pa.types.is_floating(part.type) else part
+    except pa.ArrowInvalid:
+        return part
+
+
 def _unlike(value: object, usual: type) -> bool:
     """Whether it cannot stand in one column with values of the usual type."""
     if isinstance(value, str):
         return usual is not str or any("\ud800" <= letter <= "\udfff" for letter in value)
+    if type(value) is int and abs(value) >= 2**63:
+        return True
     return value is not None and type(value) is not usual

@@ -51,8 +51,26 @@ def without_password(url: str) -> str:
         return url
     scheme, _, rest = url.partition("://")
     login, at, address = rest.rpartition("@")
-    shown = f"{scheme}://{login.partition(':')[0]}{at}{address}"
-    return re.sub(r"[?&]\w*password=[^&]*", "", shown)
+    place, _, query = address.partition("?")
+    if not at:  # what follows a colon and is no port is a password whose host was forgotten
+        place = re.sub(r":(?!\d*(/|$)).*", "", place)
+    kept = [one for one in query.split("&") if one and "password" not in one.partition("=")[0]]
+    shown = f"{scheme}://{login.partition(':')[0]}{at}{place}"
+    return f"{shown}?{'&'.join(kept)}" if kept else shown
+
+
+def looks_like_address(text: str) -> bool:
+    """Whether a text that names no file was meant for a database, and may hold a password."""
+    return "://" in text or "password=" in text or re.search(r":.*@", text) is not None
+
+
+def _secrets(url: str) -> list[str]:
+    """Every form in which the password may be said again, the longest first."""
+    login, at, address = url.partition("://")[2].rpartition("@")
+    said = [(login if at else address).partition(":")[2]]
+    said += re.findall(r"password=([^&]*)", address)
+    said += [unquote(one) for one in said]
+    return sorted((one for one in set(said) if not re.match(r"\d*(/|$)", one)), key=len)[::-1]
 
 
 def _scheme(url: str) -> str:
@@ -73,15 +91,17 @@ class _Query(Tabular):
 
     @property
     def in_order(self) -> bool:
-        """Without ORDER BY a database may answer in any order."""
-        return re.search(r"\border\s+by\b", self.query, re.IGNORECASE) is not None
+        """Without an ORDER BY of its own a query may be answered in any order."""
+        outer, inner = self.query, ""
+        while outer != inner:
+            outer, inner = re.sub(r"\([^()]*\)", "", outer), outer
+        return re.search(r"\border\s+by\b", outer, re.IGNORECASE) is not None
 
     def _wrong(self, problem: Exception) -> InputError:
         """The database's own first line, in which a driver might repeat the URL."""
         said = str(problem).strip().split("\n")[0].replace(self.url, without_password(self.url))
-        login = self.url.partition("://")[2].rpartition("@")[0]
-        if password := unquote(login.partition(":")[2]):
-            said = said.replace(password, "***")
+        for secret in _secrets(self.url):
+            said = said.replace(secret, "***")
         return InputError(f"{self.place} failed: {said}; check the URL and the query.")
 
 
@@ -162,11 +182,13 @@ class PostgresQuery(_Query):
                 "PostgreSQL needs the package psycopg; install it with: "
                 "pip install 'whence[postgres]'"
             ) from None
-        settings = "-c TimeZone=UTC -c DateStyle=ISO -c default_transaction_read_only=on"
         try:
             with psycopg.connect(
-                self.url, connect_timeout=WAIT_SECONDS, client_encoding="utf8", options=settings
+                self.url, connect_timeout=WAIT_SECONDS, client_encoding="utf8"
             ) as connection:
+                connection.read_only = True
+                connection.execute("SET TimeZone = 'UTC'")
+                connection.execute("SET DateStyle = 'ISO'")
                 yield connection
         except (psycopg.Error, UnicodeError, pa.ArrowException) as problem:
             raise self._wrong(problem) from None

@@ -6,10 +6,10 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from, sample
+from whence.data.readers.quoting import has_quotes
 from whence.data.readers.reading import FileTable, Reading, guess_roles
-from whence.data.readers.values import DATE, NUMBER
+from whence.data.readers.values import DATE, EARLIEST, NUMBER
 from whence.errors import InputError
 
 SEPARATORS = ("::", "\t", ",", ";", "|")
@@ -26,10 +27,9 @@ ONE_CHARACTER = "\x1f"
 """ASCII's unit separator, which no text holds, in the place of a separator of two characters."""
 BLOCK = 8 << 20
 SAMPLED_ROWS = 50
-EARLIEST = 1e8
-"""Numbers above it are seconds (1973) and no ratings."""
 TEXT_IDS = pa.dictionary(pa.int32(), pa.string())
 """Kept once each and counted: a file of many events holds few ids."""
+UNREADABLE = (pa.ArrowInvalid, UnicodeError)
 ROW = re.compile(r"Row #(\d+): (.*)", re.DOTALL)
 
 
@@ -56,11 +56,25 @@ class DelimitedFile(FileTable):
             return guess_roles(self.names())
         roles = {"user": "1", "item": "2"} if len(self._rows[0]) > 1 else {}
         for place in range(2, len(self._rows[0])):
-            values = [row[place] for row in self._rows if len(row) > place]
-            kind = "time" if all(map(like_time, values)) else "rating"
-            if kind not in roles and all(like_time(v) or re.match(NUMBER, v) for v in values):
+            values = [row[place] for row in self._rows if len(row) > place and row[place]]
+            kind = "time" if _most(map(like_time, values)) else "rating"
+            like_number = (re.match(NUMBER, value) is not None for value in values)
+            if kind not in roles and (kind == "time" or _most(like_number)):
                 roles[kind] = str(place + 1)
         return roles
+
+    def note_on_names(self) -> str:
+        """The first row may have been an event."""
+        return " (if that is an event, say --no-header)" if self.has_header else ""
+
+    def dated(self) -> list[str]:
+        """The columns whose first values are all dates."""
+        values = self._rows[1:] if self.has_header else self._rows
+        return [
+            name
+            for name, column in zip(self.names(), zip_longest(*values, fillvalue=""), strict=False)
+            if all(re.match(DATE, value) for value in column)
+        ]
 
     @cached_property
     def has_header(self) -> bool:
@@ -76,10 +90,10 @@ class DelimitedFile(FileTable):
         """After a failure once more in one thread, which alone knows the row."""
         try:
             return self._parse(columns, ids, threads=True)
-        except pa.ArrowInvalid:
+        except UNREADABLE:
             try:
                 return self._parse(columns, ids, threads=False)
-            except pa.ArrowInvalid as problem:
+            except UNREADABLE as problem:
                 raise self._blamed(str(problem)) from None
 
     def _parse(self, columns: Sequence[str], ids: Collection[str], threads: bool) -> pa.Table:
@@ -90,12 +104,19 @@ class DelimitedFile(FileTable):
                 columns,
                 ids,
                 separator=ONE_CHARACTER if len(self.separator) > 1 else self.separator,
-                # MovieLens' `::` files do not quote, and a title there may begin with a quote.
-                quotes=len(self.separator) == 1,
+                quotes=self._has_quotes,
                 encoding=self.reading.encoding,
                 skip=self.first_row - 1,
                 threads=threads,
             )
+
+    @cached_property
+    def _has_quotes(self) -> bool:
+        """MovieLens' `::` files do not quote, and a title there may begin with a quote."""
+        if len(self.separator) > 1:
+            return False
+        wide = codecs.lookup(self.reading.encoding).name.startswith(("utf-16", "utf-32"))
+        return wide or has_quotes(self.path, self.separator)
 
     def _content(self) -> pa.NativeFile | BinaryIO:
         file = open_bytes(self.path)
@@ -128,7 +149,7 @@ class DelimitedFile(FileTable):
             return not_in_encoding(self.place, self.reading.encoding, int(row[1]) if row else None)
         if row is None:
             return InputError(f"{self.path} is not a readable table: {problem}.")
-        what = row[2].replace(ONE_CHARACTER, self.separator).strip()
+        what = row[2].replace(ONE_CHARACTER, self.separator).strip().split("\n")[0]
         return InputError(
             f"{self.path}, row {row[1]}: {what[:1].lower()}{what[1:]}; mend that row."
         )
@@ -187,11 +208,11 @@ def decoded_sample(path: Path, encoding: str) -> str:
 
 
 def separator_of(text: str) -> str | None:
-    """What gives the first lines equally many columns; else what stands in the first line."""
+    """What gives the first lines equally many columns, and most; else what is in the first line."""
     widths = {one: {len(row) for row in split_rows(text, one)} for one in SEPARATORS}
     regular = [one for one in SEPARATORS if len(widths[one]) == 1 and widths[one] != {1}]
     in_first_line = [one for one in SEPARATORS if one in text.lstrip().split("\n", 1)[0]]
-    return next(iter(regular + in_first_line), None)
+    return max(regular, key=lambda one: max(widths[one]), default=next(iter(in_first_line), None))
 
 
 def split_rows(text: str, separator: str) -> list[list[str]]:
@@ -204,6 +225,12 @@ def split_rows(text: str, separator: str) -> list[list[str]]:
         return list(islice(rows, SAMPLED_ROWS))
     except csv.Error:  # such as a NUL character, of which Arrow knows the row
         return [line.split(separator) for line in text.splitlines()[:SAMPLED_ROWS] if line]
+
+
+def _most(answers: Iterable[bool]) -> bool:
+    """Whether more are yes than no; the few others will be complained of when they are read."""
+    yes = list(answers)
+    return sum(yes) > len(yes) / 2
 
 
 def like_time(value: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from whence.data.catalog import Catalog
 from whence.data.interactions import Interactions
+from whence.data.readers.arrow import FrameTable
 from whence.data.readers.features import read_features, with_features
-from whence.data.readers.reading import GUESSES, NOT_USED, Reading, Tabular
+from whence.data.readers.reading import GUESSES, NOT_USED, Frame, Reading, Tabular
 from whence.data.readers.recognise import open_tabular
 from whence.data.readers.values import Column
 from whence.errors import InputError
@@ -46,9 +47,12 @@ def read_events(
         verb=reading.verb or "chose",
     )
     columns: dict[str, Any] = {role: roles.get(role, NOT_USED) for role in GUESSES}
+    if reading.items is not None and "title" not in roles:
+        columns["title"] = reading.title  # told of the items' table, if at all
     resolved = replace(reading, **columns)
-    events = _with_files(events, resolved)
-    return replace(events, origin={**origin, "reading": _said(resolved)} if origin else {})
+    events = _with_tables(events, resolved, reading.title if "title" not in roles else None)
+    known = {} if origin is None or _from_memory(reading) else dict(origin)
+    return replace(events, origin={**known, "reading": _said(resolved)})
 
 
 def add_features(
@@ -63,27 +67,30 @@ def add_features(
     return events
 
 
-def _with_files(events: Interactions, reading: Reading) -> Interactions:
-    """The item and user features of the files that the reading names."""
-    tables = {
-        role: read_features(
-            open_tabular(Path(path), Reading(encoding=reading.encoding)), role, told
-        )
-        for role, path, told in (
-            ("item", reading.items, reading.item),
-            ("user", reading.users, reading.user),
-        )
-        if path is not None
-    }
-    return add_features(events, tables.get("item"), tables.get("user"))
+def _with_tables(events: Interactions, reading: Reading, title: str | None) -> Interactions:
+    """The item and user features of the files or frames that the reading names."""
+    items = users = None
+    if reading.items is not None:
+        items = read_features(_table(reading.items, reading), "item", reading.item, title)
+    if reading.users is not None:
+        users = read_features(_table(reading.users, reading), "user", reading.user)
+    return add_features(events, items, users)
+
+
+def _table(source: str | Path | Frame, reading: Reading) -> Tabular:
+    if isinstance(source, str | Path):
+        return open_tabular(Path(source), Reading(encoding=reading.encoding))
+    return FrameTable(source)
 
 
 def _said(reading: Reading) -> dict[str, Any]:
-    """Only what is not the default, with files named so that they are found from anywhere."""
-    said = {
-        name: value for name, value in asdict(reading).items() if value != getattr(Reading(), name)
-    }
-    for name in ("items", "users"):
-        if name in said:
-            said[name] = str(Path(said[name]).absolute())
+    """With files named so that they are found from anywhere, and frames as what they are."""
+    said = reading.said()
+    for name in said.keys() & {"items", "users"}:
+        is_file = isinstance(said[name], str | Path)
+        said[name] = str(Path(said[name]).absolute()) if is_file else "a table in memory"
     return said
+
+
+def _from_memory(reading: Reading) -> bool:
+    return any(isinstance(table, Frame) for table in (reading.items, reading.users))

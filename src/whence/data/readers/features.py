@@ -5,23 +5,32 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.data.readers.reading import Tabular, bare
+from whence.data.readers.reading import NOT_USED, Tabular, bare
 from whence.data.readers.values import Column
 from whence.errors import InputError
 
 
-def read_features(file: Tabular, role: str, told: str | None) -> pa.Table:
+def read_features(
+    file: Tabular, role: str, told: str | None = None, title: str | None = None
+) -> pa.Table:
     """All columns of a file with a row for each item or user; its ids in the column `role`."""
     names = file.distinct_names()
-    name = told if told in names else file.guesses().get(role)
+    numbered = names == [str(place + 1) for place in range(len(names))]
+    # Without names the id comes first and, of an item, the title second.
+    name = "1" if numbered else told if told in names else file.guesses().get(role)
     if name is None:
         raise InputError(
             f"{file.place}: which column is the {role}? Name it as in the events; it has "
             f"{', '.join(names)}."
         )
+    if title not in (None, NOT_USED, *names):
+        raise InputError(
+            f"{file.place} has no column '{title}' for the title; it has {', '.join(names)}."
+        )
+    if title is None and role == "item":
+        title = "2" if numbered and len(names) > 1 else _title(file)
     table = file.read(names, names)
     ids = Column(file.place, name, table[name], file.first_row).ids()
-    title = _title(file) if role == "item" else None
     columns = {role: ids.cast(ids.type.value_type)}
     for other in names:
         if other != name:
@@ -47,6 +56,11 @@ def with_features(known: pa.Table, features: pa.Table, role: str) -> pa.Table:
     if ids.type != among.type:
         ids, among = ids.cast(pa.string()), among.cast(pa.string())
     row = pc.index_in(ids, value_set=among)
+    if len(row) and row.null_count == len(row):
+        raise InputError(
+            f"None of the {role}s of the events is in the table of {role}s: there the ids are such "
+            f"as {among[0]}, here such as {ids[0]}."
+        )
     for name in features.column_names:
         if name != role:
             column = features[name].take(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +19,14 @@ SAMPLE, LONGEST_LINE = 1 << 16, 1 << 24
 
 def open_bytes(path: Path) -> pa.NativeFile:
     """The file's content as bytes, unpacked on the way if it is packed."""
+    return pa.input_stream(str(path), compression=is_packed(path))
+
+
+def is_packed(path: Path) -> str | None:
+    """What with, if it is."""
     with path.open("rb") as file:
         start = file.read(4)
-    packed = next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
-    return pa.input_stream(str(path), compression=packed)
+    return next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
 
 
 def sample(path: Path) -> bytes:
@@ -33,6 +38,24 @@ def sample(path: Path) -> bytes:
     if len(start) >= SAMPLE and b"\n" in start:
         start = start[: start.rindex(b"\n")]
     return start
+
+
+def encoding_of(path: Path, told: str) -> str:
+    """UTF-8 where the content is that, else what was told: files of both kinds go together.
+
+    Text in another encoding is hardly ever UTF-8 by accident.
+    """
+    if codecs.lookup(told).name.startswith("utf"):
+        return told
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with reading_from(str(path)), open_bytes(path) as file:
+        try:
+            while block := file.read(SAMPLE):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return told
+    return "utf-8"
 
 
 @contextmanager
@@ -51,5 +74,6 @@ def not_in_encoding(place: str, encoding: str, row: int | None = None) -> InputE
     """For bytes that mean nothing in the encoding."""
     where = f"{place}, row {row}," if row else place
     return InputError(
-        f"{where} is not written in {encoding}; say --encoding latin-1, or save it as UTF-8."
+        f"{where} is not written in {encoding}; say --encoding cp1252 or latin-1, or save it as "
+        "UTF-8."
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -46,10 +48,10 @@ class Reading:
     time: str | None = None
     rating: str | None = None
     title: str | None = None
-    items: str | None = None
-    """A file of item features, one row an item."""
-    users: str | None = None
-    """A file of user features, one row a user."""
+    items: str | Path | Frame | None = None
+    """A file or a frame of item features, one row an item."""
+    users: str | Path | Frame | None = None
+    """A file or a frame of user features, one row a user."""
     query: str | None = None
     """For a database: the SELECT whose rows are the events."""
     format: str | None = None
@@ -57,6 +59,7 @@ class Reading:
     header: bool | None = None
     """Whether the first row of a delimited file names the columns."""
     encoding: str = "utf-8"
+    """Of text files that are not UTF-8."""
     keep_duplicates: bool = False
     """Keep rows that are equal in user, item, time and rating."""
     verb: str | None = None
@@ -67,14 +70,32 @@ class Reading:
             raise InputError(f"No format is '{self.format}': {did_you_mean(self.format, FORMATS)}")
         try:
             "".encode(self.encoding)
-        except LookupError:
+        except (LookupError, UnicodeError):
             raise InputError(
                 f"No encoding is '{self.encoding}'; utf-8 and latin-1 are the usual ones."
             ) from None
 
+    def said(self) -> dict[str, Any]:
+        """What is not left at its default."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        defaults = {field.name: field.default for field in fields(self)}
+        return {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, Frame) or value != defaults[name]
+        }
+
     def told(self) -> dict[str, str]:
         """Role to column name, for the roles that were told."""
         return {role: name for role in GUESSES if (name := getattr(self, role)) is not None}
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A table in memory that can hand its columns over, as pandas, Polars and Arrow can."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The Arrow C stream of its rows."""
 
 
 class Tabular(ABC):
@@ -110,30 +131,66 @@ class Tabular(ABC):
     def distinct_names(self) -> list[str]:
         """The columns, each there once."""
         names = self.names()
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(names).items():
+            if count > 1:
                 raise InputError(f"{self.place} has two columns '{name}'; rename one of them.")
         return names
 
-    def roles(self, reading: Reading, needed: Sequence[str] = NEEDED) -> dict[str, str]:
+    def note_on_names(self) -> str:
+        """What to add where the columns' names are not understood."""
+        return ""
+
+    def dated(self) -> list[str]:
+        """The columns that hold nothing but dates, as far as one sees without reading all."""
+        return []
+
+    def roles(self, reading: Reading) -> dict[str, str]:
         """Role to column name: as told, else as guessed."""
         names, told = self.distinct_names(), reading.told()
+        if reading.items is not None and told.get("title") not in (NOT_USED, *names):
+            told.pop("title", None)  # it is told of the items' table
         for role, name in told.items():
-            if name not in names and name != NOT_USED:
-                raise InputError(
-                    f"{self.place} has no column '{name}' for the {role}; it has "
-                    f"{', '.join(names)}."
-                )
+            told[role] = self._column(name, role, names)
         taken = set(told.values())
         guessed = {role: name for role, name in self.guesses().items() if name not in taken}
-        roles = {role: name for role, name in {**guessed, **told}.items() if name != NOT_USED}
-        for need in needed:
+        roles = {**guessed, **told}
+        if "time" not in roles:
+            roles |= self._time_by_its_looks(set(roles.values()))
+        roles = {role: name for role, name in roles.items() if name != NOT_USED}
+        for need in NEEDED:
             if need not in roles:
                 raise InputError(
-                    f"{self.place}: which column is the {need}? Say --{need} NAME; it has "
-                    f"{', '.join(names)}."
+                    f"{self.place}: which column is the {need}? Say {option(need)}; it has "
+                    f"{', '.join(names)}{self.note_on_names()}."
                 )
+        if roles["user"] == roles["item"]:
+            raise InputError(f"{self.place}: '{roles['user']}' cannot be both user and item.")
         return roles
+
+    def _column(self, told: str, role: str, names: Sequence[str]) -> str:
+        """A column told by its name, or by its number from 1."""
+        if told in names or told == NOT_USED:
+            return told
+        if told.isdecimal() and 1 <= int(told) <= len(names):
+            return names[int(told) - 1]
+        raise InputError(
+            f"{self.place} has no column '{told}' for the {role}; it has {', '.join(names)}."
+        )
+
+    def _time_by_its_looks(self, taken: Collection[str]) -> dict[str, str]:
+        """The one column of dates, whatever its name."""
+        dated = [name for name in self.dated() if name not in taken]
+        if len(dated) > 1:
+            raise InputError(
+                f"{self.place}: which of {', '.join(dated)} is the time? Say {option('time')}; "
+                "--time none takes the rows in their order."
+            )
+        return {"time": dated[0]} if dated else {}
+
+
+def option(name: str) -> str:
+    """How to tell something, on the command line and in Python."""
+    return f"--{name} NAME (in Python Reading({name}=…))"
 
 
 @dataclass(frozen=True)
@@ -149,8 +206,8 @@ class FileTable(Tabular):
 
 
 def bare(name: str) -> str:
-    """A column's name in small letters alone, as the guesses have it."""
-    return re.sub(r"[^a-z]", "", name.lower())
+    """A column's name in small letters and digits, as the guesses have it."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def guess_roles(names: Sequence[str]) -> dict[str, str]:

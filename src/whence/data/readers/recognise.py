@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from whence.data.readers.arrow import ParquetTable
@@ -12,7 +13,7 @@ from whence.data.readers.delimited import (
     separator_of,
     split_rows,
 )
-from whence.data.readers.opening import sample
+from whence.data.readers.opening import encoding_of, sample
 from whence.data.readers.reading import Reading, Tabular, guess_roles
 from whence.data.readers.records import RecordFile, parse_json, parse_literal
 from whence.data.readers.sequences import SequenceFile
@@ -31,18 +32,21 @@ def open_tabular(path: Path, reading: Reading) -> Tabular:
         raise InputError(f"{path} is a folder; name a file in it.")
     if not path.exists():
         raise InputError(f"There is no file '{path}'.")
+    if not path.is_file():
+        raise InputError(f"{path} is no ordinary file; write what comes out of it to one first.")
     start = sample(path)
     for magic, what in ELSEWHERE.items():
         if start.startswith(magic):
             raise InputError(f"{path} is {what.format(path=path)}.")
     if not start.strip():
         raise InputError(f"{path} is empty; it needs a row for each event.")
-    return _make(path, reading, reading.format or _format_of(path, start, reading))
-
-
-def _format_of(path: Path, start: bytes, reading: Reading) -> str:
     if start.startswith(b"PAR1"):
-        return "parquet"
+        return ParquetTable(path)
+    reading = replace(reading, encoding=encoding_of(path, reading.encoding))
+    return _make(path, reading, reading.format or _format_of(path, reading))
+
+
+def _format_of(path: Path, reading: Reading) -> str:
     text = decoded_sample(path, reading.encoding)
     first_line = text.lstrip().split("\n", 1)[0]
     if first_line.startswith("{"):
@@ -59,9 +63,11 @@ def _blank_separated_table(words: list[list[str]]) -> bool:
     """Columns rather than a user and items: they have names, or one of them is a time."""
     if {"user", "item"} <= guess_roles(words[0]).keys():
         return True
-    if len({len(row) for row in words}) > 1:
+    if len({len(row) for row in words}) > 1 or len(words[0]) not in (3, 4):
         return False
-    return any(all(map(like_time, column)) for column in list(zip(*words, strict=True))[2:4])
+    columns = list(zip(*words, strict=True))
+    timed = [all(map(like_time, column)) for column in columns]
+    return sum(timed) == 1 and any(timed[2:])
 
 
 def _make(path: Path, reading: Reading, kind: str) -> Tabular:

@@ -18,6 +18,7 @@ import pyarrow.json as pa_json
 from whence.data.readers.blocks import ROWS_AT_ONCE, BlockColumn
 from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from, sample
 from whence.data.readers.reading import FileTable, Reading, guess_roles
+from whence.data.readers.values import DATE
 from whence.errors import InputError
 
 SAMPLED_RECORDS = 200
@@ -80,6 +81,14 @@ class RecordFile(FileTable):
         """By name, among the keys that all of the first records have."""
         everywhere = [key for key in self.names() if all(key in record for record in self._first)]
         return guess_roles(everywhere)
+
+    def dated(self) -> list[str]:
+        """The keys whose first values are all dates."""
+        return [
+            name
+            for name in self.names()
+            if all(re.match(DATE, str(record.get(name, ""))) for record in self._first)
+        ]
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """By Arrow where the values are all of the first one's kind, else line by line."""

@@ -15,6 +15,7 @@ from whence.data.readers.delimited import (
     ONE_CHARACTER,
     SAMPLED_ROWS,
     TEXT_IDS,
+    UNREADABLE,
     decoded_sample,
     parse_csv,
 )
@@ -63,7 +64,7 @@ class SequenceFile(FileTable):
                     encoding=self.reading.encoding,
                     skip=0,
                 )
-            except pa.ArrowInvalid:
+            except UNREADABLE:
                 return None
         return table if all(map(_single_words, table.columns)) else None
 
@@ -99,8 +100,8 @@ class SequenceFile(FileTable):
                     ),
                     pa_csv.ConvertOptions(column_types={"line": pa.string()}),
                 )
-            except pa.ArrowInvalid as problem:
-                if "UTF8" in str(problem):
+            except UNREADABLE as problem:
+                if "UTF8" in str(problem) or isinstance(problem, UnicodeError):
                     raise not_in_encoding(self.place, self.reading.encoding) from None
                 raise InputError(f"{self.path} is not lines of text: {problem}.") from None
         return pc.ascii_trim_whitespace(table["line"])

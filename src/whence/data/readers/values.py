@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,25 @@ from whence.errors import InputError
 
 DATE = r"^\d{4}-\d\d-\d\d"
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+A_TIME = "seconds or a date such as 2026-01-31 or 2026-01-31 18:30:00"
+TIME_TYPES = (
+    pa.int64(),
+    pa.float64(),
+    pa.timestamp("us"),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ns"),
+    pa.timestamp("ns", "UTC"),
+)
 PLAIN_NUMBER = r"^-?(0|[1-9]\d{0,15})(\.\d+)?$"
 MICRO = 10**6
 EXACT = 2.0**53
 """Whole numbers below it are exact as floats."""
 LATEST = 2.0**62
-PER_SECOND = ((1e17, 10**9), (1e14, 10**6), (1e11, 10**3))
+UNITS = ((1e17, 10**9), (1e14, 10**6), (1e11, 10**3))
 """Times from a size on are in parts of a second: 10¹¹ s is the year 5138, 10¹¹ ms is 1973."""
+EARLIEST = 1e8
+"""Numbers from it on are times (in seconds 1973) rather than ratings, or nothing."""
+PER_SECOND_OF = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True)
@@ -103,57 +116,51 @@ class Column:
         if pa.types.is_date(values.type):
             values = values.cast(pa.timestamp("s"))
         if pa.types.is_timestamp(values.type):
-            micro = values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
-            return Times(micro.to_numpy(), MICRO)
+            return Times(values.cast(pa.int64()).to_numpy(), PER_SECOND_OF[values.type.unit])
         return self._numeric_times(values)
 
     def _numeric_times(self, values: pa.ChunkedArray) -> Times:
-        numbers = self._finite(values, "seconds or a date such as 2026-01-31 or 2026-01-31 18:30")
+        numbers = self._finite(values, A_TIME)
         size = max(float(numbers.max()), -float(numbers.min()))
         if size >= LATEST:
             row = int(numbers.argmax() if numbers.max() >= LATEST else numbers.argmin())
             raise self.error(row, f"{numbers[row]} is no time")
-        per_second = next((parts for least, parts in PER_SECOND if size >= least), 1)
+        least, per_second = next((one for one in UNITS if size >= one[0]), (0.0, 1))
+        self._refuse_two_units(numbers, least)
         if np.issubdtype(numbers.dtype, np.integer):
             return Times(numbers.astype(np.int64, copy=False), per_second)
         return Times(np.round(numbers * (MICRO / per_second)).astype(np.int64), MICRO)
 
-    def _parsed_times(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Texts as the first of these types that fits them all."""
-        for kind in (
-            pa.int64(),
-            pa.float64(),
-            pa.timestamp("us"),
-            pa.timestamp("us", "UTC"),
-        ):
-            try:
-                return texts.cast(kind)
-            except pa.ArrowInvalid:
-                continue
-        raise self._no_time(texts)
+    def _refuse_two_units(self, numbers: npt.NDArray[Any], least: float) -> None:
+        """Seconds among milliseconds, or one 9999999999999 among seconds, would be misread."""
+        large = np.abs(numbers) >= least
+        small = ~large & (np.abs(numbers) >= EARLIEST)
+        if large.all() or not least or (large.sum() > len(numbers) / 2 and not small.any()):
+            return
+        odd = small if large.sum() > len(numbers) / 2 else large
+        row = int(np.argmax(odd))
+        raise self.error(row, f"{numbers[row]} is in another unit of time than most of the others")
 
-    def _no_time(self, texts: pa.ChunkedArray) -> InputError:
-        """Which row kept the texts from being times."""
-        first = str(texts[0])
-        dates = re.match(DATE, first) is not None
-        row = _first_unlike(texts, DATE if dates else NUMBER)
-        if row is None and dates:
-            row = _first_unlike(texts, "^" + re.sub(r"\d", r"\\d", re.escape(first)) + "$")
-            if row is not None:
-                return self.error(row, f"'{texts[row]}' is written otherwise than '{first}'")
-        expected = "seconds or a date such as 2026-01-31 or 2026-01-31 18:30:00"
-        return self.error(row or 0, f"'{texts[row or 0]}' is not {expected}")
+    def _parsed_times(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Texts as the first type that fits them all, or the row that keeps them from it."""
+        for kind in TIME_TYPES:
+            if _fits(texts, kind):
+                return texts.cast(kind)
+        row, kind = max(
+            ((_first_unlike(texts, kind), kind) for kind in TIME_TYPES), key=itemgetter(0)
+        )
+        like = f"a time as '{texts[0]}' is" if row and pa.types.is_timestamp(kind) else A_TIME
+        raise self.error(row, f"'{texts[row]}' is not {like}")
 
     def numbers(self) -> npt.NDArray[np.float32]:
         """Finite numbers."""
         values = self._plain()
         self._refuse_gaps(values)
         if pa.types.is_string(values.type):
-            try:
-                values = values.cast(pa.float64())
-            except pa.ArrowInvalid:
-                row = _first_unlike(values, NUMBER) or 0
-                raise self.error(row, f"'{values[row]}' is not a number") from None
+            if not _fits(values, pa.float64()):
+                row = _first_unlike(values, pa.float64())
+                raise self.error(row, f"'{values[row]}' is not a number{_hint(str(values[row]))}")
+            values = values.cast(pa.float64())
         return self._finite(values, "a number").astype(np.float32)
 
     def _finite(self, values: pa.ChunkedArray, expected: str) -> npt.NDArray[Any]:
@@ -183,12 +190,14 @@ class Column:
             raise self.error(pc.index(values.is_null(), True).as_py(), "there is no value")
 
     def _refuse_empty(self, encoded: pa.ChunkedArray) -> None:
-        """An empty text is no id."""
+        """An empty text is no id, nor are blanks."""
         row = 0
         for chunk in encoded.chunks:
-            empty = pc.index(chunk.dictionary, "").as_py()
-            if empty >= 0 and (at := pc.index(chunk.indices, empty).as_py()) >= 0:
-                raise self.error(row + at, "there is no value")
+            empty = pc.equal(pc.utf8_trim_whitespace(chunk.dictionary), "")
+            if pc.any(empty).as_py():
+                at = pc.index(empty.take(chunk.indices), True).as_py()
+                if at >= 0:
+                    raise self.error(row + at, "there is no value")
             row += len(chunk)
 
     def error(self, row: int, problem: str) -> InputError:
@@ -198,7 +207,27 @@ class Column:
         )
 
 
-def _first_unlike(texts: pa.ChunkedArray, pattern: str) -> int | None:
-    """The first row that does not match, if there is one."""
-    row = pc.index(pc.match_substring_regex(texts, pattern), False).as_py()
-    return None if row < 0 else int(row)
+def _first_unlike(texts: pa.ChunkedArray, kind: pa.DataType) -> int:
+    """The first row that cannot be of this type, by halving; some row cannot."""
+    first, last = 0, len(texts) - 1
+    while first < last:
+        middle = (first + last) // 2
+        if _fits(texts[first : middle + 1], kind):
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+def _fits(texts: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    try:
+        texts.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _hint(text: str) -> str:
+    """For a number with the comma of many countries."""
+    number = text.replace(",", ".")
+    return f" (write {number})" if number != text and re.match(NUMBER, number) else ""
