@@ -106,7 +106,7 @@ def beside_peers(games: Path) -> Iterator[Record]:
         )
         return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
 
-    taken = in_turn({name: (lambda name=name: seconds(name)) for name in pythons})
+    taken = in_turn({name: (lambda name=name: seconds(name)) for name in pythons}, runs=5)
     for name, version in (("recbole", "RecBole 1.2.1"), ("rectools", "RecTools 0.19.0")):
         yield Record(
             f"Games text file made ready, beside {version}",

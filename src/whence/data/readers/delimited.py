@@ -16,7 +16,14 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from, sample
+from whence.data.readers.opening import (
+    MOST_BLOCK,
+    block_size,
+    not_in_encoding,
+    open_bytes,
+    reading_from,
+    sample,
+)
 from whence.data.readers.quoting import has_quotes
 from whence.data.readers.reading import FileTable, Reading, guess_roles
 from whence.data.readers.values import DATE, EARLIEST, NUMBER
@@ -25,7 +32,6 @@ from whence.errors import InputError
 SEPARATORS = ("::", "\t", ",", ";", "|")
 ONE_CHARACTER = "\x1f"
 """ASCII's unit separator, which no text holds, in the place of a separator of two characters."""
-BLOCK = 8 << 20
 SAMPLED_ROWS = 50
 TEXT_IDS = pa.dictionary(pa.int32(), pa.string())
 """Kept once each and counted: a file of many events holds few ids."""
@@ -107,6 +113,7 @@ class DelimitedFile(FileTable):
                 quotes=self._has_quotes,
                 encoding=self.reading.encoding,
                 skip=self.first_row - 1,
+                block=block_size(self.path),
                 threads=threads,
             )
 
@@ -165,6 +172,7 @@ def parse_csv(
     quotes: bool = True,
     encoding: str = "utf-8",
     skip: int = 1,
+    block: int = MOST_BLOCK,
     threads: bool = True,
 ) -> pa.Table:
     """Some columns of delimited text; nothing written is no value, and "" is a text."""
@@ -174,7 +182,7 @@ def parse_csv(
             column_names=list(names),
             skip_rows=skip,
             encoding=encoding,
-            block_size=BLOCK,
+            block_size=block,
             use_threads=threads,
         ),
         pa_csv.ParseOptions(

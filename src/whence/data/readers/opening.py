@@ -14,6 +14,7 @@ from whence.files import reason
 
 PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """How a packed file begins."""
+LEAST_BLOCK, MOST_BLOCK = 1 << 18, 1 << 23
 SAMPLE, LONGEST_LINE = 1 << 16, 1 << 24
 
 
@@ -27,6 +28,11 @@ def is_packed(path: Path) -> str | None:
     with path.open("rb") as file:
         start = file.read(4)
     return next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
+
+
+def block_size(path: Path) -> int:
+    """Bytes to take at once: some blocks for every thread also of a small file."""
+    return min(max(path.stat().st_size // 8, LEAST_BLOCK), MOST_BLOCK)
 
 
 def sample(path: Path) -> bytes:

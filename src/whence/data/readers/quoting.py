@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from whence.data.readers.opening import open_bytes, reading_from
+from whence.data.readers.opening import MOST_BLOCK, open_bytes, reading_from
 from whence.errors import InputError
 
-BLOCK = 8 << 20
 QUOTE, LINE_END = b'"', b"\n"
 
 
@@ -87,7 +86,7 @@ class _Quotes:
 
 def _blocks(file: pa.NativeFile) -> Iterator[bytes]:
     """Blocks that end in something else than a quote, but for the last."""
-    while block := file.read(BLOCK):
+    while block := file.read(MOST_BLOCK):
         while block.endswith(QUOTE) and (more := file.read(1)):
             block += more
         yield block

@@ -16,13 +16,18 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from whence.data.readers.blocks import ROWS_AT_ONCE, BlockColumn
-from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from, sample
+from whence.data.readers.opening import (
+    MOST_BLOCK,
+    not_in_encoding,
+    open_bytes,
+    reading_from,
+    sample,
+)
 from whence.data.readers.reading import FileTable, Reading, guess_roles
 from whence.data.readers.values import DATE
 from whence.errors import InputError
 
 SAMPLED_RECORDS = 200
-BLOCK = 8 << 20
 Record = dict[str, Any]
 TEXT = r"""[uU]?'[^'\\\n]*(?:\\.[^'\\\n]*)*'|[uU]?"[^"\\\n]*(?:\\.[^"\\\n]*)*\""""
 NUMBER = r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,17})?"
@@ -106,7 +111,7 @@ class RecordFile(FileTable):
             try:
                 table = pa_json.read_json(
                     content,
-                    pa_json.ReadOptions(block_size=BLOCK),
+                    pa_json.ReadOptions(block_size=MOST_BLOCK),
                     pa_json.ParseOptions(
                         explicit_schema=schema, unexpected_field_behavior="ignore"
                     ),
@@ -161,7 +166,7 @@ class RecordFile(FileTable):
 def _lines(content: pa.NativeFile) -> Iterator[bytes]:
     """Whole lines, of blocks read one after the other."""
     rest = b""
-    while block := content.read(BLOCK):
+    while block := content.read(MOST_BLOCK):
         *whole, rest = (rest + block).split(b"\n")
         yield from whole
     if rest:

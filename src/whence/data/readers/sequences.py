@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from whence.data.readers.delimited import (
-    BLOCK,
     ONE_CHARACTER,
     SAMPLED_ROWS,
     TEXT_IDS,
@@ -19,7 +18,7 @@ from whence.data.readers.delimited import (
     decoded_sample,
     parse_csv,
 )
-from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from
+from whence.data.readers.opening import block_size, not_in_encoding, open_bytes, reading_from
 from whence.data.readers.reading import FileTable, Reading
 from whence.errors import InputError
 
@@ -63,6 +62,7 @@ class SequenceFile(FileTable):
                     quotes=False,
                     encoding=self.reading.encoding,
                     skip=0,
+                    block=block_size(self.path),
                 )
             except UNREADABLE:
                 return None
@@ -93,7 +93,9 @@ class SequenceFile(FileTable):
                 table = pa_csv.read_csv(
                     content,
                     pa_csv.ReadOptions(
-                        column_names=["line"], encoding=self.reading.encoding, block_size=BLOCK
+                        column_names=["line"],
+                        encoding=self.reading.encoding,
+                        block_size=block_size(self.path),
                     ),
                     pa_csv.ParseOptions(
                         delimiter=ONE_CHARACTER, quote_char=False, ignore_empty_lines=False
