@@ -11,17 +11,18 @@ from whence.data.histories import Cases
 
 
 @torch.no_grad()
-def score_unmet(
-    model: Explainable, cases: Cases, length: int, spare: Tensor | None = None
-) -> Tensor:
-    """`[B, items]`, −∞ for every item in the case's history, except the one to `spare` `[B]`."""
-    history = torch.from_numpy(cases.histories(length)).to(device_of(model))
-    scores = model.score(history, ALL).cpu().clone()
-    if spare is not None:
-        kept = scores.gather(1, spare[:, None])
-    row, item = _met(cases)
+def score_unmet(model: Explainable, cases: Cases, length: int) -> Tensor:
+    """`[B, items]`, −∞ for every item in the case's history."""
+    scores = score_all(model, cases, length).cpu().clone()
+    row, item = met_items(cases)
     scores[row, item] = -torch.inf
-    return scores if spare is None else scores.scatter(1, spare[:, None], kept)
+    return scores
+
+
+@torch.no_grad()
+def score_all(model: Explainable, cases: Cases, length: int) -> Tensor:
+    """`[B, items]`, on the model's device."""
+    return model.score(torch.from_numpy(cases.histories(length)).to(device_of(model)), ALL)
 
 
 def device_of(model: Explainable) -> torch.device:
@@ -31,7 +32,7 @@ def device_of(model: Explainable) -> torch.device:
     return torch.device("cpu")
 
 
-def _met(cases: Cases) -> tuple[Tensor, Tensor]:
+def met_items(cases: Cases) -> tuple[Tensor, Tensor]:
     """Every (case, item) pair of an item in the case's history, however long."""
     sizes = cases.ends - cases.starts
     row = np.repeat(np.arange(len(cases)), sizes)

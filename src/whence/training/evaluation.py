@@ -17,7 +17,7 @@ from whence.errors import InputError
 from whence.measure import Measure, mean_measure
 from whence.memory import cases_at_once, row_slices
 from whence.randomness import Randomness
-from whence.ranking import device_of, score_unmet
+from whence.ranking import device_of, met_items, score_all
 
 Floats = npt.NDArray[np.float64]
 
@@ -94,9 +94,31 @@ def full_ranks(model: Explainable, cases: Cases, length: int, item_count: int) -
     """Each true item's rank from 0 among all items but those in the history."""
     ranks = []
     for rows in row_slices(len(cases), cases_at_once(item_count)):
-        true = torch.from_numpy(cases[rows].targets)
-        ranks.append(_rank(score_unmet(model, cases[rows], length, spare=true), true))
+        scores = score_all(model, cases[rows], length)
+        true = torch.from_numpy(cases[rows].targets).to(scores.device)
+        above, equal = _rivals(scores, true)
+        met_above, met_equal = _met_rivals(scores, true, cases[rows])
+        ranks.append(_halved(above - met_above, equal - met_equal))
     return np.concatenate(ranks) if ranks else np.zeros(0)
+
+
+def _met_rivals(scores: Tensor, true: Tensor, cases: Cases) -> tuple[Tensor, Tensor]:
+    """How many items of each history score above the true one, and how many the same.
+
+    Taken from all of them afterwards, which saves a look at every score.
+    """
+    item_count = scores.shape[1]
+    row, item = met_items(cases)
+    pair = torch.unique(row * item_count + item).to(scores.device)
+    row, item = pair // item_count, pair % item_count
+    rival = item != true[row]
+    row, item = row[rival], item[rival]
+    own = scores[row, true[row]]
+    above, equal = ~(scores[row, item] <= own), scores[row, item] == own
+    counts = torch.zeros(2, len(scores), dtype=torch.int64, device=scores.device)
+    counts[0].index_add_(0, row, above.long())
+    counts[1].index_add_(0, row, equal.long())
+    return counts[0], counts[1]
 
 
 @torch.no_grad()
@@ -123,7 +145,20 @@ def sampled_ranks(
 
 def _rank(scores: Tensor, true: Tensor) -> Floats:
     """How many score higher, and half of those that score the same; no number ranks last."""
+    return _halved(*_rivals(scores, true))
+
+
+def _rivals(scores: Tensor, true: Tensor) -> tuple[Tensor, Tensor]:
+    """How many others score above the true item, or are no numbers, and how many the same."""
     own = scores.gather(1, true[:, None])
-    higher = (~(scores <= own)).sum(dim=1)
-    equal = ((scores == own).sum(dim=1) - 1).clamp(min=0)
-    return np.asarray((higher + equal / 2).numpy(), dtype=np.float64)
+    not_above, below = _count(scores <= own), _count(scores < own)
+    return scores.shape[1] - not_above, (not_above - below - 1).clamp(min=0)
+
+
+def _count(marked: Tensor) -> Tensor:
+    """How many are marked in each row; several times faster than to add up truths."""
+    return marked.view(torch.uint8).sum(dim=1, dtype=torch.int32).long()
+
+
+def _halved(above: Tensor, equal: Tensor) -> Floats:
+    return np.asarray((above + equal / 2).cpu().numpy(), dtype=np.float64)
