@@ -204,7 +204,7 @@ def test_mistakes_are_one_sentence_and_the_right_code(
 
 
 @pytest.mark.kill
-def test_ctrl_c_leaves_nothing_and_says_130(csv: Path, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_what_can_be_gone_on_with_and_says_130(csv: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("w") as stderr:
         process = subprocess.Popen(
@@ -219,7 +219,14 @@ def test_ctrl_c_leaves_nothing_and_says_130(csv: Path, tmp_path: Path) -> None:
         assert process.wait(timeout=30) == 130
     assert "loss" in log.read_text(), "it was interrupted while it trained"
     assert "Traceback" not in log.read_text()
-    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+    assert "the same command goes on from here" in log.read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".run.unfinished", "log"]
+    other = whence("train", csv, "--out", tmp_path / "run", "--set", "steps=7")
+    assert other.returncode == 2
+    assert "with another steps; say the same as then to go on" in " ".join(other.stderr.split())
+    again = whence("train", csv, "--out", tmp_path / "run", "--set", "steps=7", "--overwrite")
+    assert again.returncode == 0, again.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "run"]
 
 
 def test_brackets_and_odd_names_are_only_text(tmp_path: Path) -> None:

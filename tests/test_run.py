@@ -104,7 +104,7 @@ def test_a_failed_write_leaves_nothing(
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("whence.run.save_file", full_disk)
+    monkeypatch.setattr("whence.run.save_weights", full_disk)
     with pytest.raises(InputError, match="cannot be written: No space left"):
         run.save(tmp_path / "new")
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -40,6 +41,7 @@ def new_folder(folder: Path, overwrite: bool = False) -> Iterator[Path]:
     On any failure, a full disk or Ctrl-C included, what was there before is there again.
     """
     folder = folder.resolve()
+    _tidy(folder)
     refuse_existing(folder, overwrite)
     partial, former = _beside(folder, "partial"), _beside(folder, "former")
     with _writing(folder):
@@ -60,6 +62,7 @@ def new_folder(folder: Path, overwrite: bool = False) -> Iterator[Path]:
 def new_file(path: Path) -> Iterator[Path]:
     """A temporary file beside `path`, renamed to it when the block ends well."""
     path = path.resolve()
+    _tidy(path)
     partial = _beside(path, "partial")
     with _writing(path):
         try:
@@ -120,6 +123,30 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as problem:
         raise InputError(f"{path} cannot be written: {reason(problem)}.") from problem
+
+
+def _tidy(path: Path) -> None:
+    """Put right what a process left that was killed while it wrote here."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*-*"):
+        kind, _, process = left.name.removeprefix(f".{path.name}.").partition("-")
+        if kind not in ("partial", "former") or not process.isdecimal() or _alive(int(process)):
+            continue
+        if kind == "former" and not path.exists():
+            left.rename(path)
+        elif left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _beside(path: Path, what: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 from rich.console import Console
@@ -28,10 +29,13 @@ class Bar:
         self._progress = progress
         self._task = progress.add_task(title, total=total, completed=done, note="")
 
-    def track(self, steps: Iterable[T], size: Callable[[T], int] = lambda _: 1) -> Iterator[T]:
-        """The same steps, counted as they are finished, each by its size."""
+    def track(
+        self, steps: Iterable[T], size: Callable[[T], int] = lambda _: 1, done: int = 0
+    ) -> Iterator[T]:
+        """The steps that are not `done` yet, counted as they are finished, each by its size."""
         with self._progress:
-            for step in steps:
+            self._progress.advance(self._task, done)
+            for step in islice(steps, done, None):
                 yield step
                 self._progress.advance(self._task, size(step))
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import whence
 from whence.data.catalog import Catalog
@@ -24,6 +24,7 @@ from whence.devices import check_device
 from whence.errors import InputError, RunError, WhenceError
 from whence.files import MANIFEST, new_folder, read_json, sha256, write_json
 from whence.models import Recommender, build_model
+from whence.weights import save_weights
 
 FORMAT = 1
 WRONG_CONTENT = (OSError, KeyError, TypeError, AttributeError, ValueError, RuntimeError)
@@ -79,8 +80,7 @@ class Run:
             for seed, model in self.models.items():
                 place = partial / "seeds" / str(seed)
                 place.mkdir(parents=True)
-                weights = {name: value.contiguous() for name, value in model.state_dict().items()}
-                save_file(weights, place / "weights.safetensors")
+                save_weights(place / "weights.safetensors", model.state_dict())
                 write_json(place / "metrics.json", self.metrics[seed])
             files = sorted(path for path in partial.rglob("*") if path.is_file())
             checks = {path.relative_to(partial).as_posix(): sha256(path) for path in files}

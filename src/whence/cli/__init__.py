@@ -101,17 +101,21 @@ def train(
     from whence.training.runs import split_settings
 
     model_settings, training = split_settings(model, parse_settings(",".join(settings or [])))
-    run = train_run(
-        data,
-        model=model,
-        model_settings=model_settings,
-        training=training,
-        seeds=seeds,
-        split=split,
-        out=folder,
-        overwrite=overwrite,
-        device=device,
-    )
+    try:
+        run = train_run(
+            data,
+            model=model,
+            model_settings=model_settings,
+            training=training,
+            seeds=seeds,
+            split=split,
+            out=folder,
+            overwrite=overwrite,
+            device=device,
+        )
+    except KeyboardInterrupt:
+        err.print("stopped; the same command goes on from here")
+        raise
     if as_json:
         print_json({"run": str(folder), "metrics": run.metrics})
         return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +61,18 @@ class Batches:
         negatives = np.where(inputs == PAD, PAD, negatives)
         positives = np.where(inputs == PAD, PAD, positives)
         return Batch(*map(torch.from_numpy, (np.ascontiguousarray(inputs), positives, negatives)))
+
+    def state(self) -> dict[str, Any]:
+        """Where the two streams of chance stand, as plain numbers."""
+        return {
+            "batches": self.rng.bit_generator.state,
+            "negatives": self.negatives_rng.bit_generator.state,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Stand where `state` was taken."""
+        self.rng.bit_generator.state = state["batches"]
+        self.negatives_rng.bit_generator.state = state["negatives"]
 
     def _windows(self, users: Ints) -> Ints:
         """n + 1 consecutive items a user, beginning anywhere when there are more."""

@@ -1,24 +1,34 @@
-"""The training loop: one seed, a fixed number of steps."""
+"""The training loop: one seed, a fixed number of steps, and nothing lost by an interruption."""
 
 from __future__ import annotations
 
+import json
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from whence.data.splits import Split
 from whence.devices import deterministic
 from whence.errors import InputError
+from whence.files import new_file
 from whence.models import Recommender, build_model
 from whence.progress import progress_bar
 from whence.randomness import Dropout, Randomness
 from whence.training.batches import Batches
 from whence.training.losses import sampled_bce
+from whence.weights import save_weights
 
 STEPS_BETWEEN_NEWS = 20
+SECONDS_BETWEEN_CHECKPOINTS = 20.0
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam remembers of every parameter."""
 
 
 @dataclass(frozen=True)
@@ -47,34 +57,127 @@ def fit(
     seed: int,
     device: str = "cpu",
     show_progress: bool = True,
+    checkpoint: Path | None = None,
 ) -> tuple[Recommender, list[float]]:
-    """A trained model and its loss at every step; same seed, same machine, same bits."""
-    randomness = Randomness(seed)
-    item_count = split.interactions.item_count
-    model = build_model(model_name, model_settings, item_count, randomness.torch("init"))
-    model.to(device).train()
-    batches = Batches(split, model.config.length, config.batch, randomness)
-    drop = Dropout(model.config.dropout, randomness.torch("dropout", device))
-    optimiser = torch.optim.Adam(
-        model.parameters(),
-        lr=config.learning_rate,
-        betas=(0.9, config.second_moment),
-        fused=True,
-    )
-    losses: list[float] = []
+    """A trained model and its loss at every step; same seed, same machine, same bits.
+
+    With a `checkpoint`, a training that was stopped there goes on as if it had never been, and this
+    one is kept there every 20 seconds, at an interruption and at its end.
+    """
+    training = Training(split, model_name, model_settings, config, seed, device)
+    if checkpoint is not None and checkpoint.exists():
+        training.load(checkpoint)
     bar = progress_bar(f"training {model_name}, seed {seed}", config.steps, show_progress)
-    for step in bar.track(range(config.steps)):
-        with deterministic(device):
-            loss = sampled_bce(model, batches.draw().to(device), drop)
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-        losses.append(loss.item())
-        if step % STEPS_BETWEEN_NEWS == 0:
-            bar.say(f"loss {losses[-1]:.3f}")
-    if not all(parameter.isfinite().all() for parameter in model.parameters()):
-        raise InputError(
-            f"The weights of seed {seed} are no longer numbers; try a smaller learning rate than "
-            f"{config.learning_rate}."
+    saved = time.monotonic()
+    try:
+        for step in bar.track(range(config.steps), done=training.step):
+            training.advance()
+            if step % STEPS_BETWEEN_NEWS == 0:
+                bar.say(f"loss {training.losses[-1]:.3f}")
+            if checkpoint and time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+                training.save(checkpoint)
+                saved = time.monotonic()
+    finally:
+        if checkpoint is not None and training.between_steps:
+            training.save(checkpoint)
+    training.check()
+    return training.model.eval(), training.losses
+
+
+class Training:
+    """One seed on its way: all that decides what comes next."""
+
+    def __init__(
+        self,
+        split: Split,
+        model_name: str,
+        model_settings: Mapping[str, Any],
+        config: TrainingConfig,
+        seed: int,
+        device: str,
+    ) -> None:
+        randomness = Randomness(seed)
+        item_count = split.interactions.item_count
+        self.seed, self.config, self.device = seed, config, device
+        self.model = build_model(model_name, model_settings, item_count, randomness.torch("init"))
+        self.model.to(device).train()
+        self.batches = Batches(split, self.model.config.length, config.batch, randomness)
+        self.drop = Dropout(self.model.config.dropout, randomness.torch("dropout", device))
+        self.optimiser = torch.optim.Adam(
+            self.model.parameters(),
+            lr=config.learning_rate,
+            betas=(0.9, config.second_moment),
+            fused=True,
         )
-    return model.eval(), losses
+        self.losses: list[float] = []
+        self.between_steps = True
+        """False while something is half done, and must not be kept."""
+
+    @property
+    def step(self) -> int:
+        """How many steps are done."""
+        return len(self.losses)
+
+    def advance(self) -> None:
+        """One step."""
+        self.between_steps = False
+        with deterministic(self.device):
+            loss = sampled_bce(self.model, self.batches.draw().to(self.device), self.drop)
+            self.optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            self.optimiser.step()
+        self.losses.append(loss.item())
+        self.between_steps = True
+
+    def check(self) -> None:
+        """Refuse weights that are no longer numbers."""
+        if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
+            raise InputError(
+                f"The weights of seed {self.seed} are no longer numbers; try a smaller learning "
+                f"rate than {self.config.learning_rate}."
+            )
+
+    def save(self, path: Path) -> None:
+        """Everything into one file, whole or not at all."""
+        self.check()
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        for number, moments in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"adam.{number}.{name}": moments[name] for name in MOMENTS}
+        tensors["dropout"] = self.drop.generator.get_state()
+        tensors["losses"] = torch.tensor(self.losses, dtype=torch.float64)
+        chance = json.dumps(self.batches.state())
+        with new_file(path) as partial:
+            save_weights(partial, tensors, {"batches": chance})
+
+    def load(self, path: Path) -> None:
+        """Go on where `save` was called."""
+        try:
+            with safe_open(path, framework="pt", device=self.device) as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                chance = json.loads(file.metadata()["batches"])
+            self.model.load_state_dict(_under("model.", tensors))
+            self._load_moments(_under("adam.", tensors))
+            self.drop.generator.set_state(tensors["dropout"].cpu())
+            self.batches.restore(chance)
+            self.losses = tensors["losses"].tolist()
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as problem:
+            raise InputError(
+                f"{path} does not hold this training ({problem}); remove it to begin anew."
+            ) from None
+
+    def _load_moments(self, tensors: Mapping[str, Tensor]) -> None:
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            number, _, moment = name.partition(".")
+            state.setdefault(int(number), {})[moment] = value
+        groups = self.optimiser.state_dict()["param_groups"]
+        self.optimiser.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those whose name begins so, without it."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }

@@ -23,6 +23,7 @@ from whence.models.baselines import BASELINES
 from whence.run import Run
 from whence.training.evaluation import evaluate
 from whence.training.loop import TrainingConfig, fit
+from whence.training.unfinished import Unfinished
 
 
 def train(
@@ -40,6 +41,7 @@ def train(
 ) -> Run:
     """Train one model a seed, measure each, and write the run folder if `out` is given.
 
+    Stopped by whatever, the same call with the same `out` goes on and comes to the same bits.
     Unknown settings raise before anything is read, also where `data` is a function that reads.
     """
     if seeds < 1:
@@ -59,11 +61,29 @@ def train(
         )
     held_out = split_by(split, interactions)
     settings = asdict(model_config)
+    described = {
+        **asdict(training_config),
+        "split": split,
+        "protocol": held_out.protocol,
+        "device": device,
+        "threads": torch.get_num_threads(),
+    }
+    unfinished = None
+    if out is not None:
+        whole = {"model": model, **settings, **described, "data": interactions.content_hash}
+        unfinished = Unfinished(Path(out), whole, overwrite)
     models: dict[int, Recommender] = {}
     metrics: dict[int, dict[str, Any]] = {}
     for seed in range(seeds):
         trained, losses = fit(
-            held_out, model, settings, training_config, seed, device, show_progress
+            held_out,
+            model,
+            settings,
+            training_config,
+            seed,
+            device,
+            show_progress,
+            checkpoint=None if unfinished is None else unfinished.checkpoint(seed),
         )
         models[seed] = trained
         metrics[seed] = {
@@ -77,20 +97,18 @@ def train(
     run = Run(
         model=model,
         model_settings=settings,
-        training={
-            **asdict(training_config),
-            "split": split,
-            "protocol": held_out.protocol,
-            "device": device,
-            "threads": torch.get_num_threads(),
-        },
+        training=described,
         data=describe(interactions),
         catalog=interactions.catalog,
         models=models,
         metrics=metrics,
         loaded=interactions,
     )
-    return run if out is None else run.save(out, overwrite)
+    if out is None or unfinished is None:
+        return run
+    saved = run.save(out, overwrite)
+    unfinished.remove()
+    return saved
 
 
 def baseline_accuracy(interactions: Interactions, split: str) -> dict[str, dict[str, Measure]]:

@@ -1,0 +1,50 @@
+"""The folder beside a run in which its training is kept until the run is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from whence.errors import InputError
+from whence.files import MANIFEST, make_parent, new_file, read_json, write_json
+
+
+class Unfinished:
+    """Checkpoints of every seed, with the settings that they belong to."""
+
+    def __init__(self, run: Path, settings: Mapping[str, Any], overwrite: bool) -> None:
+        run = run.resolve()
+        self.folder = run.with_name(f".{run.name}.unfinished")
+        # As they are read back, so that the two can be compared.
+        settings = json.loads(json.dumps(settings))
+        if self.folder.exists():
+            self._check(settings, overwrite)
+        if not self.folder.exists():
+            make_parent(self.folder / MANIFEST)
+            with new_file(self.folder / MANIFEST) as partial:
+                write_json(partial, settings)
+
+    def _check(self, settings: Mapping[str, Any], overwrite: bool) -> None:
+        """Other settings are another training, which is only overwritten when that is asked for."""
+        begun = read_json(self.folder / MANIFEST) if (self.folder / MANIFEST).exists() else {}
+        if begun == settings:
+            return
+        if begun and not overwrite:
+            other = [name for name in settings if begun.get(name) != settings[name]]
+            raise InputError(
+                f"{self.folder} holds a training that was stopped, with another {other[0]}; say "
+                "the same as then to go on, or --overwrite (in Python overwrite=True) to begin "
+                "anew."
+            )
+        shutil.rmtree(self.folder)
+
+    def checkpoint(self, seed: int) -> Path:
+        """Where a seed is kept."""
+        return self.folder / f"seed-{seed}.safetensors"
+
+    def remove(self) -> None:
+        """When the run is written."""
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,160 @@
+"""A training that is stopped, by whatever, goes on and comes to the same bits."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import whence
+from whence.data import Interactions, Split
+from whence.errors import InputError
+from whence.training import TrainingConfig, fit
+from whence.training.loop import Training
+
+SMALL = {"length": 12, "width": 16}
+
+
+def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
+    weights = other.state_dict()
+    return all(torch.equal(value, weights[name]) for name, value in one.state_dict().items())
+
+
+@pytest.mark.parametrize("stop", [0, 1, 7, 29, 30])
+def test_stopped_after_any_step_it_comes_to_the_same_bits(
+    stop: int, split: Split, tmp_path: Path
+) -> None:
+    config = TrainingConfig(steps=30, batch=32)
+    whole, losses = fit(split, "sasrec", SMALL, config, 4, show_progress=False)
+    first = Training(split, "sasrec", SMALL, config, 4, "cpu")
+    for _ in range(stop):
+        first.advance()
+    first.save(tmp_path / "seed")
+    gone_on, both = fit(
+        split, "sasrec", SMALL, config, 4, show_progress=False, checkpoint=tmp_path / "seed"
+    )
+    assert both == losses
+    assert same(whole, gone_on)
+
+
+def test_an_interruption_in_the_middle_of_a_step_is_as_if_the_step_had_not_been(
+    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = TrainingConfig(steps=20, batch=32)
+    whole, losses = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
+    step = torch.optim.Adam.step
+    calls = 0
+
+    def interrupted(self: torch.optim.Adam, closure: None = None) -> None:
+        nonlocal calls
+        calls += 1
+        step(self, closure)
+        if calls == 9:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "seed"
+    monkeypatch.setattr("whence.training.loop.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.optim.Adam, "step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fit(split, "sasrec", SMALL, config, 0, show_progress=False, checkpoint=path)
+    gone_on, both = fit(split, "sasrec", SMALL, config, 0, show_progress=False, checkpoint=path)
+    assert both == losses
+    assert same(whole, gone_on)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x08\0\0\0\0\0\0\0{}      "])
+def test_a_damaged_checkpoint_is_one_sentence(content: bytes, split: Split, tmp_path: Path) -> None:
+    (tmp_path / "seed").write_bytes(content)
+    with pytest.raises(InputError, match="does not hold this training .* remove it to begin anew"):
+        fit(
+            split, "sasrec", SMALL, TrainingConfig(steps=2), 0,
+            show_progress=False, checkpoint=tmp_path / "seed",
+        )  # fmt: skip
+
+
+def test_a_checkpoint_of_other_sizes_is_one_sentence(split: Split, tmp_path: Path) -> None:
+    Training(split, "sasrec", SMALL, TrainingConfig(), 0, "cpu").save(tmp_path / "seed")
+    with pytest.raises(InputError, match="does not hold this training"):
+        fit(
+            split, "sasrec", {**SMALL, "width": 8}, TrainingConfig(steps=2), 0,
+            show_progress=False, checkpoint=tmp_path / "seed",
+        )  # fmt: skip
+
+
+COMMAND = [sys.executable, "-m", "whence", "train", "DATA", "--seeds", "2", "--out", "RUN",
+           "--set", "steps=400,width=16,length=8,batch=32"]  # fmt: skip
+
+
+def command(data: Path, run: Path) -> list[str]:
+    return [{"DATA": str(data), "RUN": str(run)}.get(word, word) for word in COMMAND]
+
+
+def weights(run: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(run.rglob("*.safetensors"))]
+
+
+@pytest.mark.kill
+def test_killed_at_many_moments_it_comes_to_the_same_bits(
+    interactions: Interactions, tmp_path: Path
+) -> None:
+    """While it reads, trains, measures and writes: afterwards the run is there whole, or not."""
+    data = interactions.save(tmp_path / "data")
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
+    begin = time.monotonic()
+    subprocess.run(command(data, tmp_path / "calm"), check=True, capture_output=True, env=alone)
+    whole = time.monotonic() - begin
+    run = tmp_path / "killed"
+    rng = np.random.default_rng(0)
+    kills = 0
+    while True:
+        process = subprocess.Popen(
+            command(data, run), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=alone
+        )
+        try:
+            # Each try may last longer than the one before, so that one of them gets to the end.
+            limit = float(rng.uniform(0.5, 1.0 + 0.15 * kills)) * whole
+            _, said = process.communicate(timeout=limit)
+            assert process.returncode == 0, said.decode()
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kills += 1
+        if run.exists():
+            whence.open_run(run)
+            break
+    assert kills >= 1
+    assert weights(run) == weights(tmp_path / "calm")
+    metrics = [json.loads(path.read_text()) for path in sorted(run.rglob("metrics.json"))]
+    calm = [json.loads(p.read_text()) for p in sorted((tmp_path / "calm").rglob("metrics.json"))]
+    assert metrics == calm
+
+
+def test_a_disk_that_fills_up_while_training_is_one_sentence(
+    interactions: Interactions, tmp_path: Path
+) -> None:
+    data = interactions.save(tmp_path / "data")
+
+    def small_disk() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    done = subprocess.run(
+        command(data, tmp_path / "run"),
+        capture_output=True, text=True, check=False, preexec_fn=small_disk,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
