@@ -11,6 +11,7 @@ from whence.errors import InputError
 from whence.randomness import Randomness
 from whence.training import TrainingConfig, evaluate, fit
 from whence.training.batches import Batch, Batches
+from whence.training.loop import Training
 from whence.training.losses import sampled_bce
 
 SMALL = {"length": 12, "width": 16}
@@ -133,8 +134,84 @@ def test_the_loss_by_hand() -> None:
         {"learning_rate": 0.0},
         {"learning_rate": float("nan")},
         {"second_moment": 1.0},
+        {"clip": 0.0},
+        {"warmup": -1},
+        {"patience": 3},
     ],
 )
 def test_impossible_training_is_refused(settings: dict[str, float]) -> None:
     with pytest.raises(InputError):
         TrainingConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_the_pace_by_hand() -> None:
+    config = TrainingConfig(steps=10, warmup=4, decay="linear")
+    assert [config.pace(step) for step in range(10)] == pytest.approx(
+        [1 / 4, 2 / 4, 3 / 4, 1, 6 / 6, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
+    )
+    cosine = TrainingConfig(steps=8, decay="cosine")
+    assert [cosine.pace(step) for step in (0, 4)] == pytest.approx([1.0, 0.5])
+    assert cosine.pace(7) == pytest.approx((1 - np.cos(np.pi / 8)) / 2)
+    assert {TrainingConfig().pace(step) for step in (0, 9, 2_499)} == {1.0}
+
+
+def test_the_pace_is_kept(split: Split) -> None:
+    """With a pace of 1/1000 in the first step, the weights move a thousandth as far."""
+    moved = []
+    for warmup in (0, 1_000):
+        config = TrainingConfig(steps=1, batch=32, warmup=warmup)
+        untrained = Training(split, "sasrec", SMALL, config, 0, "cpu").model.state_dict()["item"]
+        trained, _ = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
+        moved.append((trained.state_dict()["item"] - untrained).abs().max().item())
+    assert moved[1] == pytest.approx(moved[0] / 1_000, rel=0.02)
+
+
+def test_a_clipped_gradient_is_no_longer_than_asked(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    norms: list[float] = []
+    step = torch.optim.Adam.step
+
+    def measured(self: torch.optim.Adam, closure: None = None) -> None:
+        gradients = [one.grad for group in self.param_groups for one in group["params"]]
+        norms.append(torch.cat([one.flatten() for one in gradients]).norm().item())
+        step(self, closure)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", measured)
+    for clip in (None, 1e-3):
+        config = TrainingConfig(steps=2, batch=32, clip=clip)
+        fit(split, "sasrec", SMALL, config, 0, show_progress=False)
+    assert min(norms[:2]) > 1e-2
+    assert norms[2:] == pytest.approx([1e-3] * 2, rel=1e-3)
+
+
+def test_training_stops_when_validation_gets_no_better_and_keeps_the_best(split: Split) -> None:
+    config = TrainingConfig(
+        steps=2_000, batch=64, learning_rate=0.02, validate_every=20, patience=2, measure="MRR"
+    )
+    training = Training(split, "sasrec", SMALL, config, 0, "cpu")
+    while not training.has_stopped:
+        training.advance()
+    best = int(np.argmax(training.validations))
+    assert len(training.validations) == best + 3
+    model, losses = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
+    assert len(losses) == training.step < 2_000
+    found = evaluate(model, split, "validation", 12)["MRR"].value
+    assert found == training.validations[best]
+
+
+def test_validations_change_nothing_in_training(split: Split) -> None:
+    plain, losses = fit(split, "sasrec", SMALL, TrainingConfig(steps=12), 0, show_progress=False)
+    watched, same = fit(
+        split, "sasrec", SMALL, TrainingConfig(steps=12, validate_every=5), 0, show_progress=False
+    )
+    assert losses == same
+    assert all(
+        torch.equal(value, watched.state_dict()[name]) for name, value in plain.state_dict().items()
+    )
+
+
+def test_an_unknown_measure_is_one_sentence(split: Split) -> None:
+    config = TrainingConfig(steps=2, validate_every=1, measure="recal@10")
+    with pytest.raises(InputError, match="no measure 'recal@10': did you mean 'recall@10'"):
+        fit(split, "sasrec", SMALL, config, 0, show_progress=False)

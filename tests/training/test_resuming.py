@@ -46,6 +46,25 @@ def test_stopped_after_any_step_it_comes_to_the_same_bits(
     assert same(whole, gone_on)
 
 
+@pytest.mark.parametrize("stop", [10, 25, 39, 60])
+def test_stopped_between_validations_it_keeps_the_same_best(
+    stop: int, split: Split, tmp_path: Path
+) -> None:
+    config = TrainingConfig(
+        steps=400, batch=32, learning_rate=0.02, validate_every=10, patience=2, decay="linear"
+    )
+    whole, losses = fit(split, "sasrec", SMALL, config, 1, show_progress=False)
+    first = Training(split, "sasrec", SMALL, config, 1, "cpu")
+    for _ in range(min(stop, len(losses))):
+        first.advance()
+    first.save(tmp_path / "seed")
+    gone_on, both = fit(
+        split, "sasrec", SMALL, config, 1, show_progress=False, checkpoint=tmp_path / "seed"
+    )
+    assert both == losses
+    assert same(whole, gone_on)
+
+
 def test_an_interruption_in_the_middle_of_a_step_is_as_if_the_step_had_not_been(
     split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
