@@ -88,7 +88,7 @@ def _data_options(
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of reading; it gets `data` as loaded interactions."""
+    """The command with the options of reading; its `data` becomes a function that loads them."""
     own = inspect.signature(command).parameters.values()
     shared = inspect.signature(_data_options).parameters
 
