@@ -256,4 +256,4 @@ def test_help_tells_the_defaults() -> None:
     text = " ".join(whence("train", "--help").stdout.split())
     for config in (SASRecConfig(), TrainingConfig()):
         for name, value in asdict(config).items():
-            assert f"{name}={value}" in text
+            assert f"{name}={'none' if value is None else value}" in text
