@@ -10,7 +10,7 @@ ROWS_AT_ONCE: Final = 4096
 SCORES_AT_ONCE: Final = 4_000_000
 """How many numbers are held at a time where a case needs many, such as every item's score.
 
-Few enough to stay near the processor: five times as many took twice as long to rank.
+Few enough to stay near the processor while they are ranked.
 """
 
 
