@@ -16,6 +16,7 @@ from hypothesis import settings
 import whence
 from whence.data import Interactions, Split, leave_one_out
 from whence.models import Recommender
+from whence.models.packed import Packed
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Randomness
 from whence.run import Run
@@ -113,3 +114,9 @@ def ragged_batch(cases: int, length: int, items: int, seed: int = 0) -> torch.Te
     sizes[0] = length
     batch[np.arange(length) < (length - sizes)[:, None]] = whence.PAD
     return torch.from_numpy(batch)
+
+
+def pack(batch: torch.Tensor) -> Packed:
+    """The histories of a padded batch, one after another."""
+    histories, slots = (batch != whence.PAD).nonzero(as_tuple=True)
+    return Packed(batch[histories, slots], slots, histories)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import lively_sasrec, ragged_batch
+from conftest import lively_sasrec, pack, ragged_batch
 from whence.contract import ALL, PAD
 from whence.errors import InputError
 from whence.models.sasrec import Block, SASRec, SASRecConfig
@@ -121,11 +121,23 @@ def test_a_masked_top_logit_does_not_underflow() -> None:
     assert weights[0] == weights[3] == 0
 
 
-def test_training_scores_at_the_last_slot_are_the_scores() -> None:
-    model, batch = lively_sasrec(), ragged_batch(4, 8, 30)
-    targets = torch.randint(0, 30, (4, 8, 2), generator=torch.Generator().manual_seed(0))
-    trained = model.next_scores(batch, targets, drop=lambda values: values)
-    torch.testing.assert_close(trained[:, -1], model.score(batch, targets[:, -1]))
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("cases", [1, 2, 5, 40])
+def test_packed_histories_score_as_padded_ones(heads: int, cases: int) -> None:
+    """At every item and for every weight's gradient, whatever window it falls into."""
+    model = lively_sasrec(heads=heads)
+    batch = ragged_batch(cases, 8, 30, seed=cases)
+    packed = pack(batch)
+    chance = torch.Generator().manual_seed(0)
+    targets = torch.randint(0, 30, (len(packed.items), 2), generator=chance)
+    rows, _ = model.encode(batch)
+    padded = (model.embed(targets) @ rows[batch != PAD][:, :, None]).squeeze(-1)
+    found = model.next_scores(packed, targets, drop=lambda values: values)
+    torch.testing.assert_close(found, padded)
+    weights = list(model.parameters())
+    mix = torch.randn(found.shape, dtype=found.dtype, generator=chance)
+    expected = torch.autograd.grad((padded * mix).sum(), weights)
+    torch.testing.assert_close(torch.autograd.grad((found * mix).sum(), weights), expected)
 
 
 def test_initial_weights_follow_the_seed_alone() -> None:

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from conftest import pack
 from whence.contract import PAD
 from whence.data import Interactions, Split, leave_one_out
 from whence.errors import InputError
@@ -57,21 +58,15 @@ def test_batches_are_windows_of_training_events(split: Split) -> None:
         for user in range(data.user_count)
     }
     starts: set[int] = set()
-    for inputs, positives, negatives in zip(
-        batch.inputs.tolist(), batch.positives.tolist(), batch.negatives.tolist(), strict=True
-    ):
-        window = [item for item in inputs if item != PAD]
-        window.append(positives[-1])
-        owners = [events for events in trained if _contains(events, tuple(window))]
+    for history in range(500):
+        mine = batch.inputs.histories == history
+        inputs, positives = batch.inputs.items[mine].tolist(), batch.positives[mine].tolist()
+        window = (*inputs, positives[-1])
+        owners = [events for events in trained if _contains(events, window)]
         assert owners, "a window is consecutive events of one user's training part"
-        assert (
-            inputs[1:]
-            == [
-                after if before != PAD else inputs[slot + 1]
-                for slot, (before, after) in enumerate(zip(inputs, positives, strict=True))
-            ][:-1]
-        ), "at every slot the positive is the next input"
-        assert [item == PAD for item in inputs] == [item == PAD for item in negatives]
+        assert inputs[1:] == positives[:-1], "the positive is the next input"
+        assert batch.inputs.slots[mine].tolist() == list(range(6 - len(inputs), 6))
+        assert not set(batch.negatives[mine].tolist()) & set.intersection(*map(set, owners))
         starts.update(events.index(window[0]) for events in owners)
     assert len(starts) > 5, "windows of long histories begin anywhere"
 
@@ -88,7 +83,7 @@ def test_every_user_with_two_events_takes_part() -> None:
     item = [0, 1, 2, 3, 4, 5, 6]
     data = Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([item]))
     batch = Batches(leave_one_out(data), 4, 200, Randomness(0)).draw()
-    assert set(batch.inputs.unique().tolist()) == {PAD, 1, 3}
+    assert set(batch.inputs.items.tolist()) == {1, 3}
 
 
 def test_nothing_to_learn_from_is_one_sentence() -> None:
@@ -116,10 +111,10 @@ class Fixed(torch.nn.Module):
 
 
 def test_the_loss_by_hand() -> None:
-    """Slots 2 and 3 hold items: mean of −ln σ(p) − ln(1 − σ(q)) over them."""
-    scores = torch.tensor([[[9.0, 9.0], [1.0, -1.0], [0.0, 2.0]]])
-    inputs = torch.tensor([[PAD, 4, 5]])
-    batch = Batch(inputs, inputs, inputs)
+    """Two items with a next one: mean of −ln σ(p) − ln(1 − σ(q)) over them."""
+    scores = torch.tensor([[1.0, -1.0], [0.0, 2.0]])
+    inputs = pack(torch.tensor([[PAD, 4, 5]]))
+    batch = Batch(inputs, inputs.items, inputs.items)
     found = sampled_bce(Fixed(scores), batch, drop=lambda values: values)  # type: ignore[arg-type]
     second = np.log1p(np.exp(-1.0)) + np.log1p(np.exp(-1.0))
     third = np.log(2.0) + np.log1p(np.exp(2.0))

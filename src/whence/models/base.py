@@ -7,6 +7,7 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from whence.contract import Explainable
+from whence.models.packed import Packed
 from whence.randomness import Drop
 
 
@@ -23,10 +24,10 @@ class ModelConfig(Protocol):
 
 
 class Recommender(nn.Module, Explainable):
-    """The contract, a configuration, and scores at every slot to learn from."""
+    """The contract, a configuration, and scores after every item to learn from."""
 
     config: ModelConfig
 
-    def next_scores(self, batch: Tensor, targets: Tensor, drop: Drop) -> Tensor:
-        """`[B, n, t]`: at every slot, the scores of that slot's targets `[B, n, t]`."""
+    def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
+        """`[T, t]`: after every item, the scores of its targets `[T, t]`."""
         raise NotImplementedError

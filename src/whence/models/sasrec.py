@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from whence.contract import PAD, All
 from whence.errors import InputError
 from whence.models.base import Recommender
+from whence.models.packed import Packed, Windows
 from whence.randomness import Drop, keep
 
 EMBEDDING_SPREAD = 0.02
@@ -85,7 +86,20 @@ class Block(nn.Module):
     def forward(self, rows: Tensor, weights: Tensor, drop: Drop) -> Tensor:
         """The block's output rows, given its attention weights."""
         mixed = weights @ self._heads(self.value(rows))
-        mixed = mixed.transpose(1, 2).flatten(2)  # heads side by side again
+        return self._mixed(rows, mixed.transpose(1, 2).flatten(2), drop)  # heads side by side
+
+    def packed(self, rows: Tensor, windows: Windows, drop: Drop) -> Tensor:
+        """The same for the rows `[T, d]` of packed histories."""
+        projections = torch.cat((self.query.weight, self.key.weight, self.value.weight))
+        query, key, value = F.linear(rows, projections).chunk(3, dim=-1)
+        query = windows.queries(query, self.heads)
+        logits = query @ windows.keys(key, self.heads).transpose(-1, -2) / query.shape[-1] ** 0.5
+        logits = logits.masked_fill(~windows.visible, torch.finfo(logits.dtype).min)
+        mixed = logits.softmax(dim=-1) @ windows.keys(value, self.heads)
+        return self._mixed(rows, windows.back(mixed), drop)
+
+    def _mixed(self, rows: Tensor, mixed: Tensor, drop: Drop) -> Tensor:
+        """From what the attention brought to the output rows."""
         g = drop(self.output(mixed)) + rows
         ffn = self.contract(F.leaky_relu(self.expand(self.inner_norm(g))))
         out: Tensor = self.outer_norm(drop(ffn) + g)
@@ -177,7 +191,13 @@ class SASRec(Recommender):
         """The weights of every block, as they are outside training."""
         return self.encode(batch)[1]
 
-    def next_scores(self, batch: Tensor, targets: Tensor, drop: Drop) -> Tensor:
-        """`[B, n, t]`: at every slot, the scores of that slot's targets `[B, n, t]`."""
-        rows, _ = self.encode(batch, drop=drop)
-        return (self.embed(targets) @ rows[..., None]).squeeze(-1)
+    def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
+        """`[T, t]`: after every item, the scores of its targets `[T, t]`."""
+        # One look-up for inputs and targets, and so one gradient of the item table.
+        embedded = self.embed(torch.cat((batch.items[:, None], targets), dim=1))
+        rows = drop(embedded[:, 0] + self.position[batch.slots])
+        windows = Windows(batch.histories, self.config.length)
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            rows = block.packed(rows, windows, drop)
+        return (embedded[:, 1:] @ rows[:, :, None]).squeeze(-1)

@@ -11,11 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from whence.contract import PAD
-from whence.data.histories import histories
 from whence.data.negatives import Unseen
 from whence.data.splits import Split
 from whence.errors import InputError
+from whence.models.packed import Packed
 from whence.randomness import Randomness
 
 Ints = npt.NDArray[np.int64]
@@ -23,9 +22,9 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """`inputs` and, at every slot, the item that came next and one that did not: `[B, n]`."""
+    """Packed histories and, for each of the `T` items, what came next and what did not."""
 
-    inputs: Tensor
+    inputs: Packed
     positives: Tensor
     negatives: Tensor
 
@@ -55,12 +54,17 @@ class Batches:
     def draw(self) -> Batch:
         """The next batch."""
         users = self.users[self.rng.integers(0, len(self.users), self.size)]
-        window = self._windows(users)
-        inputs, positives = window[:, :-1], window[:, 1:]
-        negatives = self.unseen.draw(users, self.length, self.negatives_rng)
-        negatives = np.where(inputs == PAD, PAD, negatives)
-        positives = np.where(inputs == PAD, PAD, positives)
-        return Batch(*map(torch.from_numpy, (np.ascontiguousarray(inputs), positives, negatives)))
+        starts, ends = self._windows(users)
+        sizes = ends - starts - 1  # the last event of a window is only a target
+        history = np.repeat(np.arange(len(users)), sizes)
+        behind = np.repeat(sizes.cumsum(), sizes) - np.arange(sizes.sum())
+        event = ends[history] - 1 - behind
+        negatives = self.unseen.draw(users[history], 1, self.negatives_rng)[:, 0]
+        items, slots, histories, positives = (
+            torch.from_numpy(np.asarray(values, dtype=np.int64))
+            for values in (self.items[event], self.length - behind, history, self.items[event + 1])
+        )
+        return Batch(Packed(items, slots, histories), positives, torch.from_numpy(negatives))
 
     def state(self) -> dict[str, Any]:
         """Where the two streams of chance stand, as plain numbers."""
@@ -74,9 +78,9 @@ class Batches:
         self.rng.bit_generator.state = state["batches"]
         self.negatives_rng.bit_generator.state = state["negatives"]
 
-    def _windows(self, users: Ints) -> Ints:
-        """n + 1 consecutive items a user, beginning anywhere when there are more."""
+    def _windows(self, users: Ints) -> tuple[Ints, Ints]:
+        """From where to where: n + 1 events a user, beginning anywhere when there are more."""
         starts, ends = self.starts[users], self.ends[users]
         spare = np.maximum(ends - starts - (self.length + 1), 0)
         ends = ends - self.rng.integers(0, spare + 1)
-        return histories(self.items, starts, ends, self.length + 1)
+        return np.maximum(starts, ends - (self.length + 1)), ends
