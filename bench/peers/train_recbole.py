@@ -1,0 +1,166 @@
+"""How fast RecBole trains SASRec and ranks the test events; `python train_recbole.py TEXT SECONDS`.
+
+With a third argument, `sampled`, it measures RecBole's own ranking among a hundred sampled items
+in place of training.
+
+RecBole trains one target a row, a history and the item that came next, and offers SASRec no binary
+cross-entropy: its BPR with one uniform negative is the nearest. In RecBole's favour the clock
+leaves out the data and the first steps, its feed-forward layers have SASRec's own width in place of
+four times that, and PyTorch's search for anomalies, which RecBole turns on unasked, is off. The
+batch of evaluation is RecBole's default, and so is that it lets what a user has seen be recommended
+again, which spares it a filter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from prepare_recbole import DATASET, settings, write_atomic_file
+from recbole.config import Config
+from recbole.data import create_dataset, data_preparation
+from recbole.data.dataloader import AbstractDataLoader
+from recbole.model.sequential_recommender import SASRec
+from recbole.trainer import Trainer
+
+LENGTH, WIDTH, BATCH = 25, 64, 128
+THREADS = 2
+WARM_UP = 20
+LONGEST_SAMPLED = 60.0
+"""Seconds after which the sampled protocol is measured no further, and scaled instead."""
+
+
+class Clocked:
+    """Batches of a loader, drawn again and again, and counted once a step has been made of them."""
+
+    def __init__(self, loader: AbstractDataLoader, seconds: float) -> None:
+        self.loader = loader
+        self.limit = seconds
+        self.steps = self.rows = 0
+        self.seconds = 0.0
+
+    def __iter__(self) -> Iterator[Any]:
+        start = time.perf_counter()
+        while True:
+            for batch in self.loader:
+                # The trainer asks for the next batch when it has made a step of this one.
+                yield batch
+                self.steps += 1
+                if self.steps <= WARM_UP:
+                    start = time.perf_counter()
+                    continue
+                self.rows += len(batch)
+                self.seconds = time.perf_counter() - start
+                if self.seconds >= self.limit:
+                    return
+
+
+class Curtailed:
+    """Batches of an evaluation loader, no more than can be evaluated in a time."""
+
+    def __init__(self, loader: AbstractDataLoader, seconds: float) -> None:
+        self.loader = loader
+        self.limit = seconds
+        self.users = 0
+        # RecBole's `evaluate` asks the loader for the number of items through this name.
+        self._dataset = loader._dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        start = time.perf_counter()
+        for batch in self.loader:
+            yield batch
+            self.users += len(batch[-1])
+            if time.perf_counter() - start >= self.limit:
+                return
+
+
+def prepare(folder: Path, mode: str) -> tuple[Trainer, AbstractDataLoader, AbstractDataLoader]:
+    """A trainer of an untrained SASRec, and the loaders of training and of test."""
+    ours = {
+        "MAX_ITEM_LIST_LENGTH": LENGTH,
+        "hidden_size": WIDTH,
+        "inner_size": WIDTH,
+        "n_layers": 2,
+        "n_heads": 1,
+        "hidden_dropout_prob": 0.2,
+        "attn_dropout_prob": 0.2,
+        "loss_type": "BPR",
+        "train_neg_sample_args": {"distribution": "uniform", "sample_num": 1},
+        "train_batch_size": BATCH,
+        "learning_rate": 1e-3,
+        "eval_args": {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": mode},
+        "metrics": ["Recall", "NDCG"],
+        "topk": [10],
+        "valid_metric": "NDCG@10",
+    }
+    config = Config(model="SASRec", dataset=DATASET, config_dict=settings(folder) | ours)
+    dataset = create_dataset(config)
+    train, _, test = data_preparation(config, dataset)
+    trainer = Trainer(config, SASRec(config, train.dataset))
+    # Closed before the folder it writes to is removed.
+    trainer.tensorboard.close()
+    return trainer, train, test
+
+
+def train_and_rank(folder: Path, seconds: float) -> dict[str, float]:
+    """The rates of RecBole's own epoch loop, and the seconds of its full ranking."""
+    trainer, train, test = prepare(folder, "full")
+    clocked = Clocked(train, seconds)
+    trainer._train_epoch(clocked, 0)
+    start = time.perf_counter()
+    trainer.evaluate(test, load_best_model=False)
+    evaluation = time.perf_counter() - start
+    return {
+        "sequences_per_second": clocked.rows / clocked.seconds,
+        "targets_per_second": clocked.rows / clocked.seconds,
+        "evaluation_seconds": evaluation,
+        "evaluated_users": test.sample_size,
+        "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+    }
+
+
+def rank_sampled(folder: Path) -> dict[str, float]:
+    """The seconds of a ranking among a hundred items, scaled to all users from those measured."""
+    trainer, _, test = prepare(folder, "uni100")
+    curtailed = Curtailed(test, LONGEST_SAMPLED)
+    start = time.perf_counter()
+    trainer.evaluate(curtailed, load_best_model=False)
+    seconds = time.perf_counter() - start
+    return {
+        "sampled_seconds": seconds * test.sample_size / curtailed.users,
+        "evaluated_users": test.sample_size,
+        "scaled_from": curtailed.users,
+    }
+
+
+def main() -> None:
+    """Measure on the file named on the command line and print the record."""
+    text, seconds, sampled = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3:] == ["sampled"]
+    # RecBole reads the command line too, and warns of what it does not know.
+    del sys.argv[1:]
+    text = text.resolve()
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(THREADS)
+    # Importing any sequential model of RecBole imports SINE, which turns this on for all of them.
+    torch.autograd.set_detect_anomaly(False)
+    # RecBole's trainer leaves a log in the working folder.
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        folder = Path(name)
+        write_atomic_file(text, folder)
+        record = rank_sampled(folder) if sampled else train_and_rank(folder, seconds)
+    print(json.dumps(record))
+
+
+if __name__ == "__main__":
+    main()
