@@ -9,14 +9,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import settings
 
 import whence
 from whence.data import Interactions, Split, leave_one_out
 from whence.models import Recommender
-from whence.models.packed import Packed
+from whence.models.packed import NO_HISTORY, Packed
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Randomness
 from whence.run import Run
@@ -116,7 +118,19 @@ def ragged_batch(cases: int, length: int, items: int, seed: int = 0) -> torch.Te
     return torch.from_numpy(batch)
 
 
+def interactions_of(users: list[list[int]]) -> Interactions:
+    """What each user chose, in order."""
+    user = [name for name, items in enumerate(users) for _ in items]
+    item = [one for items in users for one in items]
+    return Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([item]))
+
+
 def pack(batch: torch.Tensor) -> Packed:
-    """The histories of a padded batch, one after another."""
+    """The histories of a padded batch, one after another, filled up to whole windows."""
     histories, slots = (batch != whence.PAD).nonzero(as_tuple=True)
-    return Packed(batch[histories, slots], slots, histories)
+    fill = (0, -len(slots) % batch.shape[1])
+    return Packed(
+        F.pad(batch[histories, slots], fill, value=whence.PAD),
+        F.pad(slots, fill),
+        F.pad(histories, fill, value=NO_HISTORY),
+    )

@@ -69,6 +69,11 @@ class Dropout:
         return values * ((sixteen_bits >= self.dropped - 2**15) * self.scale)
 
 
+def whole_below(limits: Tensor, generator: torch.Generator) -> Tensor:
+    """A whole number from 0 to below each limit; their bias is less than limit/2⁶²."""
+    return torch.empty_like(limits).random_(0, 2**62, generator=generator) % limits
+
+
 def keep(values: Tensor) -> Tensor:
     """No dropout: how a model runs outside training."""
     return values

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,7 @@ from whence.models import Recommender, build_model
 from whence.weights import save_weights
 
 FORMAT = 1
+SNAPSHOTS = "snapshots"
 WRONG_CONTENT = (OSError, KeyError, TypeError, AttributeError, ValueError, RuntimeError)
 """What reading a file that is not as it was written can raise."""
 
@@ -45,6 +47,8 @@ class Run:
     """By seed."""
     metrics: Mapping[int, Mapping[str, Any]]
     """By seed: the accuracy on each held-out part."""
+    snapshots: Mapping[int, Mapping[int, Path]] = field(default_factory=dict)
+    """By seed and step: files with the weights at that time."""
     folder: Path | None = None
     loaded: Interactions | None = field(default=None, repr=False, compare=False)
     """The data, where they are in memory anyway."""
@@ -72,6 +76,15 @@ class Run:
             )
         return found
 
+    def at(self, step: int, seed: int = 0) -> Recommender:
+        """The model as it was after so many steps, where a snapshot was kept."""
+        kept = self.snapshots.get(seed, {})
+        if step not in kept:
+            known = ", ".join(map(str, sorted(kept))) or "none; train with snapshots=11, say"
+            raise InputError(f"Seed {seed} has no snapshot at step {step}; it has {known}.")
+        device = str(next(self.first.parameters()).device)
+        return _load_model(kept[step], self.model, self.model_settings, len(self.catalog), device)
+
     def save(self, folder: Path | str, overwrite: bool = False) -> Run:
         """Write the folder, whole or not at all; return the run that lives there."""
         with new_folder(Path(folder), overwrite) as partial:
@@ -82,10 +95,13 @@ class Run:
                 place.mkdir(parents=True)
                 save_weights(place / "weights.safetensors", model.state_dict())
                 write_json(place / "metrics.json", self.metrics[seed])
+                for kept in self.snapshots.get(seed, {}).values():
+                    (place / SNAPSHOTS).mkdir(exist_ok=True)
+                    shutil.copyfile(kept, place / SNAPSHOTS / kept.name)
             files = sorted(path for path in partial.rglob("*") if path.is_file())
             checks = {path.relative_to(partial).as_posix(): sha256(path) for path in files}
             write_json(partial / MANIFEST, {"format": FORMAT, "sha256": checks})
-        return replace(self, folder=Path(folder))
+        return replace(self, folder=Path(folder), snapshots=_snapshots(Path(folder), self.models))
 
     def _description(self) -> dict[str, Any]:
         return {
@@ -118,7 +134,13 @@ def open_run(folder: Path | str, device: str = "cpu") -> Run:
         if not seeds:
             raise RunError(f"{folder} holds no trained seed; train it again.")
         models = {
-            seed: _open_model(folder / "seeds" / str(seed), described, len(catalog), device)
+            seed: _load_model(
+                folder / "seeds" / str(seed) / "weights.safetensors",
+                described["model"],
+                described["model_settings"],
+                len(catalog),
+                device,
+            )
             for seed in seeds
         }
         return Run(
@@ -131,6 +153,7 @@ def open_run(folder: Path | str, device: str = "cpu") -> Run:
             metrics={
                 seed: read_json(folder / "seeds" / str(seed) / "metrics.json") for seed in seeds
             },
+            snapshots=_snapshots(folder, seeds),
             folder=folder,
         )
     except RunError:
@@ -158,11 +181,18 @@ def _check_files(folder: Path) -> None:
             raise RunError(f"{path} has changed since it was written; train the run anew.")
 
 
-def _open_model(
-    place: Path, described: Mapping[str, Any], item_count: int, device: str
+def _load_model(
+    weights: Path, name: str, settings: Mapping[str, Any], item_count: int, device: str
 ) -> Recommender:
-    model = build_model(
-        described["model"], described["model_settings"], item_count, torch.Generator()
-    )
-    model.load_state_dict(load_file(place / "weights.safetensors", device=device))
+    model = build_model(name, settings, item_count, torch.Generator())
+    model.load_state_dict(load_file(weights, device=device))
     return model.to(device).eval()
+
+
+def snapshot_files(folder: Path) -> dict[int, Path]:
+    """By step, what training kept in a folder."""
+    return {int(path.stem): path for path in folder.glob("*.safetensors")}
+
+
+def _snapshots(folder: Path, seeds: Iterable[int]) -> dict[int, dict[int, Path]]:
+    return {seed: snapshot_files(folder / "seeds" / str(seed) / SNAPSHOTS) for seed in seeds}

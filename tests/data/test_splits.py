@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import interactions_of
 from whence.contract import PAD
 from whence.data import (
     SPLITS,
     Interactions,
-    Split,
     Times,
-    Unseen,
     leave_one_out,
     split_by,
     temporal,
@@ -26,15 +25,9 @@ from whence.errors import InputError
 users = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), min_size=1, max_size=6)
 
 
-def make(users: list[list[int]]) -> Interactions:
-    user = [name for name, items in enumerate(users) for _ in items]
-    item = [one for items in users for one in items]
-    return Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([item]))
-
-
 @given(users=users)
 def test_leave_one_out_by_hand(users: list[list[int]]) -> None:
-    data = make(users)
+    data = interactions_of(users)
     split = leave_one_out(data)
     long_enough = [number for number, items in enumerate(users) if len(items) >= 3]
     for number, items in enumerate(users):
@@ -53,7 +46,7 @@ def test_leave_one_out_by_hand(users: list[list[int]]) -> None:
 
 @given(users=users, length=st.integers(1, 12))
 def test_histories_are_the_newest_right_aligned(users: list[list[int]], length: int) -> None:
-    data = make(users)
+    data = interactions_of(users)
     found = histories(data.items, data.offsets[:-1], data.offsets[1:], length)
     for row, items in enumerate(users):
         newest = items[-length:]
@@ -66,39 +59,9 @@ def test_one_history() -> None:
     assert one_history([4, 5, 6, 7], 3).tolist() == [[5, 6, 7]]
 
 
-def test_unseen_items_are_never_training_items(split: Split) -> None:
-    unseen = Unseen(split)
-    data = split.interactions
-    users = np.arange(data.user_count)
-    drawn = unseen.draw(users, 500, np.random.default_rng(0))
-    for user in users:
-        trained = data.items[data.offsets[user] : split.train_ends[user]]
-        missing = np.setdiff1d(np.arange(data.item_count), trained)
-        assert np.isin(drawn[user], missing).all()
-    longest = int(np.argmax(np.diff(data.offsets)))
-    missing = np.setdiff1d(
-        np.arange(data.item_count), data.items[data.offsets[longest] : split.train_ends[longest]]
-    )
-    many = unseen.draw(np.array([longest]), 100_000, np.random.default_rng(0))[0]
-    share = np.bincount(many, minlength=data.item_count)[missing] / 100_000
-    np.testing.assert_allclose(share, 1 / len(missing), rtol=0.15)
-
-
-def test_who_has_seen_everything_gets_anything() -> None:
-    data = make([[0, 1, 2], [0, 1, 2, 2, 1], [0, 1]])
-    drawn = Unseen(leave_one_out(data)).draw(np.array([1]), 50, np.random.default_rng(0))
-    assert set(drawn[0].tolist()) == {0, 1, 2}
-
-
-def test_repeated_items_are_one_item_to_avoid() -> None:
-    data = make([[0, 0, 0, 1, 2, 3]])
-    drawn = Unseen(leave_one_out(data)).draw(np.array([0]), 60, np.random.default_rng(0))
-    assert set(drawn[0].tolist()) == {2, 3}
-
-
 @pytest.mark.parametrize("size", [1, 2])
 def test_short_users_are_for_training_only(size: int) -> None:
-    split = leave_one_out(make([list(range(size))]))
+    split = leave_one_out(interactions_of([list(range(size))]))
     assert len(split.held["test"]) == 0
     assert split.trained().all()
 
@@ -145,7 +108,7 @@ def test_temporal_by_hand(rows: list[tuple[int, int, int]]) -> None:
 
 def test_temporal_needs_times() -> None:
     with pytest.raises(InputError, match="needs the time of every event"):
-        temporal(make([[1, 2, 3]]))
+        temporal(interactions_of([[1, 2, 3]]))
     partly = at_times([(1, 1, 5), (1, 2, UNKNOWN_TIME)])
     with pytest.raises(InputError, match="needs the time of every event"):
         temporal(partly)
@@ -170,7 +133,7 @@ def test_user_holdout_keeps_users_apart(interactions: Interactions) -> None:
 
 def test_user_holdout_needs_users() -> None:
     with pytest.raises(InputError, match="at least 10 users of two events, and these data have 2"):
-        user_holdout(make([[1, 2], [1, 2], [1]]))
+        user_holdout(interactions_of([[1, 2], [1, 2], [1]]))
 
 
 def test_splits_by_name(interactions: Interactions) -> None:

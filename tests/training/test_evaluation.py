@@ -12,13 +12,14 @@ from scipy import stats
 
 from conftest import lively_sasrec
 from whence.contract import All, Explainable
-from whence.data import Interactions, Split, Unseen, leave_one_out
+from whence.data import Interactions, Split, leave_one_out
 from whence.data.splits import Held
 from whence.errors import InputError
 from whence.measure import bootstrap_interval, mean_measure, mean_over_seeds
 from whence.randomness import Randomness
 from whence.training import evaluate
 from whence.training.evaluation import full_ranks, gain, sampled_ranks
+from whence.training.negatives import Unseen
 
 
 class Coarse(Explainable):
@@ -63,7 +64,8 @@ def test_sampled_ranking_by_loops(split: Split) -> None:
     model = lively_sasrec(items=data.item_count, length=10)
     cases = split.held["test"]
     found = sampled_ranks(model, cases, 10, Unseen(split), seed=3)
-    negatives = Unseen(split).draw(cases.users, 100, Randomness(3).numpy("negatives"))
+    users = torch.from_numpy(cases.users)
+    negatives = Unseen(split).draw(users, 100, Randomness(3).torch("negatives"))
     histories = cases.histories(10)
     for row in range(0, len(cases), 11):
         target = int(cases.targets[row])

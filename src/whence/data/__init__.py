@@ -4,7 +4,6 @@ from whence.data.catalog import Catalog
 from whence.data.histories import Cases, histories
 from whence.data.interactions import Interactions, Times
 from whence.data.named import NAMED, get
-from whence.data.negatives import Unseen
 from whence.data.preparation import Preparation, prepare
 from whence.data.readers.reading import Reading
 from whence.data.sources import load
@@ -21,7 +20,6 @@ __all__ = [
     "Reading",
     "Split",
     "Times",
-    "Unseen",
     "get",
     "histories",
     "leave_one_out",

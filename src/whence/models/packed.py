@@ -10,65 +10,64 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-BEFORE_ALL, AFTER_ALL = -1, -2
-"""Stand for the history of a slot in front of the row, and behind it."""
+NO_HISTORY = -1
+"""Stands where the row is filled up to whole windows."""
+HIDDEN = -1e30
+"""Added to a logit, it leaves exactly 0 of the weight."""
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """`T` items of several histories, oldest first in each."""
+    """`T` rows: the items of several histories, oldest first in each, and then filling."""
 
     items: Tensor
-    """`[T]`: catalog rows."""
+    """`[T]`: catalog rows, or `PAD`."""
     slots: Tensor
     """`[T]`: the slot it would have in a padded history, where the newest has the last."""
     histories: Tensor
-    """`[T]`: which history it is of, in rising order."""
+    """`[T]`: which history it is of, in rising order, or `NO_HISTORY`."""
 
-    def to(self, device: str) -> Packed:
-        """The same on another device."""
-        return Packed(self.items.to(device), self.slots.to(device), self.histories.to(device))
+    @property
+    def real(self) -> Tensor:
+        """`[T]`: what is not filling."""
+        return self.histories != NO_HISTORY
 
 
 class Windows:
-    """How packed histories, none longer than `length`, attend to themselves."""
+    """How packed histories attend to themselves: `K` windows of `n` rows, `T = K·n`."""
 
     def __init__(self, histories: Tensor, length: int) -> None:
-        self.rows, self.length = len(histories), length
-        self.count = -(-self.rows // length)
-        behind = self.count * length - self.rows
-        padded = F.pad(histories, (0, behind), value=AFTER_ALL)
-        query = padded.view(self.count, length, 1)
-        key = self._two_windows(padded[:, None], BEFORE_ALL).view(self.count, 1, 2 * length)
+        own = histories.view(-1, length)
+        self.count, self.length = own.shape
+        former = own.roll(1, 0)
+        former[0] = NO_HISTORY - 1  # nothing comes before the first window
+        key = torch.cat((former, own), dim=1)
         place = torch.arange(2 * length, device=histories.device) - length
         causal = place <= torch.arange(length, device=histories.device)[:, None]
-        self.visible = ((query == key) & causal)[:, None]
-        """`[K, 1, n, 2n]`: the rows of the same history up to the row itself."""
+        visible = (own[:, :, None] == key[:, None, :]) & causal
+        self.bias = torch.zeros(visible.shape, device=visible.device).masked_fill_(~visible, HIDDEN)
+        """`[K, n, 2n]`: 0 at the rows of the same history up to the row itself."""
 
-    def queries(self, rows: Tensor, heads: int) -> Tensor:
-        """`[T, d]` to `[K, h, n, d/h]`."""
-        return self._heads(self._padded(rows).view(self.count, self.length, -1), heads)
-
-    def keys(self, rows: Tensor, heads: int) -> Tensor:
-        """`[T, d]` to `[K, h, 2n, d/h]`: of each window and the one before it."""
-        return self._heads(self._two_windows(self._padded(rows), 0.0), heads)
-
-    def back(self, mixed: Tensor) -> Tensor:
-        """`[K, h, n, d/h]` to `[T, d]`."""
-        return mixed.transpose(1, 2).reshape(self.count * self.length, -1)[: self.rows]
-
-    def _padded(self, rows: Tensor) -> Tensor:
-        return F.pad(rows, (0, 0, 0, self.count * self.length - self.rows))
-
-    def _two_windows(self, rows: Tensor, before: float) -> Tensor:
-        """`[K·n, d]` to `[K, 2n, d]`."""
-        own = rows.view(self.count, self.length, -1)
-        former = torch.cat((torch.full_like(own[:1], before), own[:-1]))
-        return torch.cat((former, own), dim=1)
+    def attend(self, projected: Tensor, heads: int) -> Tensor:
+        """`[T, d]`: softmax(QKᵀ/√(d/h))·V of every head, from Q, K and V side by side."""
+        width = projected.shape[-1] // 3
+        windows = projected.view(self.count, self.length, 3 * width)
+        query, own = windows.split((width, 2 * width), dim=-1)
+        # The first window comes after the last one, which is hidden from it.
+        key, value = torch.cat((own.roll(1, 0), own), dim=1).chunk(2, dim=-1)
+        query, key, value = (self._heads(rows, heads) for rows in (query, key, value))
+        bias = self.bias.to(query.dtype).repeat_interleave(heads, 0)
+        scale = query.shape[-1] ** -0.5
+        weights = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=scale).softmax(dim=-1)
+        mixed = (weights @ value).view(self.count, heads, self.length, -1)
+        return mixed.transpose(1, 2).reshape(self.count * self.length, width)
 
     def _heads(self, rows: Tensor, heads: int) -> Tensor:
+        """`[K, m, d]` to `[K·h, m, d/h]`."""
+        if heads == 1:
+            return rows
         windows, slots, width = rows.shape
-        return rows.view(windows, slots, heads, width // heads).transpose(1, 2)
+        apart = rows.view(windows, slots, heads, width // heads).transpose(1, 2)
+        return apart.reshape(windows * heads, slots, -1)

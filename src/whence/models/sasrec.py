@@ -91,12 +91,7 @@ class Block(nn.Module):
     def packed(self, rows: Tensor, windows: Windows, drop: Drop) -> Tensor:
         """The same for the rows `[T, d]` of packed histories."""
         projections = torch.cat((self.query.weight, self.key.weight, self.value.weight))
-        query, key, value = F.linear(rows, projections).chunk(3, dim=-1)
-        query = windows.queries(query, self.heads)
-        logits = query @ windows.keys(key, self.heads).transpose(-1, -2) / query.shape[-1] ** 0.5
-        logits = logits.masked_fill(~windows.visible, torch.finfo(logits.dtype).min)
-        mixed = logits.softmax(dim=-1) @ windows.keys(value, self.heads)
-        return self._mixed(rows, windows.back(mixed), drop)
+        return self._mixed(rows, windows.attend(F.linear(rows, projections), self.heads), drop)
 
     def _mixed(self, rows: Tensor, mixed: Tensor, drop: Drop) -> Tensor:
         """From what the attention brought to the output rows."""
@@ -194,10 +189,13 @@ class SASRec(Recommender):
     def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
         """`[T, t]`: after every item, the scores of its targets `[T, t]`."""
         # One look-up for inputs and targets, and so one gradient of the item table.
-        embedded = self.embed(torch.cat((batch.items[:, None], targets), dim=1))
-        rows = drop(embedded[:, 0] + self.position[batch.slots])
+        wanted = 1 + torch.cat((batch.items[:, None], targets), dim=1)
+        embedded = self.item.index_select(0, wanted.view(-1)).view(*wanted.shape, -1)
+        item, target = embedded.split((1, targets.shape[1]), dim=1)
+        rows = drop(item[:, 0] + F.embedding(batch.slots, self.position))
         windows = Windows(batch.histories, self.config.length)
         for block in self.blocks:
             assert isinstance(block, Block)
             rows = block.packed(rows, windows, drop)
-        return (embedded[:, 1:] @ rows[:, :, None]).squeeze(-1)
+        scores: Tensor = (target * rows[:, None]).sum(dim=-1)
+        return scores

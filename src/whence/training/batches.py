@@ -2,85 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from whence.data.negatives import Unseen
+from whence.contract import PAD
 from whence.data.splits import Split
 from whence.errors import InputError
-from whence.models.packed import Packed
-from whence.randomness import Randomness
+from whence.models.packed import NO_HISTORY, Packed
+from whence.randomness import Randomness, whole_below
+from whence.training.negatives import Unseen
 
-Ints = npt.NDArray[np.int64]
+DEVIATIONS = 8
+"""How far above its mean the size of a batch is allowed for, where all must have one size."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Packed histories and, for each of the `T` items, what came next and what did not."""
+    """Packed histories and, for each of their `T` rows, what came next and what did not."""
 
     inputs: Packed
     positives: Tensor
     negatives: Tensor
 
-    def to(self, device: str) -> Batch:
-        """The same on another device."""
-        return Batch(self.inputs.to(device), self.positives.to(device), self.negatives.to(device))
-
 
 class Batches:
-    """Draws users with replacement, a window of each one's training events, and negatives."""
+    """Draws users with replacement, a window of each one's training events, and negatives.
 
-    def __init__(self, split: Split, length: int, size: int, randomness: Randomness) -> None:
-        starts = split.interactions.offsets[:-1]
-        self.users = np.flatnonzero(split.train_ends - starts >= 2)
-        if not len(self.users):
+    All of it happens on the device, and no step of it depends on the number of users. With
+    `one_size`, every batch has the same number of rows, known in advance, as a recorded graph needs
+    it: 8 standard deviations more than the mean, and what is beyond that is not trained on, which
+    practically never happens.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        length: int,
+        size: int,
+        randomness: Randomness,
+        device: str = "cpu",
+        one_size: bool = False,
+    ) -> None:
+        starts, ends = split.interactions.offsets[:-1], split.train_ends
+        users = np.flatnonzero(ends - starts >= 2)
+        if not len(users):
             raise InputError(
                 "No user has two events to learn from besides those held out; there is nothing "
                 "to train on."
             )
-        self.items = split.interactions.items
-        self.starts, self.ends = starts, split.train_ends
-        self.length, self.size = length, size
-        self.unseen = Unseen(split)
-        self.rng = randomness.numpy("batches")
-        self.negatives_rng = randomness.numpy("negatives")
+        self.users, self.starts, self.ends, self.items = (
+            torch.from_numpy(numbers).to(device)
+            for numbers in (users, starts, ends, split.interactions.items)
+        )
+        self.length, self.size, self.device = length, size, device
+        self.rows: int | None = None
+        if one_size:
+            targets = np.minimum(ends[users] - starts[users] - 1, length)
+            most = size * targets.mean() + DEVIATIONS * math.sqrt(size) * targets.std()
+            self.rows = self._whole_windows(min(math.ceil(most), size * int(targets.max())))
+        self.unseen = Unseen(split, device)
+        self.generators = {
+            stream: randomness.torch(stream, device) for stream in ("batches", "negatives")
+        }
 
     def draw(self) -> Batch:
         """The next batch."""
-        users = self.users[self.rng.integers(0, len(self.users), self.size)]
+        users = torch.empty(self.size, dtype=torch.int64, device=self.device)
+        users.random_(0, len(self.users), generator=self.generators["batches"])
+        users = self.users[users]
         starts, ends = self._windows(users)
-        sizes = ends - starts - 1  # the last event of a window is only a target
-        history = np.repeat(np.arange(len(users)), sizes)
-        behind = np.repeat(sizes.cumsum(), sizes) - np.arange(sizes.sum())
+        reach = (ends - starts - 1).cumsum(0)  # the last event of a window is only a target
+        rows = self.rows or self._whole_windows(int(reach[-1]))
+        row = torch.arange(rows, device=self.device)
+        history = torch.searchsorted(reach, row, right=True)
+        real = history < self.size
+        history.clamp_(max=self.size - 1)
+        behind = torch.where(real, reach[history] - row, 1)
         event = ends[history] - 1 - behind
-        negatives = self.unseen.draw(users[history], 1, self.negatives_rng)[:, 0]
-        items, slots, histories, positives = (
-            torch.from_numpy(np.asarray(values, dtype=np.int64))
-            for values in (self.items[event], self.length - behind, history, self.items[event + 1])
+        negatives = self.unseen.draw(users[history], 1, self.generators["negatives"])
+        inputs = Packed(
+            items=torch.where(real, self.items[event], PAD),
+            slots=self.length - behind,
+            histories=torch.where(real, history, NO_HISTORY),
         )
-        return Batch(Packed(items, slots, histories), positives, torch.from_numpy(negatives))
+        return Batch(inputs, self.items[event + 1].long(), negatives[:, 0])
 
-    def state(self) -> dict[str, Any]:
-        """Where the two streams of chance stand, as plain numbers."""
-        return {
-            "batches": self.rng.bit_generator.state,
-            "negatives": self.negatives_rng.bit_generator.state,
-        }
+    def state(self) -> dict[str, Tensor]:
+        """Where the streams of chance stand."""
+        return {stream: one.get_state() for stream, one in self.generators.items()}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: dict[str, Tensor]) -> None:
         """Stand where `state` was taken."""
-        self.rng.bit_generator.state = state["batches"]
-        self.negatives_rng.bit_generator.state = state["negatives"]
+        for stream, generator in self.generators.items():
+            generator.set_state(state[stream].cpu())
 
-    def _windows(self, users: Ints) -> tuple[Ints, Ints]:
+    def _whole_windows(self, rows: int) -> int:
+        return -(-rows // self.length) * self.length
+
+    def _windows(self, users: Tensor) -> tuple[Tensor, Tensor]:
         """From where to where: n + 1 events a user, beginning anywhere when there are more."""
         starts, ends = self.starts[users], self.ends[users]
-        spare = np.maximum(ends - starts - (self.length + 1), 0)
-        ends = ends - self.rng.integers(0, spare + 1)
-        return np.maximum(starts, ends - (self.length + 1)), ends
+        spare = (ends - starts - (self.length + 1)).clamp_(min=0)
+        ends = ends - whole_below(spare + 1, self.generators["batches"])
+        return torch.maximum(starts, ends - (self.length + 1)), ends

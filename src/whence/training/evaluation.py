@@ -11,13 +11,13 @@ from torch import Tensor
 
 from whence.contract import Explainable
 from whence.data.histories import Cases
-from whence.data.negatives import Unseen
 from whence.data.splits import Held, Split
 from whence.errors import InputError
 from whence.measure import Measure, mean_measure
 from whence.memory import cases_at_once, row_slices
 from whence.randomness import Randomness
 from whence.ranking import device_of, met_items, score_all
+from whence.training.negatives import Unseen
 
 Floats = npt.NDArray[np.float64]
 
@@ -129,9 +129,9 @@ def sampled_ranks(
 
     Where the true item is drawn as its own rival, it does not count.
     """
-    rng = Randomness(seed).numpy("negatives")
-    negatives = unseen.draw(cases.users, SAMPLED, rng)
-    candidates = torch.from_numpy(np.column_stack((cases.targets, negatives)))
+    users, targets = torch.from_numpy(cases.users), torch.from_numpy(cases.targets)
+    negatives = unseen.draw(users, SAMPLED, Randomness(seed).torch("negatives"))
+    candidates = torch.cat((targets[:, None], negatives), dim=1)
     first = torch.zeros(len(cases), dtype=torch.int64)
     ranks = []
     for rows in row_slices(len(cases)):

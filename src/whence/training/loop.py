@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from whence.randomness import Dropout, Randomness
 from whence.training.batches import Batches
 from whence.training.evaluation import evaluate
 from whence.training.losses import sampled_bce
+from whence.training.recording import Recorded
 from whence.weights import save_weights
 
 STEPS_BETWEEN_NEWS = 20
@@ -54,6 +54,10 @@ class TrainingConfig:
     """What a validation looks at."""
     patience: int = 0
     """Stop after so many validations without a better one, and keep the best; 0 is never."""
+    snapshots: int = 0
+    """Weights kept on the way, equally spaced: the first untrained, the last after all steps."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """In which the products of matrices are computed; the weights are float32."""
 
     def __post_init__(self) -> None:
         if self.steps < 0 or self.batch < 1:
@@ -62,8 +66,12 @@ class TrainingConfig:
             raise InputError("The learning rate is above 0; second_moment is below 1.")
         if self.clip is not None and not self.clip > 0:
             raise InputError(f"Gradients are clipped at a norm above 0, not {self.clip}.")
-        if min(self.warmup, self.validate_every, self.patience) < 0:
-            raise InputError("warmup, validate_every and patience are whole numbers from 0 on.")
+        if min(self.warmup, self.validate_every, self.patience, self.snapshots) < 0:
+            raise InputError(
+                "warmup, validate_every, patience and snapshots are whole numbers from 0 on."
+            )
+        if self.snapshots == 1:
+            raise InputError("snapshots are at least 2, the untrained weights and the last ones.")
         if self.patience and not self.validate_every:
             raise InputError("patience counts validations; say validate_every too.")
 
@@ -79,6 +87,11 @@ class TrainingConfig:
                 return (1 - math.cos(math.pi * left)) / 2
         return 1.0
 
+    def snapshot_steps(self) -> set[int]:
+        """After how many steps the weights are kept."""
+        last = self.snapshots - 1
+        return {round(number * self.steps / last) for number in range(self.snapshots)}
+
 
 def fit(
     split: Split,
@@ -89,15 +102,20 @@ def fit(
     device: str = "cpu",
     show_progress: bool = True,
     checkpoint: Path | None = None,
+    snapshots: Path | None = None,
 ) -> tuple[Recommender, list[float]]:
     """A trained model and its loss at every step; same seed, same machine, same bits.
 
     With a `checkpoint`, a training that was stopped there goes on as if it had never been, and this
-    one is kept there every 20 seconds, at an interruption and at its end.
+    one is kept there every 20 seconds, at an interruption and at its end. The snapshots asked for
+    are files in the folder `snapshots`, by their step.
     """
     training = Training(split, model_name, model_settings, config, seed, device)
     if checkpoint is not None and checkpoint.exists():
         training.load(checkpoint)
+    kept = config.snapshot_steps() if snapshots is not None else set()
+    if snapshots is not None and training.step in kept:
+        training.save_snapshot(snapshots)
     bar = progress_bar(f"training {model_name}, seed {seed}", config.steps, show_progress)
     saved = time.monotonic()
     try:
@@ -105,6 +123,8 @@ def fit(
             if training.has_stopped:
                 break
             training.advance()
+            if snapshots is not None and training.step in kept:
+                training.save_snapshot(snapshots)
             if training.step % STEPS_BETWEEN_NEWS == 1 or training.validates_now:
                 bar.say(training.news())
             if checkpoint and time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
@@ -114,7 +134,7 @@ def fit(
         if checkpoint is not None and training.between_steps:
             training.save(checkpoint)
     training.check()
-    return training.result(), training.losses
+    return training.result(), training.losses()
 
 
 class Training:
@@ -129,21 +149,31 @@ class Training:
         seed: int,
         device: str,
     ) -> None:
+        if config.precision == "bfloat16" and device == "cpu":
+            raise InputError("bfloat16 is for GPUs; on a processor say precision=float32.")
         randomness = Randomness(seed)
         item_count = split.interactions.item_count
         self.seed, self.config, self.device = seed, config, device
         self.model = build_model(model_name, model_settings, item_count, randomness.torch("init"))
         self.model.to(device).train()
-        self.batches = Batches(split, self.model.config.length, config.batch, randomness)
+        recorded = device != "cpu"
+        self.batches = Batches(
+            split, self.model.config.length, config.batch, randomness, device, one_size=recorded
+        )
         self.drop = Dropout(self.model.config.dropout, randomness.torch("dropout", device))
         self.optimiser = torch.optim.Adam(
             self.model.parameters(),
-            lr=config.learning_rate,
+            lr=torch.tensor(config.learning_rate, device=device),
             betas=(0.9, config.second_moment),
             fused=True,
+            capturable=recorded,
         )
+        generators = [*self.batches.generators.values(), self.drop.generator]
+        self.make_step = Recorded(self._step, generators) if recorded else self._step
         self.split = split
-        self.losses: list[float] = []
+        self.known_losses: list[float] = []
+        self.new_losses: list[Tensor] = []
+        """Those of the last steps, which are still on the device."""
         self.validations: list[float] = []
         self.best: dict[str, Tensor] = {}
         """The weights of the best validation, where training stops by them."""
@@ -153,24 +183,43 @@ class Training:
     @property
     def step(self) -> int:
         """How many steps are done."""
-        return len(self.losses)
+        return len(self.known_losses) + len(self.new_losses)
 
     def advance(self) -> None:
         """One step."""
         self.between_steps = False
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.config.learning_rate * self.config.pace(self.step)
+        if self.config.warmup or self.config.decay != "none":
+            for group in self.optimiser.param_groups:
+                group["lr"].fill_(self.config.learning_rate * self.config.pace(self.step))
         with deterministic(self.device):
-            loss = sampled_bce(self.model, self.batches.draw().to(self.device), self.drop)
-            self.optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            if self.config.clip is not None:
-                torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-            self.optimiser.step()
-        self.losses.append(loss.item())
+            self.new_losses.append(self.make_step().clone())
         if self.validates_now:
             self._validate()
         self.between_steps = True
+
+    def _step(self) -> Tensor:
+        """Draw a batch, go down its gradient, and return its loss."""
+        half = self.config.precision == "bfloat16"
+        with torch.autocast(torch.device(self.device).type, torch.bfloat16, half, False):
+            loss = sampled_bce(self.model, self.batches.draw(), self.drop)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        if self.config.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        self.optimiser.step()
+        return loss.detach()
+
+    def losses(self) -> list[float]:
+        """The loss of every step, as long as it is a number."""
+        for loss in torch.stack(self.new_losses).tolist() if self.new_losses else ():
+            self.known_losses.append(loss)
+            if not math.isfinite(loss):
+                raise InputError(
+                    f"The loss of seed {self.seed} is no number after "
+                    f"{len(self.known_losses)} steps; {self._advice}"
+                )
+        self.new_losses.clear()
+        return self.known_losses
 
     @property
     def validates_now(self) -> bool:
@@ -200,7 +249,7 @@ class Training:
 
     def news(self) -> str:
         """For the progress bar."""
-        loss = f"loss {self.losses[-1]:.3f}"
+        loss = f"loss {self.losses()[-1]:.3f}"
         if not self.validations:
             return loss
         return f"{loss}, {self.config.measure} {self.validations[-1]:.3f}"
@@ -211,12 +260,15 @@ class Training:
             self.model.load_state_dict(self.best)
         return self.model.eval()
 
+    @property
+    def _advice(self) -> str:
+        return f"try a smaller learning rate than {self.config.learning_rate}."
+
     def check(self) -> None:
         """Refuse weights that are no longer numbers."""
         if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
             raise InputError(
-                f"The weights of seed {self.seed} are no longer numbers; try a smaller learning "
-                f"rate than {self.config.learning_rate}."
+                f"The weights of seed {self.seed} are no longer numbers; {self._advice}"
             )
 
     def save(self, path: Path) -> None:
@@ -227,28 +279,34 @@ class Training:
             tensors |= {f"adam.{number}.{name}": moments[name] for name in MOMENTS}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
         tensors["dropout"] = self.drop.generator.get_state()
-        tensors["losses"] = torch.tensor(self.losses, dtype=torch.float64)
+        tensors |= {f"batches.{stream}": state for stream, state in self.batches.state().items()}
+        tensors["losses"] = torch.tensor(self.losses(), dtype=torch.float64)
         tensors["validations"] = torch.tensor(self.validations, dtype=torch.float64)
-        chance = json.dumps(self.batches.state())
         with new_file(path) as partial:
-            save_weights(partial, tensors, {"batches": chance})
+            save_weights(partial, tensors)
+
+    def save_snapshot(self, folder: Path) -> None:
+        """The weights alone, under the number of steps they have seen."""
+        folder.mkdir(exist_ok=True)
+        with new_file(folder / f"{self.step}.safetensors") as partial:
+            save_weights(partial, self.model.state_dict())
 
     def load(self, path: Path) -> None:
         """Go on where `save` was called."""
         try:
             with safe_open(path, framework="pt", device=self.device) as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                chance = json.loads(file.metadata()["batches"])
             self.model.load_state_dict(_under("model.", tensors))
             self._load_moments(_under("adam.", tensors))
             self.drop.generator.set_state(tensors["dropout"].cpu())
-            self.batches.restore(chance)
+            self.batches.restore(_under("batches.", tensors))
             self.best = _under("best.", tensors)
-            self.losses = tensors["losses"].tolist()
+            self.known_losses = tensors["losses"].tolist()
             self.validations = tensors["validations"].tolist()
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as problem:
+            why = str(problem).partition("\n")[0]
             raise InputError(
-                f"{path} does not hold this training ({problem}); remove it to begin anew."
+                f"{path} does not hold this training ({why}); remove it to begin anew."
             ) from None
 
     def _load_moments(self, tensors: Mapping[str, Tensor]) -> None:

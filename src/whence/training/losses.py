@@ -15,4 +15,6 @@ def sampled_bce(model: Recommender, batch: Batch, drop: Drop) -> Tensor:
     """−log σ(h·e⁺) − log(1 − σ(h·e⁻)), the mean over all items that have a next one."""
     targets = torch.stack((batch.positives, batch.negatives), dim=-1)
     positive, negative = model.next_scores(batch.inputs, targets, drop).unbind(-1)
-    return (F.softplus(-positive) + F.softplus(negative)).mean()
+    losses = F.softplus(-positive) + F.softplus(negative)
+    real = batch.inputs.real
+    return (losses * real).sum() / real.sum()

@@ -20,7 +20,7 @@ from whence.files import make_parent, refuse_existing
 from whence.measure import Measure
 from whence.models import Recommender, model_spec
 from whence.models.baselines import BASELINES
-from whence.run import Run
+from whence.run import Run, snapshot_files
 from whence.training.evaluation import evaluate
 from whence.training.loop import TrainingConfig, fit
 from whence.training.unfinished import Unfinished
@@ -49,6 +49,8 @@ def train(
     model_config = build(model_spec(model).config, model_settings or {})
     training_config = build(TrainingConfig, training or {})
     check_device(device)
+    if out is None and training_config.snapshots:
+        raise InputError("snapshots are kept in the run folder; say where, with out.")
     if out is not None:
         refuse_existing(Path(out), overwrite)
         make_parent(Path(out))
@@ -84,6 +86,7 @@ def train(
             device,
             show_progress,
             checkpoint=None if unfinished is None else unfinished.checkpoint(seed),
+            snapshots=None if unfinished is None else unfinished.snapshots(seed),
         )
         models[seed] = trained
         metrics[seed] = {
@@ -102,6 +105,9 @@ def train(
         catalog=interactions.catalog,
         models=models,
         metrics=metrics,
+        snapshots={seed: snapshot_files(unfinished.snapshots(seed)) for seed in range(seeds)}
+        if unfinished
+        else {},
         loaded=interactions,
     )
     if out is None or unfinished is None:

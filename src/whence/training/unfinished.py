@@ -45,6 +45,10 @@ class Unfinished:
         """Where a seed is kept."""
         return self.folder / f"seed-{seed}.safetensors"
 
+    def snapshots(self, seed: int) -> Path:
+        """The folder for a seed's snapshots."""
+        return self.folder / f"seed-{seed}-snapshots"
+
     def remove(self) -> None:
         """When the run is written."""
         shutil.rmtree(self.folder, ignore_errors=True)

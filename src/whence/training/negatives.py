@@ -1,0 +1,43 @@
+"""Items a user has not met, drawn exactly and all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.data.splits import Split
+from whence.randomness import whole_below
+
+
+class Unseen:
+    """Draws uniformly from the items outside each user's training events.
+
+    No draw is rejected. If `s_0 < s_1 < …` are a user's items, `s_i − i` items below `s_i` are
+    unseen; so the unseen item with exactly `r` unseen ones before it is `r` plus the number of
+    `i` with `s_i − i ≤ r`, and that count is one binary search over all users' numbers in a row.
+    """
+
+    def __init__(self, split: Split, device: str = "cpu") -> None:
+        interactions = split.interactions
+        self.item_count = interactions.item_count
+        pairs = np.sort(interactions.pairs()[split.trained()])
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+        user, item = np.divmod(pairs, self.item_count)
+        seen_counts = np.bincount(user, minlength=interactions.user_count)
+        first = seen_counts.cumsum() - seen_counts
+        unseen_before = item - (np.arange(len(pairs)) - first[user])
+        keys = user * np.int64(self.item_count + 1) + unseen_before
+        self.seen_counts, self.first, self.keys = (
+            torch.from_numpy(numbers).to(device) for numbers in (seen_counts, first, keys)
+        )
+
+    def draw(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        """`[B, count]` items. A user who has seen everything gets any item."""
+        unseen = self.item_count - self.seen_counts[users]
+        exhausted = (unseen == 0)[:, None]
+        limit = torch.where(exhausted, self.item_count, unseen[:, None])
+        rank = whole_below(limit.repeat(1, count), generator)
+        key = users[:, None] * (self.item_count + 1) + rank
+        below = torch.searchsorted(self.keys, key, right=True) - self.first[users][:, None]
+        return torch.where(exhausted, rank, rank + below)
