@@ -57,6 +57,13 @@ def _square(width: int, bias: bool = True) -> nn.Linear:
     return layer
 
 
+def _columns_of_padding(batch: Tensor) -> int:
+    """How many of the first columns hold no item; never all of them."""
+    used = (batch != PAD).any(dim=0)
+    used[-1:] = True
+    return int(used.int().argmax()) if len(used) else 0
+
+
 class Block(nn.Module):
     """One self-attention block."""
 
@@ -176,6 +183,12 @@ class SASRec(Recommender):
         """`h_n · e_i`. An absent item's column is masked in every block."""
         if present is not None and attention is not None:
             raise InputError("Parts cannot be removed from attention weights that are given.")
+        if attention is None:
+            # Whole columns of padding change nothing, and need not be computed.
+            used = slice(_columns_of_padding(batch), None)
+            batch = batch[:, used]
+            present = None if present is None else present[:, used]
+            embedded = None if embedded is None else embedded[:, used]
         rows, _ = self.encode(batch, present=present, embedded=embedded, attention=attention)
         newest = rows[:, -1]
         if isinstance(targets, All):
