@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from measuring import RUNS, Cost, Record, cost_of, in_turn, whence
+from measuring import RUNS, Cost, Record, cost_of, figures_of, in_turn, whence
 from peers.environment import HERE, python_of
 
 MILLIONS = (6.25, 12.5, 25.0)
@@ -100,11 +98,7 @@ def beside_peers(games: Path) -> Iterator[Record]:
     pythons["whence"] = Path(sys.executable)
 
     def seconds(name: str) -> float:
-        script = HERE / f"prepare_{name}.py"
-        done = subprocess.run(
-            [pythons[name], script, games], check=True, capture_output=True, text=True
-        )
-        return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
+        return figures_of([pythons[name], HERE / f"prepare_{name}.py", games])["seconds"]
 
     taken = in_turn({name: (lambda name=name: seconds(name)) for name in pythons}, runs=5)
     for name, version in (("recbole", "RecBole 1.2.1"), ("rectools", "RecTools 0.19.0")):

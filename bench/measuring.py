@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -25,16 +26,20 @@ class Record:
     unit: str
     floor: float = 1.0
     goal: float = 1.0
+    more_is_better: bool = False
+    """True of rates, false of seconds and bytes."""
 
     @property
     def ratio(self) -> float:
         """How many times better than the peer, or than the limit asks."""
-        return self.peer / self.ours
+        return self.ours / self.peer if self.more_is_better else self.peer / self.ours
 
     def as_dict(self) -> dict[str, Any]:
         """As it is written down."""
+        fields = asdict(self)
+        del fields["more_is_better"]
         return {
-            **asdict(self),
+            **fields,
             "ours": round(self.ours, 4),
             "peer": round(self.peer, 4),
             "ratio": round(self.ratio, 2),
@@ -80,8 +85,30 @@ def whence(*arguments: object) -> list[object]:
 
 def in_turn(tasks: Mapping[str, Callable[[], float]], runs: int = RUNS) -> dict[str, float]:
     """The median of each task over runs in which each has its turn."""
-    taken: dict[str, list[float]] = {name: [] for name in tasks}
+    figures = figures_in_turn(
+        {name: (lambda task=task: {"it": task()}) for name, task in tasks.items()}, runs
+    )
+    return {name: found["it"] for name, found in figures.items()}
+
+
+def figures_in_turn(
+    tasks: Mapping[str, Callable[[], Mapping[str, float]]], runs: int = RUNS
+) -> dict[str, dict[str, float]]:
+    """The same of tasks that give several figures, the median of each."""
+    taken: dict[str, list[Mapping[str, float]]] = {name: [] for name in tasks}
     for _ in range(runs):
         for name, task in tasks.items():
             taken[name].append(task())
-    return {name: statistics.median(values) for name, values in taken.items()}
+    return {
+        name: {figure: statistics.median(one[figure] for one in found) for figure in found[0]}
+        for name, found in taken.items()
+    }
+
+
+def figures_of(command: Sequence[object]) -> dict[str, float]:
+    """What a script prints as its last line, one JSON object."""
+    done = subprocess.run(list(map(str, command)), check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{command} failed: {done.stderr}")
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures

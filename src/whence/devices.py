@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -28,8 +29,12 @@ def deterministic(device: str) -> Iterator[None]:
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
+    memory: Any = torch.utils.deterministic  # a module whose attributes are made at run time
+    filled = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
+    memory.fill_uninitialized_memory = False  # costs a kernel for every tensor
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
+        memory.fill_uninitialized_memory = filled

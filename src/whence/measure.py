@@ -16,6 +16,8 @@ Direction = Literal["higher is better", "lower is better", "neither"]
 
 RESAMPLES = 1_000
 DRAWS_AT_ONCE = 10_000_000
+FEW_OF = 30
+"""Values are few when each occurs this often on average."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,18 @@ def mean_over_seeds(values: Sequence[float]) -> SeedMean:
 def bootstrap_interval(values: npt.NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
     """95 % of the means of `RESAMPLES` samples, drawn from the values with replacement."""
     rng = np.random.default_rng(np.random.SeedSequence(seed))
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) * FEW_OF <= len(values):
+        # How often each value is drawn is all that matters: hits and misses are two numbers.
+        drawn = rng.multinomial(len(values), counts / len(values), RESAMPLES)
+        return _middle(drawn @ distinct / len(values))
     means = []
     for resamples in row_slices(RESAMPLES, max(1, DRAWS_AT_ONCE // len(values))):
         count = len(range(RESAMPLES)[resamples])
         means.append(values[rng.integers(0, len(values), (count, len(values)))].mean(axis=1))
-    low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
+    return _middle(np.concatenate(means))
+
+
+def _middle(means: npt.NDArray[np.float64]) -> tuple[float, float]:
+    low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)

@@ -111,6 +111,16 @@ def test_the_interval_covers_as_often_as_it_says() -> None:
     assert 0.88 <= covered / 200 <= 0.99
 
 
+def test_the_interval_of_few_values_is_that_of_many() -> None:
+    """Hits and misses, and the same with a little noise, which takes the other way."""
+    rng = np.random.default_rng(0)
+    hits = (rng.random(2_000) < 0.3).astype(np.float64)
+    noisy = hits + rng.normal(scale=1e-9, size=2_000)
+    expected = stats.binom.ppf([0.025, 0.975], 2_000, hits.mean()) / 2_000
+    for values in (hits, noisy):
+        np.testing.assert_allclose(bootstrap_interval(values), expected, atol=0.003)
+
+
 def test_the_interval_is_seeded_and_sliced(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).random(40)
     one = mean_measure(values, "by hand")

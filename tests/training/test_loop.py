@@ -262,7 +262,16 @@ def test_half_precision_is_for_gpus(split: Split) -> None:
         fit(split, "sasrec", SMALL, config, 0, show_progress=False)
 
 
-def test_an_unknown_measure_is_one_sentence(split: Split) -> None:
-    config = TrainingConfig(steps=2, validate_every=1, measure="recal@10")
+def test_an_unknown_measure_is_one_sentence() -> None:
     with pytest.raises(InputError, match="no measure 'recal@10': did you mean 'recall@10'"):
-        fit(split, "sasrec", SMALL, config, 0, show_progress=False)
+        TrainingConfig(measure="recal@10")
+
+
+@pytest.mark.parametrize("measure", ["recall@3", "NDCG@20", "MRR", "recall@7 of 101"])
+def test_validation_by_any_measure(measure: str, split: Split) -> None:
+    config = TrainingConfig(steps=2, validate_every=1, measure=measure)
+    training = Training(split, "sasrec", SMALL, config, 0, "cpu")
+    training.advance()
+    top = int("".join(filter(str.isdigit, measure.partition(" ")[0])) or 10)
+    found = evaluate(training.model.eval(), split, "validation", 12, top=top)
+    assert training.validations == [found[measure].value]

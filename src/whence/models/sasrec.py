@@ -144,6 +144,12 @@ class SASRec(Recommender):
         """`e`, without the positions; 0 at padding."""
         return F.embedding(batch + 1, self.item, padding_idx=0)
 
+    def _look_up(self, items: Tensor) -> Tensor:
+        """The same as `embed`, where the gradient is what takes time."""
+        if items.is_cuda:  # where many threads must not add to one row in any order
+            return self.embed(items)
+        return self.item.index_select(0, (items + 1).view(-1)).view(*items.shape, -1)
+
     def encode(
         self,
         batch: Tensor,
@@ -202,8 +208,7 @@ class SASRec(Recommender):
     def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
         """`[T, t]`: after every item, the scores of its targets `[T, t]`."""
         # One look-up for inputs and targets, and so one gradient of the item table.
-        wanted = 1 + torch.cat((batch.items[:, None], targets), dim=1)
-        embedded = self.item.index_select(0, wanted.view(-1)).view(*wanted.shape, -1)
+        embedded = self._look_up(torch.cat((batch.items[:, None], targets), dim=1))
         item, target = embedded.split((1, targets.shape[1]), dim=1)
         rows = drop(item[:, 0] + F.embedding(batch.slots, self.position))
         windows = Windows(batch.histories, self.config.length)

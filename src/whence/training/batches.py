@@ -89,7 +89,11 @@ class Batches:
             slots=self.length - behind,
             histories=torch.where(real, history, NO_HISTORY),
         )
-        return Batch(inputs, self.items[event + 1].long(), negatives[:, 0])
+        return Batch(
+            inputs,
+            positives=torch.where(real, self.items[event + 1], PAD),
+            negatives=torch.where(real, negatives[:, 0], PAD),
+        )
 
     def state(self) -> dict[str, Tensor]:
         """Where the streams of chance stand."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from whence.contract import Explainable
 from whence.data.histories import Cases
 from whence.data.splits import Held, Split
-from whence.errors import InputError
+from whence.errors import InputError, did_you_mean
 from whence.measure import Measure, mean_measure
 from whence.memory import ROWS_AT_ONCE, cases_at_once, row_slices
 from whence.randomness import Randomness
@@ -26,6 +27,9 @@ Ints = npt.NDArray[np.int64]
 TOP = 10
 SAMPLED = 100
 """Random items the true one is set among in the papers' sampled protocol."""
+MEASURE = re.compile(
+    rf"MRR|(?:recall|NDCG)@(?P<top>[1-9]\d*)|recall@(?P<few>[1-9]\d*)(?P<sampled> of {SAMPLED + 1})"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,41 +58,89 @@ class PerCase:
 
 
 def evaluate(
-    model: Explainable, split: Split, held: Held, length: int, seed: int = 0
+    model: Explainable, split: Split, held: Held, length: int, seed: int = 0, top: int = TOP
 ) -> dict[str, Measure]:
-    """Accuracy on the held-out events: full ranking, and the true item among 100 random ones."""
-    return evaluate_cases(model, split, held, length, seed).measures()
+    """Accuracy on the held-out events: full ranking, and the true item among 100 random ones.
+
+    `top` is the k of recall@k and NDCG@k; the seed draws the random items.
+    """
+    return evaluate_cases(model, split, held, length, seed, top).measures()
 
 
 def evaluate_cases(
-    model: Explainable, split: Split, held: Held, length: int, seed: int = 0
+    model: Explainable, split: Split, held: Held, length: int, seed: int = 0, top: int = TOP
 ) -> PerCase:
     """The same before the means are taken. A catalog of 100 items or fewer is not sampled."""
-    cases = split.held[held]
-    if not len(cases):
-        raise InputError("No user has the three events that measuring accuracy needs.")
-    where = f"{len(cases):,} {held} events, {split.protocol}"
-    full = full_ranks(model, cases, length, split.interactions.item_count)
+    full = full_accuracy(model, split, held, length, top)
+    if split.interactions.item_count <= SAMPLED:
+        return full
+    sampled = sampled_accuracy(model, split, held, length, seed, top)
+    return PerCase(full.values | sampled.values, full.protocols | sampled.protocols)
+
+
+def full_accuracy(
+    model: Explainable, split: Split, held: Held, length: int, top: int = TOP
+) -> PerCase:
+    """By the true item's rank among all items."""
+    cases = _cases(split, held)
+    ranks = full_ranks(model, cases, length, split.interactions.item_count)
     values = {
-        f"recall@{TOP}": (full < TOP).astype(np.float64),
-        f"NDCG@{TOP}": gain(full),
-        "MRR": 1 / (1 + full),
+        f"recall@{top}": (ranks < top).astype(np.float64),
+        f"NDCG@{top}": gain(ranks, top),
+        "MRR": 1 / (1 + ranks),
     }
-    protocols = dict.fromkeys(values, f"{where}; ranked among all items the user has not met")
-    if split.interactions.item_count > SAMPLED:
-        sampled = sampled_ranks(model, cases, length, Unseen(split), seed)
-        name = f"recall@{TOP} of {SAMPLED + 1}"
-        values[name] = (sampled < TOP).astype(np.float64)
-        protocols[name] = (
-            f"{where}; ranked among {SAMPLED} random items outside the user's training events "
-            "(any items, for who has met them all)"
+    protocol = f"{_where(split, held)}; ranked among all items the user has not met"
+    return PerCase(values, dict.fromkeys(values, protocol))
+
+
+def sampled_accuracy(
+    model: Explainable, split: Split, held: Held, length: int, seed: int = 0, top: int = TOP
+) -> PerCase:
+    """By its rank among 100 random ones, the papers' sampled protocol."""
+    ranks = sampled_ranks(model, _cases(split, held), length, Unseen(split), seed)
+    name = f"recall@{top} of {SAMPLED + 1}"
+    protocol = (
+        f"{_where(split, held)}; ranked among {SAMPLED} random items outside the user's training "
+        "events (any items, for who has met them all)"
+    )
+    return PerCase({name: (ranks < top).astype(np.float64)}, {name: protocol})
+
+
+def _cases(split: Split, held: Held) -> Cases:
+    if not len(split.held[held]):
+        raise InputError("No user has the three events that measuring accuracy needs.")
+    return split.held[held]
+
+
+def _where(split: Split, held: Held) -> str:
+    return f"{len(split.held[held]):,} {held} events, {split.protocol}"
+
+
+def gain(ranks: Floats, top: int = TOP) -> Floats:
+    """NDCG@k with one true item: 1 / log₂(rank + 2) among the first k, ranks from 0."""
+    return np.where(ranks < top, 1 / np.log2(ranks + 2), 0.0)
+
+
+def check_measure(name: str) -> None:
+    """Refuse a name that no evaluation gives."""
+    if not MEASURE.fullmatch(name):
+        known = [f"recall@{TOP}", f"NDCG@{TOP}", "MRR", f"recall@{TOP} of {SAMPLED + 1}"]
+        raise InputError(
+            f"There is no measure '{name}': {did_you_mean(name, known)} Any number may stand for "
+            f"the {TOP}."
         )
-    return PerCase(values, protocols)
 
 
-def gain(ranks: Floats) -> Floats:
-    """NDCG@10 with one true item: 1 / log₂(rank + 2), ranks from 0."""
-    return np.where(ranks < TOP, 1 / np.log2(ranks + 2), 0.0)
+def mean_accuracy(name: str, model: Explainable, split: Split, held: Held, length: int) -> float:
+    """One measure by its name, with nothing computed beside it."""
+    found = MEASURE.fullmatch(name)
+    assert found is not None
+    top = int(found["top"] or found["few"] or TOP)
+    if found["sampled"]:
+        cases = sampled_accuracy(model, split, held, length, top=top)
+    else:
+        cases = full_accuracy(model, split, held, length, top)
+    return float(cases.values[name].mean())
 
 
 @torch.no_grad()

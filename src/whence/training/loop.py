@@ -15,13 +15,13 @@ from torch import Tensor
 
 from whence.data.splits import Split
 from whence.devices import deterministic
-from whence.errors import InputError, did_you_mean
+from whence.errors import InputError
 from whence.files import new_file
 from whence.models import Recommender, build_model
 from whence.progress import progress_bar
 from whence.randomness import Dropout, Randomness
 from whence.training.batches import Batches
-from whence.training.evaluation import evaluate
+from whence.training.evaluation import check_measure, mean_accuracy
 from whence.training.losses import sampled_bce
 from whence.training.recording import Recorded
 from whence.weights import save_weights
@@ -51,7 +51,7 @@ class TrainingConfig:
     validate_every: int = 0
     """Steps between validations; 0 is never."""
     measure: str = "NDCG@10"
-    """What a validation looks at."""
+    """What a validation looks at: recall@k, NDCG@k, MRR or recall@k of 101."""
     patience: int = 0
     """Stop after so many validations without a better one, and keep the best; 0 is never."""
     snapshots: int = 0
@@ -72,6 +72,7 @@ class TrainingConfig:
             )
         if self.snapshots == 1:
             raise InputError("snapshots are at least 2, the untrained weights and the last ones.")
+        check_measure(self.measure)
         if self.patience and not self.validate_every:
             raise InputError("patience counts validations; say validate_every too.")
 
@@ -228,14 +229,11 @@ class Training:
         return bool(every) and self.step % every == 0
 
     def _validate(self) -> None:
-        found = evaluate(self.model.eval(), self.split, "validation", self.model.config.length)
+        length = self.model.config.length
+        self.model.eval()
+        found = mean_accuracy(self.config.measure, self.model, self.split, "validation", length)
         self.model.train()
-        if self.config.measure not in found:
-            raise InputError(
-                f"Validation knows no measure '{self.config.measure}': "
-                f"{did_you_mean(self.config.measure, found)}"
-            )
-        self.validations.append(found[self.config.measure].value)
+        self.validations.append(found)
         if self.config.patience and self.validations[-1] > max(self.validations[:-1], default=-1):
             self.best = {name: value.clone() for name, value in self.model.state_dict().items()}
 

@@ -1,0 +1,130 @@
+"""What more users and more items cost: made-up events, up to ten million users, a million items.
+
+Every size is measured in a process of its own, `python growth.py USERS ITEMS`, for its memory.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from measuring import Record, figures_in_turn, figures_of
+
+EVENTS = 10
+"""Of every user."""
+FEW_USERS, MANY_USERS = 10_000, 10_000_000
+FEW_ITEMS, MANY_ITEMS = 10_000, 1_000_000
+USERS, ITEMS = 100_000, 20_000
+"""While the other number grows."""
+RANKED = 1_000
+"""Users whose test event is ranked among all items."""
+STEPS, WARM_UP = 60, 5
+DEARER_BY = 1.5
+"""How much more a step may cost for a thousand times the users, whose data no cache can hold."""
+BYTES_AN_ITEM = 64 * 4 * 4
+"""A weight, its gradient and Adam's two moments, in each of 64 dimensions."""
+
+
+def measure() -> Iterator[Record]:
+    """Users in turn, then items in turn."""
+    users = in_turn([(FEW_USERS, ITEMS), (MANY_USERS, ITEMS)])
+    few, many = users.values()
+    yield Record(
+        f"a step among {MANY_USERS:,} users",
+        many["step_milliseconds"],
+        few["step_milliseconds"],
+        f"among {FEW_USERS:,} users",
+        "ms",
+        floor=1 / DEARER_BY,
+    )
+    items = in_turn([(USERS, FEW_ITEMS), (USERS, MANY_ITEMS)])
+    few, many = items.values()
+    grown = (many["training_gigabytes"] - few["training_gigabytes"]) * 1e9
+    yield Record(
+        f"memory of training an item more, up to {MANY_ITEMS:,}",
+        grown / (MANY_ITEMS - FEW_ITEMS),
+        BYTES_AN_ITEM,
+        "weight, gradient and Adam's moments",
+        "bytes",
+        floor=1 / 2,
+    )
+    yield Record(
+        f"memory of ranking {MANY_ITEMS:,} items, beside training on them",
+        many["ranking_gigabytes"],
+        many["training_gigabytes"],
+        "training",
+        "GB",
+        floor=1 / 1.25,
+    )
+    yield Record(
+        f"a user ranked among {MANY_ITEMS:,} items, an item",
+        many["ranking_seconds"] / RANKED / MANY_ITEMS * 1e9,
+        few["ranking_seconds"] / RANKED / FEW_ITEMS * 1e9,
+        f"among {FEW_ITEMS:,}",
+        "ns",
+        floor=1 / DEARER_BY,
+    )
+
+
+def in_turn(sizes: list[tuple[int, int]]) -> dict[str, dict[str, float]]:
+    """The figures of each size, from processes in turn."""
+    script = Path(__file__).resolve()
+    return figures_in_turn(
+        {
+            f"{users} {items}": (
+                lambda users=users, items=items: figures_of([sys.executable, script, users, items])
+            )
+            for users, items in sizes
+        }
+    )
+
+
+def one_size(users: int, items: int) -> dict[str, float]:
+    """Milliseconds a step, seconds to rank, and the memory after each."""
+    from whence.data import Interactions, leave_one_out
+    from whence.data.catalog import Catalog
+    from whence.training.evaluation import full_ranks
+    from whence.training.loop import Training, TrainingConfig
+
+    rng = np.random.default_rng(0)
+    data = Interactions(
+        items=rng.integers(0, items, users * EVENTS, dtype=np.int32),
+        offsets=np.arange(users + 1, dtype=np.int64) * EVENTS,
+        catalog=Catalog(pa.table({"item": pa.array(np.arange(items))})),
+        users=pa.table({"user": pa.array(np.arange(users))}),
+        times=None,
+        ratings=None,
+    )
+    split = leave_one_out(data)
+    training = Training(split, "sasrec", {"length": 25}, TrainingConfig(), 0, "cpu")
+    for _ in range(WARM_UP):
+        training.advance()
+    start = time.perf_counter()
+    for _ in range(STEPS):
+        training.advance()
+    step = (time.perf_counter() - start) / STEPS
+    trained = peak()
+    start = time.perf_counter()
+    full_ranks(training.result(), split.held["test"][:RANKED], 25, items)
+    return {
+        "step_milliseconds": step * 1e3,
+        "training_gigabytes": trained,
+        "ranking_seconds": time.perf_counter() - start,
+        "ranking_gigabytes": peak(),
+    }
+
+
+def peak() -> float:
+    """Resident memory at its highest so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+if __name__ == "__main__":
+    print(json.dumps(one_size(int(sys.argv[1]), int(sys.argv[2]))))
