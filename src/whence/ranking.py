@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from whence.contract import ALL, Explainable
-from whence.data.histories import Cases
+from whence.data.histories import Cases, newest_events
 
 
 @torch.no_grad()
@@ -34,7 +34,5 @@ def device_of(model: Explainable) -> torch.device:
 
 def met_items(cases: Cases) -> tuple[Tensor, Tensor]:
     """Every (case, item) pair of an item in the case's history, however long."""
-    sizes = cases.ends - cases.starts
-    row = np.repeat(np.arange(len(cases)), sizes)
-    event = np.arange(sizes.sum()) - np.repeat(sizes.cumsum() - sizes - cases.starts, sizes)
+    event, row = newest_events(cases.starts, cases.ends)
     return torch.from_numpy(row), torch.from_numpy(cases.items[event].astype(np.int64))

@@ -124,7 +124,11 @@ def train(
     from whence.report.tables import seeds_table
     from whence.training.runs import baseline_accuracy
 
-    out.print(seeds_table(run.metrics, baseline_accuracy(run.interactions, split)))
+    out.print(
+        seeds_table(
+            run.metrics, baseline_accuracy(run.interactions, split, run.first.config.length)
+        )
+    )
     say(f"Next: {_program()} recommend {folder} --history TITLE")
 
 

@@ -26,6 +26,15 @@ def span_events(starts: Ints, ends: Ints, length: int) -> tuple[Ints, npt.NDArra
     return np.where(inside, event, 0), inside
 
 
+def newest_events(starts: Ints, ends: Ints, most: int | None = None) -> tuple[Ints, Ints]:
+    """The events of every span, of a long one the last, and which span each is of."""
+    if most is not None:
+        starts = np.maximum(starts, ends - most)
+    sizes = ends - starts
+    span = np.repeat(np.arange(len(sizes)), sizes)
+    return np.arange(sizes.sum()) - np.repeat(sizes.cumsum() - sizes - starts, sizes), span
+
+
 def one_history(items: Sequence[int] | npt.NDArray[np.int32], length: int) -> Ints:
     """`[1, length]`: a hand-made history."""
     flat = np.asarray(items, dtype=np.int32)

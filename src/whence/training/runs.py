@@ -117,15 +117,15 @@ def train(
     return saved
 
 
-def baseline_accuracy(interactions: Interactions, split: str) -> dict[str, dict[str, Measure]]:
+def baseline_accuracy(
+    interactions: Interactions, split: str, length: int
+) -> dict[str, dict[str, Measure]]:
     """What simple rules reach on the same test events."""
     held_out = split_by(split, interactions)
     if not len(held_out.held["test"]):
         return {}
-    # The rules look at the newest item alone.
     return {
-        name: evaluate(make(held_out), held_out, "test", length=1)
-        for name, make in BASELINES.items()
+        name: evaluate(make(held_out), held_out, "test", length) for name, make in BASELINES.items()
     }
 
 
