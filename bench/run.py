@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import data
 import gpu
@@ -21,6 +22,7 @@ import training
 from measuring import Record
 
 RESULTS = Path(__file__).parent / "results.json"
+TABLE = RESULTS.with_suffix(".md")
 GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "start": start.measure,
     "data": data.measure,
@@ -42,6 +44,35 @@ def main() -> None:
             records[record.name] = {**record.as_dict(), "machine": chosen.machine}
             print(record, flush=True)
     RESULTS.write_text(json.dumps(list(records.values()), indent=2) + "\n")
+    TABLE.write_text(as_markdown(list(records.values())))
+
+
+def as_markdown(records: Sequence[Mapping[str, Any]]) -> str:
+    """The same figures as a page to read."""
+    rows = [
+        "# Speed and memory",
+        "",
+        "Written by `make bench` beside [results.json](results.json): medians of at least three runs in",
+        "turn. A ratio of 2 is twice as good as the peer, or as the limit asks; of a ceiling it is the",
+        "share that is reached.",
+        "",
+        "| what | ours | beside | ratio | floor | goal | machine |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in records:
+        ratio = f"{one['ratio']:.3g}" + ("" if one["holds"] else " **below its floor**")
+        floor, goal = (f"{one[name]:g}" if one[name] else "–" for name in ("floor", "goal"))
+        rows.append(
+            f"| {one['name']} | {readable(one['ours'])} {one['unit']} | {one['peer_name']} "
+            f"{readable(one['peer'])} {one['unit']} | {ratio} | {floor} | {goal} | "
+            f"{one['machine']} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def readable(value: float) -> str:
+    """Three digits, or all of a large number."""
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
 
 
 if __name__ == "__main__":

@@ -158,6 +158,15 @@ def test_doctor() -> None:
     assert "torch" in done.stdout
 
 
+def test_the_rules_to_beat_are_in_the_table_and_the_document(csv: Path, tmp_path: Path) -> None:
+    command = ("train", csv, "--set", "steps=2,width=8,length=4", "--out")
+    table = whence(*command, tmp_path / "one").stdout
+    document = json.loads(whence(*command, tmp_path / "two", "--json").stdout)
+    for rule in ("popularity", "last item", "item to item"):
+        assert rule in table
+        assert 0 <= document["baselines"][rule]["recall@10"]["value"] <= 1
+
+
 def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         settings = "steps=10,width=8,length=4"

@@ -57,6 +57,34 @@ def test_the_folder_is_as_decided(run: Run) -> None:
     )
 
 
+def test_snapshots_are_models_of_the_run(interactions: Interactions, tmp_path: Path) -> None:
+    data = interactions.save(tmp_path / "data")
+    trained = whence.train(
+        data,
+        model_settings={"width": 8, "length": 4},
+        training={"steps": 6, "snapshots": 3},
+        seeds=2,
+        out=tmp_path / "run",
+        show_progress=False,
+    )
+    batch = torch.tensor([[1, 2, 3]])
+    for run in (trained, open_run(tmp_path / "run")):
+        assert {seed: sorted(kept) for seed, kept in run.snapshots.items()} == {
+            0: [0, 3, 6],
+            1: [0, 3, 6],
+        }
+        last, first = run.at(6, seed=1).score(batch, ALL), run.at(0, seed=1).score(batch, ALL)
+        assert torch.equal(last, run.models[1].score(batch, ALL))
+        assert not torch.equal(first, last)
+        with pytest.raises(InputError, match="no snapshot at step 5; it has 0, 3, 6"):
+            run.at(5)
+
+
+def test_snapshots_need_a_place(interactions: Interactions) -> None:
+    with pytest.raises(InputError, match="snapshots are kept in the run folder"):
+        whence.train(interactions, training={"snapshots": 3}, show_progress=False)
+
+
 def test_a_changed_file_is_refused(run: Run, tmp_path: Path) -> None:
     folder = copy_of(run, tmp_path)
     path = folder / "seeds" / "0" / "weights.safetensors"

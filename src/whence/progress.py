@@ -44,10 +44,13 @@ class Bar:
         self._progress.update(self._task, note=note)
 
 
-def progress_bar(title: str, total: int, show: bool = True) -> Bar:
-    """A new bar that counts steps; when not shown, it counts in silence."""
+def progress_bar(title: str, total: int, show: bool = True, passing: bool = False) -> Bar:
+    """A new bar that counts steps; when not shown, it counts in silence.
+
+    A passing one vanishes when all is counted.
+    """
     counts = (MofNCompleteColumn(), TimeElapsedColumn())
-    return Bar(_progress(counts, show), total, title)
+    return Bar(_progress(counts, show, passing), total, title)
 
 
 def byte_bar(title: str, total: int | None, done: int = 0, show: bool = True) -> Bar:
@@ -55,7 +58,7 @@ def byte_bar(title: str, total: int | None, done: int = 0, show: bool = True) ->
     return Bar(_progress((DownloadColumn(), TransferSpeedColumn()), show), total, title, done)
 
 
-def _progress(counts: tuple[ProgressColumn, ...], show: bool) -> Progress:
+def _progress(counts: tuple[ProgressColumn, ...], show: bool, passing: bool = False) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -65,4 +68,5 @@ def _progress(counts: tuple[ProgressColumn, ...], show: bool) -> Progress:
         TextColumn("{task.fields[note]}"),
         console=Console(stderr=True),
         disable=not show,
+        transient=passing,
     )

@@ -95,12 +95,12 @@ def train(
 
     Settings and their defaults: length=50, width=64, blocks=2, heads=1, dropout=0.2 of the model;
     steps=2500, batch=128, learning_rate=0.001, second_moment=0.98, clip=none, warmup=0, decay=none,
-    validate_every=0, measure=NDCG@10, patience=0 of the training. Stopped by Ctrl-C or worse, the
-    same command goes on where it was.
+    validate_every=0, measure=NDCG@10, patience=0, snapshots=0, precision=float32 of the training.
+    Stopped by Ctrl-C or worse, the same command goes on where it was.
     """
     from whence.config import parse_settings
     from whence.training import train as train_run
-    from whence.training.runs import split_settings
+    from whence.training.runs import baseline_accuracy, plain_measures, split_settings
 
     model_settings, training = split_settings(model, parse_settings(",".join(settings or [])))
     try:
@@ -118,17 +118,14 @@ def train(
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from here")
         raise
+    baselines = baseline_accuracy(run.interactions, split, run.first.config.length)
     if as_json:
-        print_json({"run": str(folder), "metrics": run.metrics})
+        plain = {name: plain_measures(found) for name, found in baselines.items()}
+        print_json({"run": str(folder), "metrics": run.metrics, "baselines": plain})
         return
     from whence.report.tables import seeds_table
-    from whence.training.runs import baseline_accuracy
 
-    out.print(
-        seeds_table(
-            run.metrics, baseline_accuracy(run.interactions, split, run.first.config.length)
-        )
-    )
+    out.print(seeds_table(run.metrics, baselines))
     say(f"Next: {_program()} recommend {folder} --history TITLE")
 
 

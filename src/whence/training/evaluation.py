@@ -17,6 +17,7 @@ from whence.data.splits import Held, Split
 from whence.errors import InputError, did_you_mean
 from whence.measure import Measure, mean_measure
 from whence.memory import ROWS_AT_ONCE, cases_at_once, row_slices
+from whence.progress import progress_bar
 from whence.randomness import Randomness
 from whence.ranking import device_of, met_items, score_all
 from whence.training.negatives import Unseen
@@ -58,32 +59,49 @@ class PerCase:
 
 
 def evaluate(
-    model: Explainable, split: Split, held: Held, length: int, seed: int = 0, top: int = TOP
+    model: Explainable,
+    split: Split,
+    held: Held,
+    length: int,
+    seed: int = 0,
+    top: int = TOP,
+    show_progress: bool = False,
 ) -> dict[str, Measure]:
     """Accuracy on the held-out events: full ranking, and the true item among 100 random ones.
 
     `top` is the k of recall@k and NDCG@k; the seed draws the random items.
     """
-    return evaluate_cases(model, split, held, length, seed, top).measures()
+    return evaluate_cases(model, split, held, length, seed, top, show_progress).measures()
 
 
 def evaluate_cases(
-    model: Explainable, split: Split, held: Held, length: int, seed: int = 0, top: int = TOP
+    model: Explainable,
+    split: Split,
+    held: Held,
+    length: int,
+    seed: int = 0,
+    top: int = TOP,
+    show_progress: bool = False,
 ) -> PerCase:
     """The same before the means are taken. A catalog of 100 items or fewer is not sampled."""
-    full = full_accuracy(model, split, held, length, top)
+    full = full_accuracy(model, split, held, length, top, show_progress)
     if split.interactions.item_count <= SAMPLED:
         return full
-    sampled = sampled_accuracy(model, split, held, length, seed, top)
+    sampled = sampled_accuracy(model, split, held, length, seed, top, show_progress)
     return PerCase(full.values | sampled.values, full.protocols | sampled.protocols)
 
 
 def full_accuracy(
-    model: Explainable, split: Split, held: Held, length: int, top: int = TOP
+    model: Explainable,
+    split: Split,
+    held: Held,
+    length: int,
+    top: int = TOP,
+    show_progress: bool = False,
 ) -> PerCase:
     """By the true item's rank among all items."""
     cases = _cases(split, held)
-    ranks = full_ranks(model, cases, length, split.interactions.item_count)
+    ranks = full_ranks(model, cases, length, split.interactions.item_count, show_progress)
     values = {
         f"recall@{top}": (ranks < top).astype(np.float64),
         f"NDCG@{top}": gain(ranks, top),
@@ -94,10 +112,16 @@ def full_accuracy(
 
 
 def sampled_accuracy(
-    model: Explainable, split: Split, held: Held, length: int, seed: int = 0, top: int = TOP
+    model: Explainable,
+    split: Split,
+    held: Held,
+    length: int,
+    seed: int = 0,
+    top: int = TOP,
+    show_progress: bool = False,
 ) -> PerCase:
     """By its rank among 100 random ones, the papers' sampled protocol."""
-    ranks = sampled_ranks(model, _cases(split, held), length, Unseen(split), seed)
+    ranks = sampled_ranks(model, _cases(split, held), length, Unseen(split), seed, show_progress)
     name = f"recall@{top} of {SAMPLED + 1}"
     protocol = (
         f"{_where(split, held)}; ranked among {SAMPLED} random items outside the user's training "
@@ -144,7 +168,9 @@ def mean_accuracy(name: str, model: Explainable, split: Split, held: Held, lengt
 
 
 @torch.no_grad()
-def full_ranks(model: Explainable, cases: Cases, length: int, item_count: int) -> Floats:
+def full_ranks(
+    model: Explainable, cases: Cases, length: int, item_count: int, show_progress: bool = False
+) -> Floats:
     """Each true item's rank from 0 among all items but those in the history."""
     at_once = max(1, min(cases_at_once(item_count), len(cases)))
     # Kept from slice to slice, since fresh memory of this size is slower than what is done in it.
@@ -160,7 +186,7 @@ def full_ranks(model: Explainable, cases: Cases, length: int, item_count: int) -
         lead = _lead(scores, own, work[: len(some)]).index_add(0, row, -met)
         return _rank(lead, item_count - 1 - torch.bincount(row, minlength=len(some)))
 
-    return _shortest_first(rank, cases, at_once)
+    return _shortest_first(rank, cases, at_once, show_progress)
 
 
 def _met_rivals(cases: Cases, item_count: int) -> tuple[Tensor, Tensor]:
@@ -174,7 +200,12 @@ def _met_rivals(cases: Cases, item_count: int) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def sampled_ranks(
-    model: Explainable, cases: Cases, length: int, unseen: Unseen, seed: int
+    model: Explainable,
+    cases: Cases,
+    length: int,
+    unseen: Unseen,
+    seed: int,
+    show_progress: bool = False,
 ) -> Floats:
     """Each true item's rank from 0 among itself and 100 random items, repeats possible.
 
@@ -191,18 +222,21 @@ def sampled_ranks(
         rival = some[:, 1:] != some[:, :1]
         return _rank((_signs(others, own) * rival).sum(dim=1), rival.sum(dim=1))
 
-    return _shortest_first(rank, cases, ROWS_AT_ONCE)
+    return _shortest_first(rank, cases, ROWS_AT_ONCE, show_progress)
 
 
-def _shortest_first(rank: Callable[[Ints], Tensor], cases: Cases, at_once: int) -> Floats:
+def _shortest_first(
+    rank: Callable[[Ints], Tensor], cases: Cases, at_once: int, show_progress: bool
+) -> Floats:
     """The ranks of all cases, a few at a time, histories of like size together.
 
     So a model that computes no column in which all histories have ended has little to compute.
     """
     order = np.argsort(cases.ends - cases.starts, kind="stable")
     ranks = np.zeros(len(cases))
-    for rows in row_slices(len(cases), at_once):
-        ranks[order[rows]] = rank(order[rows]).cpu().numpy()
+    bar = progress_bar(f"ranking {len(cases):,} events", len(cases), show_progress, passing=True)
+    for rows in bar.track((order[rows] for rows in row_slices(len(cases), at_once)), size=len):
+        ranks[rows] = rank(rows).cpu().numpy()
     return ranks
 
 

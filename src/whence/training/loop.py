@@ -27,7 +27,9 @@ from whence.training.recording import Recorded
 from whence.weights import save_weights
 
 STEPS_BETWEEN_NEWS = 20
-SECONDS_BETWEEN_CHECKPOINTS = 20.0
+SECONDS_BETWEEN_CHECKPOINTS = 1.0
+WORK_FOR_A_CHECKPOINT = 20
+"""Time spent on training for every second that checkpoints take, where they take long."""
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 """What Adam remembers of every parameter."""
 
@@ -108,7 +110,8 @@ def fit(
     """A trained model and its loss at every step; same seed, same machine, same bits.
 
     With a `checkpoint`, a training that was stopped there goes on as if it had never been, and this
-    one is kept there every 20 seconds, at an interruption and at its end. The snapshots asked for
+    one is kept there every second or, where that would take more than a twentieth of the time, less
+    often; also at an interruption and at its end. The snapshots asked for
     are files in the folder `snapshots`, by their step.
     """
     training = Training(split, model_name, model_settings, config, seed, device)
@@ -118,7 +121,7 @@ def fit(
     if snapshots is not None and training.step in kept:
         training.save_snapshot(snapshots)
     bar = progress_bar(f"training {model_name}, seed {seed}", config.steps, show_progress)
-    saved = time.monotonic()
+    due = time.monotonic() + SECONDS_BETWEEN_CHECKPOINTS
     try:
         for _ in bar.track(range(config.steps), done=training.step):
             if training.has_stopped:
@@ -128,9 +131,11 @@ def fit(
                 training.save_snapshot(snapshots)
             if training.step % STEPS_BETWEEN_NEWS == 1 or training.validates_now:
                 bar.say(training.news())
-            if checkpoint and time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+            if checkpoint is not None and time.monotonic() >= due:
+                begun = time.monotonic()
                 training.save(checkpoint)
-                saved = time.monotonic()
+                taken = time.monotonic() - begun
+                due = begun + max(SECONDS_BETWEEN_CHECKPOINTS, WORK_FOR_A_CHECKPOINT * taken)
     finally:
         if checkpoint is not None and training.between_steps:
             training.save(checkpoint)

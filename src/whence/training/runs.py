@@ -92,7 +92,11 @@ def train(
         metrics[seed] = {
             "final_loss": losses[-1] if losses else None,
             **{
-                held: _plain(evaluate(trained, held_out, held, model_config.length))
+                held: plain_measures(
+                    evaluate(
+                        trained, held_out, held, model_config.length, show_progress=show_progress
+                    )
+                )
                 for held in held_out.held
                 if len(held_out.held[held])
             },
@@ -159,5 +163,6 @@ def describe(interactions: Interactions) -> dict[str, Any]:
     }
 
 
-def _plain(measures: Mapping[str, Measure]) -> dict[str, Any]:
+def plain_measures(measures: Mapping[str, Measure]) -> dict[str, Any]:
+    """As they are written down."""
     return {name: measure.as_dict() for name, measure in measures.items()}
