@@ -23,6 +23,13 @@ from measuring import Record
 
 RESULTS = Path(__file__).parent / "results.json"
 TABLE = RESULTS.with_suffix(".md")
+HEAD = """# Speed and memory
+
+Written by `make bench` beside [results.json](results.json): medians of at least three runs in turn.
+A ratio of 2 is twice as good as the peer, or as the limit asks; of a ceiling it is the share reached.
+
+| what | ours | beside | ratio | floor | goal | machine |
+|---|---|---|---|---|---|---|"""
 GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "start": start.measure,
     "data": data.measure,
@@ -49,16 +56,7 @@ def main() -> None:
 
 def as_markdown(records: Sequence[Mapping[str, Any]]) -> str:
     """The same figures as a page to read."""
-    rows = [
-        "# Speed and memory",
-        "",
-        "Written by `make bench` beside [results.json](results.json): medians of at least three runs in",
-        "turn. A ratio of 2 is twice as good as the peer, or as the limit asks; of a ceiling it is the",
-        "share that is reached.",
-        "",
-        "| what | ours | beside | ratio | floor | goal | machine |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = [HEAD]
     for one in records:
         ratio = f"{one['ratio']:.3g}" + ("" if one["holds"] else " **below its floor**")
         floor, goal = (f"{one[name]:g}" if one[name] else "–" for name in ("floor", "goal"))
