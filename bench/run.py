@@ -26,7 +26,7 @@ TABLE = RESULTS.with_suffix(".md")
 HEAD = """# Speed and memory
 
 Written by `make bench` beside [results.json](results.json): medians of at least three runs in turn.
-A ratio of 2 is twice as good as the peer, or as the limit asks; of a ceiling it is the share reached.
+A ratio of 2 is twice as good as the peer, or as the limit asks; of a ceiling it is a share.
 
 | what | ours | beside | ratio | floor | goal | machine |
 |---|---|---|---|---|---|---|"""

@@ -1,14 +1,14 @@
 """How fast RecBole trains SASRec and ranks the test events; `python train_recbole.py TEXT SECONDS`.
 
 With a third argument, `sampled`, it measures RecBole's own ranking among a hundred sampled items
-in place of training.
+in place of training. With `unwatched`, it trains without PyTorch's search for anomalies, which
+RecBole turns on for all its users, and which takes a good part of the time.
 
 RecBole trains one target a row, a history and the item that came next, and offers SASRec no binary
 cross-entropy: its BPR with one uniform negative is the nearest. In RecBole's favour the clock
-leaves out the data and the first steps, its feed-forward layers have SASRec's own width in place of
-four times that, and PyTorch's search for anomalies, which RecBole turns on unasked, is off. The
-batch of evaluation is RecBole's default, and so is that it lets what a user has seen be recommended
-again, which spares it a filter.
+leaves out the data and the first steps, and its feed-forward layers have SASRec's own width in
+place of four times that. The batch of evaluation is RecBole's default, and so is that it lets what
+a user has seen be recommended again, which spares it a filter.
 """
 
 from __future__ import annotations
@@ -145,20 +145,21 @@ def rank_sampled(folder: Path) -> dict[str, float]:
 
 def main() -> None:
     """Measure on the file named on the command line and print the record."""
-    text, seconds, sampled = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3:] == ["sampled"]
+    text, seconds, mode = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
     # RecBole reads the command line too, and warns of what it does not know.
     del sys.argv[1:]
     text = text.resolve()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     torch.set_num_threads(THREADS)
-    # Importing any sequential model of RecBole imports SINE, which turns this on for all of them.
-    torch.autograd.set_detect_anomaly(False)
+    if mode == ["unwatched"]:
+        # Importing any sequential model of RecBole imports SINE, which turns it on for all of them.
+        torch.autograd.set_detect_anomaly(False)
     # RecBole's trainer leaves a log in the working folder.
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
         folder = Path(name)
         write_atomic_file(text, folder)
-        record = rank_sampled(folder) if sampled else train_and_rank(folder, seconds)
+        record = rank_sampled(folder) if mode == ["sampled"] else train_and_rank(folder, seconds)
     print(json.dumps(record))
 
 

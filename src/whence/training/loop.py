@@ -178,8 +178,9 @@ class Training:
         self.make_step = Recorded(self._step, generators) if recorded else self._step
         self.split = split
         self.known_losses: list[float] = []
-        self.new_losses: list[Tensor] = []
+        self.new_losses = torch.zeros(STEPS_BETWEEN_NEWS, device=device)
         """Those of the last steps, which are still on the device."""
+        self.new_count = 0
         self.validations: list[float] = []
         self.best: dict[str, Tensor] = {}
         """The weights of the best validation, where training stops by them."""
@@ -189,7 +190,7 @@ class Training:
     @property
     def step(self) -> int:
         """How many steps are done."""
-        return len(self.known_losses) + len(self.new_losses)
+        return len(self.known_losses) + self.new_count
 
     def advance(self) -> None:
         """One step."""
@@ -198,7 +199,10 @@ class Training:
             for group in self.optimiser.param_groups:
                 group["lr"].fill_(self.config.learning_rate * self.config.pace(self.step))
         with deterministic(self.device):
-            self.new_losses.append(self.make_step().clone())
+            self.new_losses[self.new_count] = self.make_step()
+        self.new_count += 1
+        if self.new_count == len(self.new_losses):
+            self.losses()
         if self.validates_now:
             self._validate()
         self.between_steps = True
@@ -217,14 +221,15 @@ class Training:
 
     def losses(self) -> list[float]:
         """The loss of every step, as long as it is a number."""
-        for loss in torch.stack(self.new_losses).tolist() if self.new_losses else ():
+        new = self.new_losses[: self.new_count].tolist()
+        self.new_count = 0
+        for loss in new:
             self.known_losses.append(loss)
             if not math.isfinite(loss):
                 raise InputError(
                     f"The loss of seed {self.seed} is no number after "
                     f"{len(self.known_losses)} steps; {self._advice}"
                 )
-        self.new_losses.clear()
         return self.known_losses
 
     @property
