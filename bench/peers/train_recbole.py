@@ -6,9 +6,9 @@ RecBole turns on for all its users, and which takes a good part of the time.
 
 RecBole trains one target a row, a history and the item that came next, and offers SASRec no binary
 cross-entropy: its BPR with one uniform negative is the nearest. In RecBole's favour the clock
-leaves out the data and the first steps, and its feed-forward layers have SASRec's own width in
-place of four times that. The batch of evaluation is RecBole's default, and so is that it lets what
-a user has seen be recommended again, which spares it a filter.
+leaves out the data and the first steps, its attention drops nothing, and its feed-forward layers
+have SASRec's own width in place of four times that. The batch of evaluation is RecBole's default,
+and so is that it lets what a user has seen be recommended again, which spares it a filter.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def prepare(folder: Path, mode: str) -> tuple[Trainer, AbstractDataLoader, Abstr
         "n_layers": 2,
         "n_heads": 1,
         "hidden_dropout_prob": 0.2,
-        "attn_dropout_prob": 0.2,
+        "attn_dropout_prob": 0.0,
         "loss_type": "BPR",
         "train_neg_sample_args": {"distribution": "uniform", "sample_num": 1},
         "train_batch_size": BATCH,

@@ -32,7 +32,7 @@ def measure(text: str, seconds: float) -> dict[str, float]:
     start = time.perf_counter()
     while (taken := time.perf_counter() - start) < seconds:
         training.advance()
-    model = training.result()
+    model = training.result().model
     steps = training.step - WARM_UP
     # Counted afterwards, on as many batches again.
     targets = sum(int(training.batches.draw().inputs.real.sum()) for _ in range(steps))

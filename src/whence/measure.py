@@ -84,15 +84,17 @@ def bootstrap_interval(values: npt.NDArray[np.float64], seed: int = 0) -> tuple[
     distinct, counts = np.unique(values, return_counts=True)
     if len(distinct) * FEW_OF <= len(values):
         # How often each value is drawn is all that matters: hits and misses are two numbers.
-        drawn = rng.multinomial(len(values), counts / len(values), RESAMPLES)
-        return _middle(drawn @ distinct / len(values))
-    means = []
-    for resamples in row_slices(RESAMPLES, max(1, DRAWS_AT_ONCE // len(values))):
-        count = len(range(RESAMPLES)[resamples])
-        means.append(values[rng.integers(0, len(values), (count, len(values)))].mean(axis=1))
-    return _middle(np.concatenate(means))
+        share = counts / len(values)
 
+        def means_of(count: int) -> npt.NDArray[np.float64]:
+            return np.asarray(rng.multinomial(len(values), share, count) @ distinct / len(values))
+    else:
 
-def _middle(means: npt.NDArray[np.float64]) -> tuple[float, float]:
+        def means_of(count: int) -> npt.NDArray[np.float64]:
+            drawn = values[rng.integers(0, len(values), (count, len(values)))]
+            return np.asarray(drawn.mean(axis=1))
+
+    slices = row_slices(RESAMPLES, max(1, DRAWS_AT_ONCE // len(values)))
+    means = np.concatenate([means_of(len(range(RESAMPLES)[some])) for some in slices])
     low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)

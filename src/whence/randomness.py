@@ -16,7 +16,7 @@ from torch import Tensor
 
 from whence.errors import InputError
 
-STREAMS = ("init", "batches", "negatives", "dropout", "explain")
+STREAMS = ("init", "batches", "negatives", "dropout", "explain", "evaluation")
 
 Drop = Callable[[Tensor], Tensor]
 
@@ -55,7 +55,7 @@ class Dropout:
     """
 
     def __init__(self, rate: float, generator: torch.Generator) -> None:
-        self.dropped = round(rate * 2**16)
+        self.dropped = min(round(rate * 2**16), 2**16 - 1)
         self.scale = 2**16 / (2**16 - self.dropped)
         self.generator = generator
 

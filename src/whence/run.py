@@ -83,7 +83,12 @@ class Run:
             known = ", ".join(map(str, sorted(kept))) or "none; train with snapshots=11, say"
             raise InputError(f"Seed {seed} has no snapshot at step {step}; it has {known}.")
         device = str(next(self.first.parameters()).device)
-        return _load_model(kept[step], self.model, self.model_settings, len(self.catalog), device)
+        try:
+            return _load_model(
+                kept[step], self.model, self.model_settings, len(self.catalog), device
+            )
+        except (SafetensorError, *WRONG_CONTENT) as problem:
+            raise RunError(f"{kept[step]} cannot be used: {problem}.") from None
 
     def save(self, folder: Path | str, overwrite: bool = False) -> Run:
         """Write the folder, whole or not at all; return the run that lives there."""

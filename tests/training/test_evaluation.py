@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
-from conftest import lively_sasrec
+from conftest import interactions_of, lively_sasrec
 from whence.contract import All, Explainable
 from whence.data import Interactions, Split, leave_one_out
 from whence.data.splits import Held
@@ -64,8 +66,10 @@ def test_sampled_ranking_by_loops(split: Split) -> None:
     model = lively_sasrec(items=data.item_count, length=10)
     cases = split.held["test"]
     found = sampled_ranks(model, cases, 10, Unseen(split), seed=3)
-    users = torch.from_numpy(cases.users)
-    negatives = Unseen(split).draw(users, 100, Randomness(3).torch("negatives"))
+    shortest_first = np.argsort(cases.ends - cases.starts, kind="stable")
+    users = torch.from_numpy(cases.users[shortest_first])
+    drawn = Unseen(split).draw(users, 100, Randomness(3).torch("evaluation"))
+    negatives = drawn[torch.from_numpy(np.argsort(shortest_first))]
     histories = cases.histories(10)
     for row in range(0, len(cases), 11):
         target = int(cases.targets[row])
@@ -138,6 +142,43 @@ def test_the_mean_over_seeds_by_scipy() -> None:
     assert found.interval == pytest.approx((expected.low, expected.high))
     assert found.spread == pytest.approx(np.std(values, ddof=1))
     assert str(found) == "0.263 ± 0.199"
+
+
+class Given(Explainable):
+    """The same scores for everyone."""
+
+    def __init__(self, scores: list[float]) -> None:
+        self.scores = torch.tensor(scores)
+
+    def score(
+        self,
+        batch: torch.Tensor,
+        targets: torch.Tensor | All,
+        *,
+        present: torch.Tensor | None = None,
+        embedded: torch.Tensor | None = None,
+        attention: Sequence[torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        return self.scores.expand(len(batch), -1)
+
+
+ODD = st.sampled_from([float("nan"), float("inf"), -float("inf"), 0.0, 1.0, 2.0])
+
+
+@given(
+    scores=st.lists(ODD, min_size=6, max_size=6), history=st.lists(st.integers(0, 5), min_size=2)
+)
+def test_ranks_of_odd_scores_by_loops(scores: list[float], history: list[int]) -> None:
+    """Not numbers, infinities and ties; what was met again, and a true item that was met before."""
+    split = leave_one_out(interactions_of([*([item] for item in range(6)), [*history, 0, 3]]))
+    cases = split.held["test"]
+    (found,) = full_ranks(Given(scores), cases, 10, 6)
+    target = int(cases.targets[0])
+    rivals = set(range(6)) - set(cases.items[cases.starts[0] : cases.ends[0]].tolist()) - {target}
+    own = scores[target]
+    higher = sum(not scores[item] <= own for item in rivals)
+    equal = sum(scores[item] == own for item in rivals)
+    assert found == higher + equal / 2
 
 
 def test_a_model_of_no_numbers_ranks_last(split: Split) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from conftest import pack
+from conftest import interactions_of, pack
 from whence.contract import PAD
 from whence.data import Interactions, Split, leave_one_out
 from whence.errors import InputError
 from whence.randomness import Randomness
 from whence.training import TrainingConfig, evaluate, fit
-from whence.training.batches import Batch, Batches
+from whence.training.batches import Batch, Batches, _most
 from whence.training.loop import Training
 from whence.training.losses import sampled_bce
 
@@ -42,15 +44,15 @@ def test_training_does_not_touch_the_global_random_state(split: Split) -> None:
 
 def test_it_learns_a_world(split: Split) -> None:
     config = TrainingConfig(steps=400, batch=64)
-    trained, losses = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
-    untrained, _ = fit(split, "sasrec", SMALL, TrainingConfig(steps=0), 0, show_progress=False)
+    trained, losses, *_ = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
+    untrained, *_ = fit(split, "sasrec", SMALL, TrainingConfig(steps=0), 0, show_progress=False)
     assert np.mean(losses[-20:]) < 0.9 * np.mean(losses[:20])
     good, poor = (evaluate(model, split, "test", 12)["recall@10"] for model in (trained, untrained))
     assert good.interval[0] > poor.interval[1]
 
 
 def test_the_padding_row_stays_zero(split: Split) -> None:
-    trained, _ = fit(split, "sasrec", SMALL, TrainingConfig(steps=20), 0, show_progress=False)
+    trained, *_ = fit(split, "sasrec", SMALL, TrainingConfig(steps=20), 0, show_progress=False)
     assert (trained.state_dict()["item"][0] == 0).all()
 
 
@@ -109,21 +111,53 @@ def test_batches_of_one_size_hold_the_same(split: Split) -> None:
     assert len(sizes) == 1
 
 
+@pytest.mark.parametrize("count", [1, 10, 128])
+def test_the_one_size_is_hardly_ever_too_small(count: int) -> None:
+    """Few long histories among many short ones: the worst there is."""
+    rng = np.random.default_rng(0)
+    sizes = np.where(rng.random(5_000) < 0.01, 200, 1)
+    sums = rng.choice(sizes, (20_000, count)).sum(axis=1)
+    assert sums.max() <= _most(sizes, count) <= 200 * count
+
+
 def test_nothing_to_learn_from_is_one_sentence() -> None:
     data = Interactions.from_columns(pa.chunked_array([[1, 2]]), pa.chunked_array([[1, 2]]))
     with pytest.raises(InputError, match="nothing to train on"):
         Batches(leave_one_out(data), 4, 2, Randomness(0))
 
 
-def test_a_diverged_loss_is_one_sentence(split: Split) -> None:
+def test_a_diverged_loss_is_one_sentence(split: Split, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="weights of seed 0 are no longer numbers; try a smaller"):
         fit(
             split, "sasrec", SMALL, TrainingConfig(steps=1, learning_rate=1e38), 0,
             show_progress=False,
         )  # fmt: skip
     endless = TrainingConfig(steps=1_000_000, learning_rate=1e38)
-    with pytest.raises(InputError, match="loss of seed 0 is no number after 2 steps; try"):
-        fit(split, "sasrec", SMALL, endless, 0, show_progress=False)
+    for checkpoint in (None, tmp_path / "seed"):
+        with pytest.raises(InputError, match="loss of seed 0 is no number after 2 steps; try"):
+            fit(split, "sasrec", SMALL, endless, 0, show_progress=False, checkpoint=checkpoint)
+        assert not (tmp_path / "seed").exists(), "what has gone wrong is not kept"
+
+
+def test_validation_needs_something_to_validate_on() -> None:
+    data = interactions_of([[0, 1], [1, 0], [0, 1]])
+    config = TrainingConfig(validate_every=5)
+    with pytest.raises(InputError, match="No validation events are held out"):
+        fit(leave_one_out(data), "sasrec", SMALL, config, 0, show_progress=False)
+
+
+def test_a_training_leaves_its_model_alone_in_memory(split: Split) -> None:
+    fitted = fit(split, "sasrec", SMALL, TrainingConfig(steps=2), 0, show_progress=False)
+    assert all(weight.grad is None for weight in fitted.model.parameters())
+    training = Training(split, "sasrec", SMALL, TrainingConfig(), 0, "cpu")
+    training.advance()
+    watched = weakref.ref(training)
+    gc.disable()
+    try:
+        del training
+        assert watched() is None, "nothing of it waits for the garbage collector"
+    finally:
+        gc.enable()
 
 
 class Fixed(torch.nn.Module):
@@ -159,7 +193,10 @@ def test_the_loss_by_hand() -> None:
         {"clip": 0.0},
         {"warmup": -1},
         {"patience": 3},
+        {"clip": float("inf")},
         {"snapshots": 1},
+        {"snapshots": 5, "steps": 3},
+        {"snapshots": 5, "validate_every": 10, "patience": 2},
     ],
 )
 def test_impossible_training_is_refused(settings: dict[str, float]) -> None:
@@ -184,7 +221,7 @@ def test_the_pace_is_kept(split: Split) -> None:
     for warmup in (0, 1_000):
         config = TrainingConfig(steps=1, batch=32, warmup=warmup)
         untrained = Training(split, "sasrec", SMALL, config, 0, "cpu").model.state_dict()["item"]
-        trained, _ = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
+        trained, *_ = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
         moved.append((trained.state_dict()["item"] - untrained).abs().max().item())
     assert moved[1] == pytest.approx(moved[0] / 1_000, rel=0.02)
 
@@ -217,15 +254,20 @@ def test_training_stops_when_validation_gets_no_better_and_keeps_the_best(split:
         training.advance()
     best = int(np.argmax(training.validations))
     assert len(training.validations) == best + 3
-    model, losses = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
-    assert len(losses) == training.step < 2_000
-    found = evaluate(model, split, "validation", 12)["MRR"].value
+    fitted = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
+    assert len(fitted.losses) == training.step < 2_000
+    found = evaluate(fitted.model, split, "validation", 12)["MRR"].value
     assert found == training.validations[best]
+    assert list(fitted.validations.values()) == training.validations
+    assert fitted.kept == 20 * (best + 1)
+    assert fitted.validations[fitted.kept] == found
 
 
 def test_validations_change_nothing_in_training(split: Split) -> None:
-    plain, losses = fit(split, "sasrec", SMALL, TrainingConfig(steps=12), 0, show_progress=False)
-    watched, same = fit(
+    plain, losses, *_ = fit(
+        split, "sasrec", SMALL, TrainingConfig(steps=12), 0, show_progress=False
+    )
+    watched, same, *_ = fit(
         split, "sasrec", SMALL, TrainingConfig(steps=12, validate_every=5), 0, show_progress=False
     )
     assert losses == same
@@ -241,15 +283,15 @@ def test_snapshots_are_equally_spaced_from_the_untrained_to_the_last(
     assert config.snapshot_steps() == {0, 2, 5, 8, 10}
     assert TrainingConfig().snapshot_steps() == set()
     folder = tmp_path / "snapshots"
-    _, losses = fit(split, "sasrec", SMALL, config, 0, show_progress=False, snapshots=folder)
+    _, losses, *_ = fit(split, "sasrec", SMALL, config, 0, show_progress=False, snapshots=folder)
     assert {path.name for path in folder.iterdir()} == {
         f"{step}.safetensors" for step in config.snapshot_steps()
     }
-    plain, same = fit(
+    plain, same, *_ = fit(
         split, "sasrec", SMALL, TrainingConfig(steps=10, batch=32), 0, show_progress=False
     )
     assert losses == same, "snapshots change nothing"
-    untrained, _ = fit(split, "sasrec", SMALL, replace(config, steps=0), 0, show_progress=False)
+    untrained, *_ = fit(split, "sasrec", SMALL, TrainingConfig(steps=0), 0, show_progress=False)
     for step, model in ((0, untrained), (10, plain)):
         kept = load_file(folder / f"{step}.safetensors")
         assert all(torch.equal(kept[name], value) for name, value in model.state_dict().items())

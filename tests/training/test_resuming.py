@@ -21,6 +21,7 @@ from whence.data import Interactions, Split
 from whence.errors import InputError
 from whence.training import TrainingConfig, fit
 from whence.training.loop import Training
+from whence.training.unfinished import Unfinished
 
 SMALL = {"length": 12, "width": 16}
 
@@ -35,12 +36,12 @@ def test_stopped_after_any_step_it_comes_to_the_same_bits(
     stop: int, split: Split, tmp_path: Path
 ) -> None:
     config = TrainingConfig(steps=30, batch=32)
-    whole, losses = fit(split, "sasrec", SMALL, config, 4, show_progress=False)
+    whole, losses, *_ = fit(split, "sasrec", SMALL, config, 4, show_progress=False)
     first = Training(split, "sasrec", SMALL, config, 4, "cpu")
     for _ in range(stop):
         first.advance()
     first.save(tmp_path / "seed")
-    gone_on, both = fit(
+    gone_on, both, *_ = fit(
         split, "sasrec", SMALL, config, 4, show_progress=False, checkpoint=tmp_path / "seed"
     )
     assert both == losses
@@ -54,12 +55,12 @@ def test_stopped_between_validations_it_keeps_the_same_best(
     config = TrainingConfig(
         steps=400, batch=32, learning_rate=0.02, validate_every=10, patience=2, decay="linear"
     )
-    whole, losses = fit(split, "sasrec", SMALL, config, 1, show_progress=False)
+    whole, losses, *_ = fit(split, "sasrec", SMALL, config, 1, show_progress=False)
     first = Training(split, "sasrec", SMALL, config, 1, "cpu")
     for _ in range(min(stop, len(losses))):
         first.advance()
     first.save(tmp_path / "seed")
-    gone_on, both = fit(
+    gone_on, both, *_ = fit(
         split, "sasrec", SMALL, config, 1, show_progress=False, checkpoint=tmp_path / "seed"
     )
     assert both == losses
@@ -70,7 +71,7 @@ def test_an_interruption_in_the_middle_of_a_step_is_as_if_the_step_had_not_been(
     split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = TrainingConfig(steps=20, batch=32)
-    whole, losses = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
+    whole, losses, *_ = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
     step = torch.optim.Adam.step
     calls = 0
 
@@ -87,7 +88,7 @@ def test_an_interruption_in_the_middle_of_a_step_is_as_if_the_step_had_not_been(
         patched.setattr(torch.optim.Adam, "step", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fit(split, "sasrec", SMALL, config, 0, show_progress=False, checkpoint=path)
-    gone_on, both = fit(split, "sasrec", SMALL, config, 0, show_progress=False, checkpoint=path)
+    gone_on, both, *_ = fit(split, "sasrec", SMALL, config, 0, show_progress=False, checkpoint=path)
     assert both == losses
     assert same(whole, gone_on)
 
@@ -112,11 +113,14 @@ def test_a_checkpoint_of_other_sizes_is_one_sentence(split: Split, tmp_path: Pat
 
 
 COMMAND = [sys.executable, "-m", "whence", "train", "DATA", "--seeds", "2", "--out", "RUN",
-           "--set", "steps=2000,width=16,length=8,batch=32,snapshots=3"]  # fmt: skip
+           "--set", "steps=2000,width=16,length=8,batch=32"]  # fmt: skip
+
+SNAPSHOTS = ",snapshots=3"
 
 
-def command(data: Path, run: Path) -> list[str]:
-    return [{"DATA": str(data), "RUN": str(run)}.get(word, word) for word in COMMAND]
+def command(data: Path, run: Path, more: str = "") -> list[str]:
+    words = [{"DATA": str(data), "RUN": str(run)}.get(word, word) for word in COMMAND]
+    return [*words[:-1], words[-1] + more]
 
 
 def weights(run: Path) -> list[bytes]:
@@ -144,15 +148,22 @@ def test_killed_at_many_moments_it_comes_to_the_same_bits(
     data = interactions.save(tmp_path / "data")
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}
     begin = time.monotonic()
-    subprocess.run(command(data, tmp_path / "calm"), check=True, capture_output=True, env=alone)
+    subprocess.run(
+        command(data, tmp_path / "calm", SNAPSHOTS), check=True, capture_output=True, env=alone
+    )
     whole = time.monotonic() - begin
     run = tmp_path / "killed"
-    _kill_in_the_middle_of_training(command(data, run), tmp_path / ".killed.unfinished", alone)
+    _kill_in_the_middle_of_training(
+        command(data, run, SNAPSHOTS), tmp_path / ".killed.unfinished", alone
+    )
     rng = np.random.default_rng(0)
     kills = 1
     while not run.exists():
         process = subprocess.Popen(
-            command(data, run), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=alone
+            command(data, run, SNAPSHOTS),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=alone,
         )
         try:
             # Each try lasts longer than the one before, so that one of them gets to the end.
@@ -170,8 +181,9 @@ def test_killed_at_many_moments_it_comes_to_the_same_bits(
     assert metrics == calm
 
 
+@pytest.mark.parametrize("more", ["", SNAPSHOTS])
 def test_a_disk_that_fills_up_while_training_is_one_sentence(
-    interactions: Interactions, tmp_path: Path
+    more: str, interactions: Interactions, tmp_path: Path
 ) -> None:
     data = interactions.save(tmp_path / "data")
 
@@ -180,7 +192,7 @@ def test_a_disk_that_fills_up_while_training_is_one_sentence(
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     done = subprocess.run(
-        command(data, tmp_path / "run"),
+        command(data, tmp_path / "run", more),
         capture_output=True, text=True, check=False, preexec_fn=small_disk,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
@@ -188,3 +200,17 @@ def test_a_disk_that_fills_up_while_training_is_one_sentence(
     assert "cannot be written" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_a_start_that_was_refused_is_no_training_to_go_on_with(
+    interactions: Interactions, tmp_path: Path
+) -> None:
+    """Nothing was trained, so other settings lose nothing."""
+    data, out = interactions.save(tmp_path / "data"), tmp_path / "run"
+    small = {"width": 8, "length": 4}
+    with pytest.raises(InputError, match="bfloat16 is for GPUs"):
+        whence.train(data, training={"precision": "bfloat16"}, out=out, show_progress=False)
+    assert not (tmp_path / ".run.unfinished").exists()
+    Unfinished(out, {"model": "another"}, overwrite=False)
+    whence.train(data, model_settings=small, training={"steps": 2}, out=out, show_progress=False)
+    assert not (tmp_path / ".run.unfinished").exists()

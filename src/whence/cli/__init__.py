@@ -118,7 +118,9 @@ def train(
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from here")
         raise
-    baselines = baseline_accuracy(run.interactions, split, run.first.config.length)
+    baselines = baseline_accuracy(
+        run.interactions, split, run.first.config.length, show_progress=True
+    )
     if as_json:
         plain = {name: plain_measures(found) for name, found in baselines.items()}
         print_json({"run": str(folder), "metrics": run.metrics, "baselines": plain})

@@ -132,7 +132,10 @@ def sampled_accuracy(
 
 def _cases(split: Split, held: Held) -> Cases:
     if not len(split.held[held]):
-        raise InputError("No user has the three events that measuring accuracy needs.")
+        raise InputError(
+            f"No {held} events are held out to measure accuracy on; leave-one-out needs users with "
+            "three events."
+        )
     return split.held[held]
 
 
@@ -172,7 +175,7 @@ def full_ranks(
     model: Explainable, cases: Cases, length: int, item_count: int, show_progress: bool = False
 ) -> Floats:
     """Each true item's rank from 0 among all items but those in the history."""
-    at_once = max(1, min(cases_at_once(item_count), len(cases)))
+    at_once = max(1, min(cases_at_once(item_count), _histories_at_once(length), len(cases)))
     # Kept from slice to slice, since fresh memory of this size is slower than what is done in it.
     work = torch.empty(at_once, item_count, device=device_of(model))
 
@@ -211,18 +214,21 @@ def sampled_ranks(
 
     Where the true item is drawn as its own rival, it does not count.
     """
-    users, targets = torch.from_numpy(cases.users), torch.from_numpy(cases.targets)
-    negatives = unseen.draw(users, SAMPLED, Randomness(seed).torch("negatives"))
-    candidates = torch.cat((targets[:, None], negatives), dim=1)
+    chance = Randomness(seed).torch("evaluation")
 
     def rank(rows: Ints) -> Tensor:
-        history = torch.from_numpy(cases[rows].histories(length)).to(device_of(model))
-        some = candidates[torch.from_numpy(rows)].to(history.device)
-        own, others = model.score(history, some).split((1, SAMPLED), dim=1)
-        rival = some[:, 1:] != some[:, :1]
-        return _rank((_signs(others, own) * rival).sum(dim=1), rival.sum(dim=1))
+        some = cases[rows]
+        history = torch.from_numpy(some.histories(length)).to(device_of(model))
+        rivals = unseen.draw(torch.from_numpy(some.users), SAMPLED, chance)
+        true = torch.from_numpy(some.targets)[:, None]
+        scores = model.score(history, torch.cat((true, rivals), dim=1).to(history.device))
+        own, others = scores.split((1, SAMPLED), dim=1)
+        counts = (rivals != true).to(scores.device)
+        return _rank((_signs(others, own) * counts).sum(dim=1), counts.sum(dim=1))
 
-    return _shortest_first(rank, cases, ROWS_AT_ONCE, show_progress)
+    return _shortest_first(
+        rank, cases, min(ROWS_AT_ONCE, _histories_at_once(length)), show_progress
+    )
 
 
 def _shortest_first(
@@ -240,6 +246,11 @@ def _shortest_first(
     return ranks
 
 
+def _histories_at_once(length: int) -> int:
+    """As many as a model can let every item look at every other in."""
+    return cases_at_once(length * length)
+
+
 def _rank(lead: Tensor, rivals: Tensor) -> Tensor:
     """How many rivals score higher and half of those that score the same, from 0.
 
@@ -251,13 +262,16 @@ def _rank(lead: Tensor, rivals: Tensor) -> Tensor:
 def _lead(scores: Tensor, own: Tensor, work: Tensor) -> Tensor:
     """`[B]`: how many of all items score higher than the true one, less how many lower."""
     # A sum of signs is several times faster than to count comparisons, and as exact.
-    lead = torch.sub(scores, own, out=work).sign_().sum(dim=1)
-    if lead.isfinite().all():
-        return lead
+    torch.sub(scores, own, out=work)
+    if work.sum(dim=1).isfinite().all():
+        return work.sign_().sum(dim=1)
     return _signs(scores, own).sum(dim=1) - own[:, 0].isnan().int()
 
 
 def _signs(scores: Tensor, own: Tensor) -> Tensor:
-    """1 where a score is higher than the true item's, −1 where lower; no number ranks last."""
+    """1 where a score is higher than the true item's, −1 where lower.
+
+    Where either is no number, the true item counts as lower: it was not found.
+    """
     higher = ~(scores <= own)
     return higher.float() - (scores < own).float()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,7 +16,7 @@ from torch import Tensor
 from whence.data.splits import Split
 from whence.devices import deterministic
 from whence.errors import InputError
-from whence.files import new_file
+from whence.files import new_file, reason
 from whence.models import Recommender, build_model
 from whence.progress import progress_bar
 from whence.randomness import Dropout, Randomness
@@ -66,14 +66,21 @@ class TrainingConfig:
             raise InputError("Training needs steps from 0 on and a batch from 1 on.")
         if not 0 < self.learning_rate < math.inf or not 0 <= self.second_moment < 1:
             raise InputError("The learning rate is above 0; second_moment is below 1.")
-        if self.clip is not None and not self.clip > 0:
+        if self.clip is not None and not 0 < self.clip < math.inf:
             raise InputError(f"Gradients are clipped at a norm above 0, not {self.clip}.")
         if min(self.warmup, self.validate_every, self.patience, self.snapshots) < 0:
             raise InputError(
                 "warmup, validate_every, patience and snapshots are whole numbers from 0 on."
             )
-        if self.snapshots == 1:
-            raise InputError("snapshots are at least 2, the untrained weights and the last ones.")
+        if self.snapshots == 1 or self.snapshots > self.steps + 1:
+            raise InputError(
+                "snapshots are at least 2, the untrained weights and the last ones, and at most "
+                "one more than steps."
+            )
+        if self.snapshots and self.patience:
+            raise InputError(
+                "snapshots are spaced over a known number of steps; leave patience out."
+            )
         check_measure(self.measure)
         if self.patience and not self.validate_every:
             raise InputError("patience counts validations; say validate_every too.")
@@ -96,6 +103,24 @@ class TrainingConfig:
         return {round(number * self.steps / last) for number in range(self.snapshots)}
 
 
+def check_precision(config: TrainingConfig, device: str) -> None:
+    """Refuse what the device cannot do well."""
+    if config.precision == "bfloat16" and device == "cpu":
+        raise InputError("bfloat16 is for GPUs; on a processor say precision=float32.")
+
+
+class Fitted(NamedTuple):
+    """A trained model, and how it came about."""
+
+    model: Recommender
+    losses: list[float]
+    """One a step."""
+    validations: dict[int, float]
+    """The measure of choice, by step."""
+    kept: int
+    """The steps that the model has seen: all, or those up to the best validation."""
+
+
 def fit(
     split: Split,
     model_name: str,
@@ -106,19 +131,18 @@ def fit(
     show_progress: bool = True,
     checkpoint: Path | None = None,
     snapshots: Path | None = None,
-) -> tuple[Recommender, list[float]]:
-    """A trained model and its loss at every step; same seed, same machine, same bits.
+) -> Fitted:
+    """Train one seed; same seed, same machine, same bits.
 
     With a `checkpoint`, a training that was stopped there goes on as if it had never been, and this
     one is kept there every second or, where that would take more than a twentieth of the time, less
-    often; also at an interruption and at its end. The snapshots asked for
-    are files in the folder `snapshots`, by their step.
+    often, and at its end. Snapshots are files in the folder of that name, by their step.
     """
     training = Training(split, model_name, model_settings, config, seed, device)
     if checkpoint is not None and checkpoint.exists():
         training.load(checkpoint)
-    kept = config.snapshot_steps() if snapshots is not None else set()
-    if snapshots is not None and training.step in kept:
+    kept_at = config.snapshot_steps() if snapshots is not None else set()
+    if snapshots is not None and training.step in kept_at:
         training.save_snapshot(snapshots)
     bar = progress_bar(f"training {model_name}, seed {seed}", config.steps, show_progress)
     due = time.monotonic() + SECONDS_BETWEEN_CHECKPOINTS
@@ -127,7 +151,7 @@ def fit(
             if training.has_stopped:
                 break
             training.advance()
-            if snapshots is not None and training.step in kept:
+            if snapshots is not None and training.step in kept_at:
                 training.save_snapshot(snapshots)
             if training.step % STEPS_BETWEEN_NEWS == 1 or training.validates_now:
                 bar.say(training.news())
@@ -137,10 +161,10 @@ def fit(
                 taken = time.monotonic() - begun
                 due = begun + max(SECONDS_BETWEEN_CHECKPOINTS, WORK_FOR_A_CHECKPOINT * taken)
     finally:
-        if checkpoint is not None and training.between_steps:
+        if checkpoint is not None and training.can_be_kept:
             training.save(checkpoint)
     training.check()
-    return training.result(), training.losses()
+    return training.result()
 
 
 class Training:
@@ -155,8 +179,9 @@ class Training:
         seed: int,
         device: str,
     ) -> None:
-        if config.precision == "bfloat16" and device == "cpu":
-            raise InputError("bfloat16 is for GPUs; on a processor say precision=float32.")
+        check_precision(config, device)
+        if config.validate_every and not len(split.held["validation"]):
+            raise InputError("No validation events are held out; say validate_every=0.")
         randomness = Randomness(seed)
         item_count = split.interactions.item_count
         self.seed, self.config, self.device = seed, config, device
@@ -175,7 +200,7 @@ class Training:
             capturable=recorded,
         )
         generators = [*self.batches.generators.values(), self.drop.generator]
-        self.make_step = Recorded(self._step, generators) if recorded else self._step
+        self.recorded = Recorded(device, generators) if recorded else None
         self.split = split
         self.known_losses: list[float] = []
         self.new_losses = torch.zeros(STEPS_BETWEEN_NEWS, device=device)
@@ -184,8 +209,8 @@ class Training:
         self.validations: list[float] = []
         self.best: dict[str, Tensor] = {}
         """The weights of the best validation, where training stops by them."""
-        self.between_steps = True
-        """False while something is half done, and must not be kept."""
+        self.can_be_kept = True
+        """False while something is half done, and when it has gone wrong."""
 
     @property
     def step(self) -> int:
@@ -194,23 +219,26 @@ class Training:
 
     def advance(self) -> None:
         """One step."""
-        self.between_steps = False
+        self.can_be_kept = False
         if self.config.warmup or self.config.decay != "none":
             for group in self.optimiser.param_groups:
                 group["lr"].fill_(self.config.learning_rate * self.config.pace(self.step))
         with deterministic(self.device):
-            self.new_losses[self.new_count] = self.make_step()
+            loss = self._step() if self.recorded is None else self.recorded(self._step)
+            self.new_losses[self.new_count] = loss
         self.new_count += 1
         if self.new_count == len(self.new_losses):
             self.losses()
         if self.validates_now:
             self._validate()
-        self.between_steps = True
+        self.can_be_kept = True
 
     def _step(self) -> Tensor:
         """Draw a batch, go down its gradient, and return its loss."""
         half = self.config.precision == "bfloat16"
-        with torch.autocast(torch.device(self.device).type, torch.bfloat16, half, False):
+        with torch.autocast(
+            torch.device(self.device).type, torch.bfloat16, enabled=half, cache_enabled=False
+        ):
             loss = sampled_bce(self.model, self.batches.draw(), self.drop)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -226,6 +254,7 @@ class Training:
         for loss in new:
             self.known_losses.append(loss)
             if not math.isfinite(loss):
+                self.can_be_kept = False
                 raise InputError(
                     f"The loss of seed {self.seed} is no number after "
                     f"{len(self.known_losses)} steps; {self._advice}"
@@ -241,7 +270,8 @@ class Training:
     def _validate(self) -> None:
         length = self.model.config.length
         self.model.eval()
-        found = mean_accuracy(self.config.measure, self.model, self.split, "validation", length)
+        with deterministic(self.device):
+            found = mean_accuracy(self.config.measure, self.model, self.split, "validation", length)
         self.model.train()
         self.validations.append(found)
         if self.config.patience and self.validations[-1] > max(self.validations[:-1], default=-1):
@@ -262,11 +292,16 @@ class Training:
             return loss
         return f"{loss}, {self.config.measure} {self.validations[-1]:.3f}"
 
-    def result(self) -> Recommender:
+    def result(self) -> Fitted:
         """The model as it is or, where training stops by validations, as it was best."""
+        every = self.config.validate_every
+        validations = {every * (n + 1): one for n, one in enumerate(self.validations)}
+        kept = self.step
         if self.best:
             self.model.load_state_dict(self.best)
-        return self.model.eval()
+            kept = max(validations, key=lambda step: validations[step])
+        self.model.zero_grad(set_to_none=True)
+        return Fitted(self.model.eval(), self.losses(), validations, kept)
 
     @property
     def _advice(self) -> str:
@@ -295,7 +330,6 @@ class Training:
 
     def save_snapshot(self, folder: Path) -> None:
         """The weights alone, under the number of steps they have seen."""
-        folder.mkdir(exist_ok=True)
         with new_file(folder / f"{self.step}.safetensors") as partial:
             save_weights(partial, self.model.state_dict())
 
@@ -311,7 +345,11 @@ class Training:
             self.best = _under("best.", tensors)
             self.known_losses = tensors["losses"].tolist()
             self.validations = tensors["validations"].tolist()
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as problem:
+        except OSError as problem:
+            raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
+        except torch.OutOfMemoryError:
+            raise
+        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as problem:
             why = str(problem).partition("\n")[0]
             raise InputError(
                 f"{path} does not hold this training ({why}); remove it to begin anew."

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from whence.data.splits import Split
 from whence.randomness import whole_below
+
+_MADE: WeakKeyDictionary[Split, dict[str, Unseen]] = WeakKeyDictionary()
 
 
 class Unseen:
@@ -31,6 +35,14 @@ class Unseen:
         self.seen_counts, self.first, self.keys = (
             torch.from_numpy(numbers).to(device) for numbers in (seen_counts, first, keys)
         )
+
+    @classmethod
+    def of(cls, split: Split, device: str = "cpu") -> Unseen:
+        """Made once for a split and a device, since it sorts all events."""
+        made = _MADE.setdefault(split, {})
+        if device not in made:
+            made[device] = cls(split, device)
+        return made[device]
 
     def draw(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
         """`[B, count]` items. A user who has seen everything gets any item."""

@@ -12,39 +12,40 @@ WARM_UP = 3
 
 
 class Recorded:
-    """Makes the same step as the function it is given, which returns the step's loss.
+    """Makes the same step again and again, by the function it is given first.
 
-    The function may allocate, but all that it reads, its sizes included, stays where it is.
+    The function returns the step's loss. It may allocate, but all that it reads stays where it is.
     """
 
-    def __init__(self, step: Callable[[], Tensor], generators: Iterable[torch.Generator]) -> None:
-        self.step, self.generators = step, list(generators)
-        self.stream = torch.cuda.Stream()
+    def __init__(self, device: str, generators: Iterable[torch.Generator]) -> None:
+        self.device, self.generators = torch.device(device), list(generators)
+        self.stream = torch.cuda.Stream(self.device)
         self.warm = 0
         self.graph: torch.cuda.CUDAGraph | None = None
         self.loss = torch.empty(0)
 
-    def __call__(self) -> Tensor:
+    def __call__(self, step: Callable[[], Tensor]) -> Tensor:
         """One step; its loss is overwritten by the next."""
-        if self.warm < WARM_UP:
-            self.warm += 1
-            return self._unrecorded()
-        if self.graph is None:
-            self.graph = self._record()
-        self.graph.replay()
-        return self.loss
+        with torch.cuda.device(self.device):
+            if self.warm < WARM_UP:
+                self.warm += 1
+                return self._unrecorded(step)
+            if self.graph is None:
+                self.graph = self._record(step)
+            self.graph.replay()
+            return self.loss
 
-    def _unrecorded(self) -> Tensor:
+    def _unrecorded(self, step: Callable[[], Tensor]) -> Tensor:
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            loss = self.step()
+            loss = step()
         torch.cuda.current_stream().wait_stream(self.stream)
         return loss
 
-    def _record(self) -> torch.cuda.CUDAGraph:
+    def _record(self, step: Callable[[], Tensor]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         for generator in self.generators:
             graph.register_generator_state(generator)
         with torch.cuda.graph(graph, stream=self.stream):
-            self.loss = self.step()
+            self.loss = step()
         return graph

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+import whence
 from whence.config import build
 from whence.data.interactions import Interactions
 from whence.data.sources import Source, load
@@ -22,7 +23,7 @@ from whence.models import Recommender, model_spec
 from whence.models.baselines import BASELINES
 from whence.run import Run, snapshot_files
 from whence.training.evaluation import evaluate
-from whence.training.loop import TrainingConfig, fit
+from whence.training.loop import TrainingConfig, check_precision, fit
 from whence.training.unfinished import Unfinished
 
 
@@ -49,6 +50,7 @@ def train(
     model_config = build(model_spec(model).config, model_settings or {})
     training_config = build(TrainingConfig, training or {})
     check_device(device)
+    check_precision(training_config, device)
     if out is None and training_config.snapshots:
         raise InputError("snapshots are kept in the run folder; say where, with out.")
     if out is not None:
@@ -72,12 +74,19 @@ def train(
     }
     unfinished = None
     if out is not None:
-        whole = {"model": model, **settings, **described, "data": interactions.content_hash}
+        versions = {"whence": whence.__version__, "torch": torch.__version__}
+        whole = {
+            "model": model,
+            **settings,
+            **described,
+            "data": interactions.content_hash,
+            **{f"version of {name}": version for name, version in versions.items()},
+        }
         unfinished = Unfinished(Path(out), whole, overwrite)
     models: dict[int, Recommender] = {}
     metrics: dict[int, dict[str, Any]] = {}
     for seed in range(seeds):
-        trained, losses = fit(
+        fitted = fit(
             held_out,
             model,
             settings,
@@ -88,13 +97,20 @@ def train(
             checkpoint=None if unfinished is None else unfinished.checkpoint(seed),
             snapshots=None if unfinished is None else unfinished.snapshots(seed),
         )
-        models[seed] = trained
+        models[seed] = fitted.model
         metrics[seed] = {
-            "final_loss": losses[-1] if losses else None,
+            "steps": len(fitted.losses),
+            "kept_step": fitted.kept,
+            "final_loss": fitted.losses[-1] if fitted.losses else None,
+            "validations": fitted.validations,
             **{
                 held: plain_measures(
                     evaluate(
-                        trained, held_out, held, model_config.length, show_progress=show_progress
+                        fitted.model,
+                        held_out,
+                        held,
+                        model_config.length,
+                        show_progress=show_progress,
                     )
                 )
                 for held in held_out.held
@@ -122,14 +138,15 @@ def train(
 
 
 def baseline_accuracy(
-    interactions: Interactions, split: str, length: int
+    interactions: Interactions, split: str, length: int, show_progress: bool = False
 ) -> dict[str, dict[str, Measure]]:
     """What simple rules reach on the same test events."""
     held_out = split_by(split, interactions)
     if not len(held_out.held["test"]):
         return {}
     return {
-        name: evaluate(make(held_out), held_out, "test", length) for name, make in BASELINES.items()
+        name: evaluate(make(held_out), held_out, "test", length, show_progress=show_progress)
+        for name, make in BASELINES.items()
     }
 
 

@@ -32,8 +32,10 @@ class Unfinished:
         begun = read_json(self.folder / MANIFEST) if (self.folder / MANIFEST).exists() else {}
         if begun == settings:
             return
-        if begun and not overwrite:
-            other = [name for name in settings if begun.get(name) != settings[name]]
+        if any(self.folder.glob("seed-*")) and not overwrite:
+            other = [
+                name for name in {**settings, **begun} if begun.get(name) != settings.get(name)
+            ]
             raise InputError(
                 f"{self.folder} holds a training that was stopped, with another {other[0]}; say "
                 "the same as then to go on, or --overwrite (in Python overwrite=True) to begin "
