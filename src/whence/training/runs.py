@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,16 @@ import whence
 from whence.config import build
 from whence.data.interactions import Interactions
 from whence.data.sources import Source, load
-from whence.data.splits import split_by
+from whence.data.splits import Split, split_by
 from whence.devices import check_device
 from whence.errors import InputError, did_you_mean
 from whence.files import make_parent, refuse_existing
 from whence.measure import Measure
-from whence.models import Recommender, model_spec
+from whence.models import model_spec
 from whence.models.baselines import BASELINES
 from whence.run import Run, snapshot_files
 from whence.training.evaluation import evaluate
-from whence.training.loop import TrainingConfig, check_precision, fit
+from whence.training.loop import Fitted, TrainingConfig, check_precision, fit
 from whence.training.unfinished import Unfinished
 
 
@@ -74,19 +74,10 @@ def train(
     }
     unfinished = None
     if out is not None:
-        versions = {"whence": whence.__version__, "torch": torch.__version__}
-        whole = {
-            "model": model,
-            **settings,
-            **described,
-            "data": interactions.content_hash,
-            **{f"version of {name}": version for name, version in versions.items()},
-        }
+        whole = {"model": model, **settings, **described, **_circumstances(interactions)}
         unfinished = Unfinished(Path(out), whole, overwrite)
-    models: dict[int, Recommender] = {}
-    metrics: dict[int, dict[str, Any]] = {}
-    for seed in range(seeds):
-        fitted = fit(
+    fitted = {
+        seed: fit(
             held_out,
             model,
             settings,
@@ -94,47 +85,56 @@ def train(
             seed,
             device,
             show_progress,
-            checkpoint=None if unfinished is None else unfinished.checkpoint(seed),
-            snapshots=None if unfinished is None else unfinished.snapshots(seed),
+            checkpoint=unfinished and unfinished.checkpoint(seed),
+            snapshots=unfinished and unfinished.snapshots(seed),
         )
-        models[seed] = fitted.model
-        metrics[seed] = {
-            "steps": len(fitted.losses),
-            "kept_step": fitted.kept,
-            "final_loss": fitted.losses[-1] if fitted.losses else None,
-            "validations": fitted.validations,
-            **{
-                held: plain_measures(
-                    evaluate(
-                        fitted.model,
-                        held_out,
-                        held,
-                        model_config.length,
-                        show_progress=show_progress,
-                    )
-                )
-                for held in held_out.held
-                if len(held_out.held[held])
-            },
-        }
+        for seed in range(seeds)
+    }
     run = Run(
         model=model,
         model_settings=settings,
         training=described,
         data=describe(interactions),
         catalog=interactions.catalog,
-        models=models,
-        metrics=metrics,
-        snapshots={seed: snapshot_files(unfinished.snapshots(seed)) for seed in range(seeds)}
-        if unfinished
-        else {},
+        models={seed: one.model for seed, one in fitted.items()},
+        metrics={seed: _measured(one, held_out, show_progress) for seed, one in fitted.items()},
         loaded=interactions,
     )
     if out is None or unfinished is None:
         return run
-    saved = run.save(out, overwrite)
+    kept = {seed: snapshot_files(unfinished.snapshots(seed)) for seed in fitted}
+    saved = replace(run, snapshots=kept).save(out, overwrite)
     unfinished.remove()
     return saved
+
+
+def _circumstances(interactions: Interactions) -> dict[str, str]:
+    """What else must be the same for a training to be gone on with."""
+    return {
+        "data": interactions.content_hash,
+        "version of Whence": whence.__version__,
+        "version of PyTorch": torch.__version__,
+    }
+
+
+def _measured(fitted: Fitted, split: Split, show_progress: bool) -> dict[str, Any]:
+    """How the training went, and the accuracy on every part that is held out."""
+    accuracy = {
+        held: plain_measures(
+            evaluate(
+                fitted.model, split, held, fitted.model.config.length, show_progress=show_progress
+            )
+        )
+        for held, cases in split.held.items()
+        if len(cases)
+    }
+    return {
+        "steps": len(fitted.losses),
+        "kept_step": fitted.kept,
+        "final_loss": fitted.losses[-1] if fitted.losses else None,
+        "validations": fitted.validations,
+        **accuracy,
+    }
 
 
 def baseline_accuracy(
