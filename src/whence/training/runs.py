@@ -85,8 +85,8 @@ def train(
             seed,
             device,
             show_progress,
-            checkpoint=unfinished and unfinished.checkpoint(seed),
-            snapshots=unfinished and unfinished.snapshots(seed),
+            checkpoint=unfinished.checkpoint(seed) if unfinished else None,
+            snapshots=unfinished.snapshots(seed) if unfinished else None,
         )
         for seed in range(seeds)
     }
@@ -119,7 +119,7 @@ def _circumstances(interactions: Interactions) -> dict[str, str]:
 
 def _measured(fitted: Fitted, split: Split, show_progress: bool) -> dict[str, Any]:
     """How the training went, and the accuracy on every part that is held out."""
-    accuracy = {
+    accuracy: dict[str, Any] = {
         held: plain_measures(
             evaluate(
                 fitted.model, split, held, fitted.model.config.length, show_progress=show_progress
