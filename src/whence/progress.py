@@ -59,6 +59,9 @@ def byte_bar(title: str, total: int | None, done: int = 0, show: bool = True) ->
 
 
 def _progress(counts: tuple[ProgressColumn, ...], show: bool, passing: bool = False) -> Progress:
+    console = Console(stderr=True)
+    # What would vanish on a terminal leaves empty lines in a file.
+    show = show and (console.is_terminal or not passing)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -66,7 +69,7 @@ def _progress(counts: tuple[ProgressColumn, ...], show: bool, passing: bool = Fa
         TextColumn("left"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
-        console=Console(stderr=True),
+        console=console,
         disable=not show,
         transient=passing,
     )

@@ -27,9 +27,8 @@ def score_all(model: Explainable, cases: Cases, length: int) -> Tensor:
 
 def device_of(model: Explainable) -> torch.device:
     """Where the model lives."""
-    if isinstance(model, torch.nn.Module):
-        return next(model.parameters()).device
-    return torch.device("cpu")
+    weights = model.parameters() if isinstance(model, torch.nn.Module) else iter(())
+    return next((weight.device for weight in weights), torch.device("cpu"))
 
 
 def met_items(cases: Cases) -> tuple[Tensor, Tensor]:

@@ -78,6 +78,9 @@ class Run:
 
     def at(self, step: int, seed: int = 0) -> Recommender:
         """The model as it was after so many steps, where a snapshot was kept."""
+        if seed not in self.models:
+            known = ", ".join(map(str, self.models))
+            raise InputError(f"This run has no seed {seed}; it has {known}.")
         kept = self.snapshots.get(seed, {})
         if step not in kept:
             known = ", ".join(map(str, sorted(kept))) or "none; train with snapshots=11, say"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +90,7 @@ def test_measures_are_means_of_ranks(split: Split) -> None:
     expected = np.mean([1 / np.log2(rank + 2) if rank < 10 else 0 for rank in ranks])
     assert found["NDCG@10"].value == pytest.approx(expected)
     assert found["MRR"].value == pytest.approx(np.mean(1 / (ranks + 1)))
-    assert "all items the user has not met" in found["MRR"].protocol
+    assert "itself and all items the user has not met" in found["MRR"].protocol
     assert "100 random items" in found["recall@10 of 101"].protocol
     assert found["MRR"].n == len(ranks)
 
@@ -197,6 +198,23 @@ def test_a_tiny_catalog_is_found_by_everyone() -> None:
     assert found["recall@10"].value == 1.0
     assert list(found) == ["recall@10", "NDCG@10", "MRR"], "too few items to sample a hundred"
     assert "row order" in found["MRR"].protocol
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ({"held": "tests"}, "Nothing is held out as 'tests': did you mean 'test'"),
+        ({"top": 0}, "length and top are whole numbers from 1 on, not 8 and 0"),
+        ({"top": 2.5}, "not 8 and 2.5"),
+        ({"length": 0}, "not 0 and 10"),
+    ],
+)
+def test_a_question_without_sense_is_one_sentence(
+    question: dict[str, Any], sentence: str, split: Split
+) -> None:
+    model = lively_sasrec(items=split.interactions.item_count)
+    with pytest.raises(InputError, match=sentence):
+        evaluate(model, split, **{"held": "test", "length": 8, **question})
 
 
 def test_nothing_to_measure_is_one_sentence() -> None:

@@ -116,8 +116,12 @@ def train(
             device=device,
         )
     except KeyboardInterrupt:
-        err.print("stopped; the same command goes on from here")
+        err.print("stopped; the same command goes on from what was last kept")
         raise
+    for seed, found in run.metrics.items():
+        if found["steps"] < run.training["steps"]:
+            steps, kept = found["steps"], found["kept_step"]
+            say(f"Seed {seed} stopped after {steps} steps and kept the weights of step {kept}.")
     baselines = baseline_accuracy(
         run.interactions, split, run.first.config.length, show_progress=True
     )

@@ -69,7 +69,8 @@ def evaluate(
 ) -> dict[str, Measure]:
     """Accuracy on the held-out events: full ranking, and the true item among 100 random ones.
 
-    `top` is the k of recall@k and NDCG@k; the seed draws the random items.
+    `length` is how many items of a history the model reads, `top` the k of recall@k and NDCG@k; the
+    seed draws the random items.
     """
     return evaluate_cases(model, split, held, length, seed, top, show_progress).measures()
 
@@ -100,14 +101,14 @@ def full_accuracy(
     show_progress: bool = False,
 ) -> PerCase:
     """By the true item's rank among all items."""
-    cases = _cases(split, held)
+    cases = _cases(split, held, length, top)
     ranks = full_ranks(model, cases, length, split.interactions.item_count, show_progress)
     values = {
         f"recall@{top}": (ranks < top).astype(np.float64),
         f"NDCG@{top}": gain(ranks, top),
         "MRR": 1 / (1 + ranks),
     }
-    protocol = f"{_where(split, held)}; ranked among all items the user has not met"
+    protocol = f"{_where(split, held)}; ranked among itself and all items the user has not met"
     return PerCase(values, dict.fromkeys(values, protocol))
 
 
@@ -121,7 +122,9 @@ def sampled_accuracy(
     show_progress: bool = False,
 ) -> PerCase:
     """By its rank among 100 random ones, the papers' sampled protocol."""
-    ranks = sampled_ranks(model, _cases(split, held), length, Unseen(split), seed, show_progress)
+    ranks = sampled_ranks(
+        model, _cases(split, held, length, top), length, Unseen(split), seed, show_progress
+    )
     name = f"recall@{top} of {SAMPLED + 1}"
     protocol = (
         f"{_where(split, held)}; ranked among {SAMPLED} random items outside the user's training "
@@ -130,7 +133,12 @@ def sampled_accuracy(
     return PerCase({name: (ranks < top).astype(np.float64)}, {name: protocol})
 
 
-def _cases(split: Split, held: Held) -> Cases:
+def _cases(split: Split, held: Held, length: int, top: int) -> Cases:
+    """The cases asked for, if the question makes sense."""
+    if held not in split.held:
+        raise InputError(f"Nothing is held out as '{held}': {did_you_mean(held, split.held)}")
+    if length < 1 or top < 1 or int(top) != top:
+        raise InputError(f"length and top are whole numbers from 1 on, not {length} and {top}.")
     if not len(split.held[held]):
         raise InputError(
             f"No {held} events are held out to measure accuracy on; leave-one-out needs users with "
@@ -153,8 +161,8 @@ def check_measure(name: str) -> None:
     if not MEASURE.fullmatch(name):
         known = [f"recall@{TOP}", f"NDCG@{TOP}", "MRR", f"recall@{TOP} of {SAMPLED + 1}"]
         raise InputError(
-            f"There is no measure '{name}': {did_you_mean(name, known)} Any number may stand for "
-            f"the {TOP}."
+            f"There is no measure '{name}': {did_you_mean(name, known)} Any whole number from 1 on "
+            f"may stand for the {TOP}."
         )
 
 

@@ -64,8 +64,10 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         if self.steps < 0 or self.batch < 1:
             raise InputError("Training needs steps from 0 on and a batch from 1 on.")
-        if not 0 < self.learning_rate < math.inf or not 0 <= self.second_moment < 1:
-            raise InputError("The learning rate is above 0; second_moment is below 1.")
+        if not 0 < self.learning_rate < math.inf:
+            raise InputError(f"The learning rate is above 0, not {self.learning_rate}.")
+        if not 0 <= self.second_moment < 1:
+            raise InputError(f"second_moment is from 0 to below 1, not {self.second_moment}.")
         if self.clip is not None and not 0 < self.clip < math.inf:
             raise InputError(f"Gradients are clipped at a norm above 0, not {self.clip}.")
         if min(self.warmup, self.validate_every, self.patience, self.snapshots) < 0:
@@ -181,7 +183,7 @@ class Training:
     ) -> None:
         check_precision(config, device)
         if config.validate_every and not len(split.held["validation"]):
-            raise InputError("No validation events are held out; say validate_every=0.")
+            raise InputError("No validation events are held out; leave validate_every out.")
         randomness = Randomness(seed)
         item_count = split.interactions.item_count
         self.seed, self.config, self.device = seed, config, device

@@ -76,20 +76,24 @@ def train(
     if out is not None:
         whole = {"model": model, **settings, **described, **_circumstances(interactions)}
         unfinished = Unfinished(Path(out), whole, overwrite)
-    fitted = {
-        seed: fit(
-            held_out,
-            model,
-            settings,
-            training_config,
-            seed,
-            device,
-            show_progress,
-            checkpoint=unfinished.checkpoint(seed) if unfinished else None,
-            snapshots=unfinished.snapshots(seed) if unfinished else None,
-        )
-        for seed in range(seeds)
-    }
+    try:
+        fitted = {
+            seed: fit(
+                held_out,
+                model,
+                settings,
+                training_config,
+                seed,
+                device,
+                show_progress,
+                checkpoint=unfinished.checkpoint(seed) if unfinished else None,
+                snapshots=unfinished.snapshots(seed) if unfinished else None,
+            )
+            for seed in range(seeds)
+        }
+    finally:
+        if unfinished is not None:
+            unfinished.remove_if_nothing_is_kept()
     run = Run(
         model=model,
         model_settings=settings,
@@ -132,7 +136,7 @@ def _measured(fitted: Fitted, split: Split, show_progress: bool) -> dict[str, An
         "steps": len(fitted.losses),
         "kept_step": fitted.kept,
         "final_loss": fitted.losses[-1] if fitted.losses else None,
-        "validations": fitted.validations,
+        "validations": [[step, value] for step, value in fitted.validations.items()],
         **accuracy,
     }
 

@@ -36,12 +36,19 @@ class Unfinished:
             other = [
                 name for name in {**settings, **begun} if begun.get(name) != settings.get(name)
             ]
+            then = ", ".join(f"{name} {begun.get(name, 'unknown')}" for name in other)
+            now = ", ".join(f"{name} {settings.get(name, 'unknown')}" for name in other)
             raise InputError(
-                f"{self.folder} holds a training that was stopped, with another {other[0]}; say "
-                "the same as then to go on, or --overwrite (in Python overwrite=True) to begin "
+                f"{self.folder} holds a training that was stopped, with {then}, now it is {now}; "
+                "say the same as then to go on, or --overwrite (in Python overwrite=True) to begin "
                 "anew."
             )
         shutil.rmtree(self.folder)
+
+    def remove_if_nothing_is_kept(self) -> None:
+        """When training failed before its first checkpoint."""
+        if not any(self.folder.glob("seed-*")):
+            self.remove()
 
     def checkpoint(self, seed: int) -> Path:
         """Where a seed is kept."""
