@@ -92,8 +92,8 @@ def one_size(users: int, items: int) -> dict[str, float]:
     """Milliseconds a step, seconds to rank, and the memory after each."""
     from whence.data import Interactions, leave_one_out
     from whence.data.catalog import Catalog
-    from whence.training.evaluation import full_ranks
     from whence.training.loop import Training, TrainingConfig
+    from whence.training.ranks import full_ranks
 
     rng = np.random.default_rng(0)
     data = Interactions(

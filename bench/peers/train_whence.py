@@ -14,7 +14,7 @@ import time
 import torch
 
 import whence
-from whence.training.evaluation import full_accuracy, sampled_accuracy
+from whence.training import Evaluation
 from whence.training.loop import Training, TrainingConfig
 
 LENGTH, WIDTH, BATCH = 25, 64, 128
@@ -36,11 +36,12 @@ def measure(text: str, seconds: float) -> dict[str, float]:
     steps = training.step - WARM_UP
     # Counted afterwards, on as many batches again.
     targets = sum(int(training.batches.draw().inputs.real.sum()) for _ in range(steps))
+    evaluation = Evaluation(split, "test", LENGTH)
     start = time.perf_counter()
-    full_accuracy(model, split, "test", LENGTH).measures()
+    evaluation.full(model).measures()
     full = time.perf_counter() - start
     start = time.perf_counter()
-    sampled_accuracy(model, split, "test", LENGTH).measures()
+    evaluation.sampled(model).measures()
     sampled = time.perf_counter() - start
     return {
         "sequences_per_second": steps * BATCH / taken,

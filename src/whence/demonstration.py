@@ -21,7 +21,7 @@ from whence.models.baselines import BASELINES
 from whence.randomness import Randomness
 from whence.recommendation import Pick, Recommendations, compare, recommend
 from whence.run import Run
-from whence.training import PerCase, evaluate_cases, train
+from whence.training import Evaluation, PerCase, train
 from whence.trust import agreement
 
 PREFERRED: Final = ("ml-latest-small-2016", "world")
@@ -104,8 +104,8 @@ def _typical_user(interactions: Interactions) -> object:
 def _cases(run: Run, split: Split) -> dict[str, PerCase]:
     """The model and the baselines on the same test events."""
     systems = {run.model: run.first, **{name: make(split) for name, make in BASELINES.items()}}
-    length = run.first.config.length
-    return {name: evaluate_cases(system, split, "test", length) for name, system in systems.items()}
+    evaluation = Evaluation(split, "test", run.first.config.length)
+    return {name: evaluation.of(system) for name, system in systems.items()}
 
 
 def _agreements(run: Run, split: Split) -> dict[tuple[str, str], Measure]:

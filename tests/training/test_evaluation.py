@@ -21,8 +21,9 @@ from whence.errors import InputError
 from whence.measure import bootstrap_interval, mean_measure, mean_over_seeds
 from whence.randomness import Randomness
 from whence.training import evaluate
-from whence.training.evaluation import full_ranks, gain, sampled_ranks
+from whence.training.evaluation import gain
 from whence.training.negatives import Unseen
+from whence.training.ranks import full_ranks, sampled_ranks
 
 
 class Coarse(Explainable):

@@ -23,7 +23,7 @@ NEIGHBOURS = 100
 """Items that each item is found similar to."""
 
 
-class _Counts(Explainable):
+class _Rule(Explainable):
     """Scores that are counted in the training events, not learned."""
 
     removal = "dropped"
@@ -41,18 +41,16 @@ class _Counts(Explainable):
         embedded: Tensor | None = None,
         attention: Sequence[Tensor] | None = None,
     ) -> Tensor:
-        """What was counted for the targets, given the newest item that is present."""
+        """What was counted for the targets, given the items that are present."""
         parts = self.parts(batch) if present is None else self.parts(batch) & present
-        slot = torch.arange(1, batch.shape[1] + 1)
-        newest = batch.gather(1, (parts * slot).argmax(dim=1)[:, None])[:, 0]
-        return self._count(torch.where(parts.any(dim=1), newest, PAD), targets)
+        return self._count(torch.where(parts, batch, PAD), targets)
 
-    def _count(self, newest: Tensor, targets: Tensor | All) -> Tensor:
-        """`[B, t]` from the newest item `[B]`, or `PAD` where the history is empty."""
+    def _count(self, batch: Tensor, targets: Tensor | All) -> Tensor:
+        """`[B, t]` from histories that may have gaps."""
         raise NotImplementedError
 
 
-class Popularity(_Counts):
+class Popularity(_Rule):
     """How often an item was chosen, by anyone."""
 
     def __init__(self, split: Split) -> None:
@@ -60,13 +58,13 @@ class Popularity(_Counts):
         counts = np.bincount(items, minlength=split.interactions.item_count)
         self.counts = torch.from_numpy(counts.astype(np.float32))
 
-    def _count(self, newest: Tensor, targets: Tensor | All) -> Tensor:
+    def _count(self, batch: Tensor, targets: Tensor | All) -> Tensor:
         if isinstance(targets, All):
-            return self.counts.expand(len(newest), -1)
+            return self.counts.expand(len(batch), -1)
         return self.counts[targets]
 
 
-class LastItem(_Counts):
+class LastItem(_Rule):
     """How often an item came right after the newest one; popularity decides between equals."""
 
     def __init__(self, split: Split) -> None:
@@ -80,7 +78,9 @@ class LastItem(_Counts):
         shape = (interactions.item_count,) * 2
         self.transitions = sparse.csr_array((np.ones(len(later), np.float32), pair), shape=shape)
 
-    def _count(self, newest: Tensor, targets: Tensor | All) -> Tensor:
+    def _count(self, batch: Tensor, targets: Tensor | All) -> Tensor:
+        slot = torch.arange(1, batch.shape[1] + 1)
+        newest = batch.gather(1, ((batch != PAD) * slot).argmax(dim=1)[:, None])[:, 0]
         item = newest.clamp(min=0).numpy()
         known = (newest != PAD)[:, None]
         if isinstance(targets, All):
@@ -92,14 +92,12 @@ class LastItem(_Counts):
         )
 
 
-class ItemToItem(Explainable):
+class ItemToItem(_Rule):
     """Items chosen by the same users (Sarwar et al. 2001): the sum of the cosines with the history.
 
     The cosine of two items is the number of users they have in common over the root of the product
     of their numbers of users. Popularity decides where nothing is similar.
     """
-
-    removal = "dropped"
 
     def __init__(self, split: Split) -> None:
         interactions = split.interactions
@@ -112,23 +110,10 @@ class ItemToItem(Explainable):
         lengths = np.sqrt(np.maximum(chosen.sum(axis=0), 1), dtype=np.float32)
         self.similar = _nearest(sparse.csr_array(chosen / lengths))
 
-    def parts(self, batch: Tensor) -> Tensor:
-        """Every slot with an item."""
-        return batch != PAD
-
-    def score(
-        self,
-        batch: Tensor,
-        targets: Tensor | All,
-        *,
-        present: Tensor | None = None,
-        embedded: Tensor | None = None,
-        attention: Sequence[Tensor] | None = None,
-    ) -> Tensor:
-        """How similar the targets are to the present items together, each counted once."""
-        parts = self.parts(batch) if present is None else self.parts(batch) & present
-        row, _ = parts.nonzero(as_tuple=True)
-        history = _once(row.numpy(), batch[parts].numpy(), (len(batch), self.item_count))
+    def _count(self, batch: Tensor, targets: Tensor | All) -> Tensor:
+        """How similar the targets are to the history's items together, each counted once."""
+        row, slot = (batch != PAD).nonzero(as_tuple=True)
+        history = _once(row.numpy(), batch[row, slot].numpy(), (len(batch), self.item_count))
         near = history @ self.similar
         if isinstance(targets, All):
             return torch.from_numpy(near.toarray()) + self.fame

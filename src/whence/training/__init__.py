@@ -1,7 +1,7 @@
 """From a split to a trained run."""
 
-from whence.training.evaluation import PerCase, evaluate, evaluate_cases
+from whence.training.evaluation import Evaluation, PerCase, evaluate
 from whence.training.loop import TrainingConfig, fit
 from whence.training.runs import train
 
-__all__ = ["PerCase", "TrainingConfig", "evaluate", "evaluate_cases", "fit", "train"]
+__all__ = ["Evaluation", "PerCase", "TrainingConfig", "evaluate", "fit", "train"]

@@ -21,7 +21,7 @@ from whence.models import Recommender, build_model
 from whence.progress import progress_bar
 from whence.randomness import Dropout, Randomness
 from whence.training.batches import Batches
-from whence.training.evaluation import check_measure, mean_accuracy
+from whence.training.evaluation import Evaluation, check_measure
 from whence.training.losses import sampled_bce
 from whence.training.recording import Recorded
 from whence.weights import save_weights
@@ -270,10 +270,10 @@ class Training:
         return bool(every) and self.step % every == 0
 
     def _validate(self) -> None:
-        length = self.model.config.length
+        validation = Evaluation(self.split, "validation", self.model.config.length)
         self.model.eval()
         with deterministic(self.device):
-            found = mean_accuracy(self.config.measure, self.model, self.split, "validation", length)
+            found = validation.mean(self.config.measure, self.model)
         self.model.train()
         self.validations.append(found)
         if self.config.patience and self.validations[-1] > max(self.validations[:-1], default=-1):

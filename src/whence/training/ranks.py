@@ -1,0 +1,131 @@
+"""Where the item that came next stands among others, counted and not sorted, ties half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from whence.contract import Explainable
+from whence.data.histories import Cases
+from whence.memory import ROWS_AT_ONCE, cases_at_once, row_slices
+from whence.progress import progress_bar
+from whence.randomness import Randomness
+from whence.ranking import device_of, met_items, score_all
+from whence.training.negatives import Unseen
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+SAMPLED = 100
+"""Random items the true one is set among in the papers' sampled protocol."""
+
+
+@torch.no_grad()
+def full_ranks(
+    model: Explainable, cases: Cases, length: int, item_count: int, show_progress: bool = False
+) -> Floats:
+    """Each true item's rank from 0 among all items but those in the history."""
+    at_once = max(1, min(cases_at_once(item_count), _histories_at_once(length), len(cases)))
+    # Kept from slice to slice, since fresh memory of this size is slower than what is done in it.
+    work = torch.empty(at_once, item_count, device=device_of(model))
+
+    def rank(rows: Ints) -> Tensor:
+        some = cases[rows]
+        scores = score_all(model, some, length)
+        own = scores.gather(1, torch.from_numpy(some.targets).to(scores.device)[:, None])
+        # What was met is taken away afterwards, which saves a look at every score.
+        row, item = (pair.to(scores.device) for pair in _met_rivals(some, item_count))
+        met = _signs(scores[row, item], own[row, 0])
+        lead = _lead(scores, own, work[: len(some)]).index_add(0, row, -met)
+        return _rank(lead, item_count - 1 - torch.bincount(row, minlength=len(some)))
+
+    return _shortest_first(rank, cases, at_once, show_progress)
+
+
+def _met_rivals(cases: Cases, item_count: int) -> tuple[Tensor, Tensor]:
+    """Every pair of a case and an item of its history, once, but for the true item."""
+    row, item = met_items(cases)
+    pair = torch.unique(row * item_count + item)
+    row, item = pair // item_count, pair % item_count
+    rival = item != torch.from_numpy(cases.targets)[row]
+    return row[rival], item[rival]
+
+
+@torch.no_grad()
+def sampled_ranks(
+    model: Explainable,
+    cases: Cases,
+    length: int,
+    unseen: Unseen,
+    seed: int,
+    show_progress: bool = False,
+) -> Floats:
+    """Each true item's rank from 0 among itself and 100 random items, repeats possible.
+
+    Where the true item is drawn as its own rival, it does not count.
+    """
+    chance = Randomness(seed).torch("evaluation")
+
+    def rank(rows: Ints) -> Tensor:
+        some = cases[rows]
+        history = torch.from_numpy(some.histories(length)).to(device_of(model))
+        rivals = unseen.draw(torch.from_numpy(some.users), SAMPLED, chance)
+        true = torch.from_numpy(some.targets)[:, None]
+        scores = model.score(history, torch.cat((true, rivals), dim=1).to(history.device))
+        own, others = scores.split((1, SAMPLED), dim=1)
+        counts = (rivals != true).to(scores.device)
+        return _rank((_signs(others, own) * counts).sum(dim=1), counts.sum(dim=1))
+
+    return _shortest_first(
+        rank, cases, min(ROWS_AT_ONCE, _histories_at_once(length)), show_progress
+    )
+
+
+def _shortest_first(
+    rank: Callable[[Ints], Tensor], cases: Cases, at_once: int, show_progress: bool
+) -> Floats:
+    """The ranks of all cases, a few at a time, histories of like size together.
+
+    So a model that computes no column in which all histories have ended has little to compute.
+    """
+    order = np.argsort(cases.ends - cases.starts, kind="stable")
+    ranks = np.zeros(len(cases))
+    bar = progress_bar(f"ranking {len(cases):,} events", len(cases), show_progress, passing=True)
+    for rows in bar.track((order[rows] for rows in row_slices(len(cases), at_once)), size=len):
+        ranks[rows] = rank(rows).cpu().numpy()
+    return ranks
+
+
+def _histories_at_once(length: int) -> int:
+    """As many as a model can let every item look at every other in."""
+    return cases_at_once(length * length)
+
+
+def _rank(lead: Tensor, rivals: Tensor) -> Tensor:
+    """How many rivals score higher and half of those that score the same, from 0.
+
+    The lead is how many score higher less how many score lower.
+    """
+    return (lead + rivals) / 2
+
+
+def _lead(scores: Tensor, own: Tensor, work: Tensor) -> Tensor:
+    """`[B]`: how many of all items score higher than the true one, less how many lower."""
+    # A sum of signs is several times faster than to count comparisons, and as exact.
+    torch.sub(scores, own, out=work)
+    if work.sum(dim=1).isfinite().all():
+        return work.sign_().sum(dim=1)
+    return _signs(scores, own).sum(dim=1) - own[:, 0].isnan().int()
+
+
+def _signs(scores: Tensor, own: Tensor) -> Tensor:
+    """1 where a score is higher than the true item's, −1 where lower.
+
+    Where either is no number, the true item counts as lower: it was not found.
+    """
+    higher = ~(scores <= own)
+    return higher.float() - (scores < own).float()
