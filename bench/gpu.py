@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from measuring import RUNS, Record
 from whence.data import Split, leave_one_out, load
 from whence.errors import InputError
-from whence.training.loop import Training, TrainingConfig
+from whence.training.loop import Precision, Training, TrainingConfig
 
 BATCH = 128
 STEPS, WARM_UP = 1_000, 20
@@ -30,7 +30,7 @@ LOOK_UPS = {
     torch.ops.aten.embedding.default,
     torch.ops.aten.searchsorted.Tensor,
 }
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+PRECISIONS: dict[Precision, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def measure() -> Iterator[Record]:
@@ -68,7 +68,7 @@ def measure() -> Iterator[Record]:
             )
 
 
-def steps_per_second(split: Split, length: int, precision: str) -> float:
+def steps_per_second(split: Split, length: int, precision: Precision) -> float:
     """Of a fresh training."""
     training = fresh(split, length, precision)
     for _ in range(WARM_UP):
@@ -82,14 +82,14 @@ def steps_per_second(split: Split, length: int, precision: str) -> float:
     return STEPS / (time.perf_counter() - start)
 
 
-def fresh(split: Split, length: int, precision: str) -> Training:
+def fresh(split: Split, length: int, precision: Precision) -> Training:
     """The model of the comparison with the peers, at any length."""
     sizes = {"length": length, "width": 64, "blocks": 2, "heads": 1, "dropout": 0.2}
-    config = TrainingConfig(batch=BATCH, precision=precision)  # type: ignore[arg-type]
+    config = TrainingConfig(batch=BATCH, precision=precision)
     return Training(split, "sasrec", sizes, config, 0, "cuda")
 
 
-def work_of_a_step(split: Split, length: int, precision: str) -> tuple[float, float]:
+def work_of_a_step(split: Split, length: int, precision: Precision) -> tuple[float, float]:
     """Floating-point operations of its products, and bytes through its kernels."""
     training = fresh(split, length, precision)
     training.advance()  # the first step makes the optimiser's moments

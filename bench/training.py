@@ -25,7 +25,7 @@ VERSIONS = {"rectools": "RecTools 0.19.0", "recbole": "RecBole 1.2.1"}
 
 
 def measure() -> Iterator[Record]:
-    """All figures beside every peer's; the floors are for the ones named."""
+    """All figures beside every peer's, RecBole's training in both modes under the same floor."""
     with tempfile.TemporaryDirectory() as folder:
         games = games_file(Path(folder))
         if games is None:
@@ -66,7 +66,7 @@ def beside(found: dict[str, dict[str, float]]) -> Iterator[Record]:
         found["recbole unwatched"]["targets_per_second"],
         "RecBole 1.2.1",
         "targets/s",
-        floor=1.0,
+        floor=30.0,
         goal=30.0,
         more_is_better=True,
     )

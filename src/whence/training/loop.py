@@ -33,6 +33,8 @@ WORK_FOR_A_CHECKPOINT = 20
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 """What Adam remembers of every parameter."""
 
+Precision = Literal["float32", "bfloat16"]
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -58,7 +60,7 @@ class TrainingConfig:
     """Stop after so many validations without a better one, and keep the best; 0 is never."""
     snapshots: int = 0
     """Weights kept on the way, equally spaced: the first untrained, the last after all steps."""
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Precision = "float32"
     """In which the products of matrices are computed; the weights are float32."""
 
     def __post_init__(self) -> None:
