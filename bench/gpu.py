@@ -19,7 +19,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from measuring import RUNS, Record
 from whence.data import Split, leave_one_out, load
 from whence.errors import InputError
-from whence.training.loop import Precision, Training, TrainingConfig
+from whence.training.config import Precision, TrainingConfig
+from whence.training.loop import Training
 
 BATCH = 128
 STEPS, WARM_UP = 1_000, 20
@@ -78,7 +79,7 @@ def steps_per_second(split: Split, length: int, precision: Precision) -> float:
     for _ in range(STEPS):
         training.advance()
     torch.cuda.synchronize()
-    training.losses()
+    training.read_losses()
     return STEPS / (time.perf_counter() - start)
 
 
@@ -86,7 +87,7 @@ def fresh(split: Split, length: int, precision: Precision) -> Training:
     """The model of the comparison with the peers, at any length."""
     sizes = {"length": length, "width": 64, "blocks": 2, "heads": 1, "dropout": 0.2}
     config = TrainingConfig(batch=BATCH, precision=precision)
-    return Training(split, "sasrec", sizes, config, 0, "cuda")
+    return Training(split, "sasrec", sizes, config, [0], "cuda")
 
 
 def work_of_a_step(split: Split, length: int, precision: Precision) -> tuple[float, float]:

@@ -92,7 +92,8 @@ def one_size(users: int, items: int) -> dict[str, float]:
     """Milliseconds a step, seconds to rank, and the memory after each."""
     from whence.data import Interactions, leave_one_out
     from whence.data.catalog import Catalog
-    from whence.training.loop import Training, TrainingConfig
+    from whence.training import TrainingConfig
+    from whence.training.loop import Training
     from whence.training.ranks import full_ranks
 
     rng = np.random.default_rng(0)
@@ -105,7 +106,7 @@ def one_size(users: int, items: int) -> dict[str, float]:
         ratings=None,
     )
     split = leave_one_out(data)
-    training = Training(split, "sasrec", {"length": 25}, TrainingConfig(), 0, "cpu")
+    training = Training(split, "sasrec", {"length": 25}, TrainingConfig(), [0], "cpu")
     for _ in range(WARM_UP):
         training.advance()
     start = time.perf_counter()
@@ -116,7 +117,7 @@ def one_size(users: int, items: int) -> dict[str, float]:
         training.save(Path(folder) / "checkpoint")
     trained = peak()
     start = time.perf_counter()
-    full_ranks(training.result().model, split.held["test"][:RANKED], 25, items)
+    full_ranks(training.result()[0].model, split.held["test"][:RANKED], 25, items)
     return {
         "step_milliseconds": step * 1e3,
         "training_gigabytes": trained,

@@ -21,7 +21,7 @@ LENGTH, BATCH = 50, 128
 def prepare(path: str) -> Split:
     """Read, split and made ready for drawing the first batch."""
     split = whence.leave_one_out(whence.load(path))
-    Batches(split, LENGTH, BATCH, Randomness(0))
+    Batches(split, LENGTH, BATCH, [Randomness(0)])
     return split
 
 

@@ -14,8 +14,8 @@ import time
 import torch
 
 import whence
-from whence.training import Evaluation
-from whence.training.loop import Training, TrainingConfig
+from whence.training import Evaluation, TrainingConfig
+from whence.training.loop import Training
 
 LENGTH, WIDTH, BATCH = 25, 64, 128
 THREADS = 2
@@ -26,16 +26,16 @@ def measure(text: str, seconds: float) -> dict[str, float]:
     """The rates of the training loop, and the seconds of both protocols."""
     split = whence.leave_one_out(whence.load(text))
     sizes = {"length": LENGTH, "width": WIDTH, "blocks": 2, "heads": 1, "dropout": 0.2}
-    training = Training(split, "sasrec", sizes, TrainingConfig(batch=BATCH), 0, "cpu")
+    training = Training(split, "sasrec", sizes, TrainingConfig(batch=BATCH), [0], "cpu")
     for _ in range(WARM_UP):
         training.advance()
     start = time.perf_counter()
     while (taken := time.perf_counter() - start) < seconds:
         training.advance()
-    model = training.result().model
+    model = training.result()[0].model
     steps = training.step - WARM_UP
     # Counted afterwards, on as many batches again.
-    targets = sum(int(training.batches.draw().inputs.real.sum()) for _ in range(steps))
+    targets = sum(int(training.stack.batches.draw()[0].inputs.real.sum()) for _ in range(steps))
     evaluation = Evaluation(split, "test", LENGTH)
     start = time.perf_counter()
     evaluation.full(model).measures()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 ROWS_AT_ONCE: Final = 4096
@@ -12,6 +15,10 @@ SCORES_AT_ONCE: Final = 4_000_000
 
 Few enough to stay near the processor while they are ranked.
 """
+MACHINE: Final = Path("/proc/meminfo")
+CONTAINER: Final = Path("/sys/fs/cgroup")
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as glibc numbers them
+LARGEST_KEPT: Final = 2**30
 
 
 def row_slices(rows: int, at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
@@ -22,3 +29,44 @@ def row_slices(rows: int, at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
 def cases_at_once(numbers_each: int) -> int:
     """How many cases fit at a time, if each needs so many numbers: a score for every item, say."""
     return max(1, SCORES_AT_ONCE // numbers_each)
+
+
+def free_memory(device: str = "cpu") -> int:
+    """Bytes that can still be had on a device."""
+    if device != "cpu":
+        import torch
+
+        return int(torch.cuda.mem_get_info(device)[0])
+    found = [_free_in_machine(), *_free_in_container()]
+    return min(found)
+
+
+def _free_in_machine() -> int:
+    try:
+        lines = dict(line.split(":") for line in MACHINE.read_text().splitlines())
+        return 1024 * int(lines["MemAvailable"].removesuffix("kB"))
+    except (OSError, KeyError, ValueError):  # not Linux: half of all there is
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _free_in_container() -> list[int]:
+    """Where memory is limited further, as in a container."""
+    try:
+        limit, used = ((CONTAINER / name).read_text() for name in ("memory.max", "memory.current"))
+        return [max(0, int(limit) - int(used))]
+    except (OSError, ValueError):  # no container, or no limit: "max"
+        return []
+
+
+def reuse_freed_memory() -> None:
+    """Keep large blocks that are freed for the next that are needed.
+
+    Blocks above 32 MB, such as the gradient of a large table, are otherwise given back to the
+    system and taken anew at every step, page by page, which takes longer than to compute them.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):  # another C library, which has its own ways
+        return
+    mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
+    mallopt(M_TRIM_THRESHOLD, LARGEST_KEPT)

@@ -6,8 +6,9 @@ handed it. So a seed gives the same bits whatever ran before it and whatever run
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,13 +66,90 @@ class Dropout:
             return values
         draws = torch.empty(-(-values.numel() // 4), dtype=torch.int64, device=values.device)
         draws.random_(-(2**63), None, generator=self.generator)
-        sixteen_bits = draws.view(torch.int16)[: values.numel()].view(values.shape)
-        return values * ((sixteen_bits >= self.dropped - 2**15) * self.scale)
+        return values * self.kept(draws.view(torch.int16)[: values.numel()].view(values.shape))
+
+    def kept(self, sixteen_bits: Tensor) -> Tensor:
+        """0 for what is dropped, and the scale for the rest."""
+        return (sixteen_bits >= self.dropped - 2**15) * self.scale
+
+
+class StackedDropout:
+    """The dropouts of several seeds at once, for a function inside `torch.vmap`.
+
+    A seed's values are `[T, …]`, of which the first rows are its own and the rest fills the stack
+    up; it draws for its own alone, and so drops what it would drop by itself.
+    """
+
+    def __init__(self, rate: float, generators: Sequence[torch.Generator]) -> None:
+        self.one = Dropout(rate, generators[0])
+        self.generators = generators
+        self.rows: Sequence[int] = ()
+        """How many rows each seed has, in the batch that comes next."""
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """`values` with some zeroed."""
+        if self.one.dropped == 0:
+            return values
+        dropped: Tensor = _DroppedInStack.apply(values, self)  # type: ignore[no-untyped-call]
+        return dropped
+
+    def of_stack(self, values: Tensor) -> Tensor:
+        """The same for all seeds' values `[S, T, …]`."""
+        seeds, rows = values.shape[:2]
+        numbers = values[0, 0].numel()
+        draws = values.new_empty((seeds, -(-rows * numbers // 4)), dtype=torch.int64)
+        counts = [-(-own * numbers // 4) for own in self.rows]
+        fill_each(draws, -(2**63), None, self.generators, counts)
+        sixteen_bits = draws.view(torch.int16)[:, : rows * numbers].view(values.shape)
+        return values * self.one.kept(sixteen_bits)
+
+
+class _DroppedInStack(torch.autograd.Function):
+    """Lets dropout see all the seeds that `torch.vmap` shows a function one of."""
+
+    @staticmethod
+    def forward(values: Tensor, dropout: StackedDropout) -> Tensor:
+        raise AssertionError("a stacked dropout works inside torch.vmap alone")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ANN401
+        """There is nothing to keep: PyTorch differentiates what `vmap` does."""
+
+    @staticmethod
+    def vmap(
+        info: Any,  # noqa: ANN401
+        in_dims: tuple[int | None, None],
+        values: Tensor,
+        dropout: StackedDropout,
+    ) -> tuple[Tensor, int]:
+        assert in_dims[0] is not None, "every seed has its own values"
+        return dropout.of_stack(values.movedim(in_dims[0], 0)), 0
 
 
 def whole_below(limits: Tensor, generator: torch.Generator) -> Tensor:
     """A whole number from 0 to below each limit; their bias is less than limit/2⁶²."""
     return torch.empty_like(limits).random_(0, 2**62, generator=generator) % limits
+
+
+def each_below(
+    limits: Tensor, generators: Sequence[torch.Generator], counts: Sequence[int]
+) -> Tensor:
+    """The same for the limits `[S, m]` of several seeds, of whose rows the first so many count."""
+    draws = torch.empty_like(limits)
+    fill_each(draws, 0, 2**62, generators, counts)
+    return draws % limits
+
+
+def fill_each(
+    draws: Tensor,
+    low: int,
+    high: int | None,
+    generators: Sequence[torch.Generator],
+    counts: Sequence[int],
+) -> None:
+    """Whole numbers into the first so many places of each seed's row, by its own generator."""
+    for own, generator, count in zip(draws, generators, counts, strict=True):
+        own[:count].random_(low, high, generator=generator)
 
 
 def keep(values: Tensor) -> Tensor:

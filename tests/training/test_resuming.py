@@ -37,7 +37,7 @@ def test_stopped_after_any_step_it_comes_to_the_same_bits(
 ) -> None:
     config = TrainingConfig(steps=30, batch=32)
     whole, losses, *_ = fit(split, "sasrec", SMALL, config, 4, show_progress=False)
-    first = Training(split, "sasrec", SMALL, config, 4, "cpu")
+    first = Training(split, "sasrec", SMALL, config, [4], "cpu")
     for _ in range(stop):
         first.advance()
     first.save(tmp_path / "seed")
@@ -56,7 +56,7 @@ def test_stopped_between_validations_it_keeps_the_same_best(
         steps=400, batch=32, learning_rate=0.02, validate_every=10, patience=2, decay="linear"
     )
     whole, losses, *_ = fit(split, "sasrec", SMALL, config, 1, show_progress=False)
-    first = Training(split, "sasrec", SMALL, config, 1, "cpu")
+    first = Training(split, "sasrec", SMALL, config, [1], "cpu")
     for _ in range(min(stop, len(losses))):
         first.advance()
     first.save(tmp_path / "seed")
@@ -104,7 +104,7 @@ def test_a_damaged_checkpoint_is_one_sentence(content: bytes, split: Split, tmp_
 
 
 def test_a_checkpoint_of_other_sizes_is_one_sentence(split: Split, tmp_path: Path) -> None:
-    Training(split, "sasrec", SMALL, TrainingConfig(), 0, "cpu").save(tmp_path / "seed")
+    Training(split, "sasrec", SMALL, TrainingConfig(), [0], "cpu").save(tmp_path / "seed")
     with pytest.raises(InputError, match="does not hold this training"):
         fit(
             split, "sasrec", {**SMALL, "width": 8}, TrainingConfig(steps=2), 0,
@@ -130,14 +130,14 @@ def weights(run: Path) -> list[bytes]:
 def _kill_in_the_middle_of_training(
     command: list[str], unfinished: Path, environment: dict[str, str]
 ) -> None:
-    checkpoint = unfinished / "seed-0.safetensors"
+    checkpoint = unfinished / "seeds-0-1.safetensors"
     process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
     while not checkpoint.exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert 0 < len(load_file(checkpoint)["losses"]) < 2_000
+    assert 0 < len(load_file(checkpoint)["0.losses"]) < 2_000
 
 
 @pytest.mark.kill

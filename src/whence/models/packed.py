@@ -7,7 +7,7 @@ keeps histories apart. No history is sorted into a bin, and no window has more t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,8 +18,7 @@ HIDDEN = -1e30
 """Added to a logit, it leaves exactly 0 of the weight."""
 
 
-@dataclass(frozen=True, eq=False)
-class Packed:
+class Packed(NamedTuple):
     """`T` rows: the items of several histories, oldest first in each, and then filling."""
 
     items: Tensor
@@ -41,13 +40,13 @@ class Windows:
     def __init__(self, histories: Tensor, length: int) -> None:
         own = histories.view(-1, length)
         self.count, self.length = own.shape
-        former = own.roll(1, 0)
-        former[0] = NO_HISTORY - 1  # nothing comes before the first window
+        nothing = torch.full_like(own[:1], NO_HISTORY - 1)  # comes before the first window
+        former = torch.cat((nothing, own[:-1]))
         key = torch.cat((former, own), dim=1)
         place = torch.arange(2 * length, device=histories.device) - length
         causal = place <= torch.arange(length, device=histories.device)[:, None]
         visible = (own[:, :, None] == key[:, None, :]) & causal
-        self.bias = torch.zeros(visible.shape, device=visible.device).masked_fill_(~visible, HIDDEN)
+        self.bias = torch.where(visible, 0.0, HIDDEN)
         """`[K, n, 2n]`: 0 at the rows of the same history up to the row itself."""
 
     def attend(self, projected: Tensor, heads: int) -> Tensor:

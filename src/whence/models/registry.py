@@ -21,6 +21,8 @@ class ModelSpec:
     config: type[Any]
     build: Callable[[Any, int, torch.Generator], Recommender]
     """From a configuration, the number of items and the generator of the initial weights."""
+    stacks: bool = True
+    """Whether several seeds can be trained as one: `torch.vmap` can map its `next_scores`."""
 
 
 MODELS: dict[str, ModelSpec] = {

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from whence.contract import PAD, All
 from whence.errors import InputError
 from whence.models.base import Recommender
+from whence.models.lookup import look_up
 from whence.models.packed import Packed, Windows
 from whence.randomness import Drop, keep
 
@@ -144,12 +145,6 @@ class SASRec(Recommender):
         """`e`, without the positions; 0 at padding."""
         return F.embedding(batch + 1, self.item, padding_idx=0)
 
-    def _look_up(self, items: Tensor) -> Tensor:
-        """The same as `embed`, where the gradient is what takes time."""
-        if items.is_cuda:  # where many threads must not add to one row in any order
-            return self.embed(items)
-        return self.item.index_select(0, (items + 1).view(-1)).view(*items.shape, -1)
-
     def encode(
         self,
         batch: Tensor,
@@ -208,7 +203,7 @@ class SASRec(Recommender):
     def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
         """`[T, t]`: after every item, the scores of its targets `[T, t]`."""
         # One look-up for inputs and targets, and so one gradient of the item table.
-        embedded = self._look_up(torch.cat((batch.items[:, None], targets), dim=1))
+        embedded = look_up(self.item, torch.cat((batch.items[:, None], targets), dim=1))
         item, target = embedded.split((1, targets.shape[1]), dim=1)
         rows = drop(item[:, 0] + F.embedding(batch.slots, self.position))
         windows = Windows(batch.histories, self.config.length)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,24 +15,34 @@ from whence.contract import PAD
 from whence.data.splits import Split
 from whence.errors import InputError
 from whence.models.packed import NO_HISTORY, Packed
-from whence.randomness import Randomness, whole_below
+from whence.randomness import Randomness, each_below, fill_each
 from whence.training.negatives import Unseen
 
 TOO_LARGE = 1e-9
 """How seldom a batch may be larger than the one size, where all must have one size."""
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Packed histories and, for each of their `T` rows, what came next and what did not."""
+class Batch(NamedTuple):
+    """Packed histories and, for each of their `T` rows, what came next and what did not.
+
+    In a stack of seeds every tensor is `[S, T]`.
+    """
 
     inputs: Packed
     positives: Tensor
     negatives: Tensor
 
+    def of(self, number: int) -> Batch:
+        """The batch of one seed of a stack."""
+        inputs = Packed(*(values[number] for values in self.inputs))
+        return Batch(inputs, self.positives[number], self.negatives[number])
+
 
 class Batches:
     """Draws users with replacement, a window of each one's training events, and negatives.
+
+    One batch a seed, each by the seed's own streams and all at once. They are as long as the
+    longest; a seed draws for the rows of its own, and so what it would draw alone.
 
     All of it happens on the device, and no step of it depends on the number of users. With
     `one_size`, every batch has the same number of rows, known in advance, as a recorded graph needs
@@ -44,7 +55,7 @@ class Batches:
         split: Split,
         length: int,
         size: int,
-        randomness: Randomness,
+        randomness: Sequence[Randomness],
         device: str = "cpu",
         one_size: bool = False,
     ) -> None:
@@ -66,43 +77,46 @@ class Batches:
             self.rows = self._whole_windows(_most(targets, size))
         self.unseen = Unseen.of(split, device)
         self.generators = {
-            stream: randomness.torch(stream, device) for stream in ("batches", "negatives")
+            stream: [one.torch(stream, device) for one in randomness]
+            for stream in ("batches", "negatives")
         }
+        self.seeds = len(randomness)
 
-    def draw(self) -> Batch:
-        """The next batch."""
-        users = torch.empty(self.size, dtype=torch.int64, device=self.device)
-        users.random_(0, len(self.users), generator=self.generators["batches"])
+    def draw(self) -> tuple[Batch, list[int]]:
+        """The next batch `[S, T]`, and how many rows of it are each seed's own."""
+        users = torch.empty((self.seeds, self.size), dtype=torch.int64, device=self.device)
+        fill_each(users, 0, len(self.users), self.generators["batches"], [self.size] * self.seeds)
         users = self.users[users]
         starts, ends = self._windows(users)
-        reach = (ends - starts - 1).cumsum(0)  # the last event of a window is only a target
-        rows = self.rows or self._whole_windows(int(reach[-1]))
-        row = torch.arange(rows, device=self.device)
+        reach = (ends - starts - 1).cumsum(1)  # the last event of a window is only a target
+        own = self._own_rows(reach)
+        row = torch.arange(max(own), device=self.device).repeat(self.seeds, 1)
         history = torch.searchsorted(reach, row, right=True)
         real = history < self.size
         history.clamp_(max=self.size - 1)
-        behind = torch.where(real, reach[history] - row, 1)
-        event = ends[history] - 1 - behind
-        negatives = self.unseen.draw(users[history], 1, self.generators["negatives"])
+        behind = torch.where(real, reach.gather(1, history) - row, 1)
+        event = ends.gather(1, history) - 1 - behind
         inputs = Packed(
             items=torch.where(real, self.items[event], PAD),
             slots=self.length - behind,
             histories=torch.where(real, history, NO_HISTORY),
         )
-        return Batch(
+        negatives = self._negatives(users.gather(1, history), own)
+        batch = Batch(
             inputs,
             positives=torch.where(real, self.items[event + 1], PAD),
-            negatives=torch.where(real, negatives[:, 0], PAD),
+            negatives=torch.where(real, negatives, PAD),
         )
+        return batch, own
 
-    def state(self) -> dict[str, Tensor]:
-        """Where the streams of chance stand."""
-        return {stream: one.get_state() for stream, one in self.generators.items()}
+    def _own_rows(self, reach: Tensor) -> list[int]:
+        if self.rows is not None:
+            return [self.rows] * self.seeds
+        return [self._whole_windows(rows) for rows in reach[:, -1].tolist()]
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Stand where `state` was taken."""
-        for stream, generator in self.generators.items():
-            generator.set_state(state[stream].cpu())
+    def _negatives(self, users: Tensor, own: Sequence[int]) -> Tensor:
+        rank = each_below(self.unseen.choices(users), self.generators["negatives"], own)
+        return self.unseen.ranked(users, rank)
 
     def _whole_windows(self, rows: int) -> int:
         return -(-rows // self.length) * self.length
@@ -111,7 +125,8 @@ class Batches:
         """From where to where: n + 1 events a user, beginning anywhere when there are more."""
         starts, ends = self.starts[users], self.ends[users]
         spare = (ends - starts - (self.length + 1)).clamp_(min=0)
-        ends = ends - whole_below(spare + 1, self.generators["batches"])
+        drawn = [self.size] * self.seeds
+        ends = ends - each_below(spare + 1, self.generators["batches"], drawn)
         return torch.maximum(starts, ends - (self.length + 1)), ends
 
 

@@ -1,13 +1,13 @@
-"""The training loop: one seed, and nothing lost by an interruption."""
+"""The training loop: several seeds in step, and nothing lost by an interruption."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -15,102 +15,19 @@ from torch import Tensor
 
 from whence.data.splits import Split
 from whence.devices import deterministic
-from whence.errors import InputError
+from whence.errors import InputError, OutOfTime
 from whence.files import new_file, reason
 from whence.models import Recommender, build_model
 from whence.progress import progress_bar
-from whence.randomness import Dropout, Randomness
-from whence.training.batches import Batches
-from whence.training.evaluation import Evaluation, check_measure
-from whence.training.losses import sampled_bce
-from whence.training.recording import Recorded
+from whence.training.config import TrainingConfig, check_precision
+from whence.training.evaluation import Evaluation
+from whence.training.stack import Stack, State, under
 from whence.weights import save_weights
 
 STEPS_BETWEEN_NEWS = 20
 SECONDS_BETWEEN_CHECKPOINTS = 1.0
 WORK_FOR_A_CHECKPOINT = 20
 """Time spent on training for every second that checkpoints take, where they take long."""
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-"""What Adam remembers of every parameter."""
-
-Precision = Literal["float32", "bfloat16"]
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """How long and how fast to learn; the defaults are those of Baumhauer (2021)."""
-
-    steps: int = 2_500
-    batch: int = 128
-    """Histories a step."""
-    learning_rate: float = 1e-3
-    second_moment: float = 0.98
-    """Adam's β₂, as in the first SASRec."""
-    clip: float | None = None
-    """The largest norm of the gradient; a larger one is scaled down to it."""
-    warmup: int = 0
-    """Steps in which the learning rate rises to its full height."""
-    decay: Literal["none", "linear", "cosine"] = "none"
-    """How the learning rate falls from there to 0 at the last step."""
-    validate_every: int = 0
-    """Steps between validations; 0 is never."""
-    measure: str = "NDCG@10"
-    """What a validation looks at: recall@k, NDCG@k, MRR or recall@k of 101."""
-    patience: int = 0
-    """Stop after so many validations without a better one, and keep the best; 0 is never."""
-    snapshots: int = 0
-    """Weights kept on the way, equally spaced: the first untrained, the last after all steps."""
-    precision: Precision = "float32"
-    """In which the products of matrices are computed; the weights are float32."""
-
-    def __post_init__(self) -> None:
-        if self.steps < 0 or self.batch < 1:
-            raise InputError("Training needs steps from 0 on and a batch from 1 on.")
-        if not 0 < self.learning_rate < math.inf:
-            raise InputError(f"The learning rate is above 0, not {self.learning_rate}.")
-        if not 0 <= self.second_moment < 1:
-            raise InputError(f"second_moment is from 0 to below 1, not {self.second_moment}.")
-        if self.clip is not None and not 0 < self.clip < math.inf:
-            raise InputError(f"Gradients are clipped at a norm above 0, not {self.clip}.")
-        if min(self.warmup, self.validate_every, self.patience, self.snapshots) < 0:
-            raise InputError(
-                "warmup, validate_every, patience and snapshots are whole numbers from 0 on."
-            )
-        if self.snapshots == 1 or self.snapshots > self.steps + 1:
-            raise InputError(
-                "snapshots are at least 2, the untrained weights and the last ones, and at most "
-                "one more than steps."
-            )
-        if self.snapshots and self.patience:
-            raise InputError(
-                "snapshots are spaced over a known number of steps; leave patience out."
-            )
-        check_measure(self.measure)
-        if self.patience and not self.validate_every:
-            raise InputError("patience counts validations; say validate_every too.")
-
-    def pace(self, step: int) -> float:
-        """The share of the learning rate at this step, from 0 on."""
-        if step < self.warmup:
-            return (step + 1) / self.warmup
-        left = (self.steps - step) / max(1, self.steps - self.warmup)
-        match self.decay:
-            case "linear":
-                return left
-            case "cosine":
-                return (1 - math.cos(math.pi * left)) / 2
-        return 1.0
-
-    def snapshot_steps(self) -> set[int]:
-        """After how many steps the weights are kept."""
-        last = self.snapshots - 1
-        return {round(number * self.steps / last) for number in range(self.snapshots)}
-
-
-def check_precision(config: TrainingConfig, device: str) -> None:
-    """Refuse what the device cannot do well."""
-    if config.precision == "bfloat16" and device == "cpu":
-        raise InputError("bfloat16 is for GPUs; on a processor say precision=float32.")
 
 
 class Fitted(NamedTuple):
@@ -134,45 +51,79 @@ def fit(
     device: str = "cpu",
     show_progress: bool = True,
     checkpoint: Path | None = None,
-    snapshots: Path | None = None,
 ) -> Fitted:
-    """Train one seed; same seed, same machine, same bits.
+    """Train one seed; same seed, same machine, same bits."""
+    training = Training(split, model_name, model_settings, config, [seed], device)
+    return fit_together(training, show_progress, checkpoint)[seed]
 
-    With a `checkpoint`, a training that was stopped there goes on as if it had never been, and this
-    one is kept there every second or, where that would take more than a twentieth of the time, less
-    often, and at its end. Snapshots are files in the folder of that name, by their step.
+
+def fit_together(
+    training: Training,
+    show_progress: bool = True,
+    checkpoint: Path | None = None,
+    begun: Path | None = None,
+    snapshots: Callable[[int], Path] | None = None,
+    until: float | None = None,
+) -> dict[int, Fitted]:
+    """Train all seeds in step; a seed whose loss is no longer a number is left out.
+
+    With a `checkpoint`, a training that was stopped there (or at `begun`, where that is another
+    file) goes on as if it had never been, and this one is kept there every second or, where that
+    would take more than a twentieth of the time, less often, and at its end. Snapshots are files in
+    each seed's folder, by their step. `until` is the moment of `time.monotonic()` to stop at.
     """
-    training = Training(split, model_name, model_settings, config, seed, device)
-    if checkpoint is not None and checkpoint.exists():
-        training.load(checkpoint)
+    config = training.config
+    begun = begun or checkpoint
+    if begun is not None and begun.exists():
+        training.load(begun)
     kept_at = config.snapshot_steps() if snapshots is not None else set()
     if snapshots is not None and training.step in kept_at:
-        training.save_snapshot(snapshots)
-    bar = progress_bar(f"training {model_name}, seed {seed}", config.steps, show_progress)
+        training.save_snapshots(snapshots)
+    bar = progress_bar(training.title, config.steps, show_progress)
     due = time.monotonic() + SECONDS_BETWEEN_CHECKPOINTS
     try:
         for _ in bar.track(range(config.steps), done=training.step):
-            if training.has_stopped:
+            if training.is_over:
                 break
+            if until is not None and time.monotonic() >= until:
+                raise OutOfTime(f"Time is over after {training.step} of {config.steps} steps.")
             training.advance()
             if snapshots is not None and training.step in kept_at:
-                training.save_snapshot(snapshots)
+                training.save_snapshots(snapshots)
             if training.step % STEPS_BETWEEN_NEWS == 1 or training.validates_now:
                 bar.say(training.news())
             if checkpoint is not None and time.monotonic() >= due:
-                begun = time.monotonic()
+                started = time.monotonic()
                 training.save(checkpoint)
-                taken = time.monotonic() - begun
-                due = begun + max(SECONDS_BETWEEN_CHECKPOINTS, WORK_FOR_A_CHECKPOINT * taken)
+                taken = time.monotonic() - started
+                due = started + max(SECONDS_BETWEEN_CHECKPOINTS, WORK_FOR_A_CHECKPOINT * taken)
     finally:
         if checkpoint is not None and training.can_be_kept:
             training.save(checkpoint)
-    training.check()
     return training.result()
 
 
+@dataclass
+class Log:
+    """What became of one seed so far."""
+
+    losses: list[float] = field(default_factory=list)
+    validations: list[float] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)
+    """The weights of the best validation, where training stops by them."""
+    lost: bool = False
+    """Whether its loss or its weights are no longer numbers."""
+
+    def has_stopped(self, patience: int) -> bool:
+        """Whether too many validations have passed since the best one."""
+        if not patience or not self.validations:
+            return False
+        best = self.validations.index(max(self.validations))
+        return len(self.validations) - 1 - best >= patience
+
+
 class Training:
-    """One seed on its way: all that decides what comes next."""
+    """Seeds on their way: all that decides what comes next."""
 
     def __init__(
         self,
@@ -180,90 +131,86 @@ class Training:
         model_name: str,
         model_settings: Mapping[str, Any],
         config: TrainingConfig,
-        seed: int,
+        seeds: Sequence[int],
         device: str,
     ) -> None:
         check_precision(config, device)
         if config.validate_every and not len(split.held["validation"]):
             raise InputError("No validation events are held out; leave validate_every out.")
-        randomness = Randomness(seed)
-        item_count = split.interactions.item_count
-        self.seed, self.config, self.device = seed, config, device
-        self.model = build_model(model_name, model_settings, item_count, randomness.torch("init"))
-        self.model.to(device).train()
-        recorded = device != "cpu"
-        self.batches = Batches(
-            split, self.model.config.length, config.batch, randomness, device, one_size=recorded
-        )
-        self.drop = Dropout(self.model.config.dropout, randomness.torch("dropout", device))
-        self.optimiser = torch.optim.Adam(
-            self.model.parameters(),
-            lr=torch.tensor(config.learning_rate, device=device),
-            betas=(0.9, config.second_moment),
-            fused=True,
-            capturable=recorded,
-        )
-        generators = [*self.batches.generators.values(), self.drop.generator]
-        self.recorded = Recorded(device, generators) if recorded else None
-        self.split = split
-        self.known_losses: list[float] = []
-        self.new_losses = torch.zeros(STEPS_BETWEEN_NEWS, device=device)
-        """Those of the last steps, which are still on the device."""
-        self.new_count = 0
-        self.validations: list[float] = []
-        self.best: dict[str, Tensor] = {}
-        """The weights of the best validation, where training stops by them."""
+        self.split, self.config, self.device = split, config, device
+        self.model_name, self.model_settings = model_name, model_settings
+        self.logs = {seed: Log() for seed in seeds}
+        self.step = 0
+        """How many steps are done."""
         self.can_be_kept = True
         """False while something is half done, and when it has gone wrong."""
+        self._pile(seeds)
+
+    def _pile(self, seeds: Sequence[int]) -> None:
+        """Stack the seeds that train on; those that have ended live on in their logs."""
+        self.stack = Stack(
+            self.split, self.model_name, self.model_settings, self.config, seeds, self.device
+        )
+        self.new_losses = torch.zeros((STEPS_BETWEEN_NEWS, len(seeds)), device=self.device)
+        """Those of the last steps, which are still on the device."""
+        self.new_count = 0
 
     @property
-    def step(self) -> int:
-        """How many steps are done."""
-        return len(self.known_losses) + self.new_count
+    def title(self) -> str:
+        """For the progress bar."""
+        seeds = list(self.logs)
+        which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]}–{seeds[-1]}"
+        return f"training {self.model_name}, {which}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every seed has ended before its time."""
+        return not self._going_on()
+
+    def _going_on(self) -> list[int]:
+        return [
+            seed
+            for seed, log in self.logs.items()
+            if not log.lost and not log.has_stopped(self.config.patience)
+        ]
 
     def advance(self) -> None:
         """One step."""
         self.can_be_kept = False
-        if self.config.warmup or self.config.decay != "none":
-            for group in self.optimiser.param_groups:
-                group["lr"].fill_(self.config.learning_rate * self.config.pace(self.step))
-        with deterministic(self.device):
-            loss = self._step() if self.recorded is None else self.recorded(self._step)
-            self.new_losses[self.new_count] = loss
+        self.new_losses[self.new_count] = self.stack.advance(self.config.pace(self.step))
         self.new_count += 1
+        self.step += 1
         if self.new_count == len(self.new_losses):
-            self.losses()
+            self.read_losses()
         if self.validates_now:
             self._validate()
         self.can_be_kept = True
 
-    def _step(self) -> Tensor:
-        """Draw a batch, go down its gradient, and return its loss."""
-        half = self.config.precision == "bfloat16"
-        with torch.autocast(
-            torch.device(self.device).type, torch.bfloat16, enabled=half, cache_enabled=False
-        ):
-            loss = sampled_bce(self.model, self.batches.draw(), self.drop)
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        if self.config.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        self.optimiser.step()
-        return loss.detach()
-
-    def losses(self) -> list[float]:
-        """The loss of every step, as long as it is a number."""
-        new = self.new_losses[: self.new_count].tolist()
+    def read_losses(self) -> None:
+        """Fetch the newest from the device, and leave out the seeds that have none any more."""
+        new = self.new_losses[: self.new_count].T.tolist()
         self.new_count = 0
-        for loss in new:
-            self.known_losses.append(loss)
-            if not math.isfinite(loss):
-                self.can_be_kept = False
-                raise InputError(
-                    f"The loss of seed {self.seed} is no number after "
-                    f"{len(self.known_losses)} steps; {self._advice}"
-                )
-        return self.known_losses
+        for seed, losses in zip(self.stack.seeds, new, strict=True):
+            log = self.logs[seed]
+            bad = next((n for n, loss in enumerate(losses) if not math.isfinite(loss)), None)
+            log.losses += losses if bad is None else losses[: bad + 1]
+            log.lost |= bad is not None
+        self._leave_out()
+
+    def _leave_out(self) -> None:
+        """Go on without the seeds that have ended."""
+        going_on = self._going_on()
+        if all(log.lost for log in self.logs.values()):
+            self.can_be_kept = False
+            seed, log = next(iter(self.logs.items()))
+            raise InputError(
+                f"Training seed {seed} has gone beyond all numbers after {len(log.losses)} steps; "
+                f"try a smaller learning rate than {self.config.learning_rate}."
+            )
+        if going_on and going_on != self.stack.seeds:
+            states = self.states()
+            self._pile(going_on)
+            self.stack.restore([states[seed] for seed in going_on])
 
     @property
     def validates_now(self) -> bool:
@@ -272,83 +219,97 @@ class Training:
         return bool(every) and self.step % every == 0
 
     def _validate(self) -> None:
-        validation = Evaluation(self.split, "validation", self.model.config.length)
-        self.model.eval()
-        with deterministic(self.device):
-            found = validation.mean(self.config.measure, self.model)
-        self.model.train()
-        self.validations.append(found)
-        if self.config.patience and self.validations[-1] > max(self.validations[:-1], default=-1):
-            self.best = {name: value.clone() for name, value in self.model.state_dict().items()}
-
-    @property
-    def has_stopped(self) -> bool:
-        """Whether too many validations have passed since the best one."""
-        if not self.config.patience or not self.validations:
-            return False
-        best = self.validations.index(max(self.validations))
-        return len(self.validations) - 1 - best >= self.config.patience
+        self.read_losses()
+        validation = Evaluation(self.split, "validation", self.stack.models[0].config.length)
+        for seed, model in zip(self.stack.seeds, self.stack.models, strict=True):
+            log = self.logs[seed]
+            model.eval()
+            with deterministic(self.device):
+                found = validation.mean(self.config.measure, model)
+            model.train()
+            log.validations.append(found)
+            if self.config.patience and found > max(log.validations[:-1], default=-1):
+                log.best = {name: value.clone() for name, value in model.state_dict().items()}
+        self._leave_out()
 
     def news(self) -> str:
         """For the progress bar."""
-        loss = f"loss {self.losses()[-1]:.3f}"
-        if not self.validations:
+        self.read_losses()
+        logs = [self.logs[seed] for seed in self.stack.seeds]
+        loss = f"loss {_mean([log.losses[-1] for log in logs]):.3f}"
+        if not logs[0].validations:
             return loss
-        return f"{loss}, {self.config.measure} {self.validations[-1]:.3f}"
+        return f"{loss}, {self.config.measure} {_mean([log.validations[-1] for log in logs]):.3f}"
 
-    def result(self) -> Fitted:
-        """The model as it is or, where training stops by validations, as it was best."""
-        every = self.config.validate_every
-        validations = {every * (n + 1): one for n, one in enumerate(self.validations)}
-        kept = self.step
-        if self.best:
-            self.model.load_state_dict(self.best)
-            kept = max(validations, key=lambda step: validations[step])
-        self.model.zero_grad(set_to_none=True)
-        return Fitted(self.model.eval(), self.losses(), validations, kept)
+    def result(self) -> dict[int, Fitted]:
+        """Each seed's model as it is or, where training stops by validations, as it was best."""
+        self.read_losses()
+        self._check_weights()
+        states = self.states()
+        fitted = {}
+        for seed, log in self.logs.items():
+            if log.lost:
+                continue
+            every = self.config.validate_every
+            validations = {every * (n + 1): one for n, one in enumerate(log.validations)}
+            kept = len(log.losses)
+            if log.best:
+                kept = max(validations, key=lambda step: validations[step])
+            weights = log.best or under("model.", states[seed])
+            fitted[seed] = Fitted(self._model(weights), log.losses, validations, kept)
+        return fitted
 
-    @property
-    def _advice(self) -> str:
-        return f"try a smaller learning rate than {self.config.learning_rate}."
+    def _model(self, weights: Mapping[str, Tensor]) -> Recommender:
+        """A model of its own, outside the stack."""
+        item_count = self.split.interactions.item_count
+        model = build_model(self.model_name, self.model_settings, item_count, torch.Generator())
+        model.to(self.device).load_state_dict(weights)
+        return model.eval()
 
-    def check(self) -> None:
-        """Refuse weights that are no longer numbers."""
-        if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
-            raise InputError(
-                f"The weights of seed {self.seed} are no longer numbers; {self._advice}"
-            )
+    def _check_weights(self) -> None:
+        """Leave out seeds whose weights are no longer numbers, before anybody uses them."""
+        for seed, finite in zip(self.stack.seeds, self.stack.finite(), strict=True):
+            self.logs[seed].lost |= not finite
+        self._leave_out()
+
+    def states(self) -> dict[int, State]:
+        """Of all seeds in the stack."""
+        return {seed: self.stack.state(n) for n, seed in enumerate(self.stack.seeds)}
 
     def save(self, path: Path) -> None:
         """Everything into one file, whole or not at all."""
-        self.check()
-        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
-        for number, moments in self.optimiser.state_dict()["state"].items():
-            tensors |= {f"adam.{number}.{name}": moments[name] for name in MOMENTS}
-        tensors |= {f"best.{name}": value for name, value in self.best.items()}
-        tensors["dropout"] = self.drop.generator.get_state()
-        tensors |= {f"batches.{stream}": state for stream, state in self.batches.state().items()}
-        tensors["losses"] = torch.tensor(self.losses(), dtype=torch.float64)
-        tensors["validations"] = torch.tensor(self.validations, dtype=torch.float64)
+        self.read_losses()
+        self._check_weights()
+        tensors: State = {}
+        for seed, state in self.states().items():
+            tensors |= {f"{seed}.{name}": value for name, value in state.items()}
+        for seed, log in self.logs.items():
+            tensors |= {f"{seed}.best.{name}": value for name, value in log.best.items()}
+            tensors[f"{seed}.losses"] = torch.tensor(log.losses, dtype=torch.float64)
+            tensors[f"{seed}.validations"] = torch.tensor(log.validations, dtype=torch.float64)
+            tensors[f"{seed}.lost"] = torch.tensor(log.lost)
+        tensors["step"] = torch.tensor(self.step)
         with new_file(path) as partial:
             save_weights(partial, tensors)
 
-    def save_snapshot(self, folder: Path) -> None:
+    def save_snapshots(self, folder_of: Callable[[int], Path]) -> None:
         """The weights alone, under the number of steps they have seen."""
-        with new_file(folder / f"{self.step}.safetensors") as partial:
-            save_weights(partial, self.model.state_dict())
+        for seed, model in zip(self.stack.seeds, self.stack.models, strict=True):
+            with new_file(folder_of(seed) / f"{self.step}.safetensors") as partial:
+                save_weights(partial, model.state_dict())
 
     def load(self, path: Path) -> None:
         """Go on where `save` was called."""
         try:
             with safe_open(path, framework="pt", device=self.device) as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            self.model.load_state_dict(_under("model.", tensors))
-            self._load_moments(_under("adam.", tensors))
-            self.drop.generator.set_state(tensors["dropout"].cpu())
-            self.batches.restore(_under("batches.", tensors))
-            self.best = _under("best.", tensors)
-            self.known_losses = tensors["losses"].tolist()
-            self.validations = tensors["validations"].tolist()
+            self.step = int(tensors["step"])
+            states = {seed: under(f"{seed}.", tensors) for seed in self.logs}
+            self.logs = {seed: _log(state) for seed, state in states.items()}
+            piled = [seed for seed, state in states.items() if under("model.", state)]
+            if piled:
+                self._pile(piled)
+                self.stack.restore([states[seed] for seed in piled])
         except OSError as problem:
             raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
         except torch.OutOfMemoryError:
@@ -359,19 +320,15 @@ class Training:
                 f"{path} does not hold this training ({why}); remove it to begin anew."
             ) from None
 
-    def _load_moments(self, tensors: Mapping[str, Tensor]) -> None:
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors.items():
-            number, _, moment = name.partition(".")
-            state.setdefault(int(number), {})[moment] = value
-        groups = self.optimiser.state_dict()["param_groups"]
-        self.optimiser.load_state_dict({"state": state, "param_groups": groups})
+
+def _log(state: State) -> Log:
+    return Log(
+        state["losses"].tolist(),
+        state["validations"].tolist(),
+        under("best.", state),
+        bool(state["lost"]),
+    )
 
 
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Those whose name begins so, without it."""
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -46,10 +46,17 @@ class Unseen:
 
     def draw(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
         """`[B, count]` items. A user who has seen everything gets any item."""
+        users = users[:, None].repeat(1, count)
+        return self.ranked(users, whole_below(self.choices(users), generator))
+
+    def choices(self, users: Tensor) -> Tensor:
+        """Among how many items each user's draw chooses."""
         unseen = self.item_count - self.seen_counts[users]
-        exhausted = (unseen == 0)[:, None]
-        limit = torch.where(exhausted, self.item_count, unseen[:, None])
-        rank = whole_below(limit.repeat(1, count), generator)
-        key = users[:, None] * (self.item_count + 1) + rank
-        below = torch.searchsorted(self.keys, key, right=True) - self.first[users][:, None]
+        return torch.where(unseen == 0, self.item_count, unseen)
+
+    def ranked(self, users: Tensor, rank: Tensor) -> Tensor:
+        """The choice that has `rank` choices before it."""
+        key = users * (self.item_count + 1) + rank
+        below = torch.searchsorted(self.keys, key, right=True) - self.first[users]
+        exhausted = self.seen_counts[users] == self.item_count
         return torch.where(exhausted, rank, rank + below)

@@ -22,8 +22,10 @@ from whence.measure import Measure
 from whence.models import model_spec
 from whence.models.baselines import BASELINES
 from whence.run import Run, snapshot_files
+from whence.training.config import TrainingConfig, check_precision
 from whence.training.evaluation import evaluate
-from whence.training.loop import Fitted, TrainingConfig, check_precision, fit
+from whence.training.loop import Fitted
+from whence.training.seeds import fit_seeds
 from whence.training.unfinished import Unfinished
 
 
@@ -39,14 +41,21 @@ def train(
     overwrite: bool = False,
     device: str = "cpu",
     show_progress: bool = True,
+    seeds_at_once: int | None = None,
+    until: float | None = None,
 ) -> Run:
     """Train one model a seed, measure each, and write the run folder if `out` is given.
 
-    Stopped by whatever, the same call with the same `out` goes on and comes to the same bits.
+    Seeds train as one computation, as many as memory holds where `seeds_at_once` does not say how
+    many; each goes the same way as alone, but for the last bits. A seed whose loss is no longer a
+    number is left out of the run, with a warning.
+
+    Stopped by whatever, the same call with the same `out` goes on and comes to the same bits; a
+    training not done at `until`, by `time.monotonic()`, stops itself with `OutOfTime`.
     Unknown settings raise before anything is read, also where `data` is a function that reads.
     """
-    if seeds < 1:
-        raise InputError(f"Training needs at least one seed, not {seeds}.")
+    if seeds < 1 or (seeds_at_once is not None and seeds_at_once < 1):
+        raise InputError("Training needs at least one seed, and at least one at once.")
     model_config = build(model_spec(model).config, model_settings or {})
     training_config = build(TrainingConfig, training or {})
     check_device(device)
@@ -77,23 +86,29 @@ def train(
         whole = {"model": model, **settings, **described, **_circumstances(interactions)}
         unfinished = Unfinished(Path(out), whole, overwrite)
     try:
-        fitted = {
-            seed: fit(
-                held_out,
-                model,
-                settings,
-                training_config,
-                seed,
-                device,
-                show_progress,
-                checkpoint=unfinished.checkpoint(seed) if unfinished else None,
-                snapshots=unfinished.snapshots(seed) if unfinished else None,
-            )
-            for seed in range(seeds)
-        }
+        fitted = fit_seeds(
+            held_out,
+            model,
+            settings,
+            training_config,
+            range(seeds),
+            device,
+            show_progress,
+            unfinished,
+            seeds_at_once,
+            until,
+        )
     finally:
         if unfinished is not None:
             unfinished.remove_if_nothing_is_kept()
+    lost = [seed for seed in range(seeds) if seed not in fitted]
+    if lost:
+        warnings.warn(
+            f"The loss of seed {', '.join(map(str, lost))} was no number any more; the run has the "
+            f"other {len(fitted)} seeds. A smaller learning rate than "
+            f"{training_config.learning_rate} might keep them all.",
+            stacklevel=2,
+        )
     run = Run(
         model=model,
         model_settings=settings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Unfinished:
         begun = read_json(self.folder / MANIFEST) if (self.folder / MANIFEST).exists() else {}
         if begun == settings:
             return
-        if any(self.folder.glob("seed-*")) and not overwrite:
+        if any(self.folder.glob("seed*")) and not overwrite:
             other = [
                 name for name in {**settings, **begun} if begun.get(name) != settings.get(name)
             ]
@@ -47,12 +47,30 @@ class Unfinished:
 
     def remove_if_nothing_is_kept(self) -> None:
         """When training failed before its first checkpoint."""
-        if not any(self.folder.glob("seed-*")):
+        if not any(self.folder.glob("seed*")):
             self.remove()
 
-    def checkpoint(self, seed: int) -> Path:
-        """Where a seed is kept."""
-        return self.folder / f"seed-{seed}.safetensors"
+    def checkpoint(self, seeds: Sequence[int]) -> Path:
+        """Where seeds that train together are kept."""
+        return self.folder / f"seeds-{seeds[0]}-{seeds[-1]}.safetensors"
+
+    def begun(self, seeds: Sequence[int]) -> Path:
+        """Where they were kept last: maybe within a larger stack, which memory did not hold."""
+        own = self.checkpoint(seeds)
+        around = [path for path, kept in self._kept() if set(seeds) <= set(kept)]
+        return around[0] if around and not own.exists() else own
+
+    def at_once(self) -> int | None:
+        """How many seeds have trained together so far."""
+        return max((len(kept) for _, kept in self._kept()), default=None)
+
+    def _kept(self) -> list[tuple[Path, range]]:
+        """The checkpoints, each with its seeds."""
+        found = []
+        for path in sorted(self.folder.glob("seeds-*.safetensors")):
+            first, last = map(int, path.stem.split("-")[1:])
+            found.append((path, range(first, last + 1)))
+        return found
 
     def snapshots(self, seed: int) -> Path:
         """The folder for a seed's snapshots."""

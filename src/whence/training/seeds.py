@@ -1,0 +1,104 @@
+"""Which seeds train together: as many as memory holds, where that is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whence.data.splits import Split
+from whence.memory import free_memory, reuse_freed_memory
+from whence.models import model_spec
+from whence.training.config import TrainingConfig
+from whence.training.loop import Fitted, Training, fit_together
+from whence.training.stack import Stack
+from whence.training.unfinished import Unfinished
+
+FEW_ROWS = 2_000
+"""In a batch with more, a processor is busy with one seed, and a stack would only spill its caches.
+
+With fewer, most of a step is spent on calling kernels, which a stack calls once for all seeds.
+"""
+COPIES = 6
+"""Of the weights: themselves, their gradients, two moments, an average, and its difference."""
+SHARE = 0.5
+"""Of the free memory that a stack may take; the rest is for what was not foreseen."""
+
+
+def fit_seeds(
+    split: Split,
+    model_name: str,
+    model_settings: Mapping[str, Any],
+    config: TrainingConfig,
+    seeds: Sequence[int],
+    device: str = "cpu",
+    show_progress: bool = True,
+    unfinished: Unfinished | None = None,
+    at_once: int | None = None,
+    until: float | None = None,
+) -> dict[int, Fitted]:
+    """Train all seeds, in stacks; a stack for which memory turns out too short is halved."""
+    if device == "cpu":
+        reuse_freed_memory()
+
+    def training_of(some: Sequence[int]) -> Training:
+        return Training(split, model_name, model_settings, config, some, device)
+
+    if at_once is None and unfinished is not None:
+        at_once = unfinished.at_once()
+    if at_once is None:
+        at_once = seeds_at_once(split, model_name, model_settings, config, device)
+    waiting = [seeds[start : start + at_once] for start in range(0, len(seeds), at_once)]
+    fitted: dict[int, Fitted] = {}
+    while waiting:
+        some = waiting.pop(0)
+        try:
+            fitted |= fit_together(
+                training_of(some),
+                show_progress,
+                checkpoint=unfinished.checkpoint(some) if unfinished else None,
+                begun=unfinished.begun(some) if unfinished else None,
+                snapshots=unfinished.snapshots if unfinished else None,
+                until=until,
+            )
+        except torch.OutOfMemoryError:
+            if len(some) == 1:
+                raise
+            half = len(some) // 2
+            waiting = [some[:half], some[half:], *waiting]
+    return fitted
+
+
+def seeds_at_once(
+    split: Split,
+    model_name: str,
+    model_settings: Mapping[str, Any],
+    config: TrainingConfig,
+    device: str,
+    free: int | None = None,
+) -> int:
+    """How many seeds to train as one, with so many bytes of free memory."""
+    if not model_spec(model_name).stacks:
+        return 1
+    alone = Stack(split, model_name, model_settings, config, [0], device)
+    if device == "cpu" and max(alone.batches.draw()[1]) > FEW_ROWS:
+        return 1
+    free = free_memory(device) if free is None else free
+    return max(1, int(SHARE * free / _bytes_of(alone)))
+
+
+def _bytes_of(alone: Stack) -> int:
+    """What one seed needs: for its weights, and for what a step keeps until its gradient."""
+    kept: dict[int, int] = {}
+
+    def note(values: Tensor) -> Tensor:
+        storage = values.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return values
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda values: values):
+        alone.losses()
+    weights = sum(weight.nbytes for weight in alone.weights.values())
+    return COPIES * weights + sum(kept.values())

@@ -1,0 +1,191 @@
+"""Several seeds in step: one computation for all of them, and each as if it were alone.
+
+The weights of all seeds stand side by side, `[S, …]` for a parameter of shape `…`, and `torch.vmap`
+turns a model written for one seed into one for all. Each seed has its own initial weights, batches,
+negatives and dropout. A stack of one is the model itself, with nothing around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from whence.data.splits import Split
+from whence.devices import deterministic
+from whence.models import Recommender, build_model
+from whence.randomness import Dropout, Randomness, StackedDropout
+from whence.training.batches import Batch, Batches
+from whence.training.config import TrainingConfig
+from whence.training.losses import sampled_bce
+from whence.training.recording import Recorded
+
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam remembers of every parameter."""
+
+State = dict[str, Tensor]
+"""All of one seed that decides what comes next."""
+
+
+class Stack:
+    """The seeds' models, what they learn from, and the step that they take together."""
+
+    def __init__(
+        self,
+        split: Split,
+        model_name: str,
+        model_settings: Mapping[str, Any],
+        config: TrainingConfig,
+        seeds: Sequence[int],
+        device: str,
+    ) -> None:
+        chance = [Randomness(seed) for seed in seeds]
+        item_count = split.interactions.item_count
+        self.seeds, self.config, self.device = list(seeds), config, device
+        self.models = [
+            build_model(model_name, model_settings, item_count, one.torch("init")).to(device)
+            for one in chance
+        ]
+        for model in self.models:
+            model.train()
+        self.loss = _Loss(self.models[0])
+        self.weights = self._side_by_side()
+        recorded = device != "cpu"
+        first = self.models[0].config
+        self.batches = Batches(split, first.length, config.batch, chance, device, one_size=recorded)
+        dropout = [one.torch("dropout", device) for one in chance]
+        self.alone = Dropout(first.dropout, dropout[0]) if len(seeds) == 1 else None
+        self.together = StackedDropout(first.dropout, dropout)
+        self.generators = {**self.batches.generators, "dropout": dropout}
+        self.optimiser = torch.optim.Adam(
+            self.weights.values(),
+            lr=torch.tensor(config.learning_rate, device=device),
+            betas=(0.9, config.second_moment),
+            fused=True,
+            capturable=recorded,
+        )
+        self.pace = 1.0
+        """The share of the learning rate that the optimiser knows of."""
+        streams = [one for each in self.generators.values() for one in each]
+        self.recorded = Recorded(device, streams) if recorded else None
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    def _side_by_side(self) -> dict[str, Tensor]:
+        """All seeds' parameters in one tensor each, of which every model holds its own part."""
+        if len(self) == 1:
+            return dict(self.models[0].named_parameters())
+        weights: dict[str, Tensor] = {}
+        for name, values in self.models[0].named_parameters():
+            stacked = torch.empty((len(self), *values.shape), device=self.device)
+            for part, model in zip(stacked, self.models, strict=True):
+                own = model.get_parameter(name)
+                own.data = part.copy_(own.data)
+            weights[name] = stacked.requires_grad_()
+        return weights
+
+    def part(self, values: Tensor, number: int) -> Tensor:
+        """What of a stacked tensor belongs to one seed."""
+        return values if len(self) == 1 else values[number]
+
+    def advance(self, pace: float) -> Tensor:
+        """One step at that share of the learning rate; `[S]`, the losses before it."""
+        if pace != self.pace:
+            self.pace = pace
+            for group in self.optimiser.param_groups:
+                group["lr"].fill_(self.config.learning_rate * pace)
+        with deterministic(self.device):
+            return self.step() if self.recorded is None else self.recorded(self.step)
+
+    def step(self) -> Tensor:
+        """Draw batches, go down their gradients, and return their losses."""
+        half = self.config.precision == "bfloat16"
+        with torch.autocast(
+            torch.device(self.device).type, torch.bfloat16, enabled=half, cache_enabled=False
+        ):
+            losses = self.losses()
+        self.optimiser.zero_grad(set_to_none=True)
+        losses.sum().backward()
+        if self.config.clip is not None:
+            self._clip(self.config.clip)
+        self.optimiser.step()
+        return losses.detach()
+
+    def losses(self) -> Tensor:
+        """`[S]`: each seed's loss on its next batch."""
+        batch, rows = self.batches.draw()
+        if self.alone is not None:
+            return sampled_bce(self.models[0], batch.of(0), self.alone)[None]
+        self.together.rows = rows
+        return vmap(self._loss_of_one)(self.weights, batch)
+
+    def _loss_of_one(self, weights: Mapping[str, Tensor], batch: Batch) -> Tensor:
+        named = {f"model.{name}": values for name, values in weights.items()}
+        loss: Tensor = functional_call(self.loss, named, (batch, self.together))
+        return loss
+
+    def _clip(self, limit: float) -> None:
+        """No seed's gradient is longer than the limit."""
+        each = [weight.grad.view(len(self), -1) for weight in self.weights.values()]  # type: ignore[union-attr]
+        norms = torch.stack([torch.linalg.vector_norm(one, dim=1) for one in each])
+        scale = (limit / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp_(max=1)
+        for one in each:
+            one.mul_(scale[:, None])
+
+    def finite(self) -> list[bool]:
+        """Whether all weights of each seed are numbers."""
+        each = [weight.detach().view(len(self), -1) for weight in self.weights.values()]
+        return torch.stack([one.isfinite().all(dim=1) for one in each]).all(dim=0).tolist()
+
+    def state(self, number: int) -> State:
+        """Of one seed; parts of the stack, not copies."""
+        kept = {f"model.{name}": value for name, value in self.models[number].state_dict().items()}
+        for name, weight in self.weights.items():
+            for moment, value in self.optimiser.state[weight].items():
+                own = value if moment == "step" else self.part(value, number)
+                kept[f"adam.{name}.{moment}"] = own
+        for stream, generators in self.generators.items():
+            kept[f"chance.{stream}"] = generators[number].get_state()
+        return kept
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Go on where the seeds were, each as `state` told it."""
+        for number, (model, state) in enumerate(zip(self.models, states, strict=True)):
+            model.load_state_dict(under("model.", state))
+            for stream, generators in self.generators.items():
+                generators[number].set_state(state[f"chance.{stream}"].cpu())
+        for name, weight in self.weights.items():
+            moments = [under(f"adam.{name}.", state) for state in states]
+            if moments[0]:
+                self.optimiser.state[weight] = self._moments(moments)
+
+    def _moments(self, each: Sequence[State]) -> dict[str, Tensor]:
+        first = each[0]
+        if len(self) == 1:
+            return {moment: first[moment].clone() for moment in MOMENTS}
+        stacked = {moment: torch.stack([one[moment] for one in each]) for moment in MOMENTS[1:]}
+        return {"step": first["step"].clone(), **stacked}
+
+
+class _Loss(nn.Module):
+    """A model's loss as a module, whose weights can be lent to it."""
+
+    def __init__(self, model: Recommender) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Batch, drop: StackedDropout) -> Tensor:
+        return sampled_bce(self.model, batch, drop)
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those whose name begins so, without it."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
