@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from whence.errors import InputError
-from whence.randomness import STREAMS, Dropout, Randomness, keep, uniform_by_content
+from whence.randomness import STREAMS, Chance, Dropout, Randomness, keep, uniform_by_content
 
 
 def test_streams_are_the_children_of_one_seed_sequence() -> None:
@@ -29,8 +33,12 @@ def test_a_negative_seed_is_refused() -> None:
         Randomness(-1)
 
 
+def dropout(rate: float, seed: int = 0, ahead: int = 1) -> Dropout:
+    return Dropout(rate, Chance([Randomness(seed).key("dropout")]), ahead)
+
+
 def test_dropout_keeps_the_share_and_the_mean() -> None:
-    drop = Dropout(0.2, Randomness(0).torch("dropout"))
+    drop = dropout(0.2)
     dropped = drop(torch.ones(1000, 1001))
     assert (dropped == 0).double().mean().item() == pytest.approx(0.2, abs=0.002)
     assert dropped.double().mean().item() == pytest.approx(1.0, abs=0.003)
@@ -39,22 +47,67 @@ def test_dropout_keeps_the_share_and_the_mean() -> None:
 
 def test_dropout_is_independent_between_neighbours() -> None:
     """The four values decided by one 64-bit draw must not know of each other."""
-    kept = (Dropout(0.5, Randomness(0).torch("dropout"))(torch.ones(100_000, 4)) > 0).double()
+    kept = (dropout(0.5)(torch.ones(100_000, 4)) > 0).double()
     correlation = torch.corrcoef(kept.T)
     assert (correlation - torch.eye(4)).abs().max() < 0.02
 
 
-def test_dropout_repeats_with_its_generator_and_ignores_the_global_one() -> None:
+def test_dropout_repeats_with_its_seed_and_ignores_the_global_state() -> None:
     values = torch.rand(50, 3)
-    first = Dropout(0.3, Randomness(5).torch("dropout"))(values)
+    first = dropout(0.3, seed=5)(values)
     torch.manual_seed(99)
-    assert torch.equal(first, Dropout(0.3, Randomness(5).torch("dropout"))(values))
+    assert torch.equal(first, dropout(0.3, seed=5)(values))
+    assert not torch.equal(first, dropout(0.3, seed=6)(values))
+
+
+def test_dropout_differs_from_call_to_call_and_from_step_to_step() -> None:
+    values = torch.ones(200, 8)
+    drop = dropout(0.5)
+    calls = [drop(values), drop(values)]
+    drop.begin(torch.tensor(1))
+    calls += [drop(values), drop(values)]
+    for one, other in itertools.combinations(calls, 2):
+        assert torch.corrcoef(torch.stack((one.flatten(), other.flatten())))[0, 1].abs() < 0.1
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 5])
+def test_what_is_drawn_ahead_changes_nothing(ahead: int) -> None:
+    shapes = [(6, 3), (6, 3), (4, 2), (6, 3)]
+    alone, early = dropout(0.5), dropout(0.5, ahead=ahead)
+    for shape in shapes:
+        assert torch.equal(alone(torch.ones(shape)), early(torch.ones(shape)))
+
+
+@given(
+    key=st.integers(-(2**63), 2**63 - 1),
+    step=st.integers(0, 2**20),
+    call=st.integers(0, 255),
+    place=st.integers(0, 500),
+)
+def test_chance_is_splitmix64(key: int, step: int, call: int, place: int) -> None:
+    """In Python's whole numbers, which have no end."""
+    state = key + 0x9E3779B97F4A7C15 * (step * 2**40 + call * 2**32 + place)
+    state %= 2**64
+    state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    state = (state ^ (state >> 27)) * 0x94D049BB133111EB % 2**64
+    state ^= state >> 31
+    calls = range(call, call + 1)
+    found = Chance([7, key]).bits(torch.tensor(step), calls, place + 1)[1, 0, place]
+    assert int(found) % 2**64 == state
+
+
+def test_numbers_below_a_limit_are_even() -> None:
+    drawn = Chance([1]).below(torch.tensor(3), 0, torch.full((1, 60_000), 6))[0]
+    assert drawn.min() >= 0
+    counts = torch.bincount(drawn)
+    assert len(counts) == 6
+    assert (counts - 10_000).abs().max() < 500
 
 
 def test_no_dropout_is_the_identity() -> None:
     values = torch.rand(5)
     assert keep(values) is values
-    assert Dropout(0.0, torch.Generator())(values) is values
+    assert dropout(0.0)(values) is values
 
 
 def test_uniform_by_content_sees_only_the_used_values_of_its_row() -> None:

@@ -34,8 +34,9 @@ def measure(text: str, seconds: float) -> dict[str, float]:
         training.advance()
     model = training.result()[0].model
     steps = training.step - WARM_UP
-    # Counted afterwards, on as many batches again.
-    targets = sum(int(training.stack.batches.draw()[0].inputs.real.sum()) for _ in range(steps))
+    # Counted afterwards, on the same batches.
+    drawn = (training.stack.batches.draw(torch.tensor(step)) for step in range(steps))
+    targets = sum(int(batch.inputs.real.sum()) for batch in drawn)
     evaluation = Evaluation(split, "test", LENGTH)
     start = time.perf_counter()
     evaluation.full(model).measures()

@@ -40,6 +40,10 @@ class Randomness:
         """A NumPy generator at the beginning of that stream."""
         return np.random.default_rng(self.sequence(stream))
 
+    def key(self, stream: str) -> int:
+        """64 bits for `Chance`."""
+        return _wrapped(int(self.sequence(stream).generate_state(1, np.uint64)[0]))
+
     def torch(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
         """A PyTorch generator at the beginning of that stream."""
         generator = torch.Generator(device=device)
@@ -48,68 +52,105 @@ class Randomness:
         )
 
 
-class Dropout:
-    """Zeroes a share `rate` of the values and scales up the rest, by its own generator.
+class Chance:
+    """Numbers that a seed's key, the step and their place decide, and nothing else.
 
-    One 64-bit draw decides over four values, 16 bits each, which is several times faster than a
-    draw for each; the rate is exact to 1/65,536.
+    Those of several seeds come at once, a seed in a stack has the same as alone, every device has
+    the same, and a training that goes on needs to know no more than its step. They are the outputs
+    of SplitMix64 (Steele, Lea and Flood 2014), which gives any of them without those before it.
     """
 
-    def __init__(self, rate: float, generator: torch.Generator) -> None:
+    def __init__(self, keys: Sequence[int], device: torch.device | str = "cpu") -> None:
+        self.keys = torch.tensor(keys, dtype=torch.int64, device=device)[:, None]
+        self.begun: dict[range, Tensor] = {}
+        """`key + place · γ` of the calls and places asked for so far, which come again."""
+
+    def bits(self, step: Tensor, calls: range, count: int) -> Tensor:
+        """`[S, calls, count]` of 64 bits: a place is the number of a call and one within it."""
+        if calls not in self.begun or self.begun[calls].shape[2] < count:
+            device = self.keys.device
+            call = torch.arange(calls.start, calls.stop, device=device) * PLACES_OF_A_CALL
+            place = call[:, None] + torch.arange(count, device=device)
+            self.begun[calls] = self.keys[:, :, None] + place * GAMMA
+        state = self.begun[calls][:, :, :count] + step * _wrapped(GAMMA * PLACES_OF_A_STEP)
+        for shift, factor in ((30, MIX_1), (27, MIX_2)):
+            state = _xor_shifted(state, shift).mul_(factor)
+        return _xor_shifted(state, 31)
+
+    def below(self, step: Tensor, call: int, limits: Tensor) -> Tensor:
+        """From 0 to below each limit `[S, m]`; the bias is less than limit/2⁶²."""
+        bits = self.bits(step, range(call, call + 1), limits.shape[1])
+        return bits[:, 0].bitwise_and_(2**62 - 1) % limits
+
+
+def _xor_shifted(state: Tensor, shift: int) -> Tensor:
+    """state ^ (state >>> shift); PyTorch's own shift would bring the sign along."""
+    return (state >> shift).bitwise_and_(2 ** (64 - shift) - 1).bitwise_xor_(state)
+
+
+def _wrapped(number: int) -> int:
+    """As a 64-bit integer with a sign."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+PLACES_OF_A_CALL, PLACES_OF_A_STEP = 2**32, 2**40
+GAMMA, MIX_1, MIX_2 = map(_wrapped, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+class Dropout:
+    """Zeroes a share `rate` of the values and scales up the rest.
+
+    64 bits decide over four values, 16 each; the rate is exact to 1/65,536. A step that drops
+    several times has the bits for `ahead` of them computed at once, which changes none.
+
+    For several seeds it works inside `torch.vmap`. A seed's values are rows `[T, …]`; rows that
+    fill the seed up to others' length change nothing for its own.
+    """
+
+    def __init__(self, rate: float, chance: Chance, ahead: int = 1) -> None:
         self.dropped = min(round(rate * 2**16), 2**16 - 1)
         self.scale = 2**16 / (2**16 - self.dropped)
-        self.generator = generator
+        self.chance, self.ahead = chance, ahead
+        self.begin(torch.zeros((), dtype=torch.int64, device=chance.keys.device))
+
+    def begin(self, step: Tensor) -> None:
+        """The step whose values come next."""
+        self.step = step
+        self.calls = 0
+        self.kept: list[Tensor] = []
 
     def __call__(self, values: Tensor) -> Tensor:
         """`values` with some zeroed."""
         if self.dropped == 0:
             return values
-        draws = torch.empty(-(-values.numel() // 4), dtype=torch.int64, device=values.device)
-        draws.random_(-(2**63), None, generator=self.generator)
-        return values * self.kept(draws.view(torch.int16)[: values.numel()].view(values.shape))
-
-    def kept(self, sixteen_bits: Tensor) -> Tensor:
-        """0 for what is dropped, and the scale for the rest."""
-        return (sixteen_bits >= self.dropped - 2**15) * self.scale
-
-
-class StackedDropout:
-    """The dropouts of several seeds at once, for a function inside `torch.vmap`.
-
-    A seed's values are `[T, …]`, of which the first rows are its own and the rest fills the stack
-    up; it draws for its own alone, and so drops what it would drop by itself.
-    """
-
-    def __init__(self, rate: float, generators: Sequence[torch.Generator]) -> None:
-        self.one = Dropout(rate, generators[0])
-        self.generators = generators
-        self.rows: Sequence[int] = ()
-        """How many rows each seed has, in the batch that comes next."""
-
-    def __call__(self, values: Tensor) -> Tensor:
-        """`values` with some zeroed."""
-        if self.one.dropped == 0:
-            return values
+        if len(self.chance.keys) == 1:
+            return self.of_stack(values[None]).squeeze(0)
         dropped: Tensor = _DroppedInStack.apply(values, self)  # type: ignore[no-untyped-call]
         return dropped
 
     def of_stack(self, values: Tensor) -> Tensor:
         """The same for all seeds' values `[S, T, …]`."""
-        seeds, rows = values.shape[:2]
-        numbers = values[0, 0].numel()
-        draws = values.new_empty((seeds, -(-rows * numbers // 4)), dtype=torch.int64)
-        counts = [-(-own * numbers // 4) for own in self.rows]
-        fill_each(draws, -(2**63), None, self.generators, counts)
-        sixteen_bits = draws.view(torch.int16)[:, : rows * numbers].view(values.shape)
-        return values * self.one.kept(sixteen_bits)
+        if not self.kept or self.kept[0].shape != values.shape:
+            self.kept = self._draw(values.shape)
+        self.calls += 1
+        return values * self.kept.pop(0)
+
+    def _draw(self, shape: torch.Size) -> list[Tensor]:
+        """For the calls ahead: 0 for what is dropped, and the scale for the rest."""
+        numbers = shape[1:].numel()
+        calls = range(self.calls, self.calls + self.ahead)
+        bits = self.chance.bits(self.step, calls, -(-numbers // 4)).view(torch.int16)
+        kept = (bits[:, :, :numbers] >= self.dropped - 2**15) * self.scale
+        return [one.view(shape) for one in kept.unbind(1)]
 
 
 class _DroppedInStack(torch.autograd.Function):
     """Lets dropout see all the seeds that `torch.vmap` shows a function one of."""
 
     @staticmethod
-    def forward(values: Tensor, dropout: StackedDropout) -> Tensor:
-        raise AssertionError("a stacked dropout works inside torch.vmap alone")
+    def forward(values: Tensor, dropout: Dropout) -> Tensor:
+        """Is not called: the values of several seeds come from `vmap`."""
+        raise AssertionError("the dropout of several seeds works inside torch.vmap alone")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ANN401
@@ -118,38 +159,17 @@ class _DroppedInStack(torch.autograd.Function):
     @staticmethod
     def vmap(
         info: Any,  # noqa: ANN401
-        in_dims: tuple[int | None, None],
+        in_dims: tuple[int, None],
         values: Tensor,
-        dropout: StackedDropout,
+        dropout: Dropout,
     ) -> tuple[Tensor, int]:
-        assert in_dims[0] is not None, "every seed has its own values"
+        """All seeds at once."""
         return dropout.of_stack(values.movedim(in_dims[0], 0)), 0
 
 
 def whole_below(limits: Tensor, generator: torch.Generator) -> Tensor:
     """A whole number from 0 to below each limit; their bias is less than limit/2⁶²."""
     return torch.empty_like(limits).random_(0, 2**62, generator=generator) % limits
-
-
-def each_below(
-    limits: Tensor, generators: Sequence[torch.Generator], counts: Sequence[int]
-) -> Tensor:
-    """The same for the limits `[S, m]` of several seeds, of whose rows the first so many count."""
-    draws = torch.empty_like(limits)
-    fill_each(draws, 0, 2**62, generators, counts)
-    return draws % limits
-
-
-def fill_each(
-    draws: Tensor,
-    low: int,
-    high: int | None,
-    generators: Sequence[torch.Generator],
-    counts: Sequence[int],
-) -> None:
-    """Whole numbers into the first so many places of each seed's row, by its own generator."""
-    for own, generator, count in zip(draws, generators, counts, strict=True):
-        own[:count].random_(low, high, generator=generator)
 
 
 def keep(values: Tensor) -> Tensor:

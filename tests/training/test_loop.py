@@ -57,7 +57,7 @@ def test_the_padding_row_stays_zero(split: Split) -> None:
 
 def test_batches_are_windows_of_training_events(split: Split) -> None:
     data = split.interactions
-    batch = Batches(split, 6, 500, [Randomness(0)]).draw()[0].of(0)
+    batch = Batches(split, 6, 500, [Randomness(0)]).draw(torch.tensor(0)).of(0)
     trained = {
         tuple(data.items[data.offsets[user] : split.train_ends[user]].tolist())
         for user in range(data.user_count)
@@ -87,7 +87,7 @@ def test_every_user_with_two_events_takes_part() -> None:
     user = [0, 1, 1, 2, 2, 2, 2]
     item = [0, 1, 2, 3, 4, 5, 6]
     data = Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([item]))
-    batch = Batches(leave_one_out(data), 4, 200, [Randomness(0)]).draw()[0].of(0)
+    batch = Batches(leave_one_out(data), 4, 200, [Randomness(0)]).draw(torch.tensor(0)).of(0)
     assert set(batch.inputs.items.tolist()) <= {1, 3, PAD}
     assert {1, 3} <= set(batch.inputs.items.tolist())
 
@@ -96,8 +96,8 @@ def test_batches_of_one_size_hold_the_same(split: Split) -> None:
     """As many rows as were announced, and nothing of the batch lost."""
     free, fixed = (Batches(split, 6, 50, [Randomness(0)], one_size=one) for one in (False, True))
     sizes = set()
-    for _ in range(30):
-        expected, found = (batches.draw()[0].of(0) for batches in (free, fixed))
+    for step in range(30):
+        expected, found = (batches.draw(torch.tensor(step)).of(0) for batches in (free, fixed))
         count = int(expected.inputs.real.sum())
         assert found.inputs.real.sum() == count
         sizes.add(len(found.inputs.items))
@@ -105,7 +105,7 @@ def test_batches_of_one_size_hold_the_same(split: Split) -> None:
             one, other = getattr(expected.inputs, name), getattr(found.inputs, name)
             assert torch.equal(one[:count], other[:count])
         assert torch.equal(expected.positives[:count], found.positives[:count])
-        # The filling draws negatives too, so the later ones differ.
+        assert torch.equal(expected.negatives[:count], found.negatives[:count])
     assert sizes == {fixed.rows}
     assert len(sizes) == 1
 

@@ -27,7 +27,14 @@ class Recommender(nn.Module, Explainable):
     """The contract, a configuration, and scores after every item to learn from."""
 
     config: ModelConfig
+    drops: int = 1
+    """How often `next_scores` drops, for then all is drawn at once; a wrong number only costs time.
+    """
 
     def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
-        """`[T, t]`: after every item, the scores of its targets `[T, t]`."""
+        """`[T, t]`: after every item, the scores of its targets `[T, t]`.
+
+        Seeds train together through `torch.vmap`: so no step in it may depend on a value, or write
+        into a tensor that it was not given.
+        """
         raise NotImplementedError

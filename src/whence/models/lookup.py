@@ -14,6 +14,15 @@ def look_up(table: Tensor, items: Tensor) -> Tensor:
     return _apply(table[None], items[None] + 1).squeeze(0)
 
 
+def look_up_few(table: Tensor, rows: Tensor) -> Tensor:
+    """`[T, d]`: rows of a table of few, such as positions."""
+    if not rows.is_cuda:
+        return F.embedding(rows, table)
+    # A product, whose gradient needs no sorting of rows to come out the same each time.
+    which = rows[:, None] == torch.arange(len(table), device=rows.device)
+    return F.linear(which.to(table.dtype), table.T)
+
+
 def _apply(tables: Tensor, rows: Tensor) -> Tensor:
     found: Tensor = _LookUp.apply(tables, rows)  # type: ignore[no-untyped-call]
     return found
@@ -64,7 +73,9 @@ class _LookUp(torch.autograd.Function):
 def _in_one(tables: Tensor, rows: Tensor) -> Tensor:
     """Where the rows of several tables are when the tables stand one below the other."""
     seeds, count = tables.shape[:2]
+    if rows.is_cuda and seeds * count < 2**31:
+        rows = rows.int()  # which are sorted in half the time
     if seeds == 1:
         return rows
-    first = torch.arange(0, seeds * count, count, device=rows.device)
+    first = torch.arange(0, seeds * count, count, device=rows.device, dtype=rows.dtype)
     return rows + first.view(-1, *[1] * (rows.dim() - 1))

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from whence.contract import PAD, All
 from whence.errors import InputError
 from whence.models.base import Recommender
-from whence.models.lookup import look_up
+from whence.models.lookup import look_up, look_up_few
 from whence.models.packed import Packed, Windows
 from whence.randomness import Drop, keep
 
@@ -122,6 +122,7 @@ class SASRec(Recommender):
     def __init__(self, config: SASRecConfig, item_count: int, generator: torch.Generator) -> None:
         super().__init__()
         self.config: SASRecConfig = config
+        self.drops = 1 + 2 * config.blocks
         self.item = nn.Parameter(torch.zeros(1 + item_count, config.width))  # row 0 pads
         self.position = nn.Parameter(torch.zeros(config.length, config.width))
         self.blocks = nn.ModuleList(Block(config.width, config.heads) for _ in range(config.blocks))
@@ -205,7 +206,7 @@ class SASRec(Recommender):
         # One look-up for inputs and targets, and so one gradient of the item table.
         embedded = look_up(self.item, torch.cat((batch.items[:, None], targets), dim=1))
         item, target = embedded.split((1, targets.shape[1]), dim=1)
-        rows = drop(item[:, 0] + F.embedding(batch.slots, self.position))
+        rows = drop(item[:, 0] + look_up_few(self.position, batch.slots))
         windows = Windows(batch.histories, self.config.length)
         for block in self.blocks:
             assert isinstance(block, Block)

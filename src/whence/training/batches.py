@@ -15,7 +15,7 @@ from whence.contract import PAD
 from whence.data.splits import Split
 from whence.errors import InputError
 from whence.models.packed import NO_HISTORY, Packed
-from whence.randomness import Randomness, each_below, fill_each
+from whence.randomness import Chance, Randomness
 from whence.training.negatives import Unseen
 
 TOO_LARGE = 1e-9
@@ -41,8 +41,8 @@ class Batch(NamedTuple):
 class Batches:
     """Draws users with replacement, a window of each one's training events, and negatives.
 
-    One batch a seed, each by the seed's own streams and all at once. They are as long as the
-    longest; a seed draws for the rows of its own, and so what it would draw alone.
+    One batch a seed, all at once, as long as the longest; what a seed draws for its own rows is
+    what it would draw alone.
 
     All of it happens on the device, and no step of it depends on the number of users. With
     `one_size`, every batch has the same number of rows, known in advance, as a recorded graph needs
@@ -76,21 +76,19 @@ class Batches:
             targets = np.minimum(ends[users] - starts[users] - 1, length)
             self.rows = self._whole_windows(_most(targets, size))
         self.unseen = Unseen.of(split, device)
-        self.generators = {
-            stream: [one.torch(stream, device) for one in randomness]
+        self.chance, self.chance_of_negatives = (
+            Chance([one.key(stream) for one in randomness], device)
             for stream in ("batches", "negatives")
-        }
-        self.seeds = len(randomness)
+        )
+        self.choices = torch.full((len(randomness), size), len(users), device=device)
 
-    def draw(self) -> tuple[Batch, list[int]]:
-        """The next batch `[S, T]`, and how many rows of it are each seed's own."""
-        users = torch.empty((self.seeds, self.size), dtype=torch.int64, device=self.device)
-        fill_each(users, 0, len(self.users), self.generators["batches"], [self.size] * self.seeds)
-        users = self.users[users]
-        starts, ends = self._windows(users)
+    def draw(self, step: Tensor) -> Batch:
+        """The batch `[S, T]` of that step."""
+        users = self.users[self.chance.below(step, 0, self.choices)]
+        starts, ends = self._windows(users, step)
         reach = (ends - starts - 1).cumsum(1)  # the last event of a window is only a target
-        own = self._own_rows(reach)
-        row = torch.arange(max(own), device=self.device).repeat(self.seeds, 1)
+        rows = self.rows or self._whole_windows(int(reach[:, -1].max()))
+        row = torch.arange(rows, device=self.device).repeat(len(users), 1)
         history = torch.searchsorted(reach, row, right=True)
         real = history < self.size
         history.clamp_(max=self.size - 1)
@@ -101,32 +99,22 @@ class Batches:
             slots=self.length - behind,
             histories=torch.where(real, history, NO_HISTORY),
         )
-        negatives = self._negatives(users.gather(1, history), own)
-        batch = Batch(
+        user = users.gather(1, history)
+        rank = self.chance_of_negatives.below(step, 0, self.unseen.choices(user))
+        return Batch(
             inputs,
             positives=torch.where(real, self.items[event + 1], PAD),
-            negatives=torch.where(real, negatives, PAD),
+            negatives=torch.where(real, self.unseen.ranked(user, rank), PAD),
         )
-        return batch, own
-
-    def _own_rows(self, reach: Tensor) -> list[int]:
-        if self.rows is not None:
-            return [self.rows] * self.seeds
-        return [self._whole_windows(rows) for rows in reach[:, -1].tolist()]
-
-    def _negatives(self, users: Tensor, own: Sequence[int]) -> Tensor:
-        rank = each_below(self.unseen.choices(users), self.generators["negatives"], own)
-        return self.unseen.ranked(users, rank)
 
     def _whole_windows(self, rows: int) -> int:
         return -(-rows // self.length) * self.length
 
-    def _windows(self, users: Tensor) -> tuple[Tensor, Tensor]:
+    def _windows(self, users: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
         """From where to where: n + 1 events a user, beginning anywhere when there are more."""
         starts, ends = self.starts[users], self.ends[users]
         spare = (ends - starts - (self.length + 1)).clamp_(min=0)
-        drawn = [self.size] * self.seeds
-        ends = ends - each_below(spare + 1, self.generators["batches"], drawn)
+        ends = ends - self.chance.below(step, 1, spare + 1)
         return torch.maximum(starts, ends - (self.length + 1)), ends
 
 

@@ -210,7 +210,7 @@ class Training:
         if going_on and going_on != self.stack.seeds:
             states = self.states()
             self._pile(going_on)
-            self.stack.restore([states[seed] for seed in going_on])
+            self.stack.restore(self.step, [states[seed] for seed in going_on])
 
     @property
     def validates_now(self) -> bool:
@@ -309,7 +309,7 @@ class Training:
             piled = [seed for seed, state in states.items() if under("model.", state)]
             if piled:
                 self._pile(piled)
-                self.stack.restore([states[seed] for seed in piled])
+                self.stack.restore(self.step, [states[seed] for seed in piled])
         except OSError as problem:
             raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
         except torch.OutOfMemoryError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -17,8 +17,8 @@ class Recorded:
     The function returns the step's loss. It may allocate, but all that it reads stays where it is.
     """
 
-    def __init__(self, device: str, generators: Iterable[torch.Generator]) -> None:
-        self.device, self.generators = torch.device(device), list(generators)
+    def __init__(self, device: str) -> None:
+        self.device = torch.device(device)
         self.stream = torch.cuda.Stream(self.device)
         self.warm = 0
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -44,8 +44,6 @@ class Recorded:
 
     def _record(self, step: Callable[[], Tensor]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        for generator in self.generators:
-            graph.register_generator_state(generator)
         with torch.cuda.graph(graph, stream=self.stream):
             self.loss = step()
         return graph

@@ -83,7 +83,7 @@ def seeds_at_once(
     if not model_spec(model_name).stacks:
         return 1
     alone = Stack(split, model_name, model_settings, config, [0], device)
-    if device == "cpu" and max(alone.batches.draw()[1]) > FEW_ROWS:
+    if device == "cpu" and alone.batches.draw(alone.clock).positives.numel() > FEW_ROWS:
         return 1
     free = free_memory(device) if free is None else free
     return max(1, int(SHARE * free / _bytes_of(alone)))

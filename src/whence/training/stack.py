@@ -8,6 +8,7 @@ negatives and dropout. A stack of one is the model itself, with nothing around i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -17,9 +18,10 @@ from torch.func import functional_call, vmap
 from whence.data.splits import Split
 from whence.devices import deterministic
 from whence.models import Recommender, build_model
-from whence.randomness import Dropout, Randomness, StackedDropout
+from whence.randomness import Chance, Drop, Dropout, Randomness
 from whence.training.batches import Batch, Batches
 from whence.training.config import TrainingConfig
+from whence.training.linear import SummedInParts
 from whence.training.losses import sampled_bce
 from whence.training.recording import Recorded
 
@@ -56,10 +58,10 @@ class Stack:
         recorded = device != "cpu"
         first = self.models[0].config
         self.batches = Batches(split, first.length, config.batch, chance, device, one_size=recorded)
-        dropout = [one.torch("dropout", device) for one in chance]
-        self.alone = Dropout(first.dropout, dropout[0]) if len(seeds) == 1 else None
-        self.together = StackedDropout(first.dropout, dropout)
-        self.generators = {**self.batches.generators, "dropout": dropout}
+        keys = Chance([one.key("dropout") for one in chance], device)
+        self.drop = Dropout(first.dropout, keys, self.models[0].drops)
+        self.clock = torch.zeros((), dtype=torch.int64, device=device)
+        """The number of the step, where chance can read it."""
         self.optimiser = torch.optim.Adam(
             self.weights.values(),
             lr=torch.tensor(config.learning_rate, device=device),
@@ -69,8 +71,7 @@ class Stack:
         )
         self.pace = 1.0
         """The share of the learning rate that the optimiser knows of."""
-        streams = [one for each in self.generators.values() for one in each]
-        self.recorded = Recorded(device, streams) if recorded else None
+        self.recorded = Recorded(device) if recorded else None
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -113,19 +114,21 @@ class Stack:
         if self.config.clip is not None:
             self._clip(self.config.clip)
         self.optimiser.step()
+        self.clock += 1
         return losses.detach()
 
     def losses(self) -> Tensor:
         """`[S]`: each seed's loss on its next batch."""
-        batch, rows = self.batches.draw()
-        if self.alone is not None:
-            return sampled_bce(self.models[0], batch.of(0), self.alone)[None]
-        self.together.rows = rows
-        return vmap(self._loss_of_one)(self.weights, batch)
+        batch = self.batches.draw(self.clock)
+        self.drop.begin(self.clock)
+        if len(self) == 1:
+            return sampled_bce(self.models[0], batch.of(0), self.drop)[None]
+        with SummedInParts() if batch.positives.is_cuda else nullcontext():
+            return vmap(self._loss_of_one)(self.weights, batch)
 
     def _loss_of_one(self, weights: Mapping[str, Tensor], batch: Batch) -> Tensor:
         named = {f"model.{name}": values for name, values in weights.items()}
-        loss: Tensor = functional_call(self.loss, named, (batch, self.together))
+        loss: Tensor = functional_call(self.loss, named, (batch, self.drop))
         return loss
 
     def _clip(self, limit: float) -> None:
@@ -148,16 +151,13 @@ class Stack:
             for moment, value in self.optimiser.state[weight].items():
                 own = value if moment == "step" else self.part(value, number)
                 kept[f"adam.{name}.{moment}"] = own
-        for stream, generators in self.generators.items():
-            kept[f"chance.{stream}"] = generators[number].get_state()
         return kept
 
-    def restore(self, states: Sequence[State]) -> None:
+    def restore(self, step: int, states: Sequence[State]) -> None:
         """Go on where the seeds were, each as `state` told it."""
-        for number, (model, state) in enumerate(zip(self.models, states, strict=True)):
+        self.clock.fill_(step)
+        for model, state in zip(self.models, states, strict=True):
             model.load_state_dict(under("model.", state))
-            for stream, generators in self.generators.items():
-                generators[number].set_state(state[f"chance.{stream}"].cpu())
         for name, weight in self.weights.items():
             moments = [under(f"adam.{name}.", state) for state in states]
             if moments[0]:
@@ -178,7 +178,7 @@ class _Loss(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, batch: Batch, drop: StackedDropout) -> Tensor:
+    def forward(self, batch: Batch, drop: Drop) -> Tensor:
         return sampled_bce(self.model, batch, drop)
 
 
