@@ -66,21 +66,20 @@ class Chance:
         """`key + place · γ` of the calls and places asked for so far, which come again."""
 
     def bits(self, step: Tensor, calls: range, count: int) -> Tensor:
-        """`[S, calls, count]` of 64 bits: a place is the number of a call and one within it."""
+        """`[calls, S, count]` of 64 bits: a place is the number of a call and one within it."""
         if calls not in self.begun or self.begun[calls].shape[2] < count:
             device = self.keys.device
             call = torch.arange(calls.start, calls.stop, device=device) * PLACES_OF_A_CALL
-            place = call[:, None] + torch.arange(count, device=device)
-            self.begun[calls] = self.keys[:, :, None] + place * GAMMA
+            place = call[:, None, None] + torch.arange(count, device=device)
+            self.begun[calls] = self.keys + place * GAMMA
         state = self.begun[calls][:, :, :count] + step * _wrapped(GAMMA * PLACES_OF_A_STEP)
         for shift, factor in ((30, MIX_1), (27, MIX_2)):
             state = _xor_shifted(state, shift).mul_(factor)
         return _xor_shifted(state, 31)
 
-    def below(self, step: Tensor, call: int, limits: Tensor) -> Tensor:
-        """From 0 to below each limit `[S, m]`; the bias is less than limit/2⁶²."""
-        bits = self.bits(step, range(call, call + 1), limits.shape[1])
-        return bits[:, 0].bitwise_and_(2**62 - 1) % limits
+    def whole(self, step: Tensor, calls: range, count: int) -> Tensor:
+        """The same as whole numbers of 62 bits, whose remainders by any limit are even enough."""
+        return self.bits(step, calls, count).bitwise_and_(2**62 - 1)
 
 
 def _xor_shifted(state: Tensor, shift: int) -> Tensor:
@@ -141,7 +140,7 @@ class Dropout:
         calls = range(self.calls, self.calls + self.ahead)
         bits = self.chance.bits(self.step, calls, -(-numbers // 4)).view(torch.int16)
         kept = (bits[:, :, :numbers] >= self.dropped - 2**15) * self.scale
-        return [one.view(shape) for one in kept.unbind(1)]
+        return [one.view(shape) for one in kept.unbind()]
 
 
 class _DroppedInStack(torch.autograd.Function):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -80,12 +79,12 @@ class Batches:
             Chance([one.key(stream) for one in randomness], device)
             for stream in ("batches", "negatives")
         )
-        self.choices = torch.full((len(randomness), size), len(users), device=device)
 
     def draw(self, step: Tensor) -> Batch:
         """The batch `[S, T]` of that step."""
-        users = self.users[self.chance.below(step, 0, self.choices)]
-        starts, ends = self._windows(users, step)
+        who, where = self.chance.whole(step, range(2), self.size)
+        users = self.users[who % len(self.users)]
+        starts, ends = self._windows(users, where)
         reach = (ends - starts - 1).cumsum(1)  # the last event of a window is only a target
         rows = self.rows or self._whole_windows(int(reach[:, -1].max()))
         row = torch.arange(rows, device=self.device).repeat(len(users), 1)
@@ -100,7 +99,7 @@ class Batches:
             histories=torch.where(real, history, NO_HISTORY),
         )
         user = users.gather(1, history)
-        rank = self.chance_of_negatives.below(step, 0, self.unseen.choices(user))
+        rank = self.chance_of_negatives.whole(step, range(1), rows)[0] % self.unseen.choices(user)
         return Batch(
             inputs,
             positives=torch.where(real, self.items[event + 1], PAD),
@@ -110,20 +109,21 @@ class Batches:
     def _whole_windows(self, rows: int) -> int:
         return -(-rows // self.length) * self.length
 
-    def _windows(self, users: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+    def _windows(self, users: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
         """From where to where: n + 1 events a user, beginning anywhere when there are more."""
         starts, ends = self.starts[users], self.ends[users]
         spare = (ends - starts - (self.length + 1)).clamp_(min=0)
-        ends = ends - self.chance.below(step, 1, spare + 1)
+        ends = ends - where % (spare + 1)
         return torch.maximum(starts, ends - (self.length + 1)), ends
 
 
 def _most(sizes: npt.NDArray[np.int64], count: int) -> int:
     """What the sum of so many sizes, drawn at random, exceeds in fewer than `TOO_LARGE` cases.
 
-    By Bernstein's inequality: P(S > m·μ + t) ≤ exp(−t² / (2·m·σ² + 2·b·t/3)), sizes up to μ + b.
+    The sum's distribution is that of the sizes, convolved with itself: a power of its transform.
     """
-    above, rarity = float(sizes.max() - sizes.mean()), -math.log(TOO_LARGE)
-    third = above * rarity / 3
-    t = third + math.sqrt(third**2 + 2 * count * sizes.var() * rarity)
-    return min(math.ceil(count * float(sizes.mean()) + t), count * int(sizes.max()))
+    largest = count * int(sizes.max())
+    share = np.bincount(sizes) / len(sizes)
+    of_sum = np.fft.irfft(np.fft.rfft(share, largest + 1) ** count, largest + 1)
+    exceeded = 1 - of_sum.cumsum()
+    return int(np.argmax(exceeded < TOO_LARGE))

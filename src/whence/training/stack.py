@@ -21,7 +21,7 @@ from whence.models import Recommender, build_model
 from whence.randomness import Chance, Drop, Dropout, Randomness
 from whence.training.batches import Batch, Batches
 from whence.training.config import TrainingConfig
-from whence.training.linear import SummedInParts
+from whence.training.layers import ForManySeeds
 from whence.training.losses import sampled_bce
 from whence.training.recording import Recorded
 
@@ -123,7 +123,7 @@ class Stack:
         self.drop.begin(self.clock)
         if len(self) == 1:
             return sampled_bce(self.models[0], batch.of(0), self.drop)[None]
-        with SummedInParts() if batch.positives.is_cuda else nullcontext():
+        with ForManySeeds() if batch.positives.is_cuda else nullcontext():
             return vmap(self._loss_of_one)(self.weights, batch)
 
     def _loss_of_one(self, weights: Mapping[str, Tensor], batch: Batch) -> Tensor:
