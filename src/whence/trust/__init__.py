@@ -2,6 +2,7 @@
 
 from whence.trust.agreement import agreement, spearman
 from whence.trust.registry import MEASURES, SEED_MEASURES, MeasureSpec
+from whence.trust.seeds import seed_stability
 from whence.trust.stability import (
     SeedPairs,
     attention_kl,
@@ -22,5 +23,6 @@ __all__ = [
     "jaccard_index",
     "overlap",
     "precision_at_cause",
+    "seed_stability",
     "spearman",
 ]
