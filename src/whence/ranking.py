@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from whence.contract import ALL, Explainable
 from whence.data.histories import Cases, newest_events
+from whence.errors import InputError
+
+
+def best_unmet(
+    model: Explainable, cases: Cases, length: int, k: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """`[B, k]`: the best unmet items and their scores, −∞ where there are no more of them."""
+    if k < 1:
+        raise InputError(f"Ask for at least one recommendation, not {k}.")
+    scores = score_unmet(model, cases, length)
+    best = scores.topk(min(k, scores.shape[1]), dim=1)
+    return best.indices.numpy(), best.values.numpy()
 
 
 @torch.no_grad()

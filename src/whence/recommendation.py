@@ -24,7 +24,7 @@ from whence.files import new_file
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.ranking import device_of, score_unmet
+from whence.ranking import best_unmet, device_of
 from whence.reasons import Reason, find_reasons
 from whence.run import Run
 
@@ -105,7 +105,7 @@ def recommend(
     """The top `k` for a user of the data, or for a new history of ids or titles."""
     subject = find_subject(run, user, history)
     model = _model(run, seed)
-    (items,), (scores,) = _top(model, subject.as_case(), k)
+    (items,), (scores,) = best_unmet(model, subject.as_case(), model.config.length, k)
     unmet = np.isfinite(scores)
     items, scores = items[unmet], scores[unmet]
     reasons = _reasons(run, model, subject, items)
@@ -243,7 +243,7 @@ def _everyone(run: Run, model: Recommender, k: int, show_progress: bool) -> Iter
     chunks = list(row_slices(len(cases), cases_at_once(data.item_count)))
     bar = progress_bar("recommending", len(chunks), show_progress)
     for rows in bar.track(chunks):
-        items, scores = _top(model, cases[rows], k)
+        items, scores = best_unmet(model, cases[rows], model.config.length, k)
         real = np.isfinite(scores)
         flat = items[real]
         user, rank = real.nonzero()
@@ -258,22 +258,11 @@ def _everyone(run: Run, model: Recommender, k: int, show_progress: bool) -> Iter
         )
 
 
-def _top(
-    model: Recommender, cases: Cases, k: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """`[B, k]`: the best unmet items and their scores."""
-    if k < 1:
-        raise InputError(f"Ask for at least one recommendation, not {k}.")
-    scores = score_unmet(model, cases, model.config.length)
-    best = scores.topk(min(k, scores.shape[1]), dim=1)
-    return best.indices.numpy(), best.values.numpy()
-
-
 def _target(run: Run, model: Recommender, subject: Subject, item: str | int | None) -> int:
     """The item asked about, or the best one."""
     if item is not None:
         return run.catalog.find(str(item))
-    ((best,),), ((score,),) = _top(model, subject.as_case(), 1)
+    ((best,),), ((score,),) = best_unmet(model, subject.as_case(), model.config.length, 1)
     if not np.isfinite(score):
         raise InputError(f"{subject.name} has met every item; say which one to explain.")
     return int(best)

@@ -1,7 +1,28 @@
 """Trust measures: whether explanations deserve belief. One file a measure."""
 
 from whence.trust.agreement import agreement, spearman
-from whence.trust.registry import MEASURES, MeasureSpec
+from whence.trust.registry import MEASURES, SEED_MEASURES, MeasureSpec
+from whence.trust.seeds import seed_stability
+from whence.trust.stability import (
+    SeedPairs,
+    attention_kl,
+    jaccard_distance,
+    jaccard_index,
+    overlap,
+)
 from whence.trust.truth import precision_at_cause
 
-__all__ = ["MEASURES", "MeasureSpec", "agreement", "precision_at_cause", "spearman"]
+__all__ = [
+    "MEASURES",
+    "SEED_MEASURES",
+    "MeasureSpec",
+    "SeedPairs",
+    "agreement",
+    "attention_kl",
+    "jaccard_distance",
+    "jaccard_index",
+    "overlap",
+    "precision_at_cause",
+    "seed_stability",
+    "spearman",
+]

@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import itertools
+import math
+import tracemalloc
+from dataclasses import replace
+from statistics import mean
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import whence
+from conftest import interactions_of, lively_sasrec
+from whence.contract import PAD
+from whence.data import Interactions, Split, leave_one_out
+from whence.errors import InputError
+from whence.explainers import explain_batch
+from whence.measure import mean_over_seeds
+from whence.models import Recommender
+from whence.run import Run
+from whence.trust import (
+    SEED_MEASURES,
+    SeedPairs,
+    attention_kl,
+    jaccard_distance,
+    jaccard_index,
+    overlap,
+    seed_stability,
+)
+from whence.trust.seeds import METHODS
+from whence.trust.stability import MOST_NATS
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+FIGURE = np.array(
+    [
+        [[0.1, 0.05, 0.001, 0.5, 0.15, 0.05, 0.05, 0.02, 0.009, 0.07]],
+        [[0.03, 0.1, 0.1, 0.12, 0.48, 0.05, 0.05, 0.008, 0.002, 0.06]],
+    ]
+)
+"""Figure 4.3 of Jain 2019."""
+
+
+def everywhere(importances: Floats) -> Bools:
+    return np.ones(importances.shape[1:], dtype=np.bool_)
+
+
+@st.composite
+def importances(draw: st.DrawFn) -> tuple[Floats, Bools]:
+    """Whole sizes, so that ties and zeros are common, with rubbish where there is no part."""
+    seeds, cases, slots = (draw(st.integers(low, high)) for low, high in ((2, 5), (1, 4), (2, 12)))
+    size = st.integers(0, 4)
+    flat = draw(st.lists(size, min_size=seeds * cases * slots, max_size=seeds * cases * slots))
+    is_part = draw(st.lists(st.booleans(), min_size=cases * slots, max_size=cases * slots))
+    parts = np.array(is_part, dtype=np.bool_).reshape(cases, slots)
+    parts[0, :2] = True
+    values = np.array(flat, dtype=np.float64).reshape(seeds, cases, slots)
+    return np.where(parts, values, -99.0), parts
+
+
+def slow_kl(one: list[float], two: list[float]) -> float:
+    p, q = ([size / sum(row) if sum(row) else 1 / len(row) for size in row] for row in (one, two))
+    return sum(a * math.log((a + 1e-10) / (b + 1e-10)) for a, b in zip(p, q, strict=True))
+
+
+def slow_index(one: list[float], two: list[float], fraction: float) -> float:
+    count = math.ceil(fraction * len(one))
+    first, second = (
+        set(sorted(range(len(row)), key=lambda slot: -row[slot])[:count]) for row in (one, two)
+    )
+    return len(first & second) / len(first | second)
+
+
+def test_the_papers_worked_example() -> None:
+    """Figure 4.3: 0.66 nats apart, and yet the same top 20 %."""
+    parts = everywhere(FIGURE)
+    assert attention_kl(FIGURE, parts).measure().value == pytest.approx(0.6629, abs=5e-5)
+    assert jaccard_distance(FIGURE, parts, 0.2).measure().value == 0
+    assert jaccard_index(FIGURE, parts, 0.2).measure().value == 1
+    assert jaccard_distance(FIGURE, parts, 0.1).measure().value == 100
+
+
+def test_the_papers_listing() -> None:
+    """Listing 4.1, where the second model's first place is shared: 100 whoever takes it."""
+    both = np.array([[[0.2, 0.1, 0.1, 0.6]], [[0.4, 0.1, 0.4, 0.1]]])
+    assert jaccard_distance(both, everywhere(both), 0.1).measure().value == 100
+
+
+def test_the_top_is_not_one_too_many() -> None:
+    """0.07 · 100 is 7.000000000000001 to a computer; the eighth part is another for each seed."""
+    one = np.arange(100.0, 0.0, -1.0)
+    two = np.concatenate((one[:7], one[:6:-1]))
+    both = np.stack((one, two))[:, None]
+    assert jaccard_index(both, everywhere(both), 0.07).measure().value == 1
+    assert jaccard_index(both, everywhere(both), 0.08).measure().value < 1
+
+
+def test_equals_in_size_count_in_slot_order() -> None:
+    both = np.array([[[5.0, 5.0, 5.0, 1.0]], [[9.0, 1.0, 1.0, 1.0]]])
+    assert jaccard_index(both, everywhere(both), 0.1).measure().value == 1
+    assert jaccard_index(both[:, :, ::-1], everywhere(both), 0.1).measure().value == 0
+
+
+@given(drawn=importances(), fraction=st.sampled_from([0.1, 0.2, 0.5, 1.0]))
+def test_equals_loops_over_pairs_and_cases(drawn: tuple[Floats, Bools], fraction: float) -> None:
+    values, parts = drawn
+    distances: dict[int, float] = {}
+    indices: dict[int, float] = {}
+    for case in np.flatnonzero(parts.sum(axis=1) >= 2).tolist():
+        rows = [row[case, parts[case]].tolist() for row in values]
+        pairs = list(itertools.combinations(rows, 2))
+        distances[case] = mean(slow_kl(one, two) for one, two in pairs)
+        indices[case] = mean(slow_index(one, two, fraction) for one, two in pairs)
+    for found, slow in (
+        (attention_kl(values, parts), distances),
+        (jaccard_index(values, parts, fraction), indices),
+        (
+            jaccard_distance(values, parts, fraction),
+            {case: 100 * (1 - index) for case, index in indices.items()},
+        ),
+    ):
+        expected = [slow.get(case, np.nan) for case in range(len(parts))]
+        np.testing.assert_allclose(found.cases, expected, atol=1e-8)
+        assert found.measure().value == pytest.approx(np.mean(list(slow.values())), abs=1e-8)
+        assert found.measure().n == len(slow)
+
+
+@given(
+    lists=st.lists(
+        st.lists(st.permutations(range(6)), min_size=3, max_size=3), min_size=2, max_size=5
+    ),
+    k=st.integers(1, 6),
+)
+def test_overlap_equals_sets(lists: list[list[list[int]]], k: int) -> None:
+    asked: Ints = np.array(lists, dtype=np.int64)[:, :, :k]
+    slow = [
+        [len({*one[case]} & {*two[case]}) / k for one, two in itertools.combinations(asked, 2)]
+        for case in range(3)
+    ]
+    np.testing.assert_allclose(overlap(asked).cases, np.mean(slow, axis=1))
+
+
+def test_a_list_that_could_not_be_filled() -> None:
+    """Only two items can be had in one case, of which the seeds share one; none in the other."""
+    lists = np.array([[[4, 2, PAD], [PAD] * 3], [[4, 5, PAD], [PAD] * 3]])
+    found = overlap(lists)
+    np.testing.assert_array_equal(found.cases, [0.5, np.nan])
+    assert found.measure().n == 1
+
+
+@given(drawn=importances(), filled=st.floats(0, 9), left=st.integers(0, 3))
+def test_padding_has_no_influence(drawn: tuple[Floats, Bools], filled: float, left: int) -> None:
+    values, parts = drawn
+    wider = np.pad(
+        np.where(parts, values, filled), ((0, 0), (0, 0), (left, 2)), constant_values=filled
+    )
+    there = np.pad(parts, ((0, 0), (left, 2)))
+    for compute in (attention_kl, jaccard_index, jaccard_distance):
+        np.testing.assert_allclose(
+            compute(wider, there).pairs, compute(values, parts).pairs, atol=1e-12
+        )
+
+
+@given(drawn=importances(), seed=st.integers(0, 99))
+def test_the_order_of_the_seeds_is_nothing_to_sets(drawn: tuple[Floats, Bools], seed: int) -> None:
+    values, parts = drawn
+    order = np.random.default_rng(seed).permutation(len(values))
+    lists = np.argsort(values, axis=2)
+    for one, two in (
+        (jaccard_index(values, parts), jaccard_index(values[order], parts)),
+        (jaccard_distance(values, parts), jaccard_distance(values[order], parts)),
+        (overlap(lists), overlap(lists[order])),
+    ):
+        np.testing.assert_allclose(one.cases, two.cases)
+        np.testing.assert_allclose(
+            np.array(one.pairs + one.pairs.T)[np.ix_(order, order)], two.pairs + two.pairs.T
+        )
+
+
+def test_kl_goes_from_the_earlier_seed_to_the_later() -> None:
+    """One direction, as in the paper; the other is longer in its example."""
+    back = attention_kl(FIGURE[::-1], everywhere(FIGURE)).measure().value
+    assert back == pytest.approx(slow_kl(FIGURE[1, 0].tolist(), FIGURE[0, 0].tolist()))
+    assert back == pytest.approx(0.861, abs=5e-4)
+
+
+def test_strangers_are_as_far_apart_as_can_be() -> None:
+    apart = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
+    assert attention_kl(apart, everywhere(apart)).measure().value == pytest.approx(MOST_NATS)
+
+
+def test_only_shares_count() -> None:
+    """Attention that does not sum to 1 is renormalised, seed by seed and case by case."""
+    parts = everywhere(FIGURE)
+    scaled = FIGURE * np.array([7.0, 0.01])[:, None, None]
+    np.testing.assert_allclose(attention_kl(scaled, parts).cases, attention_kl(FIGURE, parts).cases)
+
+
+def by_hand(values: Floats) -> SeedPairs:
+    return SeedPairs(np.zeros(1), np.triu(values, 1), "by hand", "neither", (0.0, 1.0))
+
+
+@pytest.mark.parametrize("seeds", [3, 4, 10])
+def test_pseudo_values_are_the_jackknifes(seeds: int) -> None:
+    values = np.random.default_rng(seeds).random((seeds, seeds))
+
+    def mean_over_pairs_of(kept: list[int]) -> float:
+        return float(np.mean([values[pair] for pair in itertools.combinations(kept, 2)]))
+
+    everyone = list(range(seeds))
+    theta = mean_over_pairs_of(everyone)
+    without = [mean_over_pairs_of([one for one in everyone if one != k]) for k in everyone]
+    pseudo = by_hand(values).over_seeds()
+    np.testing.assert_allclose(
+        pseudo, [seeds * theta - (seeds - 1) * one for one in without], atol=1e-12
+    )
+    assert np.mean(pseudo) == pytest.approx(theta, abs=1e-12)
+    error = math.sqrt((seeds - 1) / seeds * np.sum((np.array(without) - np.mean(without)) ** 2))
+    found = mean_over_seeds(pseudo)
+    assert found.spread / math.sqrt(seeds) == pytest.approx(error)
+    t = {3: 4.3027, 4: 3.1824, 10: 2.2622}[seeds]
+    assert (found.interval[1] - found.interval[0]) / 2 == pytest.approx(t * error, rel=1e-4)
+
+
+def test_slices_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    values, parts = rng.random((4, 20, 6)), rng.random((20, 6)) < 0.8
+    lists = np.argsort(values, axis=2)[:, :, :3]
+    given_to = {"overlap": (lists,)}
+    whole = {
+        name: compute(*given_to.get(name, (values, parts)))
+        for name, compute in SEED_MEASURES.items()
+    }
+    monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 3 * 4 * 4 * 9)
+    for name, compute in SEED_MEASURES.items():
+        found = compute(*given_to.get(name, (values, parts)))
+        np.testing.assert_array_equal(found.cases, whole[name].cases)
+        np.testing.assert_allclose(found.pairs, whole[name].pairs)
+
+
+def test_memory_does_not_grow_with_the_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten seeds on 20,000 cases: less than the importances themselves."""
+    monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 100_000)
+    values = np.random.default_rng(0).random((10, 20_000, 20))
+    parts = everywhere(values)
+    for compute in (attention_kl, jaccard_index):
+        tracemalloc.start()
+        compute(values, parts)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < values.nbytes / 2
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    parts = everywhere(FIGURE)
+    with pytest.raises(InputError, match="numbers from 0 on"):
+        attention_kl(-FIGURE, parts)
+    with pytest.raises(InputError, match="numbers from 0 on"):
+        jaccard_index(FIGURE * np.nan, parts)
+    with pytest.raises(InputError, match="above 0 and at most 1, not 0"):
+        jaccard_distance(FIGURE, parts, 0)
+    with pytest.raises(InputError, match=r"not \[2, 1, 10\] and \[1, 9\]"):
+        attention_kl(FIGURE, parts[:, 1:])
+    with pytest.raises(InputError, match=r"not \[3, 4\]"):
+        overlap(np.zeros((3, 4), dtype=np.int64))
+    with pytest.raises(InputError, match="anything to compare"):
+        attention_kl(FIGURE, np.eye(10, dtype=np.bool_)[:1])
+
+
+@pytest.fixture(scope="module")
+def three(interactions: Interactions) -> Run:
+    return whence.train(
+        interactions,
+        model_settings={"length": 12, "width": 16},
+        training={"steps": 40, "batch": 64},
+        seeds=3,
+        show_progress=False,
+    )
+
+
+def test_trained_seeds(three: Run, split: Split) -> None:
+    found = seed_stability(three.models, split, "validation", cases=60)
+    columns = ["KL", "Jaccard distance %"]
+    expected = [f"{method} {column}" for method in METHODS for column in columns]
+    assert list(found) == ["top-10 overlap", *expected]
+    for column, (values, measure) in found.items():
+        assert len(values) == 3
+        assert np.mean(values) == pytest.approx(measure.value), column
+        assert measure.range[0] < measure.value < measure.range[1]
+        assert measure.protocol.startswith("60 validation events, leave-one-out by")
+    assert found == seed_stability(three.models, split, "validation", cases=60)
+    assert found != seed_stability(three.models, split, "validation", cases=60, seed=1)
+
+
+def test_equals_what_recommend_and_explain_say(three: Run, split: Split) -> None:
+    """Every user by hand, with the verbs a person has."""
+    asked = split.held["test"]
+    lists = np.zeros((3, 20, 10), dtype=np.int64)
+    sizes = np.zeros((3, 20, 12))
+    for (seed, model), case in itertools.product(three.models.items(), range(20)):
+        history = asked.items[asked.starts[case] : asked.ends[case]]
+        ids = three.catalog.raw_ids(history)
+        picks = whence.recommend(three, history=ids, seed=seed).picks
+        lists[seed, case] = [three.catalog.find(str(pick.item)) for pick in picks]
+        one = asked[case : case + 1]
+        batch, target = map(torch.from_numpy, (one.histories(12), one.targets))
+        sizes[seed, case] = explain_batch(model, batch, target, "leave-one-out").magnitude()[0]
+    few = replace(split, held={"test": asked[:20]})
+    found = seed_stability(three.models, few, "test", ["leave-one-out"])
+    parts = asked[:20].histories(12) != PAD
+    assert found["top-10 overlap"][1].value == pytest.approx(overlap(lists).measure().value)
+    assert found["leave-one-out KL"][0] == pytest.approx(
+        attention_kl(sizes, parts).over_seeds(), rel=1e-4
+    )
+
+
+def test_the_same_model_under_every_seed(split: Split) -> None:
+    model = lively_sasrec(items=120)
+    found = seed_stability({0: model, 5: model, 9: model}, split, "test", cases=40)
+    best = {column: 1.0 if column == "top-10 overlap" else 0.0 for column in found}
+    for column, (values, measure) in found.items():
+        if column.startswith("random"):
+            assert measure.value > 0.1, "chance is another for every seed"
+        else:
+            assert [*values, measure.value] == pytest.approx([best[column]] * 4, abs=1e-9)
+
+
+def test_who_has_met_nearly_everything() -> None:
+    """Four of six items are met, two can be recommended, and three models name the same two."""
+    split = leave_one_out(interactions_of([[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0]]))
+    models: dict[int, Recommender] = {seed: lively_sasrec(items=6, seed=seed) for seed in range(3)}
+    found = seed_stability(models, split, "validation", [])
+    assert list(found) == ["top-10 overlap"]
+    assert found["top-10 overlap"][0] == pytest.approx([1.0] * 3)
+
+
+def test_seeds_that_cannot_be_compared(three: Run, split: Split) -> None:
+    two = {seed: three.models[seed] for seed in (0, 1)}
+    with pytest.raises(InputError, match="at least 3 seeds, not 2"):
+        seed_stability(two, split, "test")
+    with pytest.raises(InputError, match="equally far back, not 8, 12 items"):
+        seed_stability({**two, 2: lively_sasrec(items=120)}, split, "test")
+    with pytest.raises(InputError, match="0 are asked for"):
+        seed_stability(three.models, split, "test", cases=0)
+    with pytest.raises(InputError, match="'tests': did you mean 'test'"):
+        seed_stability(three.models, split, "tests")  # type: ignore[arg-type]
+
+
+@pytest.mark.needs("cuda")
+def test_on_a_gpu(three: Run, split: Split) -> None:
+    here = seed_stability(three.models, split, "test", cases=50)
+    moved: dict[int, Recommender] = {seed: model.cuda() for seed, model in three.models.items()}
+    there = seed_stability(moved, split, "test", cases=50)
+    for model in three.models.values():
+        model.cpu()
+    for column, (values, _) in here.items():
+        assert there[column][0] == pytest.approx(values, rel=1e-2, abs=1e-2)
