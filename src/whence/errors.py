@@ -26,6 +26,10 @@ class RunError(WhenceError):
     exit_code = 3
 
 
+class OutOfTime(WhenceError):  # noqa: N818 - it is no error
+    """Training has come to the time at which it was to stop; what it has is kept."""
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """A closing half-sentence: the nearest known names, or all of them when none is near."""
     names = sorted(known)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from whence.data.splits import Split
 from whence.devices import deterministic
-from whence.errors import InputError
+from whence.errors import InputError, OutOfTime
 from whence.files import new_file, reason
 from whence.models import Recommender, build_model
 from whence.progress import progress_bar
@@ -135,12 +135,14 @@ def fit(
     show_progress: bool = True,
     checkpoint: Path | None = None,
     snapshots: Path | None = None,
+    until: float | None = None,
 ) -> Fitted:
     """Train one seed; same seed, same machine, same bits.
 
     With a `checkpoint`, a training that was stopped there goes on as if it had never been, and this
     one is kept there every second or, where that would take more than a twentieth of the time, less
-    often, and at its end. Snapshots are files in the folder of that name, by their step.
+    often, and at its end. Snapshots are files in the folder of that name, by their step. At
+    `until`, by `time.monotonic()`, it stops with `OutOfTime`.
     """
     training = Training(split, model_name, model_settings, config, seed, device)
     if checkpoint is not None and checkpoint.exists():
@@ -154,6 +156,8 @@ def fit(
         for _ in bar.track(range(config.steps), done=training.step):
             if training.has_stopped:
                 break
+            if until is not None and time.monotonic() >= until:
+                raise OutOfTime(f"The time is over, and seed {seed} is not trained to its end.")
             training.advance()
             if snapshots is not None and training.step in kept_at:
                 training.save_snapshot(snapshots)

@@ -39,10 +39,12 @@ def train(
     overwrite: bool = False,
     device: str = "cpu",
     show_progress: bool = True,
+    until: float | None = None,
 ) -> Run:
     """Train one model a seed, measure each, and write the run folder if `out` is given.
 
-    Stopped by whatever, the same call with the same `out` goes on and comes to the same bits.
+    Stopped by whatever, the same call with the same `out` goes on and comes to the same bits; a
+    training not done at `until`, by `time.monotonic()`, stops itself with `OutOfTime`.
     Unknown settings raise before anything is read, also where `data` is a function that reads.
     """
     if seeds < 1:
@@ -88,6 +90,7 @@ def train(
                 show_progress,
                 checkpoint=unfinished.checkpoint(seed) if unfinished else None,
                 snapshots=unfinished.snapshots(seed) if unfinished else None,
+                until=until,
             )
             for seed in range(seeds)
         }
