@@ -19,6 +19,7 @@ LEGEND = (
     "interval meets it, as far as it is printed), > is higher here, < is lower here."
 )
 ABSENT = "–"
+CLAIMS = "Claims"
 ALONE = "Mean over seeds ± half of its 95 % t-interval."
 
 
@@ -50,7 +51,8 @@ def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
 
 def as_markdown(study: Study, records: Sequence[Record]) -> str:
     """A page for people."""
-    lines = [f"# {study.title}", "", introduction(study, records), ""]
+    made = ", ".join(f"`{command}` on {machine}" for command, machine in origins(records))
+    lines = [f"# {study.title}", "", f"{study.source}. Made by {made}.", ""]
     for table in study_tables(study, records):
         lines += [f"## {table.title}", ""] if table.title else []
         left = len(table.headings) - table.numbers
@@ -75,10 +77,9 @@ def terminal_tables(study: Study, records: Sequence[Record]) -> Iterable[Group]:
         yield captioned(shown, "\n".join(table.notes))
 
 
-def introduction(study: Study, records: Sequence[Record]) -> str:
-    """What this is, and what made it."""
-    made = dict.fromkeys(f"`{record.command}` on {record.machine}" for record in records)
-    return f"{study.source}. Made by {', '.join(made)}."
+def origins(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """The commands that made the records, each with the machine it ran on."""
+    return list(dict.fromkeys((record.command, record.machine) for record in records))
 
 
 def shown(value: float | None) -> str:
@@ -147,7 +148,7 @@ def _claims(study: Study, records: Sequence[Record]) -> StudyTable:
     words = {record.row: record.protocol for record in records}
     notes = tuple(f"{one.source}, “{one.text}”: {words[one.text]}." for one in study.claims)
     headings = ("claim", *_who_headings(study)[:-1], *study.datasets)
-    return StudyTable("Claims", headings, rows, (*notes, *_absences(study, records)))
+    return StudyTable(CLAIMS, headings, rows, (*notes, *_absences(study, records)))
 
 
 def _who_headings(study: Study) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 
 from whence.report.charts import AGAINST, FOR, NEUTRAL, dress, inline
+from whence.report.study import CLAIMS
 from whence.studies.claims import FAILS, HOLDS, UNDECIDED
 from whence.studies.records import Record
 from whence.studies.results import half_a_unit
@@ -17,24 +18,29 @@ from whence.studies.study import Cell, Claim, Study
 HERE, PUBLISHED = "here, with the 95 % interval over seeds", "published, as far as it is printed"
 PRINT, LIMIT, OPEN = "#d9a441", "#1d2630", "#8a94a0"
 ROW_HEIGHT, PANEL_WIDTH, CLAIM_WIDTH = 26, 190, 440
-AXIS = alt.Axis(tickCount=4, grid=True, gridOpacity=0.5, gridColor="#e4e7ea")
+AXIS = alt.Axis(tickCount=3, labelOverlap=True, grid=True, gridOpacity=0.5, gridColor="#e4e7ea")
+DASHED = "dashed: the limit to one side of which the whole interval must lie"
 FIGURES = ("value", "low", "high")
 
 
 def study_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.FacetChart]:
-    """By a name for files: one chart a measure, and one of the claims; none of what is not run."""
+    """By the title of the table beside it: one a measure and one of the claims, as far as run."""
     claims = {claim.text for claim in study.claims}
     found = [record for record in records if record.interval]
     measured = dict.fromkeys(record.column for record in found if record.row not in claims)
-    charts = {_slug(column): measure_chart(study, records, column) for column in measured}
+    charts = {column: measure_chart(study, records, column) for column in measured}
     judged = [record for record in found if record.row in claims]
-    return {**charts, "claims": claims_chart(study, judged)} if judged else charts
+    return {**charts, CLAIMS: claims_chart(study, judged)} if judged else charts
 
 
 def measure_chart(study: Study, records: Sequence[Record], column: str) -> alt.FacetChart:
     """A panel a dataset; for each variant a dot with its interval, on the band of the print."""
     found = {(one.dataset, one.model, one.row): one for one in records if one.column == column}
-    rows = [_row(study, cell, column, found[study.record_key(cell)]) for cell in study.cells()]
+    rows = [
+        _row(study, cell, column, found[study.record_key(cell)])
+        for cell in study.cells()
+        if found[study.record_key(cell)].interval
+    ]
     names = list(dict.fromkeys(row["name"] for row in rows))
     shown = [HERE, PUBLISHED] if any("published" in row for row in rows) else [HERE]
     base = alt.Chart().encode(
@@ -66,7 +72,7 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
 
     rows = [
         {
-            "claim": f"{record.row} ({record.column})",
+            "claim": f"{record.row} ({record.column}, {_compared(said[record.row])})",
             "name": f"{shown[record.dataset]}{of_model(record)}",
             "verdict": record.verdict,
             "limit": _limit(said[record.row]),
@@ -96,7 +102,7 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
     chart: alt.FacetChart = panel.facet(
         row=alt.Row("claim:N", title=None, sort=panels, header=header), data=inline(rows)
     ).resolve_scale(x="independent")
-    return dress(chart)
+    return dress(chart.properties(title=alt.Title(DASHED, fontSize=12, fontWeight="normal")))
 
 
 def _dots(base: alt.Chart, title: str | None) -> list[alt.Chart]:
@@ -135,8 +141,11 @@ def _row(study: Study, cell: Cell, column: str, record: Record) -> dict[str, Any
 
 
 def _figures(record: Record) -> dict[str, Any]:
-    """Nothing, where nothing was measured."""
-    return dict(zip(FIGURES, (record.value, *(record.interval or (None, None))), strict=True))
+    return dict(zip(FIGURES, (record.value, *(record.interval or ())), strict=True))
+
+
+def _compared(claim: Claim) -> str:
+    return f"{claim.of} {'÷' if claim.expect == 'spread lower' else '−'} {claim.than}"
 
 
 def _limit(claim: Claim) -> float:
@@ -150,5 +159,6 @@ def _limit(claim: Claim) -> float:
             return 1 - claim.margin
 
 
-def _slug(column: str) -> str:
-    return re.sub(r"\W+", "-", column.lower()).strip("-")
+def slug(title: str) -> str:
+    """For the name of a file."""
+    return re.sub(r"\W+", "-", title.lower()).strip("-")

@@ -42,7 +42,9 @@ def run_study(
             known = did_you_mean(name, study.datasets)
             raise InputError(f"{study.id} has no dataset '{name}': {known}")
     if study.counts_data:
-        return dataset_statistics.count(study)
+        counted = dataset_statistics.count(study)
+        keep(counted)
+        return counted
     until = None if minutes is None else time.monotonic() + 60 * minutes
     command = study.command if device == "cpu" else f"{study.command} --device {device}"
     results = Results(study, machine(device), command)
