@@ -25,6 +25,7 @@ def list_(results: Results = RESULTS) -> None:
     from whence.studies.results import rows_done
 
     table = plain_table("Studies", "name", "what it is", "source", "data here", "done")
+    table.columns[0].no_wrap = True
     for name in study_files():
         study = find_study(name)
         absent = [shown for shown, data in study.datasets.items() if not data.available]
