@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -138,6 +139,14 @@ def test_on_the_command_line_a_mistake_is_code_2(
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_study_in_the_guide_can_be_run(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
+    (tmp_path / "blocks.toml").write_text(example)
+    check_study(find_study(str(tmp_path / "blocks.toml")))
+    assert all(f"`{name}`" in guide for name in study_files())
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

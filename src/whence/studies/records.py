@@ -29,7 +29,7 @@ class Record:
     value: float | None
     spread: float | None = None
     """Standard deviation over seeds."""
-    interval: tuple[float, ...] | None = None
+    interval: tuple[float, float] | None = None
     """Low and high, at 95 %."""
     n: int | None = None
     """Points a seed."""
