@@ -72,6 +72,19 @@ def test_show_without_records_says_how_to_get_them(tmp_path: Path) -> None:
     assert "'whence study run sequential-accuracy' makes them" in str(done.exception)
 
 
+def test_records_of_another_study_file_are_not_shown_as_its_own(tiny: Tiny, tmp_path: Path) -> None:
+    run(tiny(), "--minutes", 0)
+    renamed = ("one = {", "three = {"), ('than = "one"', 'than = "three"')
+    reworded = ("two blocks are not better", "two blocks are worse")
+    for changes in (renamed, (*renamed, reworded)):
+        path = tiny(*changes)
+        done = study("show", path, "--results", tmp_path / "out")
+        assert isinstance(done.exception, InputError)
+        assert "--minutes 0' brings them up to date" in str(done.exception)
+        run(path, "--minutes", 0)
+        assert study("show", path, "--results", tmp_path / "out").exit_code == 0
+
+
 def test_the_list_says_what_is_here_and_what_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +126,7 @@ def test_ctrl_c_leaves_the_records_so_far_and_says_130(tiny: Tiny, tmp_path: Pat
         command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
     deadline = time.monotonic() + 60
-    while not list((tmp_path / "cache").glob("runs/.*/seed-0.safetensors")) or (
+    while not list((tmp_path / "cache").glob("runs/.*/seed*.safetensors")) or (
         read_records("tiny", tmp_path)[0].value is None
     ):
         assert time.monotonic() < deadline

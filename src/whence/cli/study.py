@@ -109,9 +109,11 @@ def show(
     from whence.report.study_page import write_study
     from whence.studies import find_study
     from whence.studies.records import read_records
+    from whence.studies.results import check_records
 
     study = find_study(name)
     records = read_records(study.id, results)
+    check_records(study, records)
     if write:
         for path in write_study(study, records, results):
             err.print(str(path), markup=False, highlight=False, soft_wrap=True)

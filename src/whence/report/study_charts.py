@@ -17,7 +17,7 @@ from whence.studies.study import Cell, Claim, Study
 
 HERE, PUBLISHED = "here, with the 95 % interval over seeds", "published, as far as it is printed"
 PRINT, LIMIT, OPEN = "#d9a441", "#1d2630", "#8a94a0"
-ROW_HEIGHT, PANEL_WIDTH, CLAIM_WIDTH = 26, 190, 440
+ROW_HEIGHT, PANEL_WIDTH, CLAIM_WIDTH = 26, 190, 560
 AXIS = alt.Axis(tickCount=3, labelOverlap=True, grid=True, gridOpacity=0.5, gridColor="#e4e7ea")
 DASHED = "dashed: the limit to one side of which the whole interval must lie"
 FIGURES = ("value", "low", "high")
@@ -46,15 +46,17 @@ def measure_chart(study: Study, records: Sequence[Record], column: str) -> alt.F
     base = alt.Chart().encode(
         y=alt.Y("name:N", title=None, sort=names),
         color=_kind(shown),
-        tooltip=["dataset:N", *_tooltips(), "published:N"],
+        tooltip=["dataset:N", *_tooltips(), *(["published:N"] if PUBLISHED in shown else [])],
     )
     ours = base.transform_calculate(kind=repr(HERE))
-    band: alt.Chart = (
-        base.transform_calculate(kind=repr(PUBLISHED))
-        .mark_bar(height=16, opacity=0.5)
-        .encode(x=_x("print_low", column), x2="print_high:Q")
+    printed = base.transform_calculate(kind=repr(PUBLISHED))
+    band: alt.Chart = printed.mark_bar(height=16, opacity=0.45).encode(
+        x=_x("print_low", column), x2="print_high:Q"
     )
-    layers = [*([band] if PUBLISHED in shown else []), *_dots(ours, column)]
+    tick: alt.Chart = printed.mark_tick(thickness=2, size=16, opacity=1).encode(
+        x=_x("print_value", column)
+    )
+    layers = [*([band, tick] if PUBLISHED in shown else []), *_dots(ours, column)]
     panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=ROW_HEIGHT * len(names))
     chart: alt.FacetChart = panel.facet(
         column=alt.Column("dataset:N", title=None, sort=list(study.datasets)), data=inline(rows)
@@ -136,7 +138,8 @@ def _row(study: Study, cell: Cell, column: str, record: Record) -> dict[str, Any
     printed = study.printed(column, cell)
     if printed is not None:
         value, reach = float(printed), half_a_unit(printed)
-        row |= {"published": printed, "print_low": value - reach, "print_high": value + reach}
+        row |= {"published": printed, "print_value": value}
+        row |= {"print_low": value - reach, "print_high": value + reach}
     return row
 
 

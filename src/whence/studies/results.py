@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from whence.errors import InputError
 from whence.studies.cache import Measured
 from whence.studies.claims import Estimate, compare, over_seeds, protocol, verdict
 from whence.studies.measurements import MEASUREMENTS, Found
@@ -146,3 +147,20 @@ def rows_done(study: Study, records: Sequence[Record]) -> tuple[int, int]:
             row = (record.dataset, record.model, record.row)
             rows[row] = rows.get(row, True) and record.verdict not in (NOT_RUN, NEEDS_FILE)
     return sum(rows.values()), len(rows)
+
+
+def check_records(study: Study, records: Sequence[Record]) -> None:
+    """Refuse records of the study as it was before its file was changed."""
+    cells = {study.record_key(cell) for cell in study.cells()}
+    claims = {
+        (dataset.data, model.name, claim.text)
+        for dataset in study.datasets.values()
+        for model in study.models.values()
+        for claim in study.claims
+    }
+    found = {(record.dataset, record.model, record.row) for record in records}
+    if not study.counts_data and found != cells | claims:
+        raise InputError(
+            f"The records of {study.id} are not of the study as it is now; "
+            f"'{study.command} --minutes 0' brings them up to date."
+        )
