@@ -157,7 +157,7 @@ def fit(
             if training.has_stopped:
                 break
             if until is not None and time.monotonic() >= until:
-                raise OutOfTime(f"The time is over, and seed {seed} is not trained to its end.")
+                raise OutOfTime(f"Time is over after {training.step} of {config.steps} steps.")
             training.advance()
             if snapshots is not None and training.step in kept_at:
                 training.save_snapshot(snapshots)
