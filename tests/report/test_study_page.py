@@ -78,6 +78,8 @@ def test_a_table_a_measure_with_datasets_down_and_variants_across(study: Study) 
 
 
 def test_markdown_is_well_formed(study: Study) -> None:
+    first, *others = study.claims
+    study = replace(study, claims=(replace(first, text="few | many"), *others))
     page = as_markdown(study, results(study))
     assert page.startswith("# Accuracy of sequential recommenders")
     assert "Made by `whence study run sequential-accuracy` on 2 CPU cores." in page

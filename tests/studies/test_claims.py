@@ -107,6 +107,12 @@ def test_too_few_seeds_decide_nothing() -> None:
     assert spread_ratio([1.0, 1.0, 1.0], [1.0, 3.0, 2.0]) == (None, None, None)
 
 
+def test_values_that_go_wholly_together_have_an_exact_ratio() -> None:
+    old = [0.1, 0.7, 0.3, 0.45]
+    found = spread_ratio([0.3 * one + 1 for one in old], old)
+    assert found.interval == pytest.approx((0.3, 0.3), abs=1e-6)
+
+
 def test_every_expectation_has_words() -> None:
     for expect in get_args(Expectation):
         assert "new" in protocol(claim(expect))

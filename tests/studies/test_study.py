@@ -112,6 +112,18 @@ def test_a_mistake_is_one_sentence_that_names_the_file(
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.parametrize("printed", ['"0.8 or so"', '{"x": "0.8"}'])
+def test_what_is_published_must_be_numbers(
+    printed: str, tiny: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "published").mkdir()
+    text = f'{{"MRR": {{"SASRec": {{"World": {{"one": {printed}}}}}}}}}'
+    for wrong in (text, '{"MRR": "0.8"}'):
+        (tmp_path / "published" / "tiny.json").write_text(wrong)
+        with pytest.raises(InputError, match="something else than numbers by column, model"):
+            check_study(read_study(tiny(), "tiny"))
+
+
 def test_records_must_be_told_apart(tiny: Callable[..., Path], data_folder: Path) -> None:
     again = f'[datasets]\nOther = {{ data = "{data_folder}" }}'
     with pytest.raises(InputError, match="Two of the datasets are"):

@@ -90,7 +90,7 @@ def shown(value: float | None) -> str:
 
 
 def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
 
 
 def _counts(study: Study, records: Sequence[Record]) -> StudyTable:

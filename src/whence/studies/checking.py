@@ -30,6 +30,7 @@ def _check(study: Study) -> None:
     _check_known("split", study.split, SPLITS)
     _check_models(study)
     _check_claims(study)
+    _check_published(study)
 
 
 def _check_data(study: Study) -> None:
@@ -53,11 +54,26 @@ def _check_models(study: Study) -> None:
 
 def _check_claims(study: Study) -> None:
     _check_unique("claims", [claim.text for claim in study.claims])
-    columns = [name for one in study.measurements for name in MEASUREMENTS[one].columns]
     for claim in study.claims:
-        _check_known("column", claim.column, columns)
+        _check_known("column", claim.column, _columns(study))
         for variant in (claim.of, claim.than):
             _check_known("variant", variant, study.variants)
+
+
+def _check_published(study: Study) -> None:
+    try:
+        for cell in study.cells():
+            for column in _columns(study):
+                float(study.printed(column, cell) or 0)
+    except (AttributeError, ValueError):
+        raise InputError(
+            f"published/{study.id}.json holds something else than numbers by column, model, "
+            "dataset and variant, as they are printed."
+        ) from None
+
+
+def _columns(study: Study) -> list[str]:
+    return [column for one in study.measurements for column in MEASUREMENTS[one].columns]
 
 
 def _check_known(what: str, name: str, known: Iterable[str]) -> None:

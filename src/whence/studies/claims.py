@@ -63,7 +63,7 @@ def spread_ratio(of: Sequence[float], than: Sequence[float]) -> Estimate:
         return Estimate()
     free = len(of) - 2
     ratio = float(np.std(of, ddof=1) / np.std(than, ddof=1))
-    unexplained = 1 - float(np.corrcoef(of, than)[0, 1]) ** 2
+    unexplained = max(0.0, 1 - float(np.corrcoef(of, than)[0, 1]) ** 2)
     reach = 1 + 2 * unexplained * float(stats.t.ppf(0.975, free)) ** 2 / free
     widest = reach + (reach**2 - 1) ** 0.5
     return Estimate(ratio, None, (ratio / widest**0.5, ratio * widest**0.5))
