@@ -61,6 +61,36 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"{name} is absent")
 
 
+TINY_STUDY = """
+title = "A tiny study"
+source = "new here"
+measurements = ["accuracy"]
+seeds = 3
+held = "validation"
+training = {{ batch = 16, steps = 6 }}
+
+[datasets]
+World = {{ data = "{data}", settings = {{ length = 8, width = 8 }} }}
+
+[models]
+SASRec = {{ name = "sasrec" }}
+
+[variants]
+one = {{ settings = {{ blocks = 1 }} }}
+two = {{ settings = {{ blocks = 2 }}, training = {{ steps = 8 }} }}
+
+[[claims]]
+text = "two blocks are not better"
+source = "nobody"
+column = "recall@10 of 101"
+of = "two"
+than = "one"
+expect = "not higher"
+margin = 0.5
+"""
+"""Trained in a second."""
+
+
 @pytest.fixture(scope="session")
 def world() -> World:
     return make_world(WorldConfig(users=300, items=120, events=20, genres=4, seed=3))
@@ -87,6 +117,29 @@ def run(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) ->
         out=tmp_path_factory.mktemp("runs") / "small",
         show_progress=False,
     )
+
+
+@pytest.fixture(scope="session")
+def data_folder(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "world"
+    interactions.save(folder)
+    return folder
+
+
+@pytest.fixture
+def tiny(data_folder: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Writes a study file; every pair of texts is replaced in it first."""
+
+    def write(*changes: tuple[str, str], name: str = "tiny") -> Path:
+        text = TINY_STUDY.format(data=data_folder)
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new, 1)
+        path = tmp_path / f"{name}.toml"
+        path.write_text(text)
+        return path
+
+    return write
 
 
 def lively_sasrec(

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -55,3 +56,33 @@ def test_settings_on_the_command_line() -> None:
     assert parse_settings("") == {}
     with pytest.raises(InputError, match="name=value"):
         parse_settings("block")
+
+
+@dataclass(frozen=True)
+class Whole:
+    title: str
+    parts: Mapping[str, Settings]
+    rates: tuple[float, ...] = ()
+    free: Mapping[str, Any] | None = None
+
+
+def test_wholes_are_built_with_their_parts() -> None:
+    told = {"title": "t", "parts": {"one": {"blocks": 3}}, "rates": [1, 0.5]}
+    assert build(Whole, told) == Whole("t", {"one": Settings(blocks=3)}, (1.0, 0.5))
+    assert build(Whole, {**told, "free": {"any": [1]}}).free == {"any": [1]}
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ({"parts": {}}, "Whole needs the setting 'title'"),
+        ({"title": "t", "parts": 3}, "parts needs a table of settings, not 3"),
+        ({"title": "t", "parts": {"one": 3}}, "parts.one needs a table"),
+        ({"title": "t", "parts": {"one": {"block": 3}}}, "Settings has no setting 'block'"),
+        ({"title": "t", "parts": {}, "rates": 3}, "rates needs a list, not 3"),
+        ({"title": "t", "parts": {}, "rates": ["x"]}, "rates needs a number, not 'x'"),
+    ],
+)
+def test_a_wrong_part_is_one_sentence_too(told: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        build(Whole, told)

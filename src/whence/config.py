@@ -17,12 +17,18 @@ T = TypeVar("T", bound="DataclassInstance")
 
 
 def build(cls: type[T], settings: Mapping[str, Any]) -> T:
-    """An instance of the frozen dataclass `cls`; texts such as "0.2" become the declared type."""
+    """An instance of the frozen dataclass `cls`; texts such as "0.2" become the declared type.
+
+    Dataclasses inside it, and mappings and tuples of them, are built the same way.
+    """
     hints = typing.get_type_hints(cls)
-    names = [field.name for field in dataclasses.fields(cls) if field.init]
+    known = {field.name: field for field in dataclasses.fields(cls) if field.init}
     for key in settings:
-        if key not in names:
-            raise InputError(f"{cls.__name__} has no setting '{key}': {did_you_mean(key, names)}")
+        if key not in known:
+            raise InputError(f"{cls.__name__} has no setting '{key}': {did_you_mean(key, known)}")
+    for key, field in known.items():
+        if key not in settings and field.default is field.default_factory is dataclasses.MISSING:
+            raise InputError(f"{cls.__name__} needs the setting '{key}'.")
     return cls(**{key: _convert(key, value, hints[key]) for key, value in settings.items()})
 
 
@@ -38,6 +44,10 @@ def parse_settings(text: str) -> dict[str, str]:
 def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
     """`value` as the declared type, or an error that names both."""
     choices = typing.get_args(hint)
+    if hint is Any:
+        return value
+    if dataclasses.is_dataclass(hint) or typing.get_origin(hint) in (Mapping, tuple):
+        return _convert_whole(key, value, hint)
     if typing.get_origin(hint) is typing.Literal:
         if value not in choices:
             raise InputError(f"{key} is one of {', '.join(choices)}, not '{value}'.")
@@ -45,7 +55,8 @@ def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         if value is None or (value == "none" and str not in choices):
             return None
-        hint = next(choice for choice in choices if choice is not types.NoneType)
+        chosen = next(choice for choice in choices if choice is not types.NoneType)
+        return _convert(key, value, chosen)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str) and hint in (int, float):
@@ -56,6 +67,20 @@ def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise InputError(f"{key} needs {_article(hint)}, not {value!r}.")
     return value
+
+
+def _convert_whole(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
+    """What has parts of its own: a dataclass, a mapping from names, or a tuple."""
+    if typing.get_origin(hint) is tuple:
+        if not isinstance(value, list | tuple):
+            raise InputError(f"{key} needs a list, not {value!r}.")
+        return tuple(_convert(key, one, typing.get_args(hint)[0]) for one in value)
+    if not isinstance(value, Mapping):
+        raise InputError(f"{key} needs a table of settings, not {value!r}.")
+    if dataclasses.is_dataclass(hint):
+        return build(typing.cast("type[DataclassInstance]", hint), value)
+    inner = typing.get_args(hint)[1]
+    return {name: _convert(f"{key}.{name}", one, inner) for name, one in value.items()}
 
 
 def _article(hint: type) -> str:

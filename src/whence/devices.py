@@ -21,6 +21,14 @@ def check_device(device: str) -> str:
     return device
 
 
+def machine(device: str) -> str:
+    """What the work is done on, in words: "2 CPU cores", "1 H200"."""
+    if device == "cpu":
+        return f"{os.cpu_count()} CPU cores"
+    name = torch.cuda.get_device_name(device)
+    return f"1 {name.removeprefix('NVIDIA ').partition('-')[0]}"
+
+
 @contextmanager
 def deterministic(device: str) -> Iterator[None]:
     """On CUDA, only algorithms that give the same bits each time; PyTorch is left as it was."""

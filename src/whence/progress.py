@@ -58,6 +58,12 @@ def byte_bar(title: str, total: int | None, done: int = 0, show: bool = True) ->
     return Bar(_progress((DownloadColumn(), TransferSpeedColumn()), show), total, title, done)
 
 
+def tell(text: str, show: bool = True) -> None:
+    """A line between the bars, such as how far the whole is."""
+    if show:
+        Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 def _progress(counts: tuple[ProgressColumn, ...], show: bool, passing: bool = False) -> Progress:
     console = Console(stderr=True)
     # What would vanish on a terminal leaves empty lines in a file.

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 import whence
 from whence.data import Interactions, Split
-from whence.errors import InputError
+from whence.errors import InputError, OutOfTime
 from whence.training import TrainingConfig, fit
 from whence.training.loop import Training
 from whence.training.unfinished import Unfinished
@@ -214,3 +214,22 @@ def test_a_start_that_was_refused_is_no_training_to_go_on_with(
     Unfinished(out, {"model": "another"}, overwrite=False)
     whence.train(data, model_settings=small, training={"steps": 2}, out=out, show_progress=False)
     assert not (tmp_path / ".run.unfinished").exists()
+
+
+def test_a_training_stops_at_its_time_and_goes_on_to_the_same_bits(
+    interactions: Interactions, tmp_path: Path
+) -> None:
+    data = interactions.save(tmp_path / "data")
+
+    def train(out: str, until: float | None = None) -> whence.Run:
+        return whence.train(
+            data, model_settings=SMALL, training={"steps": 200, "batch": 16}, seeds=2,
+            out=tmp_path / out, show_progress=False, until=until,
+        )  # fmt: skip
+
+    for _ in range(3):
+        with pytest.raises(OutOfTime, match="Time is over after"):
+            train("run", until=time.monotonic() + 0.05)
+    assert not (tmp_path / "run").exists()
+    hurried, calm = train("run"), train("calm")
+    assert all(same(hurried.models[seed], calm.models[seed]) for seed in (0, 1))

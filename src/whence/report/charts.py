@@ -20,6 +20,7 @@ PADDING = {"left": 32, "right": 24, "top": 6, "bottom": 6}  # a reader's font ma
 LABEL_WIDTH = 280
 
 C = TypeVar("C", alt.Chart, alt.LayerChart)
+D = TypeVar("D", alt.Chart, alt.LayerChart, alt.FacetChart)
 
 
 def interval_chart(measured: Mapping[str, Measure | SeedMean], title: str) -> alt.LayerChart:
@@ -29,7 +30,7 @@ def interval_chart(measured: Mapping[str, Measure | SeedMean], title: str) -> al
         for name, measure in measured.items()
         for low, high in [measure.interval]
     ]
-    base = alt.Chart(_inline(rows)).encode(
+    base = alt.Chart(inline(rows)).encode(
         y=alt.Y("name:N", title=None, sort=list(measured)),
         tooltip=["name:N", *(alt.Tooltip(f"{x}:Q", format=".3f") for x in _INTERVAL)],
     )
@@ -71,7 +72,7 @@ def _bars(values: list[tuple[str, float]], title: str, signed: bool) -> alt.Char
     )
     order = [str(row["part"]) for row in rows]
     chart: alt.Chart = (
-        alt.Chart(_inline(rows))
+        alt.Chart(inline(rows))
         .mark_bar(cornerRadiusEnd=3, height=14)
         .encode(
             x=alt.X("value:Q", title=title),
@@ -97,7 +98,7 @@ def agreement_chart(agreements: Mapping[tuple[str, str], Measure]) -> alt.LayerC
         for (one, other), measure in agreements.items()
         for low, high in [measure.interval]
     ]
-    base = alt.Chart(_inline(rows)).encode(
+    base = alt.Chart(inline(rows)).encode(
         x=alt.X("other:N", title=None, sort=names, axis=alt.Axis(labelAngle=-40)),
         y=alt.Y("one:N", title=None, sort=names),
         tooltip=["one:N", "other:N", *(alt.Tooltip(f"{x}:Q", format=".2f") for x in _RHO)],
@@ -121,7 +122,7 @@ _RHO = ("rho", "low", "high")
 
 def to_svg(chart: alt.TopLevelMixin, description: str) -> str:
     """An SVG element to set into a page, named for those who do not see it."""
-    svg = vl_convert.vegalite_to_svg(_specification(chart, description))
+    svg = vl_convert.vegalite_to_svg(specification(chart, description))
     # A reader of the page needs one name for the picture, not a stop at each of its marks.
     svg = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", svg)
     # Ids must be unique in a page of several pictures.
@@ -133,26 +134,33 @@ def to_svg(chart: alt.TopLevelMixin, description: str) -> str:
 
 def to_png(chart: alt.TopLevelMixin, scale: float = 2.0) -> bytes:
     """A picture for papers and pages."""
-    specification = _specification(chart, "")
-    specification["config"]["background"] = "white"
-    return vl_convert.vegalite_to_png(specification, scale=scale)
+    drawn = specification(chart, "")
+    drawn["config"]["background"] = "white"
+    return vl_convert.vegalite_to_png(drawn, scale=scale)
 
 
-def _specification(chart: alt.TopLevelMixin, description: str) -> dict[str, Any]:
+def specification(chart: alt.TopLevelMixin, description: str) -> dict[str, Any]:
+    """What is drawn, as Vega-Lite reads it."""
     return {**chart.to_dict(), "description": description}
 
 
-def _inline(rows: list[dict[str, Any]]) -> alt.InlineData:
+def inline(rows: list[dict[str, Any]]) -> alt.InlineData:
+    """Data that travel with the chart."""
     return alt.InlineData(values=rows)
 
 
 def _dress(chart: C, width: int, height: int) -> C:
+    """The house style, and a size."""
+    return dress(chart.properties(width=width, height=height))
+
+
+def dress(chart: D) -> D:
     """The house style."""
-    dressed: C = (
-        chart.properties(width=width, height=height)
-        .configure(font=FONT, background="transparent", padding=PADDING)
+    dressed: D = (
+        chart.configure(font=FONT, background="transparent", padding=PADDING)
         .configure_view(strokeWidth=0)
         .configure_axis(grid=False, labelLimit=LABEL_WIDTH, labelFontSize=12, titleFontSize=12)
-        .configure_legend(orient="top", labelFontSize=12, titleFontSize=12)
+        .configure_legend(orient="top", labelFontSize=12, titleFontSize=12, labelLimit=0)
+        .configure_header(labelFontSize=13, labelFontWeight="bold", labelLimit=0)
     )
     return dressed

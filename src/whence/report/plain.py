@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
@@ -10,8 +10,6 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
-
-from whence.studies.records import Record, shown
 
 
 def plain_table(title: str, *headings: str, numbers: int = 0) -> Table:
@@ -54,12 +52,3 @@ def statistics_table(title: str, found: Mapping[str, Any]) -> Table:
             shown[name] = ", ".join(shown[name])
     left_out = shown.pop("left out", {})
     return pairs_table(title, {**shown, **{f"left out: {what}": n for what, n in left_out.items()}})
-
-
-def records_table(title: str, records: Sequence[Record]) -> Table:
-    """What a study found, beside what was published."""
-    table = plain_table(title, "table", "row", "column", "verdict", "found", "published", numbers=2)
-    for record in records:
-        figures = shown(record.value), shown(record.published)
-        table.add_row(record.protocol, record.row, record.column, record.verdict, *figures)
-    return table

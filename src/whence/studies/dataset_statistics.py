@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 
 import numpy as np
 
 from whence.data import NAMED, Interactions, leave_one_out, load, statistics
 from whence.studies.records import NEEDS_FILE, Record
+from whence.studies.study import Study
 
-STUDY = "dataset-statistics"
-COMMAND = f"whence study run {STUDY}"
 MISPRINTS = {
     ("Beauty", "users"): "differs: two digits are swapped in print",
     ("Train", "items"): "differs: printed is the catalog, and two films are in the test part alone",
@@ -20,23 +17,22 @@ MISPRINTS = {
 """Where the print itself is wrong."""
 
 
-def run() -> list[Record]:
+def count(study: Study) -> list[Record]:
     """Every cell of both tables."""
-    text = files("whence.studies").joinpath("published", f"{STUDY}.json").read_text("utf-8")
     return [
         record
-        for table, rows in json.loads(text).items()
+        for table, rows in study.published.items()
         for row, printed in rows.items()
-        for record in _row_records(table, row, printed)
+        for record in _row_records(study, table, row, printed)
     ]
 
 
-def _row_records(table: str, row: str, printed: Mapping[str, str]) -> list[Record]:
+def _row_records(study: Study, table: str, row: str, printed: Mapping[str, str]) -> list[Record]:
     name = printed["dataset"]
     found = COUNTS[table](row, load(name)) if NAMED[name].available else {}
     return [
         Record(
-            study=STUDY,
+            study=study.id,
             dataset=name,
             row=row,
             column=column,
@@ -44,7 +40,7 @@ def _row_records(table: str, row: str, printed: Mapping[str, str]) -> list[Recor
             published=float(text.replace(",", "")),
             verdict=_verdict(row, column, found.get(column), text),
             protocol=table,
-            command=COMMAND,
+            command=study.command,
         )
         for column, text in printed.items()
         if column != "dataset"

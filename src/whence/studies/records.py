@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from whence.files import new_file, write_json
+from whence.config import build
+from whence.errors import InputError
+from whence.files import new_file, reason, write_json
 
 NEEDS_FILE = "needs the user's file"
+NOT_RUN = "not run yet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +30,7 @@ class Record:
     spread: float | None = None
     """Standard deviation over seeds."""
     interval: tuple[float, float] | None = None
+    """Low and high, at 95 %."""
     n: int | None = None
     """Points a seed."""
     seeds: tuple[int, ...] = ()
@@ -36,39 +41,29 @@ class Record:
     command: str
 
 
+def records_file(study: str, folder: Path) -> Path:
+    """Where the records of a study are."""
+    return folder / f"{study}.json"
+
+
 def write_records(records: Sequence[Record], folder: Path) -> Path:
     """`<study>.json`, whole or not at all."""
+    path = records_file(records[0].study, folder)
     documents: list[dict[str, Any]] = [asdict(record) for record in records]
-    with new_file(folder / f"{records[0].study}.json") as partial:
+    with new_file(path) as partial:
         write_json(partial, documents)
-    return folder / f"{records[0].study}.json"
+    return path
 
 
-def as_markdown(records: Sequence[Record]) -> str:
-    """A table for people, with what was printed behind what was found."""
-    lines = [
-        f"# {records[0].study}",
-        "",
-        f"Made by `{records[0].command}`.",
-        "",
-        "| table | row | column | found | published | verdict |",
-        "|---|---|---|---:|---:|---|",
-    ]
-    for record in records:
-        cells = (
-            record.protocol,
-            record.row,
-            record.column,
-            shown(record.value),
-            shown(record.published),
-            record.verdict,
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def shown(value: float | None) -> str:
-    """A figure for people."""
-    if value is None:
-        return ""
-    return f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
+def read_records(study: str, folder: Path) -> list[Record]:
+    """What `write_records` wrote."""
+    path = records_file(study, folder)
+    if not path.exists():
+        raise InputError(f"There are no records in {path}; 'whence study run {study}' makes them.")
+    try:
+        documents = json.loads(path.read_text(encoding="utf-8"))
+        return [build(Record, document) for document in documents]
+    except OSError as problem:
+        raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
+    except (ValueError, TypeError, InputError) as problem:
+        raise InputError(f"{path} does not hold a study's records: {problem}") from None

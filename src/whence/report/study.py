@@ -1,0 +1,201 @@
+"""A study's records as tables for people: made once, then set in Markdown, HTML or the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group
+from rich.markup import escape
+
+from whence.report.plain import captioned, plain_table
+from whence.studies.records import Record
+from whence.studies.results import AGREES, HIGHER, LOWER
+from whence.studies.study import Cell, Study
+
+SIGNS = {AGREES: "=", HIGHER: ">", LOWER: "<"}
+LEGEND = (
+    "Mean over seeds ± half of its 95 % t-interval; in brackets what is published: = agrees (the "
+    "interval meets it, as far as it is printed), > is higher here, < is lower here."
+)
+ABSENT = "–"
+CLAIMS = "Claims"
+ALONE = "Mean over seeds ± half of its 95 % t-interval."
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """Texts in rows and columns, with what stands above and below them."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    numbers: int = 0
+    """How many columns, the last ones, are set to the right."""
+
+
+def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
+    """One table a measure, datasets down and variants across, then one of the claims."""
+    if study.counts_data:
+        return [_counts(study, records)]
+    claims = {claim.text for claim in study.claims}
+    cells = [record for record in records if record.row not in claims]
+    tables = [
+        _measure(study, column, [record for record in cells if record.column == column])
+        for column in dict.fromkeys(record.column for record in cells)
+    ]
+    judged = [record for record in records if record.row in claims]
+    return [*tables, _claims(study, judged)] if judged else tables
+
+
+def as_markdown(study: Study, records: Sequence[Record]) -> str:
+    """A page for people."""
+    made = ", ".join(f"`{command}` on {machine}" for command, machine in origins(records))
+    lines = [f"# {study.title}", "", f"{study.source}. Made by {made}.", ""]
+    for table in study_tables(study, records):
+        lines += [f"## {table.title}", ""] if table.title else []
+        left = len(table.headings) - table.numbers
+        lines += [
+            _line(table.headings),
+            "|" + "---|" * left + "---:|" * table.numbers,
+            *map(_line, table.rows),
+            "",
+        ]
+        for note in table.notes:
+            lines += [note, ""]
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def terminal_tables(study: Study, records: Sequence[Record]) -> Iterable[Group]:
+    """For the terminal."""
+    for table in study_tables(study, records):
+        headings = (escape(heading) for heading in table.headings)
+        shown = plain_table(table.title or study.title, *headings, numbers=table.numbers)
+        for row in table.rows:
+            shown.add_row(*map(escape, row))
+        yield captioned(shown, "\n".join(table.notes))
+
+
+def origins(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """The commands that made the records, each with the machine it ran on."""
+    return list(dict.fromkeys((record.command, record.machine) for record in records))
+
+
+def shown(value: float | None) -> str:
+    """A count or a figure for people."""
+    if value is None:
+        return ""
+    return f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
+
+
+def _counts(study: Study, records: Sequence[Record]) -> StudyTable:
+    """One row a figure, because every table has its own columns."""
+    rows = tuple(
+        (
+            record.protocol,
+            record.row,
+            record.column,
+            record.verdict,
+            shown(record.value),
+            shown(record.published),
+        )
+        for record in records
+    )
+    headings = ("table", "row", "column", "verdict", "found", "published")
+    return StudyTable("", headings, rows, numbers=2)
+
+
+def _measure(study: Study, column: str, records: Sequence[Record]) -> StudyTable:
+    """Ours beside the published ones; datasets down, variants across."""
+    found = {(record.dataset, record.model, record.row): record for record in records}
+    rows = [
+        (
+            *_who(study, model, dataset),
+            *(
+                _cell(found[study.record_key(cell)], study.printed(column, cell))
+                for cell in (Cell(dataset, model, variant) for variant in study.variants)
+            ),
+        )
+        for model in study.models
+        for dataset in study.datasets
+    ]
+    published = any(record.published is not None for record in records)
+    notes = (LEGEND if published else ALONE, *_protocols(study, records))
+    headings = (*_who_headings(study), *study.variants)
+    return StudyTable(column, headings, tuple(rows), notes, numbers=len(study.variants))
+
+
+def _claims(study: Study, records: Sequence[Record]) -> StudyTable:
+    """Claims down, datasets across."""
+    found = {(record.row, record.dataset, record.model): record for record in records}
+    rows = tuple(
+        (
+            f"{claim.text} ({claim.column})",
+            *((shown_model,) if len(study.models) > 1 else ()),
+            *(
+                _judged(found[claim.text, data.data, model.name])
+                for data in study.datasets.values()
+            ),
+        )
+        for claim in study.claims
+        for shown_model, model in study.models.items()
+    )
+    words = {record.row: record.protocol for record in records}
+    notes = tuple(f"{one.source}, “{one.text}”: {words[one.text]}." for one in study.claims)
+    headings = ("claim", *_who_headings(study)[:-1], *study.datasets)
+    return StudyTable(CLAIMS, headings, rows, (*notes, *_absences(study, records)))
+
+
+def _who_headings(study: Study) -> tuple[str, ...]:
+    return ("dataset",) if len(study.models) == 1 else ("model", "dataset")
+
+
+def _who(study: Study, model: str, dataset: str) -> tuple[str, ...]:
+    """The model is said where there are several."""
+    return (dataset,) if len(study.models) == 1 else (model, dataset)
+
+
+def _cell(record: Record, printed: str | None) -> str:
+    published = ""
+    if printed is not None:
+        sign = SIGNS.get(record.verdict)
+        published = f" ({sign} {printed})" if sign else f" ({printed})"
+    if record.value is None:
+        return f"{ABSENT}{published}"
+    if record.interval is None:
+        return f"{record.value:.3f}{published}"
+    low, high = record.interval
+    return f"{record.value:.3f} ± {(high - low) / 2:.3f}{published}"
+
+
+def _judged(record: Record) -> str:
+    if record.value is None or record.interval is None:
+        return ABSENT if not record.seeds else record.verdict
+    figures = "{:.4f} [{:.4f}, {:.4f}]".format(record.value, *record.interval)
+    return f"{record.verdict}: {figures.replace('-', '−')}"
+
+
+def _protocols(study: Study, records: Sequence[Record]) -> list[str]:
+    """On what each dataset was measured."""
+    datasets = {dataset.data: name for name, dataset in study.datasets.items()}
+    said = {
+        record.dataset: f"{datasets[record.dataset]}: {record.protocol}; {len(record.seeds)} seeds."
+        for record in records
+        if record.protocol
+    }
+    return [*said.values(), *_absences(study, records)]
+
+
+def _absences(study: Study, records: Sequence[Record]) -> list[str]:
+    """Why figures are absent, and on which datasets."""
+    datasets = {dataset.data: name for name, dataset in study.datasets.items()}
+    why: dict[str, dict[str, None]] = {}
+    for record in records:
+        if record.value is None and not record.seeds:
+            why.setdefault(record.verdict, {})[datasets[record.dataset]] = None
+    return [f"{ABSENT} {verdict}: {', '.join(names)}." for verdict, names in why.items()]

@@ -1,0 +1,88 @@
+"""A study is checked as a whole before anything is read or trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whence.data import NAMED, SPLITS
+from whence.errors import InputError, did_you_mean
+from whence.studies.cache import resolve
+from whence.studies.measurements import MEASUREMENTS
+from whence.studies.study import Study
+
+
+def check_study(study: Study) -> None:
+    """Refuse, in one sentence that names the study, what cannot be run."""
+    try:
+        _check(study)
+    except InputError as problem:
+        raise InputError(f"{study.name}: {problem}") from None
+
+
+def _check(study: Study) -> None:
+    _check_data(study)
+    if study.counts_data:
+        return
+    for measurement in study.measurements:
+        _check_known("measurement", measurement, MEASUREMENTS)
+    if not study.cells() or study.seeds < 1:
+        raise InputError("A study needs a dataset, a model, a variant and a seed.")
+    _check_known("split", study.split, SPLITS)
+    _check_models(study)
+    _check_claims(study)
+    _check_published(study)
+
+
+def _check_data(study: Study) -> None:
+    for shown, dataset in study.datasets.items():
+        if dataset.data not in NAMED and not dataset.available:
+            raise InputError(
+                f"The data of {shown}, '{dataset.data}', are no file and no dataset of that name: "
+                f"{did_you_mean(dataset.data, NAMED)}"
+            )
+    _check_unique("datasets", [dataset.data for dataset in study.datasets.values()])
+
+
+def _check_models(study: Study) -> None:
+    _check_unique("models", [model.name for model in study.models.values()])
+    for model in study.models.values():
+        for dataset in model.on:
+            _check_known("dataset", dataset, study.datasets)
+    for cell in study.cells():
+        resolve(study, cell)
+
+
+def _check_claims(study: Study) -> None:
+    _check_unique("claims", [claim.text for claim in study.claims])
+    for claim in study.claims:
+        _check_known("column", claim.column, _columns(study))
+        for variant in (claim.of, claim.than):
+            _check_known("variant", variant, study.variants)
+
+
+def _check_published(study: Study) -> None:
+    try:
+        for cell in study.cells():
+            for column in _columns(study):
+                float(study.printed(column, cell) or 0)
+    except (AttributeError, ValueError):
+        raise InputError(
+            f"published/{study.id}.json holds something else than numbers by column, model, "
+            "dataset and variant, as they are printed."
+        ) from None
+
+
+def _columns(study: Study) -> list[str]:
+    return [column for one in study.measurements for column in MEASUREMENTS[one].columns]
+
+
+def _check_known(what: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        raise InputError(f"There is no {what} '{name}': {did_you_mean(name, known)}")
+
+
+def _check_unique(what: str, names: list[str]) -> None:
+    """Records are told apart by these names."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"Two of the {what} are '{twice}'; a study has each once.")

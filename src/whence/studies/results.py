@@ -1,0 +1,166 @@
+"""What was measured, as records: beside what is published, and beside what is claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from whence.errors import InputError
+from whence.studies.cache import Measured
+from whence.studies.claims import Estimate, compare, over_seeds, protocol, verdict
+from whence.studies.measurements import MEASUREMENTS, Found
+from whence.studies.records import NEEDS_FILE, NOT_RUN, Record
+from whence.studies.study import Cell, Claim, Study
+
+AGREES, HIGHER, LOWER = "agrees", "higher", "lower"
+UNPUBLISHED = "not published"
+ONE_SEED = "no interval from one seed"
+NOT_THERE = "not measured on these data"
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that is known of a study so far."""
+
+    study: Study
+    machine: str
+    command: str
+    found: dict[Cell, dict[str, Measured]] = field(default_factory=dict)
+    """By measurement; a cell whose data are not here is not among them."""
+
+    def unfinished(self) -> list[Cell]:
+        """The cells that can be measured here and are not yet."""
+        wanted = len(self.study.measurements)
+        return [cell for cell, measured in self.found.items() if len(measured) < wanted]
+
+    def records(self) -> list[Record]:
+        """Of every cell, then of every claim, also of what is not there yet."""
+        columns = [
+            column for one in self.study.measurements for column in MEASUREMENTS[one].columns
+        ]
+        return [
+            *(self._of_cell(cell, column) for cell in self.study.cells() for column in columns),
+            *(
+                self._of_claim(claim, dataset, model)
+                for claim in self.study.claims
+                for dataset in self.study.datasets
+                for model in self.study.models
+            ),
+        ]
+
+    def _of_cell(self, cell: Cell, column: str) -> Record:
+        printed = self.study.printed(column, cell)
+        published = None if printed is None else float(printed)
+        blank = replace(self._blank(cell, column), published=published)
+        found = self._found(cell, column)
+        if found is None:
+            return blank
+        estimate = over_seeds(list(found.by_seed.values()))
+        return replace(
+            blank,
+            **estimate._asdict(),
+            n=found.column.n,
+            seeds=tuple(found.by_seed),
+            verdict=compare_with_print(estimate, printed),
+            protocol=found.column.protocol,
+        )
+
+    def _of_claim(self, claim: Claim, dataset: str, model: str) -> Record:
+        """By the seeds that both variants have."""
+        cells = [Cell(dataset, model, variant) for variant in (claim.of, claim.than)]
+        sides = [self._found(cell, claim.column) for cell in cells]
+        absent = next((cell for cell, side in zip(cells, sides, strict=True) if not side), None)
+        blank = self._blank(absent or cells[0], claim.column)
+        blank = replace(blank, row=claim.text, protocol=protocol(claim))
+        of, than = sides
+        if of is None or than is None:
+            return blank
+        seeds = tuple(seed for seed in of.by_seed if seed in than.by_seed)
+        values = [[side.by_seed[seed] for seed in seeds] for side in (of, than)]
+        estimate = compare(claim, *values)
+        judged = verdict(claim, estimate.interval)
+        return replace(blank, **estimate._asdict(), n=of.column.n, seeds=seeds, verdict=judged)
+
+    def _blank(self, cell: Cell, column: str) -> Record:
+        """What the record is about, and why it has no value."""
+        measured = self.found.get(cell)
+        data, model, row = self.study.record_key(cell)
+        absence = NOT_THERE if _giving(column, measured or {}) else NOT_RUN
+        return Record(
+            study=self.study.id,
+            dataset=data,
+            model=model,
+            row=row,
+            column=column,
+            value=None,
+            published=None,
+            verdict=NEEDS_FILE if measured is None else absence,
+            protocol="",
+            machine=self.machine,
+            command=self.command,
+        )
+
+    def _found(self, cell: Cell, column: str) -> _Column | None:
+        measured = _giving(column, self.found.get(cell, {}))
+        if measured is None or column not in measured.columns:
+            return None
+        found = measured.columns[column]
+        return _Column(dict(zip(measured.seeds, found.per_seed, strict=True)), found)
+
+
+class _Column(NamedTuple):
+    by_seed: dict[int, float]
+    column: Found
+
+
+def _giving(column: str, measured: Mapping[str, Measured]) -> Measured | None:
+    """What was measured by the measurement that this column is of."""
+    return next(
+        (one for name, one in measured.items() if column in MEASUREMENTS[name].columns), None
+    )
+
+
+def compare_with_print(estimate: Estimate, printed: str | None) -> str:
+    """Whether the interval meets what is printed, give or take half a unit of its last digit."""
+    if printed is None:
+        return UNPUBLISHED
+    if estimate.interval is None:
+        return ONE_SEED
+    low, high = estimate.interval
+    if low > float(printed) + half_a_unit(printed):
+        return HIGHER
+    return LOWER if high < float(printed) - half_a_unit(printed) else AGREES
+
+
+def half_a_unit(printed: str) -> float:
+    """Of the last digit that is printed."""
+    return 0.5 * 10.0 ** -len(printed.partition(".")[2])
+
+
+def rows_done(study: Study, records: Sequence[Record]) -> tuple[int, int]:
+    """How many rows of the study have all their figures, and how many there are."""
+    claims = {claim.text for claim in study.claims}
+    rows: dict[tuple[str, str | None, str], bool] = {}
+    for record in records:
+        if record.row not in claims:
+            row = (record.dataset, record.model, record.row)
+            rows[row] = rows.get(row, True) and record.verdict not in (NOT_RUN, NEEDS_FILE)
+    return sum(rows.values()), len(rows)
+
+
+def check_records(study: Study, records: Sequence[Record]) -> None:
+    """Refuse records of the study as it was before its file was changed."""
+    cells = {study.record_key(cell) for cell in study.cells()}
+    claims = {
+        (dataset.data, model.name, claim.text)
+        for dataset in study.datasets.values()
+        for model in study.models.values()
+        for claim in study.claims
+    }
+    found = {(record.dataset, record.model, record.row) for record in records}
+    if not study.counts_data and found != cells | claims:
+        raise InputError(
+            f"The records of {study.id} are not of the study as it is now; "
+            f"'{study.command} --minutes 0' brings them up to date."
+        )

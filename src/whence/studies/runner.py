@@ -1,0 +1,118 @@
+"""A study from its declaration to its records: trained, measured, judged, and gone on with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from whence.data import Interactions, load, split_by
+from whence.devices import check_device, machine
+from whence.errors import InputError, OutOfTime, did_you_mean
+from whence.progress import tell
+from whence.studies import dataset_statistics
+from whence.studies.cache import Cache, Measured, Recipe, resolve
+from whence.studies.checking import check_study
+from whence.studies.measurements import MEASUREMENTS
+from whence.studies.records import Record
+from whence.studies.results import Results
+from whence.studies.study import Cell, Study
+
+
+def run_study(
+    study: Study,
+    *,
+    cache: Cache,
+    minutes: float | None = None,
+    device: str = "cpu",
+    only: Sequence[str] = (),
+    show_progress: bool = True,
+    keep: Callable[[list[Record]], object] = lambda _: None,
+) -> list[Record]:
+    """Every figure of the study; what the cache holds is not made again.
+
+    After so many minutes it stops, in the middle of a training too, and the next call goes on. With
+    `only`, nothing is trained but on these datasets. `keep` is given all records whenever there is
+    a new one, so that an interruption loses nothing.
+    """
+    check_study(study)
+    check_device(device)
+    for name in only:
+        if name not in study.datasets:
+            known = did_you_mean(name, study.datasets)
+            raise InputError(f"{study.id} has no dataset '{name}': {known}")
+    if study.counts_data:
+        counted = dataset_statistics.count(study)
+        keep(counted)
+        return counted
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    command = study.command if device == "cpu" else f"{study.command} --device {device}"
+    results = Results(study, machine(device), command)
+    work = _Work(results, cache, device, until, show_progress)
+    work.recall()
+    keep(results.records())
+    try:
+        for cell in results.unfinished():
+            if not only or cell.dataset in only:
+                work.finish(cell)
+                keep(results.records())
+    except OutOfTime:
+        pass
+    return results.records()
+
+
+@dataclass(frozen=True)
+class _Work:
+    """How results come about."""
+
+    results: Results
+    cache: Cache
+    device: str
+    until: float | None
+    show_progress: bool
+    data: dict[str, Interactions] = field(default_factory=dict)
+
+    @property
+    def study(self) -> Study:
+        return self.results.study
+
+    def recall(self) -> None:
+        """What the cache has of the cells whose data are here."""
+        for cell in self.study.cells():
+            if self.study.datasets[cell.dataset].available:
+                recipe = self._recipe(cell)
+                kept = {
+                    name: self.cache.measured(recipe, name, self.study.held)
+                    for name in self.study.measurements
+                }
+                self.results.found[cell] = {name: one for name, one in kept.items() if one}
+
+    def finish(self, cell: Cell) -> None:
+        """Train and measure; what is measured is kept at once."""
+        if self.until is not None and time.monotonic() >= self.until:
+            raise OutOfTime("The time is over.")
+        cells, found = self.study.cells(), self.results.found[cell]
+        tell(f"row {cells.index(cell) + 1} of {len(cells)}: {cell}", self.show_progress)
+        recipe = self._recipe(cell)
+        run = self.cache.run(recipe, self.until, self.show_progress)
+        split = split_by(self.study.split, recipe.data)
+        for name in self.study.measurements:
+            if name not in found:
+                columns = MEASUREMENTS[name].of(run, split, self.study.held, self.show_progress)
+                found[name] = Measured(tuple(run.models), columns)
+                self.cache.keep(recipe, name, self.study.held, found[name])
+
+    def _recipe(self, cell: Cell) -> Recipe:
+        if cell.dataset not in self.data:
+            tell(f"reading {cell.dataset}", self.show_progress)
+            self.data[cell.dataset] = load(self.study.datasets[cell.dataset].data)
+        settings, training = resolve(self.study, cell)
+        return Recipe(
+            data=self.data[cell.dataset],
+            model=self.study.models[cell.model].name,
+            settings=settings,
+            training=training,
+            split=self.study.split,
+            seeds=self.study.seeds,
+            device=self.device,
+        )

@@ -1,0 +1,185 @@
+"""A study as its file declares it: models, data, what is measured and what is claimed."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from whence.config import build
+from whence.data.named import NAMED
+from whence.data.splits import Held
+from whence.errors import InputError, did_you_mean
+from whence.files import read_json, reason
+
+HERE = Path(__file__).parent
+Expectation = Literal["higher", "lower", "not higher", "not lower", "spread lower"]
+Settings = Mapping[str, Any]
+COUNTS = "counts"
+"""The one measurement that is of the data, not of trained models."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Interactions, and the settings that go with them."""
+
+    data: str
+    """A known name, a file or a prepared folder."""
+    settings: Settings = field(default_factory=dict)
+    """Of the models."""
+    training: Settings = field(default_factory=dict)
+
+    @property
+    def available(self) -> bool:
+        """Whether it can be read here and now."""
+        return NAMED[self.data].available if self.data in NAMED else Path(self.data).exists()
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model by its registered name, and its settings."""
+
+    name: str
+    settings: Settings = field(default_factory=dict)
+    training: Settings = field(default_factory=dict)
+    on: Mapping[str, Settings] = field(default_factory=dict)
+    """By dataset: what is set otherwise there, for this model alone."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is varied: a row of settings that every model is trained with."""
+
+    settings: Settings = field(default_factory=dict)
+    training: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a paper says, as a comparison of two variants that can be judged on every dataset."""
+
+    text: str
+    source: str
+    column: str
+    of: str
+    than: str
+    expect: Expectation
+    margin: float = 0.0
+    """A difference that is not larger than this counts as none."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training of a study, by the names that are shown."""
+
+    dataset: str
+    model: str
+    variant: str
+
+    def __str__(self) -> str:
+        return f"{self.dataset}, {self.model}, {self.variant}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyFile:
+    """What may stand in a study's TOML file; datasets, models and variants by the names shown."""
+
+    title: str
+    source: str
+    """The published table or figure, or "new here"."""
+    measurements: tuple[str, ...]
+    datasets: Mapping[str, Dataset]
+    models: Mapping[str, Model] = field(default_factory=dict)
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    training: Settings = field(default_factory=dict)
+    """For all of them."""
+    seeds: int = 10
+    split: str = "leave-one-out"
+    held: Held = "validation"
+    """The part of the events that is measured on."""
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(StudyFile):
+    """A study that was read."""
+
+    id: str
+    name: str
+    """What one types to run it: its id, or the path of its file."""
+    published: Mapping[str, Any] = field(default_factory=dict)
+    """What is printed, as texts: by column, model, dataset and variant."""
+
+    @property
+    def command(self) -> str:
+        """What runs it."""
+        return f"whence study run {self.name}"
+
+    @property
+    def counts_data(self) -> bool:
+        """Whether it only counts what is in the data, and trains nothing."""
+        return self.measurements == (COUNTS,)
+
+    def cells(self) -> list[Cell]:
+        """Every training, dataset after dataset."""
+        return [
+            Cell(dataset, model, variant)
+            for dataset in self.datasets
+            for model in self.models
+            for variant in self.variants
+        ]
+
+    def record_key(self, cell: Cell) -> tuple[str, str, str]:
+        """What the records of a cell name it by: data, model and variant."""
+        return self.datasets[cell.dataset].data, self.models[cell.model].name, cell.variant
+
+    def settings_of(self, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Of the model and of the training; what is said later, and of less, goes first."""
+        dataset, model = self.datasets[cell.dataset], self.models[cell.model]
+        variant = self.variants[cell.variant]
+        own = model.on.get(cell.dataset, {})
+        return (
+            {**dataset.settings, **model.settings, **own, **variant.settings},
+            {**self.training, **dataset.training, **model.training, **variant.training},
+        )
+
+    def printed(self, column: str, cell: Cell) -> str | None:
+        """The published text of a cell."""
+        by_model = self.published.get(column, {})
+        text = by_model.get(cell.model, {}).get(cell.dataset, {}).get(cell.variant)
+        return None if text is None else str(text)
+
+
+def study_files() -> dict[str, Path]:
+    """The studies that come with Whence, by id."""
+    return {path.stem: path for path in sorted(HERE.glob("*.toml"))}
+
+
+def find_study(name: str) -> Study:
+    """A study by its id, or from a TOML file of one's own."""
+    known = study_files()
+    if name in known:
+        return read_study(known[name], name)
+    if name.endswith(".toml"):
+        return read_study(Path(name), name)
+    raise InputError(
+        f"No study is '{name}': {did_you_mean(name, known)} One of your own is a .toml file."
+    )
+
+
+def read_study(path: Path, name: str) -> Study:
+    """The study in this file, with what `published/<id>.json` beside it holds."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        declared = build(StudyFile, document)
+    except OSError as problem:
+        raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path} is no TOML file: {problem}.") from None
+    except InputError as problem:
+        raise InputError(f"{path}: {problem}") from None
+    printed = path.parent / "published" / f"{path.stem}.json"
+    published = read_json(printed) if printed.exists() else {}
+    return Study(**vars(declared), id=path.stem, name=name, published=published)

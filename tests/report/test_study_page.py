@@ -1,0 +1,162 @@
+"""A study's tables, charts and page, from the same records."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import ConsoleMessage, Request, sync_playwright
+
+from whence.report.study import as_markdown, study_tables
+from whence.report.study_page import write_study
+from whence.studies import Study, find_study
+from whence.studies.cache import Measured
+from whence.studies.measurements import MEASUREMENTS, Found
+from whence.studies.records import Record
+from whence.studies.results import Results
+from whence.studies.study import Cell, Claim, Model
+
+EVIL = "</script><script>alert('x')</script>"
+
+
+def results(study: Study) -> list[Record]:
+    """Made-up values where the data would be here, one row without any."""
+    rng = np.random.default_rng(0)
+    found: dict[Cell, dict[str, Measured]] = {}
+    cells = [cell for cell in study.cells() if cell.dataset != "Steam"]
+    for cell in cells[:-1]:
+        columns = {
+            column: Found(
+                tuple(map(float, rng.normal(0.82, 0.003, 10))), 6040, "p", "higher is better"
+            )
+            for column in MEASUREMENTS["accuracy"].columns
+        }
+        found[cell] = {"accuracy": Measured(tuple(range(10)), columns)}
+    found[cells[-1]] = {}
+    return Results(study, "2 CPU cores", study.command, found).records()
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return find_study("sequential-accuracy")
+
+
+@pytest.fixture(scope="module")
+def written(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    write_study(study, results(study), folder)
+    return folder
+
+
+def test_a_table_a_measure_with_datasets_down_and_variants_across(study: Study) -> None:
+    records = results(study)
+    *measures, claims = study_tables(study, records)
+    assert [table.title for table in measures] == [
+        "recall@10 of 101",
+        "recall@10",
+        "NDCG@10",
+        "MRR",
+    ]
+    first = measures[0]
+    assert first.headings == ("dataset", *study.variants)
+    assert [row[0] for row in first.rows] == list(study.datasets)
+    low, high = records[0].interval or (0.0, 0.0)
+    assert first.rows[0][1] == f"{records[0].value:.3f} ± {(high - low) / 2:.3f} (> 0.81)"
+    assert first.rows[0][2].endswith("(= 0.82)")
+    assert first.rows[1][1] == "– (0.70)"
+    assert first.rows[3][4] == "– (0.61)"
+    assert first.notes[-2:] == ("– needs the user's file: Steam.", "– not run yet: Games.")
+    assert claims.headings == ("claim", *study.datasets)
+    assert claims.rows[0][1].startswith(("holds: ", "undecided: "))
+    assert claims.rows[0][2] == claims.rows[1][4] == "–"
+
+
+def test_markdown_is_well_formed(study: Study) -> None:
+    first, *others = study.claims
+    study = replace(study, claims=(replace(first, text="few | many"), *others))
+    page = as_markdown(study, results(study))
+    assert page.startswith("# Accuracy of sequential recommenders")
+    assert "Made by `whence study run sequential-accuracy` on 2 CPU cores." in page
+    tables = re.findall(r"(?:^\|.*\|$\n)+", page, re.MULTILINE)
+    assert len(tables) == 5
+    for table in tables:
+        assert len({line.count("|") for line in table.splitlines()}) == 1
+
+
+def test_charts_are_pictures(written: Path) -> None:
+    assert len(list(written.glob("*.png"))) == 5
+    for path in written.glob("*.png"):
+        assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    for path in written.glob("*.svg"):
+        assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
+
+
+def test_the_page_asks_for_nothing(written: Path) -> None:
+    page = (written / "sequential-accuracy.html").read_text()
+    markup = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    links = re.findall(r"""(?:src|href)\s*=\s*["']?([^"'> ]*)|url\(([^)]*)\)""", markup)
+    assert all(outer == "" and inner.startswith("#") for outer, inner in links)
+    assert "<script src" not in page
+    ids = re.findall(r'\bid="([^"]*)"', markup)
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_page_in_a_browser(written: Path, width: int) -> None:
+    """The charts answer; no request, no complaint, no sideways scrolling, nothing for axe."""
+    requests: list[str] = []
+    complaints: list[str] = []
+
+    def on_request(request: Request) -> None:
+        requests.append(request.url)
+
+    def on_console(message: ConsoleMessage) -> None:
+        complaints.append(message.text)
+
+    path = written / "sequential-accuracy.html"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.on("request", on_request)
+        page.on("console", on_console)
+        page.goto(path.as_uri())
+        page.wait_for_function("document.querySelectorAll('.vega-embed svg').length === 5")
+        assert page.locator("svg").count() == 5
+        assert page.locator("tbody tr").count() == 4 * 4 + 2
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        violations = Axe().run(page)
+        assert violations.violations_count == 0, violations.generate_report()
+        browser.close()
+    assert requests == [path.as_uri()]
+    assert complaints == []
+
+
+def test_names_cannot_smuggle_markup(study: Study, tmp_path: Path) -> None:
+    claim = Claim(text=EVIL, source=EVIL, column="MRR", of=EVIL, than=EVIL, expect="higher")
+    variant = next(iter(study.variants.values()))
+    odd = replace(study, title=EVIL, variants={EVIL: variant}, claims=(claim,))
+    write_study(odd, results(odd), tmp_path)
+    page = (tmp_path / "sequential-accuracy.html").read_text()
+    assert page.count("<script") == page.count("</script>") == 2
+    assert EVIL not in page
+
+
+def test_several_models_are_told_apart(study: Study, tmp_path: Path) -> None:
+    both = replace(study, models={**study.models, "BERT4Rec": Model(name="bert4rec")})
+    records = results(both)
+    first, *_, claims = study_tables(both, records)
+    assert first.headings[:2] == ("model", "dataset")
+    assert [row[:2] for row in first.rows[3:5]] == [("SASRec", "Games"), ("BERT4Rec", "ML-1M")]
+    assert first.rows[4][2].endswith("0.77)")
+    assert [row[1] for row in claims.rows] == ["SASRec", "BERT4Rec"] * 2
+    write_study(both, records, tmp_path)
+    assert "BERT4Rec b=1 h=1" in (tmp_path / "sequential-accuracy-mrr.svg").read_text()

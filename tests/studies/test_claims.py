@@ -1,0 +1,119 @@
+"""Claims, against scipy and against examples worked by hand."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from whence.studies.claims import (
+    FAILS,
+    HOLDS,
+    UNDECIDED,
+    compare,
+    over_seeds,
+    protocol,
+    spread_ratio,
+    verdict,
+)
+from whence.studies.study import Claim, Expectation
+
+
+def claim(expect: Expectation, margin: float = 0.0) -> Claim:
+    return Claim(
+        text="t", source="s", column="c", of="new", than="old", expect=expect, margin=margin
+    )
+
+
+def test_a_difference_is_that_of_pairs() -> None:
+    rng = np.random.default_rng(0)
+    old = rng.normal(0.6, 0.1, 10)
+    new = old + rng.normal(0.02, 0.01, 10)
+    found = compare(claim("higher"), new.tolist(), old.tolist())
+    reference = stats.ttest_rel(new, old).confidence_interval(0.95)
+    assert found.value == pytest.approx((new - old).mean())
+    assert found.spread == pytest.approx((new - old).std(ddof=1))
+    assert found.interval == pytest.approx((reference.low, reference.high))
+
+
+def test_by_hand() -> None:
+    """Differences 1, 2, 3: mean 2, standard deviation 1, t 4.303 with 2 degrees of freedom."""
+    found = compare(claim("higher"), [2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
+    assert found.value == 2
+    assert found.interval == pytest.approx((2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5), abs=1e-3)
+    assert verdict(claim("higher"), found.interval) == UNDECIDED
+
+
+def test_the_interval_of_spreads_ends_where_pearson_begins_to_object() -> None:
+    """At its ends, sum and difference of the scaled pairs are correlated with p = 0.05."""
+    rng = np.random.default_rng(1)
+    old = rng.normal(0, 1, 10)
+    new = 0.3 * old + rng.normal(0, 0.3, 10)
+    found = spread_ratio(new.tolist(), old.tolist())
+    assert found.value == pytest.approx(new.std(ddof=1) / old.std(ddof=1))
+    assert found.interval is not None
+    for end in found.interval:
+        scaled = new / end
+        assert stats.pearsonr(scaled + old, scaled - old).pvalue == pytest.approx(0.05)
+
+
+def test_the_interval_of_spreads_covers_the_truth_in_95_of_100() -> None:
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(1000):
+        shared, own = rng.normal(0, 1, 10), rng.normal(0, 1, 10)
+        new, old = 0.5 * (0.6 * shared + 0.8 * own), shared
+        interval = spread_ratio(new.tolist(), old.tolist()).interval
+        assert interval is not None
+        covered += interval[0] <= 0.5 <= interval[1]
+    assert 0.93 < covered / 1000 < 0.97
+
+
+@pytest.mark.parametrize(
+    ("expect", "margin", "below", "across", "above"),
+    [
+        ("higher", 0.0, FAILS, UNDECIDED, HOLDS),
+        ("not higher", 0.0, HOLDS, UNDECIDED, FAILS),
+        ("lower", 0.0, HOLDS, UNDECIDED, FAILS),
+        ("not lower", 0.0, FAILS, UNDECIDED, HOLDS),
+        ("higher", 0.3, FAILS, FAILS, UNDECIDED),
+        ("not higher", 0.3, HOLDS, HOLDS, UNDECIDED),
+        ("lower", 0.3, UNDECIDED, FAILS, FAILS),
+        ("not lower", 0.3, UNDECIDED, HOLDS, HOLDS),
+        ("spread lower", 0.0, HOLDS, HOLDS, HOLDS),
+    ],
+)
+def test_only_a_whole_interval_decides(
+    expect: Expectation, margin: float, below: str, across: str, above: str
+) -> None:
+    judged = claim(expect, margin)
+    intervals = (-0.4, -0.1), (-0.1, 0.1), (0.1, 0.4)
+    assert [verdict(judged, one) for one in intervals] == [below, across, above]
+    assert verdict(judged, None) == UNDECIDED
+
+
+def test_a_ratio_is_judged_by_one() -> None:
+    judged = claim("spread lower")
+    found = [verdict(judged, one) for one in ((0.2, 0.9), (0.5, 1.2), (1.1, 2.0))]
+    assert found == [HOLDS, UNDECIDED, FAILS]
+
+
+def test_too_few_seeds_decide_nothing() -> None:
+    assert over_seeds([]) == (None, None, None)
+    assert over_seeds([0.5]) == (0.5, None, None)
+    assert spread_ratio([1.0, 2.0], [1.0, 3.0]) == (None, None, None)
+    assert spread_ratio([1.0, 1.0, 1.0], [1.0, 3.0, 2.0]) == (None, None, None)
+
+
+def test_values_that_go_wholly_together_have_an_exact_ratio() -> None:
+    old = [0.1, 0.7, 0.3, 0.45]
+    found = spread_ratio([0.3 * one + 1 for one in old], old)
+    assert found.interval == pytest.approx((0.3, 0.3), abs=1e-6)
+
+
+def test_every_expectation_has_words() -> None:
+    for expect in get_args(Expectation):
+        assert "new" in protocol(claim(expect))
+    assert "not higher by more than 0.01" in protocol(claim("not higher", 0.01))

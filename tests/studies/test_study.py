@@ -1,0 +1,168 @@
+"""Studies as files: what comes with Whence, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from whence.errors import InputError
+from whence.studies import find_study, read_study, study_files
+from whence.studies.cache import Cache
+from whence.studies.checking import check_study
+from whence.studies.runner import run_study
+from whence.studies.study import Cell
+
+TO_COME = pytest.mark.xfail(reason="needs the measurement of stability and averaged weights")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=TO_COME) if name == "stability-averaging" else name
+        for name in study_files()
+    ],
+)
+def test_every_study_can_be_run(name: str) -> None:
+    study = find_study(name)
+    assert (study.id, study.name) == (name, name)
+    check_study(study)
+
+
+def test_what_table_3_2_prints() -> None:
+    """Transcribed a second time, in the order of the page."""
+    study = find_study("sequential-accuracy")
+    page = """
+    SASRec ML-1M .81 .82 .82 .82   SASRec Steam .70 .70 .69 .70
+    SASRec Beauty .44 .43 .44 .44  SASRec Games .61 .60 .60 .61
+    BERT4Rec ML-1M .77 .79 .80 .79  BERT4Rec Steam .68 .69 .70 .69
+    BERT4Rec Beauty .42 .44 .45 .44 BERT4Rec Games .62 .63 .62 .62
+    """.split()
+    assert list(study.published) == ["recall@10 of 101"]
+    for start in range(0, len(page), 6):
+        model, dataset, *values = page[start : start + 6]
+        for variant, value in zip(
+            ("b=1 h=1", "b=2 h=1", "b=3 h=1", "b=2 h=2"), values, strict=True
+        ):
+            printed = study.printed("recall@10 of 101", Cell(dataset, model, variant))
+            assert printed == f"0{value}"
+    assert study.printed("MRR", Cell("ML-1M", "SASRec", "b=1 h=1")) is None
+
+
+def test_the_trainings_of_table_3_2() -> None:
+    study = find_study("sequential-accuracy")
+    assert len(study.cells()) == 16
+    for dataset, length, epoch in (
+        ("ML-1M", 50, 236),
+        ("Steam", 25, 523),
+        ("Beauty", 25, 408),
+        ("Games", 25, 242),
+    ):
+        settings, training = study.settings_of(Cell(dataset, "SASRec", "b=3 h=1"))
+        assert settings == {"length": length, "blocks": 3, "heads": 1}
+        assert training == {"batch": 128, "steps": 10 * epoch}
+
+
+def test_what_is_said_of_less_goes_first(tiny: Callable[..., Path]) -> None:
+    path = tiny(
+        ('{ name = "sasrec" }', '{ name = "sasrec", settings = { width = 4 }, '
+         'on = { World = { dropout = 0.5, blocks = 9 } }, training = { batch = 8, steps = 7 } }')
+    )  # fmt: skip
+    study = read_study(path, "tiny")
+    one, two = (study.settings_of(cell) for cell in study.cells())
+    assert one[0] == {"length": 8, "width": 4, "dropout": 0.5, "blocks": 1}
+    assert one[1] == {"batch": 8, "steps": 7}
+    assert two[1] == {"batch": 8, "steps": 8}
+
+
+MISTAKES = [
+    (('title = "A tiny study"', ""), "StudyFile needs the setting 'title'"),
+    (("seeds", "seed"), "StudyFile has no setting 'seed': did you mean 'seeds'"),
+    (("data =", "date ="), "Dataset has no setting 'date'"),
+    (("expect =", "expects ="), "Claim has no setting 'expects'"),
+    (('"not higher"', '"more"'), "expect is one of higher, lower"),
+    (('held = "validation"', 'held = "train"'), "held is one of validation, test"),
+    (("seeds = 3", "seeds ="), "is no TOML file"),
+    (("seeds = 3", "seeds = 0"), "needs a dataset, a model, a variant and a seed"),
+    (('"accuracy"', '"acuracy"'), "no measurement 'acuracy': did you mean 'accuracy'"),
+    (('"accuracy"', '"counts", "accuracy"'), "no measurement 'counts'"),
+    (('"sasrec"', '"sasrek"'), "There is no model 'sasrek'"),
+    (("blocks = 1", "bloks = 1"), "has no setting 'bloks': did you mean 'blocks'"),
+    (("steps = 8", "step = 8"), "has no setting 'step'"),
+    (('of = "two"', 'of = "too"'), "There is no variant 'too'"),
+    (('"recall@10 of 101"', '"recall"'), "There is no column 'recall'"),
+    (('name = "sasrec"', 'name = "sasrec", on = { Word = {} }'), "There is no dataset 'Word'"),
+    (('held = "validation"', 'split = "half"'), "There is no split 'half'"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), MISTAKES)
+def test_a_mistake_is_one_sentence_that_names_the_file(
+    change: tuple[str, str], sentence: str, tiny: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = tiny(change)
+    with pytest.raises(InputError, match=sentence) as caught:
+        run_study(find_study(str(path)), cache=Cache(tmp_path / "cache"), show_progress=False)
+    assert "tiny.toml" in str(caught.value)
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("printed", ['"0.8 or so"', '{"x": "0.8"}'])
+def test_what_is_published_must_be_numbers(
+    printed: str, tiny: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "published").mkdir()
+    text = f'{{"MRR": {{"SASRec": {{"World": {{"one": {printed}}}}}}}}}'
+    for wrong in (text, '{"MRR": "0.8"}'):
+        (tmp_path / "published" / "tiny.json").write_text(wrong)
+        with pytest.raises(InputError, match="something else than numbers by column, model"):
+            check_study(read_study(tiny(), "tiny"))
+
+
+def test_records_must_be_told_apart(tiny: Callable[..., Path], data_folder: Path) -> None:
+    again = f'[datasets]\nOther = {{ data = "{data_folder}" }}'
+    with pytest.raises(InputError, match="Two of the datasets are"):
+        check_study(read_study(tiny(("[datasets]", again)), "tiny"))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("seeds", "seed"), "StudyFile has no setting 'seed'"),
+        (("World = { data = ", "World = { data = 'ml-1m-sasrek' } #"), "did you mean 'ml-1m-sas"),
+    ],
+)
+def test_on_the_command_line_a_mistake_is_code_2(
+    change: tuple[str, str], sentence: str, tiny: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = tiny(change)
+    done = subprocess.run(
+        [sys.executable, "-m", "whence", "study", "run", path.name],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "WHENCE_CACHE": str(tmp_path / "cache")},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert sentence in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_study_in_the_guide_can_be_run(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
+    (tmp_path / "blocks.toml").write_text(example)
+    check_study(find_study(str(tmp_path / "blocks.toml")))
+    assert all(f"`{name}`" in guide for name in study_files())
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        find_study(str(tmp_path / "none.toml"))
+    with pytest.raises(InputError, match="did you mean 'sequential-accuracy'"):
+        find_study("sequential-acuracy")
