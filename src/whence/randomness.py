@@ -110,13 +110,17 @@ class Dropout:
         self.dropped = min(round(rate * 2**16), 2**16 - 1)
         self.scale = 2**16 / (2**16 - self.dropped)
         self.chance, self.ahead = chance, ahead
+        self.kept: list[Tensor] = []
+        """Drawn and not used yet."""
+        self.shape: torch.Size | None = None
+        """Of the values that came last."""
         self.begin(torch.zeros((), dtype=torch.int64, device=chance.keys.device))
 
-    def begin(self, step: Tensor) -> None:
-        """The step whose values come next."""
+    def begin(self, step: Tensor, shape: torch.Size | None = None) -> None:
+        """The step whose values come next; with their shape `[S, T, …]`, it draws at once."""
         self.step = step
         self.calls = 0
-        self.kept: list[Tensor] = []
+        self.kept = [] if shape is None or not self.dropped else self._draw(shape)
 
     def __call__(self, values: Tensor) -> Tensor:
         """`values` with some zeroed."""
@@ -131,6 +135,7 @@ class Dropout:
         """The same for all seeds' values `[S, T, …]`."""
         if not self.kept or self.kept[0].shape != values.shape:
             self.kept = self._draw(values.shape)
+        self.shape = values.shape
         self.calls += 1
         return values * self.kept.pop(0)
 

@@ -57,7 +57,9 @@ class Windows:
         # The first window comes after the last one, which is hidden from it.
         key, value = torch.cat((own.roll(1, 0), own), dim=1).chunk(2, dim=-1)
         query, key, value = (self._heads(rows, heads) for rows in (query, key, value))
-        bias = self.bias.to(query.dtype).repeat_interleave(heads, 0)
+        bias = self.bias.to(query.dtype)
+        if heads > 1:
+            bias = bias.repeat_interleave(heads, 0)
         scale = query.shape[-1] ** -0.5
         weights = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=scale).softmax(dim=-1)
         mixed = (weights @ value).view(self.count, heads, self.length, -1)

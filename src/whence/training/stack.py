@@ -119,12 +119,24 @@ class Stack:
 
     def losses(self) -> Tensor:
         """`[S]`: each seed's loss on its next batch."""
-        batch = self.batches.draw(self.clock)
-        self.drop.begin(self.clock)
+        batch = self._draw()
         if len(self) == 1:
             return sampled_bce(self.models[0], batch.of(0), self.drop)[None]
         with ForManySeeds() if batch.positives.is_cuda else nullcontext():
             return vmap(self._loss_of_one)(self.weights, batch)
+
+    def _draw(self) -> Batch:
+        """All chance of a step; on a GPU, what to drop is drawn beside the batch."""
+        if self.recorded is None:
+            self.drop.begin(self.clock)
+            return self.batches.draw(self.clock)
+        main, beside = torch.cuda.current_stream(), self.recorded.beside
+        beside.wait_stream(main)
+        with torch.cuda.stream(beside):
+            self.drop.begin(self.clock, self.drop.shape)
+        batch = self.batches.draw(self.clock)
+        main.wait_stream(beside)
+        return batch
 
     def _loss_of_one(self, weights: Mapping[str, Tensor], batch: Batch) -> Tensor:
         named = {f"model.{name}": values for name, values in weights.items()}
