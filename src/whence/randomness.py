@@ -6,9 +6,9 @@ handed it. So a seed gives the same bits whatever ran before it and whatever run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,12 @@ from whence.errors import InputError
 
 STREAMS = ("init", "batches", "negatives", "dropout", "explain", "evaluation")
 
-Drop = Callable[[Tensor], Tensor]
+
+class Drop(Protocol):
+    """Dropout, or nothing of the kind."""
+
+    def __call__(self, values: Tensor, onto: Tensor | None = None) -> Tensor:
+        """`values` with some zeroed, added to what they go `onto`."""
 
 
 @dataclass(frozen=True)
@@ -122,22 +127,24 @@ class Dropout:
         self.calls = 0
         self.kept = [] if shape is None or not self.dropped else self._draw(shape)
 
-    def __call__(self, values: Tensor) -> Tensor:
-        """`values` with some zeroed."""
+    def __call__(self, values: Tensor, onto: Tensor | None = None) -> Tensor:
+        """`values` with some zeroed, added to what they go `onto`."""
         if self.dropped == 0:
-            return values
+            return keep(values, onto)
         if len(self.chance.keys) == 1:
-            return self.of_stack(values[None]).squeeze(0)
-        dropped: Tensor = _DroppedInStack.apply(values, self)  # type: ignore[no-untyped-call]
+            below = None if onto is None else onto[None]
+            return self.of_stack(values[None], below).squeeze(0)
+        dropped: Tensor = _DroppedInStack.apply(values, onto, self)  # type: ignore[no-untyped-call]
         return dropped
 
-    def of_stack(self, values: Tensor) -> Tensor:
+    def of_stack(self, values: Tensor, onto: Tensor | None) -> Tensor:
         """The same for all seeds' values `[S, T, …]`."""
         if not self.kept or self.kept[0].shape != values.shape:
             self.kept = self._draw(values.shape)
         self.shape = values.shape
         self.calls += 1
-        return values * self.kept.pop(0)
+        kept = self.kept.pop(0)
+        return values * kept if onto is None else torch.addcmul(onto, values, kept)
 
     def _draw(self, shape: torch.Size) -> list[Tensor]:
         """For the calls ahead: 0 for what is dropped, and the scale for the rest."""
@@ -152,7 +159,7 @@ class _DroppedInStack(torch.autograd.Function):
     """Lets dropout see all the seeds that `torch.vmap` shows a function one of."""
 
     @staticmethod
-    def forward(values: Tensor, dropout: Dropout) -> Tensor:
+    def forward(values: Tensor, onto: Tensor | None, dropout: Dropout) -> Tensor:
         """Is not called: the values of several seeds come from `vmap`."""
         raise AssertionError("the dropout of several seeds works inside torch.vmap alone")
 
@@ -163,12 +170,15 @@ class _DroppedInStack(torch.autograd.Function):
     @staticmethod
     def vmap(
         info: Any,  # noqa: ANN401
-        in_dims: tuple[int, None],
+        in_dims: tuple[int, int, None],
         values: Tensor,
+        onto: Tensor | None,
         dropout: Dropout,
     ) -> tuple[Tensor, int]:
         """All seeds at once."""
-        return dropout.of_stack(values.movedim(in_dims[0], 0)), 0
+        if onto is not None:
+            onto = onto.movedim(in_dims[1], 0)
+        return dropout.of_stack(values.movedim(in_dims[0], 0), onto), 0
 
 
 def whole_below(limits: Tensor, generator: torch.Generator) -> Tensor:
@@ -176,9 +186,9 @@ def whole_below(limits: Tensor, generator: torch.Generator) -> Tensor:
     return torch.empty_like(limits).random_(0, 2**62, generator=generator) % limits
 
 
-def keep(values: Tensor) -> Tensor:
+def keep(values: Tensor, onto: Tensor | None = None) -> Tensor:
     """No dropout: how a model runs outside training."""
-    return values
+    return values if onto is None else onto + values
 
 
 def uniform_by_content(

@@ -12,7 +12,7 @@ from conftest import lively_sasrec, pack, ragged_batch
 from whence.contract import ALL, PAD
 from whence.errors import InputError
 from whence.models.sasrec import Block, SASRec, SASRecConfig
-from whence.randomness import Randomness
+from whence.randomness import Randomness, keep
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -132,7 +132,7 @@ def test_packed_histories_score_as_padded_ones(heads: int, cases: int) -> None:
     targets = torch.randint(0, 30, (len(packed.items), 2), generator=chance)
     rows, _ = model.encode(batch)
     padded = (model.embed(targets[packed.real]) @ rows[batch != PAD][:, :, None]).squeeze(-1)
-    found = model.next_scores(packed, targets, drop=lambda values: values)[packed.real]
+    found = model.next_scores(packed, targets, drop=keep)[packed.real]
     torch.testing.assert_close(found, padded)
     weights = list(model.parameters())
     mix = torch.randn(found.shape, dtype=found.dtype, generator=chance)

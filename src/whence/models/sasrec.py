@@ -103,9 +103,9 @@ class Block(nn.Module):
 
     def _mixed(self, rows: Tensor, mixed: Tensor, drop: Drop) -> Tensor:
         """From what the attention brought to the output rows."""
-        g = drop(self.output(mixed)) + rows
+        g = drop(self.output(mixed), onto=rows)
         ffn = self.contract(F.leaky_relu(self.expand(self.inner_norm(g))))
-        out: Tensor = self.outer_norm(drop(ffn) + g)
+        out: Tensor = self.outer_norm(drop(ffn, onto=g))
         return out
 
     def _heads(self, rows: Tensor) -> Tensor:

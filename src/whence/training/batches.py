@@ -17,7 +17,7 @@ from whence.models.packed import NO_HISTORY, Packed
 from whence.randomness import Chance, Randomness
 from whence.training.negatives import Unseen
 
-TOO_LARGE = 1e-6
+TOO_LARGE = 1e-3
 """How seldom a batch may be larger than the one size, where all must have one size."""
 
 
@@ -45,7 +45,7 @@ class Batches:
 
     All of it happens on the device, and no step of it depends on the number of users. With
     `one_size`, every batch has the same number of rows, known in advance, as a recorded graph needs
-    it. What is beyond them is left out of that step, which happens less than once in a million
+    it. What is beyond them is left out of that step, which happens less than once in a thousand
     steps.
     """
 

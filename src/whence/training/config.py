@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from whence.errors import InputError
+from whence.training.averaging import Rule
 from whence.training.evaluation import check_measure
 
 Precision = Literal["float32", "bfloat16"]
@@ -36,6 +37,14 @@ class TrainingConfig:
     """Stop after so many validations without a better one, and keep the best; 0 is never."""
     snapshots: int = 0
     """Weights kept on the way, equally spaced: the first untrained, the last after all steps."""
+    averaging: Rule = "none"
+    """How weights are averaged: swa, aswa, naswa, or the last two as they are printed."""
+    epoch: int = 0
+    """Steps after which an average is taken (SWA) or gone on from; 0 is a tenth of all."""
+    swa_start: float = 0.75
+    """The share of all steps after which SWA begins."""
+    swa_pace: float = 1.0
+    """To which share the learning rate falls in each of SWA's epochs; 1 is constant."""
     precision: Precision = "float32"
     """In which the products of matrices are computed; the weights are float32."""
 
@@ -61,14 +70,33 @@ class TrainingConfig:
             raise InputError(
                 "snapshots are spaced over a known number of steps; leave patience out."
             )
+        if self.epoch < 0 or not 0 <= self.swa_start < 1 or not 0 < self.swa_pace <= 1:
+            raise InputError(
+                "An epoch is a whole number of steps, swa_start is from 0 to below 1, and swa_pace "
+                "above 0 and up to 1."
+            )
         check_measure(self.measure)
         if self.patience and not self.validate_every:
             raise InputError("patience counts validations; say validate_every too.")
+
+    @property
+    def steps_of_an_epoch(self) -> int:
+        """As averaging counts them."""
+        return self.epoch or max(1, self.steps // 10)
+
+    @property
+    def first_average(self) -> int:
+        """The step after which SWA begins: so that whole epochs follow."""
+        epochs = int((1 - self.swa_start) * self.steps / self.steps_of_an_epoch)
+        return self.steps - epochs * self.steps_of_an_epoch
 
     def pace(self, step: int) -> float:
         """The share of the learning rate at this step, from 0 on."""
         if step < self.warmup:
             return (step + 1) / self.warmup
+        if self.averaging == "swa" and step >= self.first_average:
+            t = ((step - self.first_average) % self.steps_of_an_epoch + 1) / self.steps_of_an_epoch
+            return 1 - t + t * self.swa_pace  # (1 − t)·α₁ + t·α₂
         left = (self.steps - step) / max(1, self.steps - self.warmup)
         match self.decay:
             case "linear":

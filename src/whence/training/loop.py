@@ -19,9 +19,10 @@ from whence.errors import InputError, OutOfTime
 from whence.files import new_file, reason
 from whence.models import Recommender, build_model
 from whence.progress import progress_bar
+from whence.training.averaging import has_batch_norm
 from whence.training.config import TrainingConfig, check_precision
 from whence.training.evaluation import Evaluation
-from whence.training.stack import Stack, State, under
+from whence.training.stack import Stack, State, refresh_norms, under
 from whence.weights import save_weights
 
 STEPS_BETWEEN_NEWS = 20
@@ -221,15 +222,14 @@ class Training:
     def _validate(self) -> None:
         self.read_losses()
         validation = Evaluation(self.split, "validation", self.stack.models[0].config.length)
-        for seed, model in zip(self.stack.seeds, self.stack.models, strict=True):
+        for number, seed in enumerate(self.stack.seeds):
             log = self.logs[seed]
-            model.eval()
+            model = self._model(seed, self.stack.outcome(number))
             with deterministic(self.device):
                 found = validation.mean(self.config.measure, model)
-            model.train()
             log.validations.append(found)
             if self.config.patience and found > max(log.validations[:-1], default=-1):
-                log.best = {name: value.clone() for name, value in model.state_dict().items()}
+                log.best = model.state_dict()
         self._leave_out()
 
     def news(self) -> str:
@@ -245,7 +245,7 @@ class Training:
         """Each seed's model as it is or, where training stops by validations, as it was best."""
         self.read_losses()
         self._check_weights()
-        states = self.states()
+        outcomes = {seed: self.stack.outcome(n) for n, seed in enumerate(self.stack.seeds)}
         fitted = {}
         for seed, log in self.logs.items():
             if log.lost:
@@ -255,15 +255,17 @@ class Training:
             kept = len(log.losses)
             if log.best:
                 kept = max(validations, key=lambda step: validations[step])
-            weights = log.best or under("model.", states[seed])
-            fitted[seed] = Fitted(self._model(weights), log.losses, validations, kept)
+            model = self._model(seed, log.best or outcomes[seed])
+            fitted[seed] = Fitted(model, log.losses, validations, kept)
         return fitted
 
-    def _model(self, weights: Mapping[str, Tensor]) -> Recommender:
+    def _model(self, seed: int, weights: Mapping[str, Tensor]) -> Recommender:
         """A model of its own, outside the stack."""
         item_count = self.split.interactions.item_count
         model = build_model(self.model_name, self.model_settings, item_count, torch.Generator())
         model.to(self.device).load_state_dict(weights)
+        if self.stack.averaging is not None and has_batch_norm(model):
+            refresh_norms(model, self.split, self.config.batch, seed, self.device)
         return model.eval()
 
     def _check_weights(self) -> None:
@@ -294,9 +296,9 @@ class Training:
 
     def save_snapshots(self, folder_of: Callable[[int], Path]) -> None:
         """The weights alone, under the number of steps they have seen."""
-        for seed, model in zip(self.stack.seeds, self.stack.models, strict=True):
+        for number, seed in enumerate(self.stack.seeds):
             with new_file(folder_of(seed) / f"{self.step}.safetensors") as partial:
-                save_weights(partial, model.state_dict())
+                save_weights(partial, self.stack.outcome(number))
 
     def load(self, path: Path) -> None:
         """Go on where `save` was called."""

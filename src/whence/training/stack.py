@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.optim.swa_utils import update_bn
 
 from whence.data.splits import Split
 from whence.devices import deterministic
 from whence.models import Recommender, build_model
-from whence.randomness import Chance, Drop, Dropout, Randomness
+from whence.randomness import Chance, Drop, Dropout, Randomness, keep
+from whence.training.averaging import Averaging
 from whence.training.batches import Batch, Batches
 from whence.training.config import TrainingConfig
 from whence.training.layers import ForManySeeds
@@ -54,7 +57,8 @@ class Stack:
         for model in self.models:
             model.train()
         self.loss = _Loss(self.models[0])
-        self.weights = self._side_by_side()
+        self.weights = self._side_by_side(dict(self.models[0].named_parameters()))
+        self.buffers = self._side_by_side(dict(self.models[0].named_buffers()))
         recorded = device != "cpu"
         first = self.models[0].config
         self.batches = Batches(split, first.length, config.batch, chance, device, one_size=recorded)
@@ -69,6 +73,15 @@ class Stack:
             fused=True,
             capturable=recorded,
         )
+        self.averaging: Averaging | None = None
+        if config.averaging != "none":
+            self.averaging = Averaging(
+                list(self.weights.values()),
+                config.averaging,
+                config.steps_of_an_epoch,
+                config.first_average,
+                len(seeds),
+            )
         self.pace = 1.0
         """The share of the learning rate that the optimiser knows of."""
         self.recorded = Recorded(device) if recorded else None
@@ -76,18 +89,18 @@ class Stack:
     def __len__(self) -> int:
         return len(self.seeds)
 
-    def _side_by_side(self) -> dict[str, Tensor]:
-        """All seeds' parameters in one tensor each, of which every model holds its own part."""
+    def _side_by_side(self, first: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What every model has, in one tensor of which each model holds its own part."""
         if len(self) == 1:
-            return dict(self.models[0].named_parameters())
-        weights: dict[str, Tensor] = {}
-        for name, values in self.models[0].named_parameters():
-            stacked = torch.empty((len(self), *values.shape), device=self.device)
+            return first
+        together: dict[str, Tensor] = {}
+        for name, values in first.items():
+            stacked = values.data.new_empty((len(self), *values.shape))
             for part, model in zip(stacked, self.models, strict=True):
-                own = model.get_parameter(name)
+                own = attrgetter(name)(model)
                 own.data = part.copy_(own.data)
-            weights[name] = stacked.requires_grad_()
-        return weights
+            together[name] = stacked.requires_grad_(values.requires_grad)
+        return together
 
     def part(self, values: Tensor, number: int) -> Tensor:
         """What of a stacked tensor belongs to one seed."""
@@ -100,7 +113,12 @@ class Stack:
             for group in self.optimiser.param_groups:
                 group["lr"].fill_(self.config.learning_rate * pace)
         with deterministic(self.device):
-            return self.step() if self.recorded is None else self.recorded(self.step)
+            if self.averaging is not None:
+                self.averaging.before_step()
+            losses = self.step() if self.recorded is None else self.recorded(self.step)
+            if self.averaging is not None:
+                self.averaging.after_step()
+        return losses
 
     def step(self) -> Tensor:
         """Draw batches, go down their gradients, and return their losses."""
@@ -123,7 +141,7 @@ class Stack:
         if len(self) == 1:
             return sampled_bce(self.models[0], batch.of(0), self.drop)[None]
         with ForManySeeds() if batch.positives.is_cuda else nullcontext():
-            return vmap(self._loss_of_one)(self.weights, batch)
+            return vmap(self._loss_of_one)({**self.weights, **self.buffers}, batch)
 
     def _draw(self) -> Batch:
         """All chance of a step; on a GPU, what to drop is drawn beside the batch."""
@@ -163,13 +181,26 @@ class Stack:
             for moment, value in self.optimiser.state[weight].items():
                 own = value if moment == "step" else self.part(value, number)
                 kept[f"adam.{name}.{moment}"] = own
+        if self.averaging is not None:
+            average = self.averaging.state(number)
+            kept |= {f"average.{name}": value for name, value in average.items()}
         return kept
+
+    def outcome(self, number: int) -> State:
+        """The weights that training would end with now: the average, where there is one."""
+        found = self.models[number].state_dict()
+        if self.averaging is not None and self.averaging.has_begun:
+            average = zip(self.weights, self.averaging.average, strict=True)
+            found |= {name: self.part(values, number) for name, values in average}
+        return found
 
     def restore(self, step: int, states: Sequence[State]) -> None:
         """Go on where the seeds were, each as `state` told it."""
         self.clock.fill_(step)
         for model, state in zip(self.models, states, strict=True):
             model.load_state_dict(under("model.", state))
+        if self.averaging is not None:
+            self.averaging.restore(step, [under("average.", state) for state in states])
         for name, weight in self.weights.items():
             moments = [under(f"adam.{name}.", state) for state in states]
             if moments[0]:
@@ -183,6 +214,16 @@ class Stack:
         return {"step": first["step"].clone(), **stacked}
 
 
+BATCHES_FOR_NORMS = 100
+
+
+def refresh_norms(model: Recommender, split: Split, size: int, seed: int, device: str) -> None:
+    """Take batch normalisation's statistics anew, for weights that were averaged."""
+    batches = Batches(split, model.config.length, size, [Randomness(seed)], device)
+    drawn = (batches.draw(torch.tensor(step, device=device)) for step in range(BATCHES_FOR_NORMS))
+    update_bn(([batch.of(0)] for batch in drawn), _Loss(model))
+
+
 class _Loss(nn.Module):
     """A model's loss as a module, whose weights can be lent to it."""
 
@@ -190,7 +231,8 @@ class _Loss(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, batch: Batch, drop: Drop) -> Tensor:
+    def forward(self, batch: Batch, drop: Drop = keep) -> Tensor:
+        """Of one seed on its batch."""
         return sampled_bce(self.model, batch, drop)
 
 
