@@ -35,6 +35,7 @@ class Recommender(nn.Module, Explainable):
         """`[T, t]`: after every item, the scores of its targets `[T, t]`.
 
         Seeds train together through `torch.vmap`: so no step in it may depend on a value, or write
-        into a tensor that it was not given.
+        into a tensor that it was not given. Rows may be filling, up to the length of other seeds'
+        batches; no statistic over rows may count them.
         """
         raise NotImplementedError

@@ -9,6 +9,7 @@ from whence.data.splits import Held, Split
 from whence.errors import InputError
 from whence.measure import Direction
 from whence.run import Run
+from whence.trust.seeds import METHODS, TOP, seed_stability
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,21 @@ def accuracy(run: Run, split: Split, held: Held, show_progress: bool) -> dict[st
     }
 
 
+def stability(run: Run, split: Split, held: Held, show_progress: bool) -> dict[str, Found]:
+    """Whether the seeds recommend alike, and for like reasons."""
+    return {
+        column: Found(tuple(per_seed), over.n, over.protocol, over.direction)
+        for column, (per_seed, over) in seed_stability(run.models, split, held).items()
+    }
+
+
 MEASUREMENTS: dict[str, Measurement] = {
     "accuracy": Measurement(("recall@10 of 101", "recall@10", "NDCG@10", "MRR"), accuracy),
+    "stability": Measurement(
+        (
+            f"top-{TOP} overlap",
+            *(f"{method} {what}" for method in METHODS for what in ("KL", "Jaccard distance %")),
+        ),
+        stability,
+    ),
 }

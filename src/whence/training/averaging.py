@@ -50,11 +50,10 @@ class Averaging:
         self.average = [weight.clone() for weight in self.weights]  # as printed: W_swa := W_0
         self.steps = 0
         """Of the optimiser, so far."""
-        device = self.weights[0].device
         first = 1.0 if rule.endswith("printed") else 0.0
-        self.count = torch.full((seeds,), first, device=device)
+        self.count = self.weights[0].new_full((seeds,), first)
         """Weights that count in the average; as printed, W_0 is there from the beginning."""
-        self.norms, self.norm_count = torch.zeros((2, seeds), device=device)
+        self.norms, self.norm_count = self.count.new_zeros((2, seeds))
         """The sum and the size of N_s, the list of norms since weights last counted."""
 
     @property

@@ -1,0 +1,348 @@
+"""Averages of weights: by hand, against the definitions in plain Python, alone and in a stack."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, update_bn
+
+from whence.data import Split
+from whence.errors import InputError
+from whence.models import MODELS
+from whence.models.packed import Packed
+from whence.models.registry import ModelSpec
+from whence.models.sasrec import SASRec, SASRecConfig
+from whence.randomness import Drop, Randomness, keep
+from whence.training import TrainingConfig, fit
+from whence.training.averaging import RULES, Averaging, Rule, average_weights
+from whence.training.batches import Batches
+from whence.training.loop import Training, fit_together
+
+SMALL = {"length": 12, "width": 16}
+STEPS, EPOCH = 40, 7
+
+
+def walk(rule: Rule, steps: int, epoch: int, start: int = 0) -> tuple[list[float], list[float]]:
+    """One weight that begins at 0 and goes up by 1 a step: it and its average after each step."""
+    weight = torch.zeros(1, dtype=torch.float64)
+    averaging = Averaging([weight], rule, epoch, start)
+    weights, averages = [], []
+    for _ in range(steps):
+        averaging.before_step()
+        weight += 1
+        averaging.after_step()
+        weights.append(weight.item())
+        averages.append(averaging.average[0].item())
+    return weights, averages
+
+
+def test_aswa_by_hand() -> None:
+    """Before step 3 the weight is 2, and counts twice; before step 4 it is 3: (2·2 + 3)/3 = 7/3.
+
+    There the epoch ends and the weight becomes 7/3. Before step 5 it is that: (7 + 7/3)/4 = 7/3;
+    before step 6 it is 10/3: (4·7/3 + 10/3)/5 = 38/15; before step 7, 13/3: (5·38/15 + 13/3)/6.
+    """
+    weights, averages = walk("aswa", steps=7, epoch=4)
+    third, fifth = Fraction(7, 3), Fraction(38, 15)
+    assert weights == pytest.approx([1, 2, 3, third, third + 1, third + 2, third + 3])
+    last = (5 * fifth + Fraction(13, 3)) / 6
+    assert averages[2:] == pytest.approx([2, third, third, fifth, last])
+
+
+def test_aswa_as_printed_by_hand() -> None:
+    """W_swa begins at W_0 = 0 and is divided by i + 1: 0, (0+0+1)/3, (0+0+1+2)/4; then W ← it."""
+    weights, averages = walk("aswa-printed", steps=5, epoch=3)
+    assert weights == pytest.approx([1, 2, 0.75, 1.75, 2.75])
+    # Before step 4: .75 + (.75 − .75)/5; before step 5: .75 + (1.75 − .75)/6.
+    assert averages == pytest.approx([0, 1 / 3, 0.75, 0.75, 0.75 + 1 / 6])
+
+
+def test_naswa_by_hand() -> None:
+    """It begins at 2, before step 3. Then distances: 1 > 0 counts, (2+3)/2 = 2.5 and list [1];
+    4 − 2.5 = 1.5 > 1 counts, 2.5 + 1.5/3 = 3 and list [1.5]; the epoch ends at 5 steps: weight 3,
+    empty list. Before step 6 the distance is 0: nothing. Before step 7 it is 1 > 0: 3 + 1/4.
+    """
+    weights, averages = walk("naswa", steps=7, epoch=5)
+    assert weights == pytest.approx([1, 2, 3, 4, 3, 4, 5])
+    assert averages[2:] == pytest.approx([2, 2.5, 3, 3, 3.25])
+
+
+def test_naswa_skips_weights_that_moved_little() -> None:
+    """Distances 1 (counts), then .4 below the mean of [1], then .7 above the mean of [1, .4]? No:
+    the mean is .7, and .7 is not above it; then .8 is above the mean of [1, .4, .7].
+    """
+    weight = torch.zeros(1, dtype=torch.float64)
+    averaging = Averaging([weight], "naswa", 100)
+    average = 0.0
+    counted = []
+    for step in range(7):
+        if step == 3:
+            weight.fill_(average + 1)
+        elif step > 3:
+            weight.fill_(average + {4: 0.4, 5: 0.7, 6: 0.8}[step])
+        averaging.before_step()
+        counted.append(int(averaging.count))
+        average = averaging.average[0].item()
+        averaging.after_step()
+    assert counted == [0, 0, 1, 2, 2, 2, 3]
+
+
+def test_swa_by_hand() -> None:
+    """From step 2 on, every 2 steps: (2 + 4 + 6)/3 at the end; the weights never notice."""
+    weights, averages = walk("swa", steps=6, epoch=2, start=2)
+    assert weights == [1, 2, 3, 4, 5, 6]
+    assert averages[1:] == pytest.approx([2, 2, 3, 3, 4])
+
+
+class ByDefinition:
+    """The rules in plain Python, over lists of numbers."""
+
+    def __init__(self, weights: list[list[float]], rule: str, epoch: int) -> None:
+        self.rule, self.epoch = rule, epoch
+        self.average = [list(one) for one in weights]
+        self.count, self.steps = 0, 0
+        self.norms: list[float] = []
+
+    def before(self, weights: list[list[float]]) -> None:
+        printed = self.rule.endswith("printed")
+        if not printed and self.steps < 2:
+            return
+        if not printed and self.steps == 2:
+            self.average = [list(one) for one in weights]
+            self.count = 2 if self.rule == "aswa" else 1
+            return
+        if self.rule.startswith("naswa") and not self.is_far(weights, printed):
+            return
+        below = self.steps + 2 if printed else self.count + 1
+        for mean, new in zip(self.average, weights, strict=True):
+            mean[:] = [m + (w - m) / below for m, w in zip(mean, new, strict=True)]
+        self.count += 1
+
+    def is_far(self, weights: list[list[float]], printed: bool) -> bool:
+        apart = [
+            [w - m for m, w in zip(mean, new, strict=True)]
+            for mean, new in zip(self.average, weights, strict=True)
+        ]
+        if printed:
+            norm = sum(abs(one) for tensor in apart for one in tensor)
+        else:
+            norm = float(np.mean([sum(one**2 for one in tensor) ** 0.5 for tensor in apart]))
+        far = norm > (sum(self.norms) / len(self.norms) if self.norms else 0)
+        if far:
+            self.norms = [norm]
+        elif printed or norm > 0:
+            self.norms.append(norm)
+        return far
+
+    def ends_an_epoch(self) -> bool:
+        self.steps += 1
+        if self.steps % self.epoch or (not self.rule.endswith("printed") and self.steps < 3):
+            return False
+        if self.rule == "naswa":
+            self.norms = []
+        return True
+
+
+@given(
+    st.sampled_from([rule for rule in RULES if rule != "swa"]),
+    st.integers(1, 9),
+    st.integers(0, 2**32),
+)
+def test_every_rule_is_its_definition(rule: Rule, epoch: int, seed: int) -> None:
+    chance = torch.Generator().manual_seed(seed)
+    weights = [torch.randn(size, generator=chance, dtype=torch.float64) for size in (3, 1, 5)]
+    moves = [[torch.randn(w.shape, generator=chance).double() for w in weights] for _ in range(25)]
+    averaging = Averaging(weights, rule, epoch)
+    plain = [one.tolist() for one in weights]
+    expected = ByDefinition(plain, rule, epoch)
+    for move in moves:
+        averaging.before_step()
+        expected.before(plain)
+        for number, step in enumerate(move):
+            weights[number] += step
+            plain[number] = [w + s for w, s in zip(plain[number], step.tolist(), strict=True)]
+        averaging.after_step()
+        if expected.ends_an_epoch():
+            plain = [list(one) for one in expected.average]
+        for found, known in ((weights, plain), (averaging.average, expected.average)):
+            for one, other in zip(found, known, strict=True):
+                assert one.tolist() == pytest.approx(other, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_seeds_side_by_side_are_averaged_as_alone(rule: Rule) -> None:
+    chance = torch.Generator().manual_seed(0)
+    start = [torch.randn(3, *shape, generator=chance) for shape in ((4, 2), (5,))]
+    moves = [[torch.randn(one.shape, generator=chance) for one in start] for _ in range(12)]
+    together = [one.clone() for one in start]
+    apart = [[one[seed].clone() for one in start] for seed in range(3)]
+    stacked = Averaging(together, rule, 5, 2, seeds=3)
+    alone = [Averaging(weights, rule, 5, 2) for weights in apart]
+    for move in moves:
+        for averaging, weights in ((stacked, together), *zip(alone, apart, strict=True)):
+            averaging.before_step()
+            seed = None if averaging is stacked else alone.index(averaging)
+            for weight, step in zip(weights, move, strict=True):
+                weight += step if seed is None else step[seed]
+            averaging.after_step()
+    for seed, averaging in enumerate(alone):
+        for one, other in zip(averaging.average, stacked.average, strict=True):
+            torch.testing.assert_close(one, other[seed])
+        for one, other in zip(apart[seed], together, strict=True):
+            torch.testing.assert_close(one, other[seed])
+
+
+def network(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+
+
+def batches() -> list[Tensor]:
+    chance = torch.Generator().manual_seed(1)
+    return [3 + torch.randn(16, 4, generator=chance) for _ in range(20)]
+
+
+@pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.Adam, torch.optim.Adagrad])
+def test_one_line_in_a_loop_of_ones_own(optimiser: type[torch.optim.Optimizer]) -> None:
+    """SWA over all steps is the mean that PyTorch's own class keeps, statistics included."""
+    model = network()
+    chosen = optimiser(model.parameters(), lr=0.01)  # type: ignore[call-arg]
+    averaging = average_weights(model, chosen, "swa", epoch=1)
+    reference: AveragedModel | None = None
+    for batch in batches():
+        loss = model(batch).square().mean()
+        chosen.zero_grad()
+        loss.backward()
+        chosen.step()
+        if reference is None:
+            reference = AveragedModel(model)
+        reference.update_parameters(model)
+    assert reference is not None
+    averaging.finish(batches())
+    update_bn(batches(), reference)
+    # Its mean has the weights before the first step too: as many models as steps, and one.
+    assert averaging.steps == 20
+    model.eval()
+    reference.eval()
+    with torch.no_grad():
+        before = torch.cat([one.flatten() for one in network().parameters()])
+        mean = torch.cat([one.flatten() for one in reference.module.parameters()])
+        found = torch.cat([one.flatten() for one in model.parameters()])
+    torch.testing.assert_close(found, (20 * mean + before) / 21, rtol=1e-4, atol=1e-5)
+
+
+def test_statistics_of_batch_norm_are_of_the_average() -> None:
+    model = network()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    averaging = average_weights(model, optimiser, "aswa", epoch=7)
+    for batch in batches():
+        optimiser.zero_grad()
+        model(batch).square().mean().backward()
+        optimiser.step()
+    with pytest.raises(InputError, match=r"finish\(loader\)"):
+        averaging.finish()
+    averaging.finish(batches())
+    norm = model[1]
+    assert isinstance(norm, nn.BatchNorm1d)
+    with torch.no_grad():
+        inputs = [model[0](batch) for batch in batches()]
+    mean = torch.stack([one.mean(dim=0) for one in inputs]).mean(dim=0)
+    torch.testing.assert_close(norm.running_mean, mean, rtol=1e-4, atol=1e-5)
+    optimiser.step()
+    assert averaging.steps == 20, "after the end nobody counts"
+
+
+def test_what_cannot_be_averaged_is_one_sentence() -> None:
+    with pytest.raises(InputError, match="'asva': did you mean 'aswa'"):
+        Averaging([torch.zeros(1)], "asva", 1)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="at least 1 step"):
+        Averaging([torch.zeros(1)], "aswa", 0)
+    for settings in ({"epoch": -1}, {"swa_start": 1.0}, {"swa_pace": 0.0}):
+        with pytest.raises(InputError, match="swa_start is from 0"):
+            TrainingConfig(**settings)
+
+
+def test_the_cycles_of_swa_by_hand() -> None:
+    """From step 60 on, in cycles of 10: from the whole rate to a fifth of it."""
+    config = TrainingConfig(steps=80, averaging="swa", epoch=10, swa_start=0.7, swa_pace=0.2)
+    assert config.first_average == 60
+    assert [config.pace(step) for step in (0, 59)] == [1, 1]
+    assert [config.pace(step) for step in (60, 64, 69, 70, 79)] == pytest.approx(
+        [0.92, 0.6, 0.2, 0.92, 0.2]
+    )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_training_ends_with_its_average(rule: Rule, split: Split) -> None:
+    """The same as averaging by the one line would do in the same loop."""
+    config = TrainingConfig(steps=STEPS, batch=32, averaging=rule, epoch=EPOCH)
+    fitted = fit(split, "sasrec", SMALL, config, 3, show_progress=False)
+    plain = Training(split, "sasrec", SMALL, TrainingConfig(steps=STEPS, batch=32), [3], "cpu")
+    start = config.first_average if rule == "swa" else 0
+    stack = plain.stack
+    averaging = average_weights(stack.models[0], stack.optimiser, rule, epoch=EPOCH, start=start)
+    for _ in range(STEPS):
+        plain.advance()
+    averaging.finish()
+    for one, other in zip(fitted.model.parameters(), stack.models[0].parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("stop", [1, 2, 3, 13, 21, 33])
+def test_a_stopped_training_keeps_its_average(
+    rule: Rule, stop: int, split: Split, tmp_path: Path
+) -> None:
+    config = TrainingConfig(steps=STEPS, batch=32, averaging=rule, epoch=EPOCH)
+    seeds = [0, 1, 2]
+    whole = fit_together(Training(split, "sasrec", SMALL, config, seeds, "cpu"), False)
+    part = Training(split, "sasrec", SMALL, config, seeds, "cpu")
+    for _ in range(stop):
+        part.advance()
+    part.save(tmp_path / "part")
+    again = Training(split, "sasrec", SMALL, config, seeds, "cpu")
+    for seed, fitted in fit_together(again, False, checkpoint=tmp_path / "part").items():
+        assert fitted.losses == whole[seed].losses
+        expected = whole[seed].model.state_dict()
+        for name, value in fitted.model.state_dict().items():
+            assert torch.equal(value, expected[name])
+
+
+class Normed(SASRec):
+    """A recommender with batch normalisation."""
+
+    def __init__(self, config: SASRecConfig, item_count: int, generator: torch.Generator) -> None:
+        super().__init__(config, item_count, generator)
+        self.norm = nn.BatchNorm1d(2)
+
+    def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
+        scores: Tensor = self.norm(super().next_scores(batch, targets, drop))
+        return scores
+
+
+def test_a_model_with_batch_norm_trains_in_a_stack_and_is_refreshed(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its statistics are the means over a hundred of the seed's batches, by the final weights."""
+    monkeypatch.setitem(MODELS, "normed", ModelSpec(SASRecConfig, Normed))
+    config = TrainingConfig(steps=30, batch=32, averaging="aswa", epoch=10)
+    together = fit_together(Training(split, "normed", SMALL, config, [0, 1], "cpu"), False)
+    for seed, (model, *_) in together.items():
+        assert isinstance(model, Normed)
+        batches = Batches(split, 12, 32, [Randomness(seed)])
+        means = []
+        for step in range(100):
+            batch = batches.draw(torch.tensor(step)).of(0)
+            targets = torch.stack((batch.positives, batch.negatives), dim=-1)
+            with torch.no_grad():
+                means.append(SASRec.next_scores(model, batch.inputs, targets, keep).mean(dim=0))
+        torch.testing.assert_close(
+            model.norm.running_mean, torch.stack(means).mean(dim=0), rtol=1e-4, atol=1e-6
+        )
