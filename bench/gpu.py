@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+import seeds
 from measuring import RUNS, Record
 from whence.data import Split, leave_one_out, load
 from whence.errors import InputError
@@ -46,6 +47,8 @@ def measure() -> Iterator[Record]:
         except InputError as problem:
             print(f"{name} is not measured: {problem}")
             continue
+        if name == seeds.DATA:
+            yield from seeds.on(split, "cuda", "on a GPU", floor=5.0, goal=8.0)
         for precision, dtype in PRECISIONS.items():
             multiplied = product_rate(dtype)
             runs = [steps_per_second(split, length, precision) for _ in range(RUNS)]

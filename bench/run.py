@@ -17,6 +17,7 @@ from typing import Any
 import data
 import gpu
 import growth
+import seeds
 import start
 import training
 from measuring import Record
@@ -35,6 +36,7 @@ GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "data": data.measure,
     "training": training.measure,
     "growth": growth.measure,
+    "seeds": seeds.measure,
     "gpu": gpu.measure,
 }
 

@@ -15,7 +15,7 @@ from whence.memory import row_slices
 Direction = Literal["higher is better", "lower is better", "neither"]
 
 RESAMPLES = 1_000
-DRAWS_AT_ONCE = 10_000_000
+DRAWS_AT_ONCE = 1_000_000
 FEW_OF = 30
 """Values are few when each occurs this often on average."""
 

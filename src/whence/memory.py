@@ -15,6 +15,8 @@ SCORES_AT_ONCE: Final = 4_000_000
 
 Few enough to stay near the processor while they are ranked.
 """
+SCORES_AT_ONCE_ON_GPU: Final = 256_000_000
+"""The same on a GPU, which has little to do with few of them."""
 MACHINE: Final = Path("/proc/meminfo")
 CONTAINER: Final = Path("/sys/fs/cgroup")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as glibc numbers them
@@ -26,9 +28,9 @@ def row_slices(rows: int, at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
     return (slice(start, start + at_once) for start in range(0, rows, at_once))
 
 
-def cases_at_once(numbers_each: int) -> int:
+def cases_at_once(numbers_each: int, on_gpu: bool = False) -> int:
     """How many cases fit at a time, if each needs so many numbers: a score for every item, say."""
-    return max(1, SCORES_AT_ONCE // numbers_each)
+    return max(1, (SCORES_AT_ONCE_ON_GPU if on_gpu else SCORES_AT_ONCE) // numbers_each)
 
 
 def free_memory(device: str = "cpu") -> int:

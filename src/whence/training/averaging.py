@@ -52,7 +52,7 @@ class Averaging:
         """Of the optimiser, so far."""
         first = 1.0 if rule.endswith("printed") else 0.0
         self.count = self.weights[0].new_full((seeds,), first)
-        """Weights that count in the average; as printed, W_0 is there from the beginning."""
+        """Weights that count in the average; as printed, W_0 and then all, far or not."""
         self.norms, self.norm_count = self.count.new_zeros((2, seeds))
         """The sum and the size of N_s, the list of norms since weights last counted."""
 
@@ -62,6 +62,11 @@ class Averaging:
         if self.rule == "swa":
             return self.steps >= self.start
         return self.rule.endswith("printed") or self.steps > 2
+
+    @property
+    def asks_no_number(self) -> bool:
+        """Whether it needs nothing that is not on the device, and can be recorded with a step."""
+        return self.rule.startswith("naswa")
 
     def before_step(self) -> None:
         """Take the weights that the optimiser is about to change."""
@@ -98,11 +103,12 @@ class Averaging:
         each = [self._of_seed(apart, seed) for seed in range(self.seeds)]
         current = torch.stack([_length(one, printed) for one in each])  # N_cur
         far = current > self.norms / self.norm_count.clamp(min=1)  # an empty list has mean 0
-        self.norms = torch.where(far, current, self.norms + current)
-        self.norm_count = torch.where(far, 1, self.norm_count + (printed | (current > 0)))
-        before = torch.full_like(self.count, self.steps + 1) if printed else self.count
-        share = far / (before + 1)
-        self.count = self.count + far
+        # In place, as a recorded step needs it.
+        torch.where(far, current, self.norms + current, out=self.norms)
+        longer = self.norm_count + (printed | (current > 0))
+        torch.where(far, torch.ones_like(longer), longer, out=self.norm_count)
+        share = far / (self.count + 1)
+        self.count += 1 if printed else far
         if share.is_cuda:  # where asking for a number would make everything wait
             for one, own in zip(each, share, strict=True):
                 torch._foreach_mul_(one, own)
@@ -128,7 +134,8 @@ class Averaging:
             for number, one in enumerate(self._of_seed(self.average, seed)):
                 one.copy_(state[f"{number}"])
         counts = torch.stack([state["counts"] for state in states], dim=1)
-        self.count, self.norms, self.norm_count = counts.to(self.count.device).clone()
+        for own, told in zip((self.count, self.norms, self.norm_count), counts, strict=True):
+            own.copy_(told)
 
 
 def _length(values: list[Tensor], printed: bool) -> Tensor:

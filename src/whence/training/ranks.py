@@ -29,9 +29,11 @@ def full_ranks(
     model: Explainable, cases: Cases, length: int, item_count: int, show_progress: bool = False
 ) -> Floats:
     """Each true item's rank from 0 among all items but those in the history."""
-    at_once = max(1, min(cases_at_once(item_count), _histories_at_once(length), len(cases)))
+    device = device_of(model)
+    fitting = cases_at_once(item_count, device.type == "cuda")
+    at_once = max(1, min(fitting, _histories_at_once(length, device), len(cases)))
     # Kept from slice to slice, since fresh memory of this size is slower than what is done in it.
-    work = torch.empty(at_once, item_count, device=device_of(model))
+    work = torch.empty(at_once, item_count, device=device)
 
     def rank(rows: Ints) -> Tensor:
         some = cases[rows]
@@ -81,7 +83,7 @@ def sampled_ranks(
         return _rank((_signs(others, own) * counts).sum(dim=1), counts.sum(dim=1))
 
     return _shortest_first(
-        rank, cases, min(ROWS_AT_ONCE, _histories_at_once(length)), show_progress
+        rank, cases, min(ROWS_AT_ONCE, _histories_at_once(length, device_of(model))), show_progress
     )
 
 
@@ -100,9 +102,9 @@ def _shortest_first(
     return ranks
 
 
-def _histories_at_once(length: int) -> int:
+def _histories_at_once(length: int, device: torch.device) -> int:
     """As many as a model can let every item look at every other in."""
-    return cases_at_once(length * length)
+    return cases_at_once(length * length, device.type == "cuda")
 
 
 def _rank(lead: Tensor, rivals: Tensor) -> Tensor:

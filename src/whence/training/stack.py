@@ -113,7 +113,7 @@ class Stack:
             for group in self.optimiser.param_groups:
                 group["lr"].fill_(self.config.learning_rate * pace)
         with deterministic(self.device):
-            if self.averaging is not None:
+            if self.averaging is not None and not self.averaging.asks_no_number:
                 self.averaging.before_step()
             losses = self.step() if self.recorded is None else self.recorded(self.step)
             if self.averaging is not None:
@@ -122,6 +122,8 @@ class Stack:
 
     def step(self) -> Tensor:
         """Draw batches, go down their gradients, and return their losses."""
+        if self.averaging is not None and self.averaging.asks_no_number:
+            self.averaging.before_step()
         half = self.config.precision == "bfloat16"
         with torch.autocast(
             torch.device(self.device).type, torch.bfloat16, enabled=half, cache_enabled=False

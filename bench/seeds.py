@@ -1,0 +1,86 @@
+"""Ten seeds as one computation beside ten one after the other, and what averaging weights costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+
+from measuring import Record, in_turn
+from whence.data import Split, leave_one_out, load
+from whence.errors import InputError
+from whence.memory import reuse_freed_memory
+from whence.training.averaging import Rule
+from whence.training.config import TrainingConfig
+from whence.training.loop import Training
+
+DATA, LENGTH, BATCH = "amazon-games-sasrec", 25, 128
+SEEDS = 10
+WARM_UP = 20
+STEPS = {"cpu": 60, "cuda": 600}
+THREADS = 2
+AVERAGED: tuple[Rule, ...] = ("swa", "aswa", "naswa")
+MOST_PER_CENT = 5.0
+
+
+def measure() -> Iterator[Record]:
+    """On the processor, where the data are found."""
+    torch.set_num_threads(THREADS)
+    reuse_freed_memory()
+    try:
+        split = leave_one_out(load(DATA))
+    except InputError as problem:
+        print(f"not measured: {problem}")
+        return
+    yield from on(split, "cpu", "on 2 CPU cores", floor=1.0, goal=1.0)
+
+
+def on(split: Split, device: str, where: str, floor: float, goal: float) -> Iterator[Record]:
+    """The same figures on any device."""
+    rates = in_turn(
+        {
+            "stacked": lambda: SEEDS / step_of(split, device, SEEDS),
+            "alone": lambda: 1 / step_of(split, device, 1),
+        }
+    )
+    yield Record(
+        f"ten seeds of SASRec as one {where}",
+        BATCH * rates["stacked"],
+        BATCH * rates["alone"],
+        "one after the other",
+        "sequences/s",
+        floor=floor,
+        goal=goal,
+        more_is_better=True,
+    )
+    rules: tuple[Rule, ...] = ("none", *AVERAGED)
+    tasks: dict[str, Callable[[], float]] = {
+        rule: (lambda rule=rule: step_of(split, device, 1, rule)) for rule in rules
+    }
+    seconds = in_turn(tasks, runs=5)
+    for rule in AVERAGED:
+        yield Record(
+            f"{rule.upper()} in a step of SASRec {where}",
+            max(0.01, 100 * (seconds[rule] / seconds["none"] - 1)),
+            MOST_PER_CENT,
+            "limit",
+            "% of a step",
+        )
+
+
+def step_of(split: Split, device: str, seeds: int, rule: Rule = "none") -> float:
+    """Seconds that a step of so many seeds takes, within an epoch and across its end."""
+    steps = STEPS[device]
+    config = TrainingConfig(steps=10 * steps, batch=BATCH, averaging=rule, epoch=steps // 2)
+    training = Training(split, "sasrec", {"length": LENGTH}, config, range(seeds), device)
+    for _ in range(WARM_UP):
+        training.advance()
+    if device != "cpu":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(steps):
+        training.advance()
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - start) / steps
