@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -169,8 +170,14 @@ def _cell(record: Record, printed: str | None) -> str:
         return f"{ABSENT}{published}"
     if record.interval is None:
         return f"{record.value:.3f}{published}"
-    low, high = record.interval
-    return f"{record.value:.3f} ± {(high - low) / 2:.3f}{published}"
+    half = (record.interval[1] - record.interval[0]) / 2
+    decimals = _decimals(half)
+    return f"{record.value:.{decimals}f} ± {half:.{decimals}f}{published}"
+
+
+def _decimals(half: float) -> int:
+    """So many that half of an interval has two digits that say something."""
+    return min(6, max(0, 1 - math.floor(math.log10(half)))) if half > 0 else 3
 
 
 def _judged(record: Record) -> str:
@@ -183,12 +190,14 @@ def _judged(record: Record) -> str:
 def _protocols(study: Study, records: Sequence[Record]) -> list[str]:
     """On what each dataset was measured."""
     datasets = {dataset.data: name for name, dataset in study.datasets.items()}
-    said = {
-        record.dataset: f"{datasets[record.dataset]}: {record.protocol}; {len(record.seeds)} seeds."
-        for record in records
-        if record.protocol
-    }
-    return [*said.values(), *_absences(study, records)]
+    said: dict[str, dict[str, None]] = {}
+    for record in records:
+        if record.protocol:
+            count = f"{record.n:,}"
+            on = f"{datasets[record.dataset]} {count}"
+            words = f"{record.protocol.removeprefix(f'{count} ')}; {len(record.seeds)} seeds."
+            said.setdefault(words, {})[on] = None
+    return [f"{', '.join(on)} {words}" for words, on in said.items()] + _absences(study, records)
 
 
 def _absences(study: Study, records: Sequence[Record]) -> list[str]:

@@ -31,6 +31,10 @@ WORK_FOR_A_CHECKPOINT = 20
 """Time spent on training for every second that checkpoints take, where they take long."""
 
 
+class DivergedError(InputError):
+    """No seed of a training computes with numbers any more."""
+
+
 class Fitted(NamedTuple):
     """A trained model, and how it came about."""
 
@@ -204,7 +208,7 @@ class Training:
         if all(log.lost for log in self.logs.values()):
             self.can_be_kept = False
             seed, log = next(iter(self.logs.items()))
-            raise InputError(
+            raise DivergedError(
                 f"Training seed {seed} has gone beyond all numbers after {len(log.losses)} steps; "
                 f"try a smaller learning rate than {self.config.learning_rate}."
             )

@@ -12,7 +12,7 @@ from whence.data.splits import Split
 from whence.memory import free_memory, reuse_freed_memory
 from whence.models import model_spec
 from whence.training.config import TrainingConfig
-from whence.training.loop import Fitted, Training, fit_together
+from whence.training.loop import DivergedError, Fitted, Training, fit_together
 from whence.training.stack import Stack
 from whence.training.unfinished import Unfinished
 
@@ -52,6 +52,7 @@ def fit_seeds(
         at_once = seeds_at_once(split, model_name, model_settings, config, device)
     waiting = [seeds[start : start + at_once] for start in range(0, len(seeds), at_once)]
     fitted: dict[int, Fitted] = {}
+    diverged: list[DivergedError] = []
     while waiting:
         some = waiting.pop(0)
         try:
@@ -63,11 +64,15 @@ def fit_seeds(
                 snapshots=unfinished.snapshots if unfinished else None,
                 until=until,
             )
+        except DivergedError as problem:
+            diverged.append(problem)
         except torch.OutOfMemoryError:
             if len(some) == 1:
                 raise
             half = len(some) // 2
             waiting = [some[:half], some[half:], *waiting]
+    if not fitted:
+        raise diverged[0]
     return fitted
 
 

@@ -1,0 +1,319 @@
+"""Seeds that train as one computation, each as if it were alone."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.func import vmap
+
+import whence
+from whence.data import Interactions, Split
+from whence.errors import InputError, OutOfTime
+from whence.models import MODELS
+from whence.models.lookup import look_up
+from whence.models.registry import ModelSpec
+from whence.models.sasrec import SASRec, SASRecConfig
+from whence.randomness import Randomness
+from whence.training import TrainingConfig, fit
+from whence.training.layers import ForManySeeds
+from whence.training.loop import Fitted, Training, fit_together
+from whence.training.seeds import FEW_ROWS, fit_seeds, seeds_at_once
+from whence.training.stack import Stack
+from whence.training.unfinished import Unfinished
+
+SMALL = {"length": 12, "width": 16}
+STACKED = [name for name, spec in MODELS.items() if spec.stacks]
+TRAINED = TrainingConfig(steps=25, batch=32)
+
+
+def together(
+    split: Split,
+    config: TrainingConfig,
+    seeds: list[int],
+    model: str = "sasrec",
+    checkpoint: Path | None = None,
+) -> dict[int, Fitted]:
+    return fit_together(Training(split, model, SMALL, config, seeds, "cpu"), False, checkpoint)
+
+
+@pytest.mark.parametrize("model", STACKED)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"clip": 0.05},
+        {"warmup": 5, "decay": "cosine"},
+        {"averaging": "aswa", "epoch": 6},
+        {"averaging": "naswa", "epoch": 6},
+        {"averaging": "swa", "epoch": 4, "swa_pace": 0.3},
+    ],
+)
+def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
+    model: str, settings: dict[str, Any], split: Split
+) -> None:
+    config = TrainingConfig(steps=25, batch=32, **settings)
+    for seed, stacked in together(split, config, [0, 1, 5], model).items():
+        alone = fit(split, model, SMALL, config, seed, show_progress=False)
+        assert stacked.losses == pytest.approx(alone.losses, abs=2e-4)
+        assert stacked.losses != pytest.approx(
+            fit(split, model, SMALL, config, seed + 7, show_progress=False).losses, abs=2e-4
+        )
+        weights = alone.model.state_dict()
+        for name, value in stacked.model.state_dict().items():
+            torch.testing.assert_close(value, weights[name], rtol=0.05, atol=2e-3)
+
+
+def test_whoever_else_is_in_the_stack_changes_nothing(split: Split) -> None:
+    few, many = together(split, TRAINED, [2, 3]), together(split, TRAINED, [0, 1, 2, 3, 4])
+    for seed in (2, 3):
+        assert few[seed].losses == pytest.approx(many[seed].losses, abs=1e-4)
+
+
+def test_the_layers_for_many_seeds_are_the_layers() -> None:
+    """Values and gradients of a network with biases and norms, in double precision."""
+    chance = torch.Generator().manual_seed(0)
+    shapes = [(3, 320, 8), (3, 5, 8), (3, 5), (3, 5), (3, 5)]
+    values = [
+        torch.randn(shape, generator=chance, dtype=torch.float64, requires_grad=True)
+        for shape in shapes
+    ]
+
+    def network(
+        rows: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor,
+        scale: torch.Tensor,
+        shift: torch.Tensor,
+    ) -> torch.Tensor:
+        out = torch.nn.functional.linear(rows, weight, bias)
+        out = torch.nn.functional.layer_norm(out, [5], scale, shift)
+        return (torch.nn.functional.linear(out, weight.T) ** 3).sum()
+
+    plain = vmap(network)(*values)
+    with ForManySeeds():
+        found = vmap(network)(*values)
+    torch.testing.assert_close(found, plain)
+    expected = torch.autograd.grad(plain.sum(), values)
+    torch.testing.assert_close(torch.autograd.grad(found.sum(), values), expected)
+
+
+def test_rows_of_many_tables_are_rows_of_each() -> None:
+    chance = torch.Generator().manual_seed(0)
+    tables = torch.randn(3, 11, 4, generator=chance, dtype=torch.float64, requires_grad=True)
+    items = torch.randint(-1, 10, (3, 7, 2), generator=chance)
+    mix = torch.randn(3, 7, 2, 4, generator=chance, dtype=torch.float64)
+    found = vmap(look_up)(tables, items)
+    each = torch.stack([table[1 + own] for table, own in zip(tables, items, strict=True)])
+    assert torch.equal(found, each)
+    (gradient,) = torch.autograd.grad((found * mix).sum(), tables)
+    (expected,) = torch.autograd.grad((each * mix).sum(), tables)
+    assert (gradient[:, 0] == 0).all(), "padding learns nothing"
+    torch.testing.assert_close(gradient[:, 1:], expected[:, 1:])
+
+
+def test_seeds_stop_by_their_own_validations(split: Split) -> None:
+    config = TrainingConfig(
+        steps=400, batch=32, learning_rate=0.02, validate_every=10, patience=2, measure="MRR"
+    )
+    found = together(split, config, [0, 1, 2, 3])
+    ends = {seed: len(fitted.losses) for seed, fitted in found.items()}
+    assert len(set(ends.values())) > 1, "not all at once"
+    for fitted in found.values():
+        best = max(fitted.validations, key=lambda step: fitted.validations[step])
+        assert fitted.kept == best == len(fitted.losses) - 20
+        measured = whence.evaluate(fitted.model, split, "validation", 12)["MRR"].value
+        assert measured == pytest.approx(fitted.validations[best])
+
+
+@pytest.mark.parametrize("stop", [1, 10, 35, 60, 90])
+def test_stopped_with_some_seeds_ended_it_comes_to_the_same_bits(
+    stop: int, split: Split, tmp_path: Path
+) -> None:
+    config = TrainingConfig(
+        steps=120, batch=32, learning_rate=0.02, validate_every=10, patience=2, measure="MRR"
+    )
+    whole = together(split, config, [0, 1, 2, 3])
+    part = Training(split, "sasrec", SMALL, config, [0, 1, 2, 3], "cpu")
+    while not part.is_over and part.step < stop:
+        part.advance()
+    part.save(tmp_path / "part")
+    gone_on = together(split, config, [0, 1, 2, 3], checkpoint=tmp_path / "part")
+    for seed, fitted in gone_on.items():
+        assert fitted.losses == whole[seed].losses
+        assert fitted.validations == whole[seed].validations
+        expected = whole[seed].model.state_dict()
+        for name, value in fitted.model.state_dict().items():
+            assert torch.equal(value, expected[name])
+
+
+class Fragile(SASRec):
+    """Seed 1 begins with what is no number."""
+
+    def __init__(self, config: SASRecConfig, item_count: int, generator: torch.Generator) -> None:
+        super().__init__(config, item_count, generator)
+        if generator.initial_seed() == Randomness(1).torch("init").initial_seed():
+            self.position.data.fill_(torch.nan)
+
+
+@pytest.mark.parametrize("clip", [None, 1.0])
+def test_a_seed_that_diverges_does_not_stop_the_others(
+    clip: float | None, split: Split, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(MODELS, "fragile", ModelSpec(SASRecConfig, Fragile))
+    config = TrainingConfig(steps=45, batch=32, clip=clip)
+    found = together(split, config, [0, 1, 2], "fragile", checkpoint=tmp_path / "kept")
+    assert list(found) == [0, 2]
+    for seed, fitted in found.items():
+        alone = fit(split, "sasrec", SMALL, config, seed, show_progress=False)
+        assert fitted.losses == pytest.approx(alone.losses, abs=5e-4)
+    again = together(split, config, [0, 1, 2], "fragile", checkpoint=tmp_path / "kept")
+    assert [fitted.losses for fitted in again.values()] == [one.losses for one in found.values()]
+
+
+def test_the_run_says_which_seed_is_missing(
+    interactions: Interactions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(MODELS, "fragile", ModelSpec(SASRecConfig, Fragile))
+
+    def train(seeds: int, at_once: int | None, out: Path | None) -> whence.Run:
+        return whence.train(
+            interactions,
+            model="fragile",
+            model_settings=SMALL,
+            training={"steps": 25, "batch": 32},
+            seeds=seeds,
+            seeds_at_once=at_once,
+            out=out,
+            show_progress=False,
+        )
+
+    with pytest.warns(UserWarning, match="seed 1 was no number any more; the run has the other 2"):
+        train(3, None, tmp_path / "run")
+    assert list(whence.open_run(tmp_path / "run").models) == [0, 2]
+    with pytest.warns(UserWarning, match="seed 1 "):
+        assert list(train(3, 1, None).models) == [0, 2]
+
+
+def test_all_seeds_diverging_is_one_sentence(split: Split) -> None:
+    config = TrainingConfig(steps=50, learning_rate=1e38)
+    with pytest.raises(InputError, match="seed 0 has gone beyond all numbers"):
+        together(split, config, [0, 1])
+
+
+def test_a_run_of_ten_seeds_is_one_folder(interactions: Interactions, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = whence.train(
+            interactions,
+            model_settings=SMALL,
+            training={"steps": 10, "batch": 32, "snapshots": 2},
+            seeds=10,
+            out=tmp_path / "run",
+            show_progress=False,
+        )
+    assert list(run.models) == list(range(10))
+    folders = {path.name for path in (tmp_path / "run" / "seeds").iterdir()}
+    assert folders == {str(seed) for seed in range(10)}
+    assert sorted(run.snapshots[9]) == [0, 10]
+    assert not list(tmp_path.glob(".run*")), "nothing is left beside it"
+
+
+def test_as_many_seeds_at_once_as_memory_holds(split: Split) -> None:
+    counts = [
+        seeds_at_once(split, "sasrec", SMALL, TRAINED, "cpu", free=free)
+        for free in (0, 10**6, 10**8, 10**10)
+    ]
+    assert counts[0] == counts[1] == 1
+    assert 1 < counts[2] < counts[3]
+    assert counts[3] / counts[2] == pytest.approx(100, rel=0.1)
+
+
+def test_what_a_seed_needs_is_about_what_it_takes(split: Split) -> None:
+    """Ten times the items or the batch are more, and roughly by what they add."""
+    one = seeds_at_once(split, "sasrec", SMALL, TRAINED, "cpu", free=10**10)
+    wide = seeds_at_once(
+        split, "sasrec", SMALL, TrainingConfig(steps=25, batch=90), "cpu", free=10**10
+    )
+    assert one / 3.5 < wide < one
+
+
+def test_a_processor_that_is_busy_with_one_seed_gets_one(split: Split) -> None:
+    config = TrainingConfig(steps=2, batch=FEW_ROWS)
+    assert seeds_at_once(split, "sasrec", SMALL, config, "cpu", free=10**12) == 1
+
+
+def test_a_model_that_cannot_stack_trains_seed_after_seed(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MODELS, "lonely", ModelSpec(SASRecConfig, SASRec, stacks=False))
+    assert seeds_at_once(split, "lonely", SMALL, TRAINED, "cpu", free=10**12) == 1
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_stacks_of_any_size_come_to_the_same(at_once: int, split: Split) -> None:
+    arguments = (split, "sasrec", SMALL, TRAINED, range(5), "cpu", False)
+    whole = fit_seeds(*arguments, at_once=5)
+    cut = fit_seeds(*arguments, at_once=at_once)
+    assert list(cut) == list(whole) == [0, 1, 2, 3, 4]
+    for seed, fitted in cut.items():
+        assert fitted.losses == pytest.approx(whole[seed].losses, abs=1e-4)
+
+
+def test_a_stack_that_memory_does_not_hold_is_halved_and_goes_on(
+    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the machine had room for two seeds from the tenth step on."""
+    step = Stack.step
+    begun: list[tuple[int, int]] = []
+
+    def short_of_memory(self: Stack) -> torch.Tensor:
+        now = int(self.clock)
+        if not begun or begun[-1][0] != len(self):
+            begun.append((len(self), now))
+        if now == 10 and len(self) > 2:
+            raise torch.OutOfMemoryError("no room")
+        return step(self)
+
+    monkeypatch.setattr(Stack, "step", short_of_memory)
+    monkeypatch.setattr("whence.training.loop.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("whence.training.loop.WORK_FOR_A_CHECKPOINT", 0)
+    unfinished = Unfinished(tmp_path / "run", {}, overwrite=False)
+    arguments = (split, "sasrec", SMALL, TRAINED, range(4), "cpu", False)
+    halved = fit_seeds(*arguments, unfinished, 4)
+    assert begun == [(4, 0), (2, 10)], "gone on with where the larger stack stood"
+    monkeypatch.undo()
+    for seed, fitted in fit_seeds(*arguments, at_once=4).items():
+        assert halved[seed].losses == pytest.approx(fitted.losses, abs=1e-4)
+
+
+def test_one_seed_that_memory_does_not_hold_is_an_error(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short_of_memory(self: Stack) -> torch.Tensor:
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(Stack, "step", short_of_memory)
+    with pytest.raises(torch.OutOfMemoryError):
+        fit_seeds(split, "sasrec", SMALL, TRAINED, range(3), "cpu", False, at_once=3)
+
+
+def test_going_on_keeps_the_stacks_as_they_were(split: Split, tmp_path: Path) -> None:
+    """Whatever memory there is now; otherwise the last bits would change."""
+    unfinished = Unfinished(tmp_path / "run", {}, overwrite=False)
+    arguments = (split, "sasrec", SMALL, TRAINED, range(5), "cpu", False)
+    with pytest.raises(OutOfTime):
+        fit_seeds(*arguments, unfinished, 2, until=0.0)
+    assert unfinished.at_once() == 2
+    gone_on = fit_seeds(*arguments, unfinished)
+    for seed, fitted in fit_seeds(*arguments, at_once=2).items():
+        assert gone_on[seed].losses == fitted.losses
+
+
+def test_impossible_numbers_of_seeds_are_refused(interactions: Interactions) -> None:
+    for seeds, at_once in ((0, None), (2, 0)):
+        with pytest.raises(InputError, match="at least one seed, and at least one at once"):
+            whence.train(interactions, seeds=seeds, seeds_at_once=at_once)
