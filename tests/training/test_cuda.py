@@ -14,7 +14,9 @@ from whence.data import Split
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch
 from whence.training import TrainingConfig, evaluate, fit
-from whence.training.loop import Training
+from whence.training.averaging import Rule
+from whence.training.loop import Training, fit_together
+from whence.training.seeds import fit_seeds
 
 pytestmark = pytest.mark.needs("cuda")
 
@@ -59,6 +61,56 @@ def test_a_recorded_step_is_the_step(split: Split) -> None:
         plain.advance()
     plain.read_losses()
     assert plain.logs[1].losses == losses
+
+
+@pytest.mark.parametrize("rule", ["none", "swa", "aswa", "naswa", "naswa-printed"])
+def test_a_seed_in_a_stack_goes_the_same_way_as_alone_on_cuda(rule: Rule, split: Split) -> None:
+    config = TrainingConfig(steps=25, batch=32, averaging=rule, epoch=6)
+    together = fit_together(Training(split, "sasrec", SMALL, config, [0, 1, 5], "cuda"), False)
+    for seed, stacked in together.items():
+        alone = fit(split, "sasrec", SMALL, config, seed, device="cuda", show_progress=False)
+        assert stacked.losses == pytest.approx(alone.losses, abs=1e-3)
+        here = fit(split, "sasrec", SMALL, config, seed, show_progress=False)
+        assert stacked.losses == pytest.approx(here.losses, abs=1e-3), "chance is the same"
+
+
+@pytest.mark.parametrize("rule", ["none", "aswa", "naswa"])
+def test_a_stopped_stack_goes_on_to_the_same_bits_on_cuda(
+    rule: Rule, split: Split, tmp_path: Path
+) -> None:
+    config = TrainingConfig(steps=30, batch=32, averaging=rule, epoch=8)
+    seeds = [0, 1, 2]
+    whole = fit_together(Training(split, "sasrec", SMALL, config, seeds, "cuda"), False)
+    for stop in (1, 2, 9, 20):
+        part = Training(split, "sasrec", SMALL, config, seeds, "cuda")
+        for _ in range(stop):
+            part.advance()
+        part.save(tmp_path / f"{stop}")
+        again = Training(split, "sasrec", SMALL, config, seeds, "cuda")
+        for seed, fitted in fit_together(again, False, tmp_path / f"{stop}").items():
+            assert fitted.losses == whole[seed].losses
+            expected = whole[seed].model.state_dict()
+            for name, value in fitted.model.state_dict().items():
+                assert torch.equal(value, expected[name])
+
+
+def test_a_stack_that_the_gpu_does_not_hold_is_halved(split: Split) -> None:
+    """With a share of its memory, as if others had the rest."""
+    config = TrainingConfig(steps=5, batch=2_000)
+    sizes = {"length": 12, "width": 256}
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    alone = fit(split, "sasrec", sizes, config, 0, device="cuda", show_progress=False)
+    needed = torch.cuda.max_memory_reserved()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(4 * needed / total)
+    try:
+        found = fit_seeds(split, "sasrec", sizes, config, range(16), "cuda", False, at_once=16)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert list(found) == list(range(16))
+    assert found[0].losses == pytest.approx(alone.losses, abs=1e-3)
 
 
 def test_both_devices_learn_alike(split: Split) -> None:

@@ -3,9 +3,10 @@
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 import typer
 from rich.markup import escape
@@ -82,6 +83,10 @@ def train(
     folder: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
     model: Annotated[str, typer.Option(help="Which model.")] = "sasrec",
     seeds: Annotated[int, typer.Option(min=1, help="How many, counted from 0.")] = 1,
+    seeds_at_once: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many as one computation; by default what is fastest."),
+    ] = None,
     split: Annotated[SplitName, typer.Option(help="What is held out.")] = "leave-one-out",
     settings: Annotated[
         list[str] | None,
@@ -95,7 +100,8 @@ def train(
 
     Settings and their defaults: length=50, width=64, blocks=2, heads=1, dropout=0.2 of the model;
     steps=2500, batch=128, learning_rate=0.001, second_moment=0.98, clip=none, warmup=0, decay=none,
-    validate_every=0, measure=NDCG@10, patience=0, snapshots=0, precision=float32 of the training.
+    validate_every=0, measure=NDCG@10, patience=0, snapshots=0, averaging=none, epoch=0,
+    swa_start=0.75, swa_pace=1, precision=float32 of the training.
     Stopped by Ctrl-C or worse, the same command goes on where it was.
     """
     from whence.config import parse_settings
@@ -114,6 +120,7 @@ def train(
             out=folder,
             overwrite=overwrite,
             device=device,
+            seeds_at_once=seeds_at_once,
         )
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from what was last kept")
@@ -237,8 +244,21 @@ def _program() -> str:
     return "python -m whence" if called.name == "__main__.py" else os.path.relpath(called)
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """One sentence, without the line of code it came from."""
+    err.print(f"[bold yellow]note:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+
+
 def main() -> None:
     """Run a command; what a user can mend is one sentence, not a traceback."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except WhenceError as problem:

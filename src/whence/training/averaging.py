@@ -54,7 +54,9 @@ class Averaging:
         self.count = self.weights[0].new_full((seeds,), first)
         """Weights that count in the average; as printed, W_0 and then all, far or not."""
         self.norms, self.norm_count = self.count.new_zeros((2, seeds))
-        """The sum and the size of N_s, the list of norms since weights last counted."""
+        """The sum and the size of N_s, the norms since weights last counted; its mean is 0 when it
+        is empty, so an empty list is as good as one that holds a 0."""
+        self.norm_count.fill_(1)
 
     @property
     def has_begun(self) -> bool:
@@ -88,7 +90,7 @@ class Averaging:
             torch._foreach_copy_(self.weights, self.average)  # W ← W_swa
             if self.rule == "naswa":
                 self.norms.zero_()
-                self.norm_count.zero_()
+                self.norm_count.fill_(1)
 
     def _take_far_ones(self) -> None:
         """Where N_cur > mean(N_s), the weights count; where not, N_s grows."""
@@ -102,11 +104,10 @@ class Averaging:
         apart = torch._foreach_sub(self.weights, self.average)
         each = [self._of_seed(apart, seed) for seed in range(self.seeds)]
         current = torch.stack([_length(one, printed) for one in each])  # N_cur
-        far = current > self.norms / self.norm_count.clamp(min=1)  # an empty list has mean 0
+        far = current > self.norms / self.norm_count
         # In place, as a recorded step needs it.
-        torch.where(far, current, self.norms + current, out=self.norms)
-        longer = self.norm_count + (printed | (current > 0))
-        torch.where(far, torch.ones_like(longer), longer, out=self.norm_count)
+        self.norms.masked_fill_(far, 0).add_(current)
+        self.norm_count.masked_fill_(far, 0).add_(1)
         share = far / (self.count + 1)
         self.count += 1 if printed else far
         if share.is_cuda:  # where asking for a number would make everything wait

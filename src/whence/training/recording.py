@@ -20,8 +20,6 @@ class Recorded:
     def __init__(self, device: str) -> None:
         self.device = torch.device(device)
         self.stream = torch.cuda.Stream(self.device)
-        self.beside = torch.cuda.Stream(self.device)
-        """For work that a step can do at the same time."""
         self.warm = 0
         self.graph: torch.cuda.CUDAGraph | None = None
         self.loss = torch.empty(0)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from whence.data.splits import Split
+from whence.errors import InputError
 from whence.memory import free_memory, reuse_freed_memory
 from whence.models import model_spec
 from whence.training.config import TrainingConfig
@@ -68,7 +69,10 @@ def fit_seeds(
             diverged.append(problem)
         except torch.OutOfMemoryError:
             if len(some) == 1:
-                raise
+                raise InputError(
+                    f"One seed alone needs more memory than {device} has; a smaller batch, length "
+                    "or width needs less."
+                ) from None
             half = len(some) // 2
             waiting = [some[:half], some[half:], *waiting]
     if not fitted:
