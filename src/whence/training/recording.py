@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -23,6 +24,25 @@ class Recorded:
         self.warm = 0
         self.graph: torch.cuda.CUDAGraph | None = None
         self.loss = torch.empty(0)
+        self.lanes: dict[str, torch.cuda.Stream] = {}
+        self.busy: set[str] = set()
+        """The lanes on which something is going on."""
+
+    @contextmanager
+    def beside(self, lane: str) -> Iterator[None]:
+        """Within a step: work at the same time as what follows, until the lane is joined."""
+        if lane not in self.lanes:
+            self.lanes[lane] = torch.cuda.Stream(self.device)
+        self.lanes[lane].wait_stream(torch.cuda.current_stream())
+        self.busy.add(lane)
+        with torch.cuda.stream(self.lanes[lane]):
+            yield
+
+    def join(self, lane: str) -> None:
+        """Go on when what was begun there is done."""
+        if lane in self.busy:
+            torch.cuda.current_stream().wait_stream(self.lanes[lane])
+            self.busy.remove(lane)
 
     def __call__(self, step: Callable[[], Tensor]) -> Tensor:
         """One step; its loss is overwritten by the next."""

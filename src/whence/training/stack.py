@@ -7,8 +7,8 @@ negatives and dropout. A stack of one is the model itself, with nothing around i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from typing import Any
 
@@ -85,12 +85,6 @@ class Stack:
         self.pace = 1.0
         """The share of the learning rate that the optimiser knows of."""
         self.recorded = Recorded(device) if recorded else None
-        self.early, self.beside = (
-            torch.cuda.Stream(device) if recorded else None for _ in range(2)
-        )
-        """On a GPU, for what can be done beside the rest: at the beginning, and all along."""
-        self.is_beside = False
-        """Whether something is going on there."""
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -129,7 +123,8 @@ class Stack:
     def step(self) -> Tensor:
         """Draw batches, go down their gradients, and return their losses."""
         if self.averaging is not None and self.averaging.asks_no_number:
-            self._beside(self.averaging.before_step)
+            with self._beside("average"):  # which reads the weights, until they change
+                self.averaging.before_step()
         half = self.config.precision == "bfloat16"
         with torch.autocast(
             torch.device(self.device).type, torch.bfloat16, enabled=half, cache_enabled=False
@@ -139,25 +134,18 @@ class Stack:
         losses.sum().backward()
         if self.config.clip is not None:
             self._clip(self.config.clip)
-        self._wait_for_beside()
+        self._join("average")
         self.optimiser.step()
         self.clock += 1
         return losses.detach()
 
-    def _beside(self, work: Callable[[], None]) -> None:
-        """What only reads the weights; on a GPU at the same time as all until they change."""
-        if self.beside is None:
-            work()
-            return
-        self.beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.beside):
-            work()
-        self.is_beside = True
+    def _beside(self, lane: str) -> AbstractContextManager[None]:
+        """On a GPU, work at the same time as what follows."""
+        return nullcontext() if self.recorded is None else self.recorded.beside(lane)
 
-    def _wait_for_beside(self) -> None:
-        if self.is_beside and self.beside is not None:
-            torch.cuda.current_stream().wait_stream(self.beside)
-            self.is_beside = False
+    def _join(self, lane: str) -> None:
+        if self.recorded is not None:
+            self.recorded.join(lane)
 
     def losses(self) -> Tensor:
         """`[S]`: each seed's loss on its next batch."""
@@ -169,15 +157,11 @@ class Stack:
 
     def _draw(self) -> Batch:
         """All chance of a step; on a GPU, what to drop is drawn beside the batch."""
-        if self.early is None:
-            self.drop.begin(self.clock)
-            return self.batches.draw(self.clock)
-        main = torch.cuda.current_stream()
-        self.early.wait_stream(main)
-        with torch.cuda.stream(self.early):
-            self.drop.begin(self.clock, self.drop.shape)
+        with self._beside("dropout"):
+            # Batches of one size have dropouts of one shape, known from the step before.
+            self.drop.begin(self.clock, self.drop.shape if self.recorded else None)
         batch = self.batches.draw(self.clock)
-        main.wait_stream(self.early)
+        self._join("dropout")
         return batch
 
     def _loss_of_one(self, weights: Mapping[str, Tensor], batch: Batch) -> Tensor:
