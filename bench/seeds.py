@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 
@@ -18,7 +19,7 @@ from whence.training.loop import Training
 DATA, LENGTH, BATCH = "amazon-games-sasrec", 25, 128
 SEEDS = 10
 WARM_UP = 20
-STEPS = {"cpu": 60, "cuda": 600}
+STEPS = {"cpu": 100, "cuda": 600}
 THREADS = 2
 AVERAGED: tuple[Rule, ...] = ("swa", "aswa", "naswa")
 MOST_PER_CENT = 5.0
@@ -54,28 +55,70 @@ def on(split: Split, device: str, where: str, floor: float, goal: float) -> Iter
         goal=goal,
         more_is_better=True,
     )
-    rules: tuple[Rule, ...] = ("none", *AVERAGED)
-    tasks: dict[str, Callable[[], float]] = {
-        rule: (lambda rule=rule: step_of(split, device, 1, rule)) for rule in rules
-    }
-    seconds = in_turn(tasks, runs=5)
-    for rule in AVERAGED:
+    cost = cost_on_cpu if device == "cpu" else cost_on_gpu
+    for rule, share in cost(split).items():
         yield Record(
             f"{rule.upper()} in a step of SASRec {where}",
-            max(0.01, 100 * (seconds[rule] / seconds["none"] - 1)),
+            max(0.01, 100 * share),
             MOST_PER_CENT,
             "limit",
             "% of a step",
         )
 
 
-def step_of(split: Split, device: str, seeds: int, rule: Rule = "none") -> float:
-    """Seconds that a step of so many seeds takes, within an epoch and across its end."""
+def cost_on_gpu(split: Split) -> dict[str, float]:
+    """Of each rule the share of a step, by steps with it and without."""
+    rules: tuple[Rule, ...] = ("none", *AVERAGED)
+    tasks: dict[str, Callable[[], float]] = {
+        rule: partial(step_of, split, "cuda", 1, rule) for rule in rules
+    }
+    seconds = in_turn(tasks, runs=5)
+    return {rule: seconds[rule] / seconds["none"] - 1 for rule in AVERAGED}
+
+
+def cost_on_cpu(split: Split) -> dict[str, float]:
+    """The same by the time inside of averaging, which differs less from run to run."""
+    return in_turn({rule: partial(share_inside, split, rule) for rule in AVERAGED}, runs=5)
+
+
+def share_inside(split: Split, rule: Rule) -> float:
+    """Seconds in averaging for each second of all else."""
+    training = begun(split, "cpu", 1, rule)
+    averaging = training.stack.averaging
+    assert averaging is not None
+    inside = 0.0
+
+    def timed(work: Callable[[], None]) -> Callable[[], None]:
+        def and_timed() -> None:
+            nonlocal inside
+            start = time.perf_counter()
+            work()
+            inside += time.perf_counter() - start
+
+        return and_timed
+
+    for name in ("before_step", "after_step"):
+        setattr(averaging, name, timed(getattr(averaging, name)))
+    start = time.perf_counter()
+    for _ in range(STEPS["cpu"]):
+        training.advance()
+    return inside / (time.perf_counter() - start - inside)
+
+
+def begun(split: Split, device: str, seeds: int, rule: Rule) -> Training:
+    """A training that has warmed up."""
     steps = STEPS[device]
     config = TrainingConfig(steps=10 * steps, batch=BATCH, averaging=rule, epoch=steps // 2)
     training = Training(split, "sasrec", {"length": LENGTH}, config, range(seeds), device)
     for _ in range(WARM_UP):
         training.advance()
+    return training
+
+
+def step_of(split: Split, device: str, seeds: int, rule: Rule = "none") -> float:
+    """Seconds that a step of so many seeds takes, within an epoch and across its end."""
+    steps = STEPS[device]
+    training = begun(split, device, seeds, rule)
     if device != "cpu":
         torch.cuda.synchronize()
     start = time.perf_counter()

@@ -193,10 +193,12 @@ def _protocols(study: Study, records: Sequence[Record]) -> list[str]:
     said: dict[str, dict[str, None]] = {}
     for record in records:
         if record.protocol:
-            count = f"{record.n:,}"
-            on = f"{datasets[record.dataset]} {count}"
-            words = f"{record.protocol.removeprefix(f'{count} ')}; {len(record.seeds)} seeds."
-            said.setdefault(words, {})[on] = None
+            count = f"{record.n:,} "
+            # Where some events could not be measured, the protocol begins with more than n.
+            rest = record.protocol.removeprefix(count)
+            words = rest if rest != record.protocol else f"of {rest}"
+            on = f"{datasets[record.dataset]} {record.n:,}"
+            said.setdefault(f"{words}; {len(record.seeds)} seeds.", {})[on] = None
     return [f"{', '.join(on)} {words}" for words, on in said.items()] + _absences(study, records)
 
 

@@ -301,8 +301,9 @@ class Training:
     def save_snapshots(self, folder_of: Callable[[int], Path]) -> None:
         """The weights alone, under the number of steps they have seen."""
         for number, seed in enumerate(self.stack.seeds):
+            model = self._model(seed, self.stack.outcome(number))
             with new_file(folder_of(seed) / f"{self.step}.safetensors") as partial:
-                save_weights(partial, self.stack.outcome(number))
+                save_weights(partial, model.state_dict())
 
     def load(self, path: Path) -> None:
         """Go on where `save` was called."""
