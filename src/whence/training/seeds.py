@@ -47,6 +47,8 @@ def fit_seeds(
     def training_of(some: Sequence[int]) -> Training:
         return Training(split, model_name, model_settings, config, some, device)
 
+    if len(seeds) == 1:
+        at_once = 1
     if at_once is None and unfinished is not None:
         at_once = unfinished.at_once()
     if at_once is None:

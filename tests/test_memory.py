@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from whence import memory
+
+
+def test_free_memory_is_what_the_machine_and_the_container_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = tmp_path / "meminfo"
+    machine.write_text("MemTotal:  16000 kB\nMemFree: 100 kB\nMemAvailable:    9000 kB\n")
+    monkeypatch.setattr(memory, "MACHINE", machine)
+    monkeypatch.setattr(memory, "CONTAINER", tmp_path / "none")
+    assert memory.free_memory() == 9000 * 1024
+    monkeypatch.setattr(memory, "CONTAINER", tmp_path)
+    (tmp_path / "memory.current").write_text("3000000\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.free_memory() == 9000 * 1024
+    (tmp_path / "memory.max").write_text("5000000\n")
+    assert memory.free_memory() == 2_000_000
+
+
+def test_where_nothing_tells_half_of_the_memory_is_taken_as_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "MACHINE", tmp_path / "none")
+    monkeypatch.setattr(memory, "CONTAINER", tmp_path / "none")
+    assert 10**8 < memory.free_memory() < 10**14
+
+
+def test_this_machine_has_memory() -> None:
+    assert memory.free_memory() > 0
+
+
+def test_freed_memory_can_be_kept_more_than_once() -> None:
+    memory.reuse_freed_memory()
+    memory.reuse_freed_memory()
