@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from whence import memory
 
@@ -20,7 +21,8 @@ def test_free_memory_is_what_the_machine_and_the_container_leave(
     (tmp_path / "memory.max").write_text("max\n")
     assert memory.free_memory() == 9000 * 1024
     (tmp_path / "memory.max").write_text("5000000\n")
-    assert memory.free_memory() == 2_000_000
+    (tmp_path / "memory.stat").write_text("anon 2500000\ninactive_file 500000\n")
+    assert memory.free_memory() == 2_500_000
 
 
 def test_where_nothing_tells_half_of_the_memory_is_taken_as_free(
@@ -29,6 +31,15 @@ def test_where_nothing_tells_half_of_the_memory_is_taken_as_free(
     monkeypatch.setattr(memory, "MACHINE", tmp_path / "none")
     monkeypatch.setattr(memory, "CONTAINER", tmp_path / "none")
     assert 10**8 < memory.free_memory() < 10**14
+
+
+def test_being_out_of_memory_is_told_from_other_errors() -> None:
+    gpu = torch.OutOfMemoryError("CUDA out of memory.")
+    with pytest.raises(RuntimeError) as processor:
+        torch.empty(2**60)
+    assert memory.is_out_of_memory(gpu)
+    assert memory.is_out_of_memory(processor.value)
+    assert not memory.is_out_of_memory(RuntimeError("shapes differ"))
 
 
 def test_this_machine_has_memory() -> None:

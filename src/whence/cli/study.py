@@ -19,6 +19,7 @@ RESULTS = Path("results")
 @app.command("list")
 def list_(results: Results = RESULTS) -> None:
     """The studies there are, whether their data are here, and how far they are done."""
+    from whence.errors import InputError
     from whence.report.plain import captioned, plain_table
     from whence.studies import find_study, study_files
     from whence.studies.records import read_records, records_file
@@ -32,7 +33,10 @@ def list_(results: Results = RESULTS) -> None:
         here = f"without {', '.join(absent)}" if absent else "yes"
         done = "no"
         if records_file(name, results).exists():
-            done = "{} of {} rows".format(*rows_done(study, read_records(name, results)))
+            try:
+                done = "{} of {} rows".format(*rows_done(study, read_records(name, results)))
+            except InputError:
+                done = "its records cannot be read"
         table.add_row(name, study.title, study.source, here, done)
     out.print(
         captioned(table, "'whence study run NAME' runs one, 'whence study show NAME' shows it.")
@@ -65,11 +69,18 @@ def run(
     from whence.report.study_page import can_draw, write_study
     from whence.studies import find_study
     from whence.studies.cache import Cache, default_folder
-    from whence.studies.records import NOT_RUN, records_file, write_records
+    from whence.studies.records import (
+        NOT_RUN,
+        read_records,
+        records_file,
+        with_former,
+        write_records,
+    )
     from whence.studies.results import rows_done
     from whence.studies.runner import run_study
 
     study = find_study(name)
+    former = read_records(study.id, folder) if records_file(study.id, folder).exists() else []
     try:
         records = run_study(
             study,
@@ -77,11 +88,12 @@ def run(
             minutes=minutes,
             device=device,
             only=only or (),
-            keep=lambda found: write_records(found, folder),
+            keep=lambda found: write_records(with_former(found, former), folder),
         )
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from what was last kept")
         raise
+    records = with_former(records, former)
     write_study(study, records, folder)
     for table in terminal_tables(study, records):
         out.print(table)
@@ -108,10 +120,12 @@ def show(
     from whence.report.study import terminal_tables
     from whence.report.study_page import write_study
     from whence.studies import find_study
+    from whence.studies.checking import check_study
     from whence.studies.records import read_records
     from whence.studies.results import check_records
 
     study = find_study(name)
+    check_study(study)
     records = read_records(study.id, results)
     check_records(study, records)
     if write:

@@ -96,6 +96,7 @@ class Cache:
             seeds=recipe.seeds,
             split=recipe.split,
             out=folder,
+            overwrite=True,  # a training that was stopped with other threads, say, begins anew
             device=recipe.device,
             show_progress=show_progress,
             until=until,

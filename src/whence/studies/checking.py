@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from whence.data import NAMED, SPLITS
 from whence.errors import InputError, did_you_mean
 from whence.studies.cache import resolve
+from whence.studies.dataset_statistics import COUNTS
 from whence.studies.measurements import MEASUREMENTS
 from whence.studies.study import Study
+from whence.trust.stability import check_interval_over
 
 
 def check_study(study: Study) -> None:
@@ -22,11 +24,17 @@ def check_study(study: Study) -> None:
 def _check(study: Study) -> None:
     _check_data(study)
     if study.counts_data:
+        if not study.published:
+            raise InputError("Counts stand beside what is published, and nothing is.")
+        for table in study.published:
+            _check_known("table that is counted", table, COUNTS)
         return
     for measurement in study.measurements:
         _check_known("measurement", measurement, MEASUREMENTS)
     if not study.cells() or study.seeds < 1:
         raise InputError("A study needs a dataset, a model, a variant and a seed.")
+    if "stability" in study.measurements:
+        check_interval_over(study.seeds)
     _check_known("split", study.split, SPLITS)
     _check_models(study)
     _check_claims(study)
@@ -53,7 +61,8 @@ def _check_models(study: Study) -> None:
 
 
 def _check_claims(study: Study) -> None:
-    _check_unique("claims", [claim.text for claim in study.claims])
+    # Variants and claims are both rows of the records.
+    _check_unique("claims", [*study.variants, *(claim.text for claim in study.claims)])
     for claim in study.claims:
         _check_known("column", claim.column, _columns(study))
         for variant in (claim.of, claim.than):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from whence.data import NAMED, Interactions, leave_one_out, load, statistics
+from whence.devices import machine
 from whence.studies.records import NEEDS_FILE, Record
 from whence.studies.study import Study
 
@@ -40,6 +41,7 @@ def _row_records(study: Study, table: str, row: str, printed: Mapping[str, str])
             published=float(text.replace(",", "")),
             verdict=_verdict(row, column, found.get(column), text),
             protocol=table,
+            machine=machine("cpu"),
             command=study.command,
         )
         for column, text in printed.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ class Record:
     column: str
     value: float | None
     spread: float | None = None
-    """Standard deviation over seeds."""
+    """Standard deviation over seeds; of what is measured between seeds, over its pseudo-values."""
     interval: tuple[float, float] | None = None
     """Low and high, at 95 %."""
     n: int | None = None
@@ -37,8 +36,21 @@ class Record:
     published: float | None
     verdict: str
     protocol: str
-    machine: str = f"{os.cpu_count()} CPU cores"
+    machine: str
     command: str
+
+
+def with_former(records: Sequence[Record], former: Sequence[Record]) -> list[Record]:
+    """What has no value now, as it was found before, maybe on another machine."""
+    found = {_about(record): record for record in former if record.value is not None}
+    return [
+        record if record.value is not None else found.get(_about(record), record)
+        for record in records
+    ]
+
+
+def _about(record: Record) -> tuple[str | None, ...]:
+    return record.study, record.dataset, record.model, record.row, record.column
 
 
 def records_file(study: str, folder: Path) -> Path:

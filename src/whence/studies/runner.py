@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from whence.data import Interactions, load, split_by
 from whence.devices import check_device, machine
-from whence.errors import InputError, OutOfTime, did_you_mean
+from whence.errors import InputError, OutOfTime, WhenceError, did_you_mean
 from whence.progress import tell
 from whence.studies import dataset_statistics
 from whence.studies.cache import Cache, Measured, Recipe, resolve
@@ -54,7 +54,7 @@ def run_study(
     try:
         for cell in results.unfinished():
             if not only or cell.dataset in only:
-                work.finish(cell)
+                work.try_to_finish(cell)
                 keep(results.records())
     except OutOfTime:
         pass
@@ -86,6 +86,15 @@ class _Work:
                     for name in self.study.measurements
                 }
                 self.results.found[cell] = {name: one for name, one in kept.items() if one}
+
+    def try_to_finish(self, cell: Cell) -> None:
+        """What cannot be trained or measured is told, and does not stop the rest."""
+        try:
+            self.finish(cell)
+        except OutOfTime:
+            raise
+        except WhenceError as problem:
+            tell(f"{cell} is left out: {problem}", self.show_progress)
 
     def finish(self, cell: Cell) -> None:
         """Train and measure; what is measured is kept at once."""

@@ -51,7 +51,8 @@ class Averaging:
         self.steps = 0
         """Of the optimiser, so far."""
         first = 1.0 if rule.endswith("printed") else 0.0
-        self.count = self.weights[0].new_full((seeds,), first)
+        precise = torch.promote_types(self.weights[0].dtype, torch.float32)
+        self.count = self.weights[0].new_full((seeds,), first, dtype=precise)
         """Weights that count in the average; as printed, W_0 and then all, far or not."""
         self.norms, self.norm_count = self.count.new_zeros((2, seeds))
         """The sum and the size of N_s, the norms since weights last counted; its mean is 0 when it
@@ -173,7 +174,7 @@ class AveragedTraining(Averaging):
             hook.remove()
         if self.has_begun:
             torch._foreach_copy_(self.weights, self.average)
-        update_bn(loader or (), self.model)
+        update_bn(() if loader is None else loader, self.model)
 
 
 def average_weights(

@@ -75,6 +75,11 @@ class TrainingConfig:
                 "An epoch is a whole number of steps, swa_start is from 0 to below 1, and swa_pace "
                 "above 0 and up to 1."
             )
+        if self.averaging == "swa" and self.first_average == self.steps > 0:
+            raise InputError(
+                f"After a share of {self.swa_start} of {self.steps} steps, no epoch of "
+                f"{self.steps_of_an_epoch} is left; begin SWA earlier or say a shorter epoch."
+            )
         check_measure(self.measure)
         if self.patience and not self.validate_every:
             raise InputError("patience counts validations; say validate_every too.")
@@ -87,8 +92,8 @@ class TrainingConfig:
     @property
     def first_average(self) -> int:
         """The step after which SWA begins: so that whole epochs follow."""
-        epochs = int((1 - self.swa_start) * self.steps / self.steps_of_an_epoch)
-        return self.steps - epochs * self.steps_of_an_epoch
+        epochs = round((1 - self.swa_start) * self.steps / self.steps_of_an_epoch, 9)
+        return self.steps - math.floor(epochs) * self.steps_of_an_epoch
 
     def pace(self, step: int) -> float:
         """The share of the learning rate at this step, from 0 on."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,21 +67,19 @@ def fit_together(
     training: Training,
     show_progress: bool = True,
     checkpoint: Path | None = None,
-    begun: Path | None = None,
     snapshots: Callable[[int], Path] | None = None,
     until: float | None = None,
 ) -> dict[int, Fitted]:
     """Train all seeds in step; a seed whose loss is no longer a number is left out.
 
-    With a `checkpoint`, a training that was stopped there (or at `begun`, where that is another
-    file) goes on as if it had never been, and this one is kept there every second or, where that
-    would take more than a twentieth of the time, less often, and at its end. Snapshots are files in
-    each seed's folder, by their step. `until` is the moment of `time.monotonic()` to stop at.
+    With a `checkpoint`, a training that was stopped there goes on as if it had never been, and this
+    one is kept there every second or, where that would take more than a twentieth of the time, less
+    often, and at its end. Snapshots are files in each seed's folder, by their step. `until` is the
+    moment of `time.monotonic()` to stop at.
     """
     config = training.config
-    begun = begun or checkpoint
-    if begun is not None and begun.exists():
-        training.load(begun)
+    if checkpoint is not None and checkpoint.exists():
+        training.load(checkpoint)
     kept_at = config.snapshot_steps() if snapshots is not None else set()
     if snapshots is not None and training.step in kept_at:
         training.save_snapshots(snapshots)
@@ -149,13 +148,23 @@ class Training:
         """How many steps are done."""
         self.can_be_kept = True
         """False while something is half done, and when it has gone wrong."""
-        self._pile(seeds)
+        self._pile(seeds, {})
 
-    def _pile(self, seeds: Sequence[int]) -> None:
+    @contextmanager
+    def _in_one_go(self) -> Iterator[None]:
+        """What an interruption must not keep the half of."""
+        could = self.can_be_kept
+        self.can_be_kept = False
+        yield
+        self.can_be_kept = could
+
+    def _pile(self, seeds: Sequence[int], states: Mapping[int, State]) -> None:
         """Stack the seeds that train on; those that have ended live on in their logs."""
         self.stack = Stack(
             self.split, self.model_name, self.model_settings, self.config, seeds, self.device
         )
+        if states:
+            self.stack.restore(self.step, [states[seed] for seed in seeds])
         self.new_losses = torch.zeros((STEPS_BETWEEN_NEWS, len(seeds)), device=self.device)
         """Those of the last steps, which are still on the device."""
         self.new_count = 0
@@ -181,41 +190,38 @@ class Training:
 
     def advance(self) -> None:
         """One step."""
-        self.can_be_kept = False
-        self.new_losses[self.new_count] = self.stack.advance(self.config.pace(self.step))
-        self.new_count += 1
-        self.step += 1
-        if self.new_count == len(self.new_losses):
-            self.read_losses()
-        if self.validates_now:
-            self._validate()
-        self.can_be_kept = True
+        with self._in_one_go():
+            self.new_losses[self.new_count] = self.stack.advance(self.config.pace(self.step))
+            self.new_count += 1
+            self.step += 1
+            if self.new_count == len(self.new_losses):
+                self.read_losses()
+            if self.validates_now:
+                self._validate()
 
     def read_losses(self) -> None:
         """Fetch the newest from the device, and leave out the seeds that have none any more."""
-        new = self.new_losses[: self.new_count].T.tolist()
-        self.new_count = 0
-        for seed, losses in zip(self.stack.seeds, new, strict=True):
-            log = self.logs[seed]
-            bad = next((n for n, loss in enumerate(losses) if not math.isfinite(loss)), None)
-            log.losses += losses if bad is None else losses[: bad + 1]
-            log.lost |= bad is not None
-        self._leave_out()
+        with self._in_one_go():
+            new = self.new_losses[: self.new_count].T.tolist()
+            self.new_count = 0
+            for seed, losses in zip(self.stack.seeds, new, strict=True):
+                log = self.logs[seed]
+                bad = next((n for n, loss in enumerate(losses) if not math.isfinite(loss)), None)
+                log.losses += losses if bad is None else losses[: bad + 1]
+                log.lost |= bad is not None
+            self._leave_out()
 
     def _leave_out(self) -> None:
         """Go on without the seeds that have ended."""
         going_on = self._going_on()
         if all(log.lost for log in self.logs.values()):
-            self.can_be_kept = False
             seed, log = next(iter(self.logs.items()))
             raise DivergedError(
                 f"Training seed {seed} has gone beyond all numbers after {len(log.losses)} steps; "
                 f"try a smaller learning rate than {self.config.learning_rate}."
             )
         if going_on and going_on != self.stack.seeds:
-            states = self.states()
-            self._pile(going_on)
-            self.stack.restore(self.step, [states[seed] for seed in going_on])
+            self._pile(going_on, self.states())
 
     @property
     def validates_now(self) -> bool:
@@ -274,9 +280,10 @@ class Training:
 
     def _check_weights(self) -> None:
         """Leave out seeds whose weights are no longer numbers, before anybody uses them."""
-        for seed, finite in zip(self.stack.seeds, self.stack.finite(), strict=True):
-            self.logs[seed].lost |= not finite
-        self._leave_out()
+        with self._in_one_go():
+            for seed, finite in zip(self.stack.seeds, self.stack.finite(), strict=True):
+                self.logs[seed].lost |= not finite
+            self._leave_out()
 
     def states(self) -> dict[int, State]:
         """Of all seeds in the stack."""
@@ -315,8 +322,7 @@ class Training:
             self.logs = {seed: _log(state) for seed, state in states.items()}
             piled = [seed for seed, state in states.items() if under("model.", state)]
             if piled:
-                self._pile(piled)
-                self.stack.restore(self.step, [states[seed] for seed in piled])
+                self._pile(piled, states)
         except OSError as problem:
             raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
         except torch.OutOfMemoryError:

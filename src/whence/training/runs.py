@@ -93,10 +93,10 @@ def train(
             training_config,
             range(seeds),
             device,
-            show_progress,
-            unfinished,
-            seeds_at_once,
-            until,
+            show_progress=show_progress,
+            unfinished=unfinished,
+            at_once=seeds_at_once,
+            until=until,
         )
     finally:
         if unfinished is not None:

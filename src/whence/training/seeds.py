@@ -10,7 +10,7 @@ from torch import Tensor
 
 from whence.data.splits import Split
 from whence.errors import InputError
-from whence.memory import free_memory, reuse_freed_memory
+from whence.memory import free_memory, is_out_of_memory, reuse_freed_memory
 from whence.models import model_spec
 from whence.training.config import TrainingConfig
 from whence.training.loop import DivergedError, Fitted, Training, fit_together
@@ -35,6 +35,7 @@ def fit_seeds(
     config: TrainingConfig,
     seeds: Sequence[int],
     device: str = "cpu",
+    *,
     show_progress: bool = True,
     unfinished: Unfinished | None = None,
     at_once: int | None = None,
@@ -63,20 +64,23 @@ def fit_seeds(
                 training_of(some),
                 show_progress,
                 checkpoint=unfinished.checkpoint(some) if unfinished else None,
-                begun=unfinished.begun(some) if unfinished else None,
                 snapshots=unfinished.snapshots if unfinished else None,
                 until=until,
             )
         except DivergedError as problem:
             diverged.append(problem)
-        except torch.OutOfMemoryError:
+        except RuntimeError as problem:
+            if not is_out_of_memory(problem):
+                raise
             if len(some) == 1:
                 raise InputError(
                     f"One seed alone needs more memory than {device} has; a smaller batch, length "
                     "or width needs less."
                 ) from None
-            half = len(some) // 2
-            waiting = [some[:half], some[half:], *waiting]
+            halves = [some[: len(some) // 2], some[len(some) // 2 :]]
+            if unfinished is not None:
+                unfinished.divide(some, halves)
+            waiting = [*halves, *waiting]
     if not fitted:
         raise diverged[0]
     return fitted
@@ -93,11 +97,16 @@ def seeds_at_once(
     """How many seeds to train as one, with so many bytes of free memory."""
     if not model_spec(model_name).stacks:
         return 1
-    alone = Stack(split, model_name, model_settings, config, [0], device)
-    if device == "cpu" and alone.batches.draw(alone.clock).positives.numel() > FEW_ROWS:
-        return 1
     free = free_memory(device) if free is None else free
-    return max(1, int(SHARE * free / _bytes_of(alone)))
+    try:
+        alone = Stack(split, model_name, model_settings, config, [0], device)
+        if device == "cpu" and alone.batches.draw(alone.clock).positives.numel() > FEW_ROWS:
+            return 1
+        return max(1, int(SHARE * free / _bytes_of(alone)))
+    except RuntimeError as problem:
+        if not is_out_of_memory(problem):
+            raise
+        return 1
 
 
 def _bytes_of(alone: Stack) -> int:

@@ -171,7 +171,8 @@ class Stack:
 
     def _clip(self, limit: float) -> None:
         """No seed's gradient is longer than the limit."""
-        each = [weight.grad.view(len(self), -1) for weight in self.weights.values()]  # type: ignore[union-attr]
+        gradients = [weight.grad for weight in self.weights.values()]
+        each = [one.view(len(self), -1) for one in gradients if one is not None]
         norms = torch.stack([torch.linalg.vector_norm(one, dim=1) for one in each])
         scale = (limit / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp_(max=1)
         for one in each:

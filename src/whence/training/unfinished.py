@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file
+
 from whence.errors import InputError
 from whence.files import MANIFEST, make_parent, new_file, read_json, write_json
+from whence.weights import save_weights
 
 
 class Unfinished:
@@ -54,23 +57,23 @@ class Unfinished:
         """Where seeds that train together are kept."""
         return self.folder / f"seeds-{seeds[0]}-{seeds[-1]}.safetensors"
 
-    def begun(self, seeds: Sequence[int]) -> Path:
-        """Where they were kept last: maybe within a larger stack, which memory did not hold."""
-        own = self.checkpoint(seeds)
-        around = [path for path, kept in self._kept() if set(seeds) <= set(kept)]
-        return around[0] if around and not own.exists() else own
+    def divide(self, seeds: Sequence[int], parts: Sequence[Sequence[int]]) -> None:
+        """What is kept of seeds that no longer train together goes to those that do."""
+        whole = self.checkpoint(seeds)
+        if not whole.exists():
+            return
+        tensors = load_file(whole)
+        for part in parts:
+            own = {str(seed) for seed in part} | {"step"}
+            kept = {name: one for name, one in tensors.items() if name.partition(".")[0] in own}
+            with new_file(self.checkpoint(part)) as partial:
+                save_weights(partial, kept)
+        whole.unlink()
 
     def at_once(self) -> int | None:
         """How many seeds have trained together so far."""
-        return max((len(kept) for _, kept in self._kept()), default=None)
-
-    def _kept(self) -> list[tuple[Path, range]]:
-        """The checkpoints, each with its seeds."""
-        found = []
-        for path in sorted(self.folder.glob("seeds-*.safetensors")):
-            first, last = map(int, path.stem.split("-")[1:])
-            found.append((path, range(first, last + 1)))
-        return found
+        kept = (path.stem.split("-")[1:] for path in self.folder.glob("seeds-*.safetensors"))
+        return max((int(last) - int(first) + 1 for first, last in kept), default=None)
 
     def snapshots(self, seed: int) -> Path:
         """The folder for a seed's snapshots."""
