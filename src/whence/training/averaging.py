@@ -30,16 +30,25 @@ Rule = Literal["none", "swa", "aswa", "naswa", "aswa-printed", "naswa-printed"]
 RULES: tuple[Rule, ...] = ("swa", "aswa", "naswa", "aswa-printed", "naswa-printed")
 
 _average_in = get_swa_multi_avg_fn()
+LARGE = 100_000
+ALIGNED = 64
 
 
 class Averaging:
     """The average of some weights, which is told of every step.
 
     The weights of several seeds may stand side by side, `[S, …]`; each seed has its own average.
+    Weights that all lie in one `row` of memory are averaged by one operation.
     """
 
     def __init__(
-        self, weights: Sequence[Tensor], rule: Rule, epoch: int, start: int = 0, seeds: int = 1
+        self,
+        weights: Sequence[Tensor],
+        rule: Rule,
+        epoch: int,
+        start: int = 0,
+        seeds: int = 1,
+        row: Tensor | None = None,
     ) -> None:
         if rule not in RULES:
             raise InputError(f"Weights are not averaged by '{rule}': {did_you_mean(rule, RULES)}")
@@ -47,7 +56,10 @@ class Averaging:
             raise InputError("Averaging needs an epoch of at least 1 step, and a start from 0 on.")
         self.rule, self.epoch, self.start, self.seeds = rule, epoch, start, seeds
         self.weights = [weight.detach() for weight in weights]
-        self.average = [weight.clone() for weight in self.weights]  # as printed: W_swa := W_0
+        self.whole = self.weights if row is None else [row]
+        """The same numbers in as few tensors as there can be."""
+        self.whole_average = [one.clone() for one in self.whole]  # as printed: W_swa := W_0
+        self.average = self._by_tensor(self.whole_average)
         self.steps = 0
         """Of the optimiser, so far."""
         first = 1.0 if rule.endswith("printed") else 0.0
@@ -76,19 +88,20 @@ class Averaging:
         if self.rule.startswith("naswa"):
             self._take_far_ones()
         elif self.rule == "aswa-printed":
-            _average_in(self.average, self.weights, self.steps + 1)  # 1/(e·n + i + 1)
+            _average_in(self.whole_average, self.whole, self.steps + 1)  # 1/(e·n + i + 1)
         elif self.rule == "aswa" and self.steps > 1:
             # The first one counted twice where this was run: 2, 3, 4, … are there already.
-            _average_in(self.average, self.weights, self.steps - 1 if self.steps > 2 else 0)
+            _average_in(self.whole_average, self.whole, self.steps - 1 if self.steps > 2 else 0)
 
     def after_step(self) -> None:
         """Count the step; at the end of an epoch, do what is done then."""
         self.steps += 1
         if self.rule == "swa":
             if self.steps >= self.start and (self.steps - self.start) % self.epoch == 0:
-                _average_in(self.average, self.weights, (self.steps - self.start) // self.epoch)
+                count = (self.steps - self.start) // self.epoch
+                _average_in(self.whole_average, self.whole, count)
         elif self.steps % self.epoch == 0 and self.has_begun:
-            torch._foreach_copy_(self.weights, self.average)  # W ← W_swa
+            torch._foreach_copy_(self.whole, self.whole_average)  # W ← W_swa
             if self.rule == "naswa":
                 self.norms.zero_()
                 self.norm_count.fill_(1)
@@ -99,11 +112,12 @@ class Averaging:
         if not printed and self.steps < 2:
             return
         if not printed and self.steps == 2:  # the average begins here, at a distance of 0
-            torch._foreach_copy_(self.average, self.weights)
+            torch._foreach_copy_(self.whole_average, self.whole)
             self.count.fill_(1)
             return
-        apart = torch._foreach_sub(self.weights, self.average)
-        each = [self._of_seed(apart, seed) for seed in range(self.seeds)]
+        apart = torch._foreach_sub(self.whole, self.whole_average)
+        tensors = self._by_tensor(apart)
+        each = [self._of_seed(tensors, seed) for seed in range(self.seeds)]
         current = torch.stack([_length(one, printed) for one in each])  # N_cur
         far = current > self.norms / self.norm_count
         # In place, as a recorded step needs it.
@@ -114,11 +128,26 @@ class Averaging:
         if share.is_cuda:  # where asking for a number would make everything wait
             for one, own in zip(each, share, strict=True):
                 torch._foreach_mul_(one, own)
-            torch._foreach_add_(self.average, apart)
+            torch._foreach_add_(self.whole_average, apart)
             return
-        for seed, own in enumerate(share.tolist()):
+        shares = share.tolist()
+        if len(set(shares)) == 1:  # as of one seed alone
+            if shares[0]:
+                torch._foreach_add_(self.whole_average, apart, alpha=shares[0])
+            return
+        for seed, own in enumerate(shares):
             if own:
                 torch._foreach_add_(self._of_seed(self.average, seed), each[seed], alpha=own)
+
+    def _by_tensor(self, whole: Sequence[Tensor]) -> list[Tensor]:
+        """Whatever is of the size of all weights, tensor by tensor."""
+        if len(whole) == len(self.weights):
+            return list(whole)
+        first = self.whole[0].storage_offset()
+        return [
+            whole[0].as_strided(one.shape, one.stride(), one.storage_offset() - first)
+            for one in self.weights
+        ]
 
     def _of_seed(self, values: Sequence[Tensor], seed: int) -> list[Tensor]:
         return list(values) if self.seeds == 1 else [value[seed] for value in values]
@@ -140,10 +169,26 @@ class Averaging:
             own.copy_(told)
 
 
+def in_one_row(weights: Sequence[Tensor]) -> Tensor:
+    """Move the numbers of all weights into one row of memory, and return it."""
+    sizes = [-(-weight.numel() // ALIGNED) * ALIGNED for weight in weights]
+    row = weights[0].data.new_zeros(sum(sizes))
+    for weight, place in zip(weights, row.split(sizes), strict=True):
+        weight.data = place[: weight.numel()].view(weight.shape).copy_(weight.data)
+    return row
+
+
 def _length(values: list[Tensor], printed: bool) -> Tensor:
     """‖·‖₁ of all numbers, as printed; as it was run, the mean over tensors of ‖·‖₂."""
-    each = torch.stack(torch._foreach_norm(values, 1 if printed else 2))
-    return each.sum() if printed else each.mean()
+    if printed:
+        return torch.stack(torch._foreach_norm(values, 1)).sum()
+    # Of a large tensor on a processor, a product with itself is the fastest way.
+    large = [one.flatten() for one in values if one.numel() > LARGE and not one.is_cuda]
+    small = [one for one in values if one.numel() <= LARGE or one.is_cuda]
+    each = [one.dot(one).sqrt() for one in large]
+    if small:
+        each += torch._foreach_norm(small)
+    return torch.stack(each).mean()
 
 
 class AveragedTraining(Averaging):

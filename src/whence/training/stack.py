@@ -21,7 +21,7 @@ from whence.data.splits import Split
 from whence.devices import deterministic
 from whence.models import Recommender, build_model
 from whence.randomness import Chance, Drop, Dropout, Randomness, keep
-from whence.training.averaging import Averaging
+from whence.training.averaging import Averaging, in_one_row
 from whence.training.batches import Batch, Batches
 from whence.training.config import TrainingConfig
 from whence.training.layers import ForManySeeds
@@ -59,6 +59,7 @@ class Stack:
         self.loss = _Loss(self.models[0])
         self.weights = self._side_by_side(dict(self.models[0].named_parameters()))
         self.buffers = self._side_by_side(dict(self.models[0].named_buffers()))
+        self._share_out()
         recorded = device != "cpu"
         first = self.models[0].config
         self.batches = Batches(split, first.length, config.batch, chance, device, one_size=recorded)
@@ -75,12 +76,17 @@ class Stack:
         )
         self.averaging: Averaging | None = None
         if config.averaging != "none":
+            weights = list(self.weights.values())
+            # A GPU takes all tensors in one go anyway.
+            row = None if recorded else in_one_row(weights)
+            self._share_out()
             self.averaging = Averaging(
-                list(self.weights.values()),
+                weights,
                 config.averaging,
                 config.steps_of_an_epoch,
                 config.first_average,
                 len(seeds),
+                row,
             )
         self.pace = 1.0
         """The share of the learning rate that the optimiser knows of."""
@@ -93,14 +99,20 @@ class Stack:
         """What every model has, in one tensor of which each model holds its own part."""
         if len(self) == 1:
             return first
-        together: dict[str, Tensor] = {}
-        for name, values in first.items():
-            stacked = values.data.new_empty((len(self), *values.shape))
-            for part, model in zip(stacked, self.models, strict=True):
-                own = attrgetter(name)(model)
-                own.data = part.copy_(own.data)
-            together[name] = stacked.requires_grad_(values.requires_grad)
+        together = {
+            name: torch.stack([attrgetter(name)(model).data for model in self.models])
+            for name in first
+        }
+        for name, stacked in together.items():
+            stacked.requires_grad_(first[name].requires_grad)
         return together
+
+    def _share_out(self) -> None:
+        """Let every model hold its part of what is stacked."""
+        if len(self) > 1:
+            for name, stacked in {**self.weights, **self.buffers}.items():
+                for part, model in zip(stacked.data, self.models, strict=True):
+                    attrgetter(name)(model).data = part
 
     def part(self, values: Tensor, number: int) -> Tensor:
         """What of a stacked tensor belongs to one seed."""
