@@ -77,8 +77,9 @@ class Stack:
         self.averaging: Averaging | None = None
         if config.averaging != "none":
             weights = list(self.weights.values())
-            # A GPU takes all tensors in one go anyway.
-            row = None if recorded else in_one_row(weights)
+            # A GPU takes all tensors in one go anyway, and one row has numbers of one kind.
+            alike = len({weight.dtype for weight in weights}) == 1
+            row = in_one_row(weights) if alike and not recorded else None
             self._share_out()
             self.averaging = Averaging(
                 weights,
