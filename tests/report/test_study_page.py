@@ -67,7 +67,7 @@ def test_a_table_a_measure_with_datasets_down_and_variants_across(study: Study) 
     assert first.headings == ("dataset", *study.variants)
     assert [row[0] for row in first.rows] == list(study.datasets)
     low, high = records[0].interval or (0.0, 0.0)
-    assert first.rows[0][1] == f"{records[0].value:.3f} ± {(high - low) / 2:.3f} (> 0.81)"
+    assert first.rows[0][1] == f"{records[0].value:.4f} ± {(high - low) / 2:.4f} (> 0.81)"
     assert first.rows[0][2].endswith("(= 0.82)")
     assert first.rows[1][1] == "– (0.70)"
     assert first.rows[3][4] == "– (0.61)"
