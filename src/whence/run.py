@@ -24,7 +24,7 @@ from whence.data.sources import reload
 from whence.devices import check_device
 from whence.errors import InputError, RunError, WhenceError
 from whence.files import MANIFEST, new_folder, read_json, sha256, write_json
-from whence.models import Recommender, build_model
+from whence.models import Recommender, model_with
 from whence.weights import save_weights
 
 FORMAT = 1
@@ -192,9 +192,7 @@ def _check_files(folder: Path) -> None:
 def _load_model(
     weights: Path, name: str, settings: Mapping[str, Any], item_count: int, device: str
 ) -> Recommender:
-    model = build_model(name, settings, item_count, torch.Generator())
-    model.load_state_dict(load_file(weights, device=device))
-    return model.to(device).eval()
+    return model_with(load_file(weights, device=device), name, settings, item_count, device)
 
 
 def snapshot_files(folder: Path) -> dict[int, Path]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import ConsoleMessage, Request, sync_playwright
+from browsing import in_browser
 
 from whence.demonstration import Demonstration, default_data, demonstrate
 from whence.errors import InputError
@@ -49,33 +47,11 @@ def test_the_page_needs_nothing_but_itself(demonstration: tuple[Demonstration, P
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_page_in_a_browser(demonstration: tuple[Demonstration, Path], width: int) -> None:
     """No request, no complaint, no sideways scrolling, and nothing axe objects to."""
-    requests: list[str] = []
-    complaints: list[str] = []
-
-    def on_request(request: Request) -> None:
-        requests.append(request.url)
-
-    def on_console(message: ConsoleMessage) -> None:
-        complaints.append(message.text)
-
     _, path = demonstration
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-        )
-        page = browser.new_page(viewport={"width": width, "height": 900})
-        page.on("request", on_request)
-        page.on("console", on_console)
-        page.goto(path.as_uri())
+    with in_browser(path, width) as page:
         assert page.locator("h1").inner_text() == "Whence: a recommendation and its reasons"
         assert page.locator("svg").count() == 5
         assert page.locator("tbody tr").count() >= 10 + 3 + len(EXPLAINERS)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        violations = Axe().run(page)
-        assert violations.violations_count == 0, violations.generate_report()
-        browser.close()
-    assert requests == [path.as_uri()]
-    assert complaints == []
 
 
 def test_titles_cannot_smuggle_markup(

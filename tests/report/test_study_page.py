@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import ConsoleMessage, Request, sync_playwright
+from browsing import in_browser
 
 from whence.report.study import as_markdown, study_tables
 from whence.report.study_page import write_study
@@ -111,33 +109,10 @@ def test_the_page_asks_for_nothing(written: Path) -> None:
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_page_in_a_browser(written: Path, width: int) -> None:
     """The charts answer; no request, no complaint, no sideways scrolling, nothing for axe."""
-    requests: list[str] = []
-    complaints: list[str] = []
-
-    def on_request(request: Request) -> None:
-        requests.append(request.url)
-
-    def on_console(message: ConsoleMessage) -> None:
-        complaints.append(message.text)
-
-    path = written / "sequential-accuracy.html"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-        )
-        page = browser.new_page(viewport={"width": width, "height": 900})
-        page.on("request", on_request)
-        page.on("console", on_console)
-        page.goto(path.as_uri())
+    with in_browser(written / "sequential-accuracy.html", width) as page:
         page.wait_for_function("document.querySelectorAll('.vega-embed svg').length === 5")
         assert page.locator("svg").count() == 5
         assert page.locator("tbody tr").count() == 4 * 4 + 2
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        violations = Axe().run(page)
-        assert violations.violations_count == 0, violations.generate_report()
-        browser.close()
-    assert requests == [path.as_uri()]
-    assert complaints == []
 
 
 def test_names_cannot_smuggle_markup(study: Study, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from whence.models.registry import ModelSpec
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Drop, Randomness, keep
 from whence.training import TrainingConfig, fit
-from whence.training.averaging import RULES, Averaging, Rule, average_weights
+from whence.training.averaging import RULES, Averaging, Rule, average_weights, in_one_row
 from whence.training.batches import Batches
 from whence.training.loop import Training, fit_together
 
@@ -197,6 +197,29 @@ def test_seeds_side_by_side_are_averaged_as_alone(rule: Rule) -> None:
             torch.testing.assert_close(one, other[seed])
         for one, other in zip(apart[seed], together, strict=True):
             torch.testing.assert_close(one, other[seed])
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("shapes", [[(3,)], [(3,), (2, 5), (1,)]])
+def test_weights_in_one_row_are_averaged_as_apart(
+    rule: Rule, shapes: list[tuple[int, ...]]
+) -> None:
+    chance = torch.Generator().manual_seed(0)
+    apart = [torch.randn(shape, generator=chance) for shape in shapes]
+    together = [weight.clone() for weight in apart]
+    pairs = (
+        (apart, Averaging(apart, rule, 5, 2)),
+        (together, Averaging(together, rule, 5, 2, row=in_one_row(together))),
+    )
+    for _ in range(12):
+        moves = [torch.randn(shape, generator=chance) for shape in shapes]
+        for weights, averaging in pairs:
+            averaging.before_step()
+            for weight, move in zip(weights, moves, strict=True):
+                weight += move
+            averaging.after_step()
+    torch.testing.assert_close(pairs[0][1].average, pairs[1][1].average)
+    torch.testing.assert_close(apart, together)
 
 
 def network(seed: int = 0) -> nn.Sequential:

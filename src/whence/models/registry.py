@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from whence.config import build
 from whence.errors import InputError, did_you_mean
@@ -43,3 +44,16 @@ def build_model(
     """A model with fresh weights."""
     spec = model_spec(name)
     return spec.build(build(spec.config, settings), item_count, generator)
+
+
+def model_with(
+    weights: Mapping[str, Tensor],
+    name: str,
+    settings: Mapping[str, Any],
+    item_count: int,
+    device: str,
+) -> Recommender:
+    """A model with these weights, ready to be asked."""
+    model = build_model(name, settings, item_count, torch.Generator()).to(device)
+    model.load_state_dict(weights)
+    return model.eval()

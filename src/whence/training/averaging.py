@@ -141,7 +141,7 @@ class Averaging:
 
     def _by_tensor(self, whole: Sequence[Tensor]) -> list[Tensor]:
         """Whatever is of the size of all weights, tensor by tensor."""
-        if len(whole) == len(self.weights):
+        if self.whole is self.weights:
             return list(whole)
         first = self.whole[0].storage_offset()
         return [

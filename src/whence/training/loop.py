@@ -18,7 +18,7 @@ from whence.data.splits import Split
 from whence.devices import deterministic
 from whence.errors import InputError, OutOfTime
 from whence.files import new_file, reason
-from whence.models import Recommender, build_model
+from whence.models import Recommender, model_with
 from whence.progress import progress_bar
 from whence.training.averaging import has_batch_norm
 from whence.training.config import TrainingConfig, check_precision
@@ -272,8 +272,7 @@ class Training:
     def _model(self, seed: int, weights: Mapping[str, Tensor]) -> Recommender:
         """A model of its own, outside the stack."""
         item_count = self.split.interactions.item_count
-        model = build_model(self.model_name, self.model_settings, item_count, torch.Generator())
-        model.to(self.device).load_state_dict(weights)
+        model = model_with(weights, self.model_name, self.model_settings, item_count, self.device)
         if self.stack.averaging is not None and has_batch_norm(model):
             refresh_norms(model, self.split, self.config.batch, seed, self.device)
         return model.eval()
