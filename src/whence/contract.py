@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from whence.errors import CapabilityError
-from whence.memory import row_slices
+from whence.memory import MEMORY, inputs_at_once, row_slices
 from whence.padding import PAD as PAD
 
 
@@ -55,31 +55,40 @@ class Explainable:
         *,
         present: Tensor | None = None,
         embedded: Tensor | None = None,
-        attention: Sequence[Tensor] | None = None,
+        attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
         """`[B, t]`: the targets' scores, for targets `[B, t]`, or every target's for `ALL`.
 
         `present` `[B, n]` removes the parts where it is false; `embedded` stands in for
-        `embed(batch)`; `attention` stands in for the weights `attentions(batch)` returns.
+        `embed(batch)`; `attention` stands in for the weights `attentions(batch)` returns, where it
+        is `None` for a block that is to work them out from what the blocks below it hand on.
         """
         raise missing(self, "score")
 
     def attentions(self, batch: Tensor) -> list[Tensor]:
-        """One `[B, heads, q, n]` a block, first block first; the last query row answers."""
+        """One `[B, heads, q, n]` a block, first block first; the last query row answers.
+
+        A model with slots of its own, such as BERT4Rec's [CLS], has them after the `n` of the
+        batch, in rows and columns alike; they are never parts.
+        """
         raise missing(self, "attentions")
 
-    def score_coalitions(self, batch: Tensor, targets: Tensor, coalitions: Tensor) -> Tensor:
+    def score_coalitions(
+        self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY
+    ) -> Tensor:
         """`[B, c]`: the score of each case's one target `[B]` under each of its coalitions.
 
-        `coalitions` is bool `[B, c, n]`, true for the parts present. This default repeats the case
-        once a coalition; a model that can share work between coalitions overrides it.
+        `coalitions` is bool, true for the parts present: `[B, c, n]`, or `[c, n]` for those that
+        all cases share. About `memory` bytes are used at a time. This default repeats the case once
+        a coalition; a model that can share work between coalitions overrides it.
         """
-        cases, count, slots = coalitions.shape
-        present = coalitions.reshape(cases * count, slots)
-        case = torch.arange(cases, device=batch.device).repeat_interleave(count)
+        count, slots = coalitions.shape[-2:]
+        cases = len(batch)
+        case = torch.arange(cases * count, device=batch.device) // count
+        present = coalitions.expand(cases, count, slots).reshape(cases * count, slots)
         scores = [
             self.score(batch[case[rows]], targets[case[rows], None], present=present[rows])
-            for rows in row_slices(cases * count)
+            for rows in row_slices(cases * count, inputs_at_once(slots, memory))
         ]
         return torch.cat(scores).reshape(cases, count) if scores else batch.new_zeros(cases, count)
 

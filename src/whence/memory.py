@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-ROWS_AT_ONCE: Final = 4096
-"""How many altered inputs a model sees at a time when many must be scored."""
+MEMORY: Final = 2**29
+"""Bytes for altered inputs that a model sees at a time, where nobody says another number."""
+BYTES_OF_A_SLOT: Final = 4096
+"""About what a network of the usual width holds for every slot of an input."""
 SCORES_AT_ONCE: Final = 4_000_000
 """How many numbers are held at a time where a case needs many, such as every item's score.
 
@@ -23,9 +25,14 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as glibc numbers them
 LARGEST_KEPT: Final = 2**30
 
 
-def row_slices(rows: int, at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
+def row_slices(rows: int, at_once: int) -> Iterator[slice]:
     """Consecutive slices of at most `at_once` rows."""
     return (slice(start, start + at_once) for start in range(0, rows, at_once))
+
+
+def inputs_at_once(slots: int, memory: int = MEMORY) -> int:
+    """How many inputs of so many slots a model may see at a time."""
+    return max(1, memory // (BYTES_OF_A_SLOT * max(1, slots)))
 
 
 def cases_at_once(numbers_each: int, on_gpu: bool = False) -> int:

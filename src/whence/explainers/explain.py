@@ -46,6 +46,7 @@ def compare_batch(
     for name, explainer in named:
         require(model, ("parts", "score", *explainer.needs), who=name)
     parts = model.parts(batch)
+    slots = parts.shape[1]  # beyond them are the model's own
     full = model.score(batch, targets[:, None])[:, 0]
     empty = model.score(batch, targets[:, None], present=torch.zeros_like(parts))[:, 0]
     explanations = {}
@@ -53,7 +54,7 @@ def compare_batch(
         found = explainer(model, batch, targets, seed)
         error = None if found.error is None else _array(found.error * parts)
         explanations[name] = Explanation(
-            scores=_array(torch.where(parts, found.scores, 0)),
+            scores=_array(torch.where(parts, found.scores[:, :slots], 0)),
             parts=parts.cpu().numpy(),
             target=targets.cpu().numpy(),
             full_score=_array(full),

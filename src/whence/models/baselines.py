@@ -39,7 +39,7 @@ class _Rule(Explainable):
         *,
         present: Tensor | None = None,
         embedded: Tensor | None = None,
-        attention: Sequence[Tensor] | None = None,
+        attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
         """What was counted for the targets, given the items that are present."""
         parts = self.parts(batch) if present is None else self.parts(batch) & present

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from whence.contract import Explainable
 from whence.data.histories import Cases
-from whence.memory import ROWS_AT_ONCE, cases_at_once, row_slices
+from whence.memory import cases_at_once, row_slices
 from whence.progress import progress_bar
 from whence.randomness import Randomness
 from whence.ranking import device_of, met_items, score_all
@@ -22,6 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 SAMPLED = 100
 """Random items the true one is set among in the papers' sampled protocol."""
+HISTORIES_AT_ONCE = 4096
 
 
 @torch.no_grad()
@@ -83,7 +84,10 @@ def sampled_ranks(
         return _rank((_signs(others, own) * counts).sum(dim=1), counts.sum(dim=1))
 
     return _shortest_first(
-        rank, cases, min(ROWS_AT_ONCE, _histories_at_once(length, device_of(model))), show_progress
+        rank,
+        cases,
+        min(HISTORIES_AT_ONCE, _histories_at_once(length, device_of(model))),
+        show_progress,
     )
 
 
