@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from whence.errors import InputError
 
 MEMORY: Final = 2**29
 """Bytes for altered inputs that a model sees at a time, where nobody says another number."""
@@ -38,6 +41,15 @@ def inputs_at_once(slots: int, memory: int = MEMORY) -> int:
 def cases_at_once(numbers_each: int, on_gpu: bool = False) -> int:
     """How many cases fit at a time, if each needs so many numbers: a score for every item, say."""
     return max(1, (SCORES_AT_ONCE_ON_GPU if on_gpu else SCORES_AT_ONCE) // numbers_each)
+
+
+def read_size(text: str) -> int:
+    """Bytes from what a person writes: 2GB, 512 MB, 1.5 gb, 4096."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", text.lower())
+    size = int(float(found[1]) * 1024 ** " kmgt".index(found[2] or " ")) if found else 0
+    if size < 1:
+        raise InputError(f"'{text}' is no size of memory; write it as 2GB or 512MB.")
+    return size
 
 
 def free_memory(device: str = "cpu") -> int:

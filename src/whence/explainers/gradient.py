@@ -8,8 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from whence.contract import Explainable
-from whence.explainers.base import Attribution
+from whence.explainers.base import Attribution, Inquiry
 
 
 @dataclass(frozen=True)
@@ -21,17 +20,16 @@ class GradientNorm:
     signed: ClassVar[bool] = False
     words: ClassVar[str] = "How strongly the score answers to a small change of each item."
 
-    def __call__(
-        self, model: Explainable, batch: Tensor, targets: Tensor, seed: int
-    ) -> Attribution:
+    def __call__(self, inquiry: Inquiry) -> Attribution:
         """One backward pass for all cases: their scores do not depend on each other."""
-        return Attribution(score_gradient(model, batch, targets).norm(dim=-1), evaluations=1)
+        return Attribution(score_gradient(inquiry).norm(dim=-1), evaluations=1)
 
 
-def score_gradient(model: Explainable, batch: Tensor, targets: Tensor) -> Tensor:
+def score_gradient(inquiry: Inquiry) -> Tensor:
     """`[B, n, d]`: the derivative of each case's score by its parts' embeddings."""
+    model, batch = inquiry.model, inquiry.batch
     with torch.enable_grad():
         embedded = model.embed(batch).detach().requires_grad_()
-        score = model.score(batch, targets[:, None], embedded=embedded)
+        score = model.score(batch, inquiry.targets[:, None], embedded=embedded)
         (gradient,) = torch.autograd.grad(score.sum(), embedded)
     return gradient

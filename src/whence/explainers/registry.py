@@ -10,6 +10,7 @@ from whence.explainers.gradient import GradientNorm
 from whence.explainers.leave_one_out import LeaveOneOut
 from whence.explainers.random import Random
 from whence.explainers.rollout import Rollout
+from whence.explainers.shapley import Shapley
 
 EXPLAINERS: dict[str, Explainer] = {
     "attention-first": Attention(block=1),
@@ -19,6 +20,9 @@ EXPLAINERS: dict[str, Explainer] = {
     "gradient-norm": GradientNorm(),
     "leave-one-out": LeaveOneOut(),
     "leave-one-out-probability": LeaveOneOut(unit="probability"),
+    "shapley": Shapley(),
+    "shapley-printed": Shapley(sampler="uniform", exact_up_to=0),
+    "shapley-permutation": Shapley(sampler="permutation"),
     "random": Random(),
 }
 """Ready to use, and what "all" means."""

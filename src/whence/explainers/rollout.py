@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from whence.contract import Explainable
-from whence.explainers.base import Attribution
+from whence.explainers.base import Attribution, Inquiry
 
 
 @dataclass(frozen=True)
@@ -20,11 +19,9 @@ class Rollout:
     signed: ClassVar[bool] = False
     words: ClassVar[str] = "How much of each item reaches the answer through all blocks."
 
-    def __call__(
-        self, model: Explainable, batch: Tensor, targets: Tensor, seed: int
-    ) -> Attribution:
+    def __call__(self, inquiry: Inquiry) -> Attribution:
         """The same for every target: attention does not ask which item is meant."""
-        return Attribution(rollout(model.attentions(batch)), evaluations=1)
+        return Attribution(rollout(inquiry.model.attentions(inquiry.batch)), evaluations=1)
 
 
 def rollout(attentions: list[Tensor]) -> Tensor:
