@@ -71,7 +71,7 @@ def test_errors_have_the_right_size(sampler: Sampler, players: int, count: int) 
 def test_equals_plain_least_squares_on_the_same_coalitions(sampler: Sampler) -> None:
     """The sum rule as an equation of enormous weight, as other programs have it."""
     value, players = attention_like(11), 11
-    design = draw_design(sampler, players, 2**11, seed=5)
+    design = draw_design(players, 2**11, sampler, seed=5)
     present = design.coalitions.double().numpy()
     root = design.weights.sqrt().numpy()
     ends = value(torch.tensor([[False] * players, [True] * players])).numpy()
@@ -117,15 +117,15 @@ def test_the_sum_is_the_whole_difference(sampler: Sampler, single: bool) -> None
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_longer_design_begins_like_a_shorter(sampler: Sampler) -> None:
-    short, long = (draw_design(sampler, 9, count, seed=1) for count in (100, 1000))
+    short, long = (draw_design(9, count, sampler, seed=1) for count in (100, 1000))
     assert len(short.coalitions) <= 100 < len(long.coalitions) <= 1000
     assert torch.equal(short.coalitions, long.coalitions[: len(short.coalitions)])
-    other = draw_design(sampler, 9, 100, seed=2)
+    other = draw_design(9, 100, sampler, seed=2)
     assert not torch.equal(short.coalitions, other.coalitions)
 
 
 def test_pairs_are_complements_and_sizes_follow_their_law() -> None:
-    design = draw_design("paired", 6, 40_000, seed=0)
+    design = draw_design(6, 40_000, "paired", seed=0)
     one, other = design.coalitions[::2], design.coalitions[1::2]
     assert torch.equal(one, ~other)
     share = torch.bincount(design.coalitions.sum(dim=1), minlength=7) / 40_000

@@ -8,6 +8,7 @@ from whence.explainers.attention import Attention
 from whence.explainers.base import Explainer
 from whence.explainers.gradient import GradientNorm
 from whence.explainers.leave_one_out import LeaveOneOut
+from whence.explainers.lime import Lime
 from whence.explainers.random import Random
 from whence.explainers.rollout import Rollout
 from whence.explainers.shapley import Shapley
@@ -23,6 +24,7 @@ EXPLAINERS: dict[str, Explainer] = {
     "shapley": Shapley(),
     "shapley-printed": Shapley(sampler="uniform", exact_up_to=0),
     "shapley-permutation": Shapley(sampler="permutation"),
+    "lime": Lime(),
     "random": Random(),
 }
 """Ready to use, and what "all" means."""

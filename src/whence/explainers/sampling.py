@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar, TypeVarTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from whence.randomness import Randomness
 Sampler = Literal["paired", "uniform", "permutation", "exact"]
 Bools = npt.NDArray[np.bool_]
 T = TypeVar("T")
+Others = TypeVarTuple("Others")
 
 SMALL: Final = 2**18
 """Numbers in a design of which many are kept; of larger ones only the last few."""
@@ -47,7 +48,7 @@ class Design:
         return len(self.coalitions) // self.together if self.together else 0
 
 
-def draw_design(sampler: Sampler, players: int, count: int, seed: int) -> Design:
+def draw_design(players: int, count: int, sampler: Sampler, seed: int) -> Design:
     """At most `count` coalitions, so many that each draw is whole."""
     least = LEAST[sampler](players)
     if count < least:
@@ -135,11 +136,12 @@ def _design(coalitions: Bools, weights: npt.NDArray[np.float64], together: int) 
     return Design(torch.from_numpy(coalitions), torch.from_numpy(weights), together)
 
 
-def kept(build: Callable[[Sampler, int, int, int], T]) -> Callable[[Sampler, int, int, int], T]:
-    """Remembers what was built of sampler, players, count and seed, in bounded memory."""
+def kept(build: Callable[[int, int, *Others], T]) -> Callable[[int, int, *Others], T]:
+    """Remembers what was built for so many players and coalitions, in bounded memory."""
     many, few = lru_cache(maxsize=64)(build), lru_cache(maxsize=4)(build)
 
-    def find(sampler: Sampler, players: int, count: int, seed: int) -> T:
-        return (many if players * count <= SMALL else few)(sampler, players, count, seed)
+    def find(players: int, count: int, /, *others: *Others) -> T:
+        memory = many if players * count <= SMALL else few
+        return memory(players, count, *others)
 
     return find

@@ -69,7 +69,7 @@ class Shapley:
         going = torch.arange(len(phi), device=phi.device)
         values = game.full.new_zeros(len(phi), 0)
         while len(going):
-            solver = find_solver(sampler, players, count, game.inquiry.seed)
+            solver = find_solver(players, count, sampler, game.inquiry.seed)
             coalitions = solver.design.coalitions
             now = game[going]
             # Values that were asked before are not asked again.
@@ -95,7 +95,7 @@ class Solver(Protocol):
 
 
 @kept
-def find_solver(sampler: Sampler, players: int, count: int, seed: int) -> Solver:
+def find_solver(players: int, count: int, sampler: Sampler, seed: int) -> Solver:
     """With its design; thousands of histories of one size need it once."""
-    design = draw_design(sampler, players, count, seed)
+    design = draw_design(players, count, sampler, seed)
     return MarginalContributions(design) if sampler == "permutation" else ShapleyRegression(design)
