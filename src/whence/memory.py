@@ -15,6 +15,8 @@ MEMORY: Final = 2**29
 """Bytes for altered inputs that a model sees at a time, where nobody says another number."""
 BYTES_OF_A_SLOT: Final = 4096
 """About what a network of the usual width holds for every slot of an input."""
+FOR_GRADIENTS: Final = 4
+"""Times as much, where all that led to a score is held for its gradient."""
 SCORES_AT_ONCE: Final = 4_000_000
 """How many numbers are held at a time where a case needs many, such as every item's score.
 
@@ -36,6 +38,11 @@ def row_slices(rows: int, at_once: int) -> Iterator[slice]:
 def inputs_at_once(slots: int, memory: int = MEMORY) -> int:
     """How many inputs of so many slots a model may see at a time."""
     return max(1, memory // (BYTES_OF_A_SLOT * max(1, slots)))
+
+
+def gradients_at_once(slots: int, memory: int = MEMORY) -> int:
+    """The same where gradients are asked for."""
+    return inputs_at_once(slots, memory // FOR_GRADIENTS)
 
 
 def cases_at_once(numbers_each: int, on_gpu: bool = False) -> int:

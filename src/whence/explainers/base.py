@@ -74,10 +74,13 @@ class Explainer(Protocol):
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     method: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]]
-    """The capabilities it asks of a model."""
     signed: ClassVar[bool]
     """Whether it tells for from against."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The capabilities it asks of a model, beside parts and scores."""
+        ...
 
     @property
     def words(self) -> str:

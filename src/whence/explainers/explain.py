@@ -15,10 +15,7 @@ from whence.errors import InputError
 from whence.explainers.base import Attribution, Explainer, Inquiry, inquire
 from whence.explainers.registry import find_explainer
 from whence.explanation import Explanation, Labels
-from whence.memory import MEMORY, inputs_at_once, row_slices
-
-FOR_GRADIENTS = 4
-"""Times the memory of a case that is scored, where all that led to the score is held for it."""
+from whence.memory import MEMORY, gradients_at_once, row_slices
 
 
 def explain_batch(
@@ -57,10 +54,9 @@ def compare_batch(
     for name, explainer in named:
         require(model, ("parts", "score", *explainer.needs), who=name)
     _check(model, batch, targets)
-    at_once = inputs_at_once(batch.shape[1], memory // FOR_GRADIENTS)
     inquiries = [
         inquire(model, batch[cases], targets[cases], seed, memory)
-        for cases in row_slices(max(1, len(batch)), at_once)
+        for cases in row_slices(max(1, len(batch)), gradients_at_once(batch.shape[1], memory))
     ]
     return {name: _explanation(name, explainer, inquiries, labels) for name, explainer in named}
 

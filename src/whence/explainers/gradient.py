@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from whence.contract import Explainable
 from whence.explainers.base import Attribution, Inquiry
 
 
@@ -27,9 +28,14 @@ class GradientNorm:
 
 def score_gradient(inquiry: Inquiry) -> Tensor:
     """`[B, n, d]`: the derivative of each case's score by its parts' embeddings."""
-    model, batch = inquiry.model, inquiry.batch
+    embedded = inquiry.model.embed(inquiry.batch)
+    return gradient_at(inquiry.model, inquiry.batch, inquiry.targets, embedded)
+
+
+def gradient_at(model: Explainable, batch: Tensor, targets: Tensor, embedded: Tensor) -> Tensor:
+    """The same at other embeddings `[B, n, d]` than the parts' own."""
     with torch.enable_grad():
-        embedded = model.embed(batch).detach().requires_grad_()
-        score = model.score(batch, inquiry.targets[:, None], embedded=embedded)
-        (gradient,) = torch.autograd.grad(score.sum(), embedded)
+        place = embedded.detach().requires_grad_()
+        score = model.score(batch, targets[:, None], embedded=place)
+        (gradient,) = torch.autograd.grad(score.sum(), place)
     return gradient
