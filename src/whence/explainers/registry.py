@@ -5,6 +5,7 @@ from __future__ import annotations
 from whence.config import build, parse_settings
 from whence.errors import InputError, did_you_mean
 from whence.explainers.attention import Attention
+from whence.explainers.attention_flow import AttentionFlow
 from whence.explainers.base import Explainer
 from whence.explainers.fading import Fading
 from whence.explainers.gradient import GradientNorm
@@ -23,6 +24,7 @@ EXPLAINERS: dict[str, Explainer] = {
     "attention-last": Attention(block=-1),
     "attention-head": Attention(block=-1, head=1),
     "rollout": Rollout(),
+    "attention-flow": AttentionFlow(),
     "signed-rollout": SignedRollout(),
     "gradient-rollout": GradientRollout(),
     "fading": Fading(),
