@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from whence.contract import PAD
 from whence.models.packed import Windows
-from whence.randomness import Drop
+from whence.randomness import Drop, keep
 
 EMBEDDING_SPREAD = 0.02
 
@@ -92,7 +92,10 @@ class Block(nn.Module):
 
     def _mixed(self, rows: Tensor, mixed: Tensor, drop: Drop) -> Tensor:
         """From what the attention brought to the output rows."""
-        g = drop(self.output(mixed), onto=rows)
+        return self.feed_forward(drop(self.output(mixed), onto=rows), drop)
+
+    def feed_forward(self, g: Tensor, drop: Drop = keep) -> Tensor:
+        """LayerNorm(Dropout(FFN(LayerNorm(g))) + g)."""
         ffn = self.contract(F.leaky_relu(self.expand(self.inner_norm(g))))
         out: Tensor = self.outer_norm(drop(ffn, onto=g))
         return out
