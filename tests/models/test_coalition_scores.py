@@ -92,9 +92,9 @@ def test_padding_takes_no_part() -> None:
 def test_coalitions_that_begin_alike_share_their_rows() -> None:
     chain = torch.ones(6, 6, dtype=torch.bool).tril()  # each begins with all of those before it
     order = torch.arange(6)
-    assert len(plan_rows(chain, order, causal=True, deep=True).slots) == 5 + 6
-    assert len(plan_rows(chain, order, causal=False, deep=True).slots) == 1 + 2 + 3 + 4 + 5 + 5 + 6
-    assert len(plan_rows(chain, order, causal=True, deep=False).slots) == 6
+    assert len(plan_rows(chain, order, causal=True, blocks=2).slots) == 5 + 6
+    assert len(plan_rows(chain, order, causal=False, blocks=2).slots) == 1 + 2 + 3 + 4 + 5 + 5 + 6
+    assert len(plan_rows(chain, order, causal=True, blocks=1).slots) == 6
 
 
 def test_changed_coalitions_are_planned_anew() -> None:

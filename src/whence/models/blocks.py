@@ -96,8 +96,13 @@ class Block(nn.Module):
 
     def feed_forward(self, g: Tensor, drop: Drop = keep) -> Tensor:
         """LayerNorm(Dropout(FFN(LayerNorm(g))) + g)."""
-        ffn = self.contract(F.leaky_relu(self.expand(self.inner_norm(g))))
-        out: Tensor = self.outer_norm(drop(ffn, onto=g))
+        out: Tensor = self.outer_norm(drop(self.ffn(g), onto=g))
+        return out
+
+    def ffn(self, g: Tensor) -> Tensor:
+        """FFN(LayerNorm(g))."""
+        inner = self.expand(self.inner_norm(g))
+        out: Tensor = self.contract(F.leaky_relu(inner, inplace=not torch.is_grad_enabled()))
         return out
 
     def _heads(self, rows: Tensor) -> Tensor:

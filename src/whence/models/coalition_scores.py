@@ -25,7 +25,7 @@ from whence.memory import row_slices
 from whence.models.blocks import Block
 from whence.models.packed import HIDDEN
 
-GROUPS = 4
+GROUPS = 8
 """Into how many groups of like size coalitions are sorted; a group is as wide as its largest."""
 ROWS_NEAR_THE_PROCESSOR = 4096
 """Whose numbers stay in a processor's cache from one layer to the next."""
@@ -76,79 +76,93 @@ class Attending(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Coalitions of like size, and the rows that are computed for them: one after the other.
-
-    A row that several coalitions need is one of the first that needs it. The answers come last.
-    """
+    """Coalitions of like size, with the rows that they see and those that are computed for them."""
 
     first: int
     end: int
-    """Their rows are from `first` to before `end`."""
-    listed: Tensor
-    """`[g, s]`: each coalition's members' rows, wherever they are, and its answer's; filled on the
-    left with any row."""
+    """They compute the rows from `first` to before `end`, coalition by coalition."""
+    seen: Tensor
+    """`[g, s]`: the rows of a coalition's members, whoever computes them, and of its answer."""
     bias: Tensor
     """`[g, s]`: 0, or `HIDDEN` for filling and for an answer that does not see itself."""
+    asking: Tensor
+    """`[g, q]`: the rows that a coalition computes, its answer last; filled like the others on the
+    left, with any row."""
+    between: Tensor
+    """`[g, q, s]`: the bias of each row that asks."""
     places: Tensor
-    """`[end − first]`: where in the lists the group's own rows stand."""
+    """`[end − first]`: where in `asking` the group's rows stand."""
 
 
 class Plan(NamedTuple):
-    """Which `R` rows `c` coalitions of `m` slots need."""
+    """The `R` rows that `c` coalitions of `m` slots need; each has an answer, in the last slot.
+
+    A row that several coalitions need is computed by the first that needs it.
+    """
 
     coalitions: Tensor
-    """`[c]`: their numbers among all, in the order of the groups."""
+    """`[c]`: their numbers among all, group by group."""
     slots: Tensor
     """`[R]`: the slot of each row."""
     visible: Tensor
     """`[R, m]`: 1 for the slots that the row sees in the first block, else 0."""
+    answers: Tensor
+    """`[c]`: the rows that answer."""
     blind: Tensor
-    """`[c, 1]`: the coalitions whose answer sees nothing at all."""
+    """Which coalitions' answers see nothing at all."""
     groups: list[Group]
 
 
 @torch.no_grad()
-def answers_of_coalitions(
-    blocks: Sequence[Block], rows: Tensor, coalitions: Tensor, causal: bool, memory: int
+def scores_of_coalitions(
+    blocks: Sequence[Block],
+    rows: Tensor,
+    targets: Tensor,
+    coalitions: Tensor,
+    causal: bool,
+    memory: int,
 ) -> Tensor:
-    """`[B, c, d]`: the last row after all blocks, which answers, under each coalition.
+    """`[B, c]`: the last row after all blocks, which answers, times each case's target `[B, d]`.
 
     `rows` `[B, m, d]` enter the first block. `coalitions` `[c, n]` are the visible slots; slots
     after those are the model's own, and always visible.
     """
     cases, slots, width = rows.shape
     at_once = max(1, memory // (ALIVE * rows.element_size() * width * slots))
-    plans = _plans(coalitions, slots, causal, len(blocks) > 1, at_once)
-    found = rows.new_empty(cases, len(coalitions), width)
-    for plan in plans:
-        for few in row_slices(cases, max(1, at_once // len(plan.coalitions))):
-            answers = _answers(blocks, rows[few], plan, causal)
-            found[few].index_copy_(1, plan.coalitions, answers)
+    found = rows.new_empty(cases, len(coalitions))
+    for plan in _plans(coalitions, slots, causal, len(blocks), at_once):
+        fitting = at_once // len(plan.coalitions)
+        if not rows.is_cuda:
+            fitting = min(fitting, ROWS_NEAR_THE_PROCESSOR // len(plan.slots))
+        for few in row_slices(cases, max(1, fitting)):
+            answers = _answers(blocks, rows[few], plan)
+            scores = (answers @ targets[few, :, None]).squeeze(-1)
+            found[few].index_copy_(1, plan.coalitions, scores)
     return found
 
 
 def _plans(
-    coalitions: Tensor, slots: int, causal: bool, deep: bool, at_once: int
+    coalitions: Tensor, slots: int, causal: bool, blocks: int, at_once: int
 ) -> Iterable[Plan]:
     """For some coalitions at a time; one for all of them is kept, since it serves other cases."""
     if len(coalitions) > at_once:
-        return _new_plans(coalitions, slots, causal, deep, at_once)
+        return _new_plans(coalitions, slots, causal, blocks, at_once)
     kept = _KEPT.setdefault(coalitions, {})
-    key = (coalitions._version, slots, causal, deep)
+    key = (coalitions._version, slots, causal, blocks)
     if key not in kept:
-        kept[key] = list(_new_plans(coalitions, slots, causal, deep, at_once))
+        kept[key] = list(_new_plans(coalitions, slots, causal, blocks, at_once))
     return kept[key]
 
 
 def _new_plans(
-    coalitions: Tensor, slots: int, causal: bool, deep: bool, at_once: int
+    coalitions: Tensor, slots: int, causal: bool, blocks: int, at_once: int
 ) -> Iterator[Plan]:
     members = F.pad(coalitions, (0, slots - coalitions.shape[1]), value=True)
     for which in _alike_side_by_side(members).split(at_once):
-        yield plan_rows(members, which, causal, deep)
+        yield plan_rows(members, which, causal, blocks)
 
 
-_KEPT: MutableMapping[Tensor, dict[tuple[int, int, bool, bool], list[Plan]]] = WeakIdKeyDictionary()
+_KEPT: MutableMapping[Tensor, dict[tuple[int, int, bool, int], list[Plan]]] = WeakIdKeyDictionary()
 
 
 def _alike_side_by_side(members: Tensor) -> Tensor:
@@ -162,75 +176,78 @@ def _alike_side_by_side(members: Tensor) -> Tensor:
     return order
 
 
-def plan_rows(members: Tensor, which: Tensor, causal: bool, deep: bool) -> Plan:
-    """The rows that `which` of the coalitions need, those that begin alike side by side.
-
-    In a network of one block they are the answers alone.
-    """
+def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan:
+    """The rows that `which` of the coalitions need, those that begin alike side by side."""
     members = members[which]
-    inner = members[:, :-1] if deep else members[:, :0]
-    own = inner.clone()
-    if causal:  # not where the coalition before it began alike up to this slot
-        own[1:] &= (inner[1:] != inner[:-1]).cumsum(dim=1) > 0
-    by_size = inner.sum(dim=1).argsort(stable=True).tensor_split(min(GROUPS, len(members)))
-    number, firsts = _numbered(own, by_size)
-    groups, slots, visible = [], [], []
-    for some, first in zip(by_size, firsts, strict=True):
-        answers = number[some, -1]
-        coalition, slot = own[some].nonzero(as_tuple=True)
-        seen = members[some][coalition]
-        if causal:
-            seen &= torch.arange(members.shape[1], device=seen.device) <= slot[:, None]
-        slots += [slot, torch.full_like(answers, members.shape[1] - 1)]
-        visible += [seen, members[some]]
-        listed, bias, place = _lists(inner[some], number[some], members[some, -1])
-        places = torch.cat((place[:, :-1][own[some]], place[:, -1]))
-        groups.append(Group(first, first + len(places), listed, bias, places))
-    coalitions = torch.cat(by_size)
+    own = members.clone()
+    if blocks == 1:
+        own[:] = False  # the answers alone
+    elif causal:  # not where the coalition before it began alike up to this slot
+        own[1:] &= (members[1:] != members[:-1]).cumsum(dim=1) > 0
+    own[:, -1] = True
+    order = members.sum(dim=1).argsort(stable=True)
+    number = _numbered(own, order)
+    coalition, slot = own[order].nonzero(as_tuple=True)
+    visible = members[order][coalition]
+    if causal:
+        visible &= torch.arange(members.shape[1], device=members.device) <= slot[:, None]
     return Plan(
-        coalitions=which[coalitions],
-        slots=torch.cat(slots),
-        visible=torch.cat(visible).float(),
-        blind=~members[coalitions].any(dim=1, keepdim=True),
-        groups=groups,
+        coalitions=which[order],
+        slots=slot,
+        visible=visible.float(),
+        answers=number[order, -1],
+        blind=(~members[order].any(dim=1)).nonzero()[:, 0],
+        groups=[
+            _group(members[some], own[some], number[some], causal)
+            for some in order.tensor_split(min(GROUPS, len(order)))
+            if blocks > 1
+        ],
     )
 
 
-def _numbered(own: Tensor, groups: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
-    """`[c, m]`: the number of every slot's row, the answer's last; and each group's first."""
-    number = torch.zeros_like(F.pad(own, (0, 1)), dtype=torch.int64)
-    firsts, begun = [], 0
-    for some in groups:
-        firsts.append(begun)
-        mine = own[some]
-        count = int(mine.sum())
-        number[some, :-1] = begun - 1 + mine.flatten().cumsum(0).view(mine.shape)
-        number[some, -1] = begun + count + torch.arange(len(some), device=own.device)
-        begun += count + len(some)
+def _numbered(own: Tensor, order: Tensor) -> Tensor:
+    """`[c, m]`: which row each slot has, counted in that order of the coalitions."""
+    number = torch.empty_like(own, dtype=torch.int64)
+    number[order] = own[order].flatten().cumsum(0).view(own.shape) - 1
     # Who does not compute a row has it from the latest coalition before that does.
     line = torch.arange(len(own), device=own.device)[:, None]
-    owner = torch.where(own, line, 0).cummax(dim=0).values
-    number[:, :-1] = number[:, :-1].gather(0, owner)
-    return number, firsts
+    return number.gather(0, torch.where(own, line, 0).cummax(dim=0).values)
 
 
-def _lists(inner: Tensor, number: Tensor, sees_itself: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """`[g, s]` rows, `[g, s]` their bias, and `[g, m]` the place of each slot in all lists."""
-    sizes = inner.sum(dim=1, keepdim=True)
-    longest = int(sizes.max())
-    column = longest - sizes + inner.cumsum(dim=1) - 1
-    listed = number.new_zeros(len(inner), longest + 1)
-    bias = torch.full(listed.shape, HIDDEN, device=listed.device)
-    line = inner.nonzero(as_tuple=True)[0]
-    listed[line, column[inner]] = number[:, :-1][inner]
-    bias[line, column[inner]] = 0
-    listed[:, -1] = number[:, -1]
-    bias[sees_itself, -1] = 0
-    first = torch.arange(0, listed.numel(), longest + 1, device=listed.device)[:, None]
-    return listed, bias, first + F.pad(column, (0, 1), value=longest)
+def _group(members: Tensor, own: Tensor, number: Tensor, causal: bool) -> Group:
+    """Of some coalitions."""
+    listed = members.clone()
+    listed[:, -1] = True
+    slot = torch.arange(members.shape[1], device=members.device).expand_as(members)
+    seen, asking = _to_the_right(listed, slot), _to_the_right(own, slot)
+    hidden = seen < 0
+    hidden[:, -1] = ~members[:, -1]
+    between = hidden[:, None].expand(-1, asking.shape[1], -1)
+    if causal:
+        between = between | (seen[:, None] > asking[:, :, None])
+    computed = number[own]
+    return Group(
+        first=int(computed[0]),
+        end=int(computed[-1]) + 1,
+        seen=_to_the_right(listed, number).clamp_(min=0),
+        bias=torch.where(hidden, HIDDEN, 0.0),
+        asking=_to_the_right(own, number).clamp_(min=0),
+        between=torch.where(between, HIDDEN, 0.0),
+        places=(asking.flatten() >= 0).nonzero()[:, 0],
+    )
 
 
-def _answers(blocks: Sequence[Block], rows: Tensor, plan: Plan, causal: bool) -> Tensor:
+def _to_the_right(chosen: Tensor, values: Tensor) -> Tensor:
+    """`[g, s]`: the chosen values of every line, in order, with −1 on the left where fewer are."""
+    counts = chosen.sum(dim=1, keepdim=True)
+    longest = int(counts.max())
+    column = (longest - counts + chosen.cumsum(dim=1) - 1)[chosen]
+    found = values.new_full((len(chosen), longest), -1)
+    found[chosen.nonzero()[:, 0], column] = values[chosen]
+    return found
+
+
+def _answers(blocks: Sequence[Block], rows: Tensor, plan: Plan) -> Tensor:
     """`[B, c, d]`."""
     first, *others = blocks
     states = _first(first, rows, plan)
@@ -238,22 +255,23 @@ def _answers(blocks: Sequence[Block], rows: Tensor, plan: Plan, causal: bool) ->
         return states
     *middle, last = others
     for block in middle:
-        states = _middle(block, states, plan, causal)
+        states = _middle(block, states, plan)
     return _last(last, states, plan)
 
 
 def _first(block: Block, rows: Tensor, plan: Plan) -> Tensor:
-    """`[B, R + c, d]`: the rows after the first block, whose logits all coalitions share."""
+    """`[B, R, d]`: the rows after the first block, whose logits all coalitions share."""
     attending = Attending.of(block)
     brought = attending.brought(rows).transpose(1, 2)  # [B, h, m, d]
-    logits = attending.look(rows).transpose(1, 2) @ rows[:, None].transpose(2, 3)  # [B, h, m, m]
+    asking = rows if plan.groups else rows[:, -1:]  # answers alone are all in one slot
+    logits = attending.look(asking).transpose(1, 2) @ rows[:, None].transpose(2, 3)  # [B, h, m, m]
     seen = _seen_safely if _is_wide(logits) else _seen_at_once
-    states = rows.new_empty(len(rows), len(plan.slots), rows.shape[2])
+    g = rows.new_empty(len(rows), len(plan.slots), rows.shape[2])
     for some in row_slices(len(plan.slots), _rows_at_once(rows)):
         slots = plan.slots[some]
         mixed = seen(logits, brought, slots, plan.visible[some])
-        states[:, some] = block.feed_forward(mixed.add_(rows.index_select(1, slots)))
-    return states
+        torch.add(mixed, _take(asking, slots), out=g[:, some])
+    return _fed_forward(block, g)
 
 
 def _is_wide(logits: Tensor) -> bool:
@@ -264,7 +282,7 @@ def _is_wide(logits: Tensor) -> bool:
 def _seen_at_once(logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor) -> Tensor:
     """`[B, R, d]`: Σ_j∈S exp(l_ij)·v_j / Σ_j∈S exp(l_ij), with each exp(l_ij) computed once."""
     shares = (logits - logits.amax(dim=-1, keepdim=True)).exp_()
-    weights = shares.index_select(2, slots).mul_(visible)
+    weights = _take(shares.flatten(0, 1), slots).unflatten(0, shares.shape[:2]) * visible
     total = weights.sum(dim=-1, keepdim=True)
     if weights.shape[1] > 1:
         return _over_heads(weights.div_(total.add_(total == 0)), brought)
@@ -273,60 +291,63 @@ def _seen_at_once(logits: Tensor, brought: Tensor, slots: Tensor, visible: Tenso
 
 def _seen_safely(logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor) -> Tensor:
     """The same by a softmax of what each row sees."""
-    weights = logits.index_select(2, slots).masked_fill_(visible == 0, HIDDEN).softmax(dim=-1)
+    of_rows = _take(logits.flatten(0, 1), slots).unflatten(0, logits.shape[:2])
+    weights = of_rows.masked_fill(visible == 0, HIDDEN).softmax(dim=-1)
     return _over_heads(weights.mul_(visible), brought)
 
 
-def _middle(block: Block, states: Tensor, plan: Plan, causal: bool) -> Tensor:
+def _middle(block: Block, states: Tensor, plan: Plan) -> Tensor:
     """`[B, R, d]`: the rows after another block."""
     attending = Attending.of(block)
-    looked, brought = attending.look(states), attending.brought(states)
-    after = torch.empty_like(states)
-    blind = plan.blind.split([len(group.listed) for group in plan.groups])
-    for group, no_answer in zip(plan.groups, blind, strict=True):
-        own = slice(group.first, group.end)
-        mixed = _seen_in_lists(states, looked, brought, group, causal).flatten(1, 2)
-        mixed = mixed.index_select(1, group.places)
-        mixed[:, -len(no_answer) :].masked_fill_(no_answer, 0)
-        after[:, own] = block.feed_forward(mixed.add_(states[:, own]))
-    return after
-
-
-def _seen_in_lists(
-    states: Tensor, looked: Tensor, brought: Tensor, group: Group, causal: bool
-) -> Tensor:
-    """`[B, g, s, d]`: what attention brings to every row of every list."""
-    bias = group.bias[:, None, None].to(states.dtype)  # [g, h, s, s]
-    if causal:
-        size = group.listed.shape[1]
-        bias = bias + bias.new_full((size, size), HIDDEN).triu(1)
-    query, value = (_take(one, group.listed).transpose(2, 3) for one in (looked, brought))
-    key = _take(states, group.listed)[:, :, None]
-    weights = (query @ key.transpose(3, 4)).add_(bias).softmax(dim=-1)
-    return _over_heads(weights, value)
+    looked = attending.look(states)  # [B, R, h, d]
+    mixed = torch.empty_like(states)
+    for group in plan.groups:
+        seen = _take(states, group.seen)[:, :, None]  # [B, g, 1, s, d]
+        asking = _take(looked, group.asking).transpose(2, 3)  # [B, g, h, q, d]
+        between = group.between[:, None].to(states.dtype)
+        weights = (asking @ seen.transpose(3, 4)).add_(between).softmax(dim=-1)
+        found = (weights @ seen).transpose(2, 3).flatten(1, 2)  # [B, g·q, h, d]
+        mixed[:, group.first : group.end] = attending.bring(_take(found, group.places))
+    mixed.index_fill_(1, plan.answers[plan.blind], 0)
+    return _fed_forward(block, mixed.add_(states))
 
 
 def _last(block: Block, states: Tensor, plan: Plan) -> Tensor:
     """`[B, c, d]`: the answers, which alone the last block computes."""
     attending = Attending.of(block)
-    answers = torch.cat(
-        [states[:, one.end - len(one.listed) : one.end] for one in plan.groups], dim=1
-    )
-    sizes = [len(group.listed) for group in plan.groups]
-    seen = []
-    for group, looked in zip(plan.groups, attending.look(answers).split(sizes, dim=1), strict=True):
-        listed = _take(states, group.listed)  # [B, g, s, d]
-        logits = looked @ listed.transpose(2, 3)  # [B, g, h, s]
+    answers = _take(states, plan.answers)
+    sizes = [len(group.seen) for group in plan.groups]
+    found = []
+    for group, asking in zip(plan.groups, attending.look(answers).split(sizes, dim=1), strict=True):
+        seen = _take(states, group.seen)  # [B, g, s, d]
+        logits = asking @ seen.transpose(2, 3)  # [B, g, h, s]
         weights = logits.add_(group.bias[:, None].to(logits.dtype)).softmax(dim=-1)
-        seen.append(weights @ listed)
-    mixed = attending.bring(torch.cat(seen, dim=1)).masked_fill_(plan.blind, 0)
-    return block.feed_forward(mixed.add_(answers))
+        found.append(weights @ seen)
+    mixed = attending.bring(torch.cat(found, dim=1)).index_fill_(1, plan.blind, 0)
+    return _fed_forward(block, mixed.add_(answers))
+
+
+def _fed_forward(block: Block, g: Tensor) -> Tensor:
+    """As `Block.feed_forward`, some rows at a time."""
+    added = torch.empty_like(g)
+    for some in row_slices(g.shape[1], _rows_at_once(g)):
+        torch.add(block.ffn(g[:, some]), g[:, some], out=added[:, some])
+    normed: Tensor = block.outer_norm(added)
+    return normed
 
 
 def _take(values: Tensor, rows: Tensor) -> Tensor:
-    """`[B, g, s, …]`: of the values `[B, N, …]`."""
-    taken: Tensor = values.index_select(1, rows.flatten()).unflatten(1, rows.shape)
-    return taken
+    """`[B, …, d]`: of the values `[B, N, d]`, or `[B, …, h, d]` of those of several heads.
+
+    Where there is only one to take, all of them are it.
+    """
+    if values.shape[1] == 1:
+        return values
+    if len(values) == 1:  # twice as fast on a processor
+        taken = values[0].index_select(0, rows.flatten())[None]
+    else:
+        taken = values.index_select(1, rows.flatten())
+    return taken.view(len(values), *rows.shape, *values.shape[2:])
 
 
 def _over_heads(weights: Tensor, values: Tensor) -> Tensor:

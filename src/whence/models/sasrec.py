@@ -24,7 +24,7 @@ from whence.errors import InputError
 from whence.memory import MEMORY
 from whence.models.base import Recommender
 from whence.models.blocks import Block, columns_of_padding, initialise
-from whence.models.coalition_scores import answers_of_coalitions
+from whence.models.coalition_scores import scores_of_coalitions
 from whence.models.lookup import look_up, look_up_few
 from whence.models.packed import Packed, Windows
 from whence.randomness import Drop, keep
@@ -140,14 +140,10 @@ class SASRec(Recommender):
         if coalitions.dim() == 3 or not bool(self.parts(batch).all()):
             return super().score_coalitions(batch, targets, coalitions, memory=memory)
         rows = self.embed(batch) + self.position[self.config.length - batch.shape[1] :]
-        answers = answers_of_coalitions(
-            [block for block in self.blocks if isinstance(block, Block)],
-            rows,
-            coalitions,
-            causal=True,
-            memory=memory,
+        blocks = [block for block in self.blocks if isinstance(block, Block)]
+        return scores_of_coalitions(
+            blocks, rows, self.embed(targets), coalitions, causal=True, memory=memory
         )
-        return (answers @ self.embed(targets)[:, :, None]).squeeze(-1)
 
     def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
         """`[T, t]`: after every item, the scores of its targets `[T, t]`."""
