@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from whence import memory
+from whence.errors import InputError
 
 
 def test_free_memory_is_what_the_machine_and_the_container_leave(
@@ -49,3 +50,17 @@ def test_this_machine_has_memory() -> None:
 def test_freed_memory_can_be_kept_more_than_once() -> None:
     memory.reuse_freed_memory()
     memory.reuse_freed_memory()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("2GB", 2**31), ("512 MB", 2**29), ("1.5g", 3 * 2**29), ("4096", 4096), ("3 KiB", 3072)],
+)
+def test_sizes_as_people_write_them(text: str, size: int) -> None:
+    assert memory.read_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-2GB", "0", "2 GBit", "0.1b"])
+def test_what_is_no_size_is_one_sentence(text: str) -> None:
+    with pytest.raises(InputError, match="is no size of memory; write it as 2GB"):
+        memory.read_size(text)

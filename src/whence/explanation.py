@@ -51,8 +51,8 @@ class Explanation:
     method: str
     parameters: Mapping[str, Any]
     seed: int
-    evaluations: int
-    """Inputs scored by the model for each case, not counting the full and the empty one."""
+    evaluations: npt.NDArray[np.int64]
+    """`[B]`; inputs the model scored for each case, not counting the full and the empty one."""
     signed: bool
     """Whether a negative importance says that the part argues against the target."""
     error: Floats | None = None
@@ -74,6 +74,7 @@ class Explanation:
             target=self.target[one],
             full_score=self.full_score[one],
             empty_score=self.empty_score[one],
+            evaluations=self.evaluations[one],
             error=None if self.error is None else self.error[one],
             labels=self.labels and self.labels[one],
         )
@@ -105,7 +106,6 @@ class Explanation:
             "signed": self.signed,
             "removal": self.removal,
             "seed": self.seed,
-            "evaluations": self.evaluations,
             "cases": [self._case_as_dict(case) for case in range(len(self))],
         }
 
@@ -129,6 +129,7 @@ class Explanation:
             "target": target,
             "full_score": float(self.full_score[case]),
             "empty_score": float(self.empty_score[case]),
+            "evaluations": int(self.evaluations[case]),
             "parts": parts,
         }
 

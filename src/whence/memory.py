@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from whence.errors import InputError
 
 MEMORY: Final = 2**29
 """Bytes for altered inputs that a model sees at a time, where nobody says another number."""
 BYTES_OF_A_SLOT: Final = 4096
 """About what a network of the usual width holds for every slot of an input."""
+FOR_GRADIENTS: Final = 4
+"""Times as much, where all that led to a score is held for its gradient."""
 SCORES_AT_ONCE: Final = 4_000_000
 """How many numbers are held at a time where a case needs many, such as every item's score.
 
@@ -35,9 +40,23 @@ def inputs_at_once(slots: int, memory: int = MEMORY) -> int:
     return max(1, memory // (BYTES_OF_A_SLOT * max(1, slots)))
 
 
+def gradients_at_once(slots: int, memory: int = MEMORY) -> int:
+    """The same where gradients are asked for."""
+    return inputs_at_once(slots, memory // FOR_GRADIENTS)
+
+
 def cases_at_once(numbers_each: int, on_gpu: bool = False) -> int:
     """How many cases fit at a time, if each needs so many numbers: a score for every item, say."""
     return max(1, (SCORES_AT_ONCE_ON_GPU if on_gpu else SCORES_AT_ONCE) // numbers_each)
+
+
+def read_size(text: str) -> int:
+    """Bytes from what a person writes: 2GB, 512 MB, 1.5 gb, 4096."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", text.lower())
+    size = int(float(found[1]) * 1024 ** " kmgt".index(found[2] or " ")) if found else 0
+    if size < 1:
+        raise InputError(f"'{text}' is no size of memory; write it as 2GB or 512MB.")
+    return size
 
 
 def free_memory(device: str = "cpu") -> int:

@@ -21,7 +21,7 @@ from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch
 from whence.explanation import Explanation, Labels
 from whence.files import new_file
-from whence.memory import cases_at_once, row_slices
+from whence.memory import MEMORY, cases_at_once, row_slices
 from whence.models import Recommender
 from whence.progress import progress_bar
 from whence.ranking import best_unmet, device_of
@@ -158,6 +158,7 @@ def explain(
     method: str = "rollout",
     seed: int | None = None,
     explain_seed: int = 0,
+    memory: int = MEMORY,
 ) -> Explanation:
     """Why this item (or the best one) for this user, by one method."""
     answers = compare(
@@ -168,6 +169,7 @@ def explain(
         methods=[method],
         seed=seed,
         explain_seed=explain_seed,
+        memory=memory,
     )
     return answers[method]
 
@@ -181,10 +183,12 @@ def compare(
     methods: Sequence[str] = tuple(EXPLAINERS),
     seed: int | None = None,
     explain_seed: int = 0,
+    memory: int = MEMORY,
 ) -> dict[str, Explanation]:
     """The same question put to several explainers; by default to all.
 
-    `seed` says which of the run's models, `explain_seed` what explainers that draw start from.
+    `seed` says which of the run's models, `explain_seed` what explainers that draw start from, and
+    `memory` how many bytes may be used for altered histories at a time, about.
     """
     subject = find_subject(run, user, history)
     model = _model(run, seed)
@@ -199,7 +203,7 @@ def compare(
     )
     device = device_of(model)
     targets = torch.tensor([target], device=device)
-    return compare_batch(model, batch.to(device), targets, methods, explain_seed, labels)
+    return compare_batch(model, batch.to(device), targets, methods, explain_seed, labels, memory)
 
 
 def reason(

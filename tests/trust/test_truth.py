@@ -27,7 +27,7 @@ def hand_made(scores: list[list[float]], signed: bool) -> Explanation:
         method="by hand",
         parameters={},
         seed=0,
-        evaluations=0,
+        evaluations=np.zeros(len(scores), dtype=np.int64),
         signed=signed,
     )
 

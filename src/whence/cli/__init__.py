@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXPLAINER_NAMES = (
     "attention-first, attention-last, attention-head, rollout, gradient-norm, leave-one-out, "
-    "leave-one-out-probability, random"
+    "leave-one-out-probability, shapley, shapley-printed, shapley-permutation, random"
 )
 
 SplitName = Literal["leave-one-out", "temporal", "user-holdout"]
@@ -193,17 +193,22 @@ def explain(
     ] = "all",
     top: Annotated[int, typer.Option(min=1, help="How many parts of each method to show.")] = 5,
     seed: Seed = None,
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="For altered histories at a time, about.")
+    ] = "512MB",
     as_json: AsJson = False,
 ) -> None:
     """Say which items of the history a recommendation rests on, by one method or all."""
     from whence import open_run, recommendation
     from whence.explainers import EXPLAINERS
+    from whence.memory import read_size
     from whence.report import tables
 
     methods = list(EXPLAINERS) if method == "all" else [method]
+    at_once = read_size(memory)
     opened = open_run(run)
     answers = recommendation.compare(
-        opened, user=user, history=history, item=item, methods=methods, seed=seed
+        opened, user=user, history=history, item=item, methods=methods, seed=seed, memory=at_once
     )
     found = recommendation.reason(opened, user=user, history=history, item=item, seed=seed)
     first = next(iter(answers.values()))

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
-from whence.contract import Explainable
 from whence.errors import InputError
-from whence.explainers.base import Attribution
+from whence.explainers.base import Attribution, Inquiry
 
 
 @dataclass(frozen=True)
@@ -32,11 +29,9 @@ class Attention:
         heads = "all its heads" if self.head is None else f"its head {self.head}"
         return f"How much {block} of the network looks at each item, by {heads}."
 
-    def __call__(
-        self, model: Explainable, batch: Tensor, targets: Tensor, seed: int
-    ) -> Attribution:
+    def __call__(self, inquiry: Inquiry) -> Attribution:
         """The same for every target: attention does not ask which item is meant."""
-        blocks = model.attentions(batch)
+        blocks = inquiry.model.attentions(inquiry.batch)
         weights = blocks[_place(self.block, len(blocks), "block")]
         answering = weights[:, :, -1]  # [B, heads, n]
         if self.head is None:

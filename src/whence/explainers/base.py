@@ -1,13 +1,60 @@
-"""What an explainer is."""
+"""What an explainer is, and what it is asked."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
+import torch
 from torch import Tensor
 
 from whence.contract import Explainable
+from whence.memory import MEMORY
+
+
+@dataclass(frozen=True, eq=False)
+class Inquiry:
+    """What is asked of an explainer: which parts of these cases matter to their targets?"""
+
+    model: Explainable
+    batch: Tensor
+    """`[B, n]`."""
+    targets: Tensor
+    """`[B]`: one of each case."""
+    parts: Tensor
+    """`[B, n]`: which slots are parts."""
+    full: Tensor
+    """`[B]`: f(N), the target's score with every part present."""
+    empty: Tensor
+    """`[B]`: f(∅), the same with none."""
+    seed: int = 0
+    memory: int = MEMORY
+    """Bytes for what a model is shown at a time, about."""
+
+    def __len__(self) -> int:
+        """How many cases."""
+        return len(self.targets)
+
+    def __getitem__(self, cases: slice | Tensor) -> Inquiry:
+        """The same of some cases."""
+        return replace(
+            self,
+            batch=self.batch[cases],
+            targets=self.targets[cases],
+            parts=self.parts[cases],
+            full=self.full[cases],
+            empty=self.empty[cases],
+        )
+
+
+def inquire(
+    model: Explainable, batch: Tensor, targets: Tensor, seed: int = 0, memory: int = MEMORY
+) -> Inquiry:
+    """With the full and the empty score, which everyone needs."""
+    parts = model.parts(batch)
+    full = model.score(batch, targets[:, None])[:, 0]
+    empty = model.score(batch, targets[:, None], present=torch.zeros_like(parts))[:, 0]
+    return Inquiry(model, batch, targets, parts, full, empty, seed, memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,9 +62,9 @@ class Attribution:
     """What an explainer works out; what it says of slots without a part is not looked at."""
 
     scores: Tensor
-    """`[B, n]`."""
-    evaluations: int
-    """Inputs the model scored for each case."""
+    """`[B, n]`, where a model's own slots may follow."""
+    evaluations: int | Tensor
+    """Inputs the model scored beside the full and the empty one: for every case, or `[B]`."""
     error: Tensor | None = None
     """`[B, n]` standard errors, where the method samples."""
 
@@ -27,18 +74,19 @@ class Explainer(Protocol):
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     method: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]]
-    """The capabilities it asks of a model."""
     signed: ClassVar[bool]
     """Whether it tells for from against."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The capabilities it asks of a model, beside parts and scores."""
+        ...
 
     @property
     def words(self) -> str:
         """What it says, in one sentence a newcomer understands."""
         ...
 
-    def __call__(
-        self, model: Explainable, batch: Tensor, targets: Tensor, seed: int
-    ) -> Attribution:
-        """The importance of each slot of each case for its target `[B]`."""
+    def __call__(self, inquiry: Inquiry) -> Attribution:
+        """The importance of each slot of each case for its target."""
         ...

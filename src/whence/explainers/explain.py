@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.contract import Explainable, require
-from whence.explainers.base import Explainer
+from whence.contract import ALL, Explainable, require
+from whence.errors import InputError
+from whence.explainers.base import Attribution, Explainer, Inquiry, inquire
 from whence.explainers.registry import find_explainer
 from whence.explanation import Explanation, Labels
+from whence.memory import MEMORY, gradients_at_once, row_slices
 
 
 def explain_batch(
@@ -23,9 +25,11 @@ def explain_batch(
     method: str | Explainer = "rollout",
     seed: int = 0,
     labels: Labels | None = None,
+    memory: int = MEMORY,
 ) -> Explanation:
     """The importance of every part of each case for its target `[B]`, by one method."""
-    (explanation,) = compare_batch(model, batch, targets, [method], seed, labels).values()
+    found = compare_batch(model, batch, targets, [method], seed, labels, memory)
+    (explanation,) = found.values()
     return explanation
 
 
@@ -37,39 +41,78 @@ def compare_batch(
     methods: Sequence[str | Explainer],
     seed: int = 0,
     labels: Labels | None = None,
+    memory: int = MEMORY,
 ) -> dict[str, Explanation]:
-    """Several methods on the same cases; the full and the empty score are computed once."""
+    """Several methods on the same cases; the full and the empty score are computed once.
+
+    A model is shown as much at a time as takes about `memory` bytes.
+    """
     named = [
         find_explainer(method) if isinstance(method, str) else (method.method, method)
         for method in methods
     ]
     for name, explainer in named:
         require(model, ("parts", "score", *explainer.needs), who=name)
-    parts = model.parts(batch)
-    slots = parts.shape[1]  # beyond them are the model's own
-    full = model.score(batch, targets[:, None])[:, 0]
-    empty = model.score(batch, targets[:, None], present=torch.zeros_like(parts))[:, 0]
-    explanations = {}
-    for name, explainer in named:
-        found = explainer(model, batch, targets, seed)
-        error = None if found.error is None else _array(found.error * parts)
-        explanations[name] = Explanation(
-            scores=_array(torch.where(parts, found.scores[:, :slots], 0)),
-            parts=parts.cpu().numpy(),
-            target=targets.cpu().numpy(),
-            full_score=_array(full),
-            empty_score=_array(empty),
-            removal=model.removal,
-            method=name,
-            parameters=asdict(explainer),
-            seed=seed,
-            evaluations=found.evaluations,
-            signed=explainer.signed,
-            error=error,
-            labels=labels,
+    _check(model, batch, targets)
+    inquiries = [
+        inquire(model, batch[cases], targets[cases], seed, memory)
+        for cases in row_slices(max(1, len(batch)), gradients_at_once(batch.shape[1], memory))
+    ]
+    return {name: _explanation(name, explainer, inquiries, labels) for name, explainer in named}
+
+
+def _explanation(
+    name: str, explainer: Explainer, inquiries: list[Inquiry], labels: Labels | None
+) -> Explanation:
+    """One method's answers to all inquiries, as one."""
+    found = [_of_parts(explainer(inquiry), inquiry) for inquiry in inquiries]
+    # Where no case has a part, nothing is drawn.
+    errors = [torch.zeros_like(one.scores) if one.error is None else one.error for one in found]
+    drawn = any(one.error is not None for one in found)
+    return Explanation(
+        scores=_joined([one.scores for one in found]),
+        parts=_joined([inquiry.parts for inquiry in inquiries], np.bool_),
+        target=_joined([inquiry.targets for inquiry in inquiries], np.int64),
+        full_score=_joined([inquiry.full for inquiry in inquiries]),
+        empty_score=_joined([inquiry.empty for inquiry in inquiries]),
+        removal=inquiries[0].model.removal,
+        method=name,
+        parameters=asdict(explainer),
+        seed=inquiries[0].seed,
+        evaluations=_joined([torch.as_tensor(one.evaluations) for one in found], np.int64),
+        signed=explainer.signed,
+        error=_joined(errors) if drawn else None,
+        labels=labels,
+    )
+
+
+def _of_parts(found: Attribution, inquiry: Inquiry) -> Attribution:
+    """What it says of parts, without the model's own slots; one number of evaluations a case."""
+    parts, slots = inquiry.parts, inquiry.parts.shape[1]
+    return Attribution(
+        torch.where(parts, found.scores[:, :slots], 0),
+        torch.as_tensor(found.evaluations).expand(len(inquiry)),
+        None if found.error is None else torch.where(parts, found.error, 0),
+    )
+
+
+def _joined(pieces: list[Tensor], kind: type = np.float64) -> np.ndarray[Any, Any]:
+    return torch.cat(pieces).detach().cpu().numpy().astype(kind)
+
+
+def _check(model: Explainable, batch: Tensor, targets: Tensor) -> None:
+    """One sentence for what a look-up in a table would stumble over."""
+    if batch.ndim != 2 or not batch.shape[1]:
+        raise InputError(
+            f"A batch is histories by slots, at least one slot, not of shape {list(batch.shape)}."
         )
-    return explanations
-
-
-def _array(values: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return values.detach().cpu().numpy().astype(np.float64)
+    if targets.shape != batch.shape[:1]:
+        raise InputError(
+            f"Every case has one target: {len(batch)} of them, not {list(targets.shape)}."
+        )
+    count = model.score(batch[:1], ALL).shape[1]
+    outside = targets[(targets < 0) | (targets >= count)]
+    if len(outside):
+        raise InputError(
+            f"There is no target {int(outside[0])}; they are numbered 0 to {count - 1}."
+        )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from whence.contract import Explainable
-from whence.explainers.base import Attribution
+from whence.explainers.base import Attribution, Inquiry
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,21 @@ class GradientNorm:
     signed: ClassVar[bool] = False
     words: ClassVar[str] = "How strongly the score answers to a small change of each item."
 
-    def __call__(
-        self, model: Explainable, batch: Tensor, targets: Tensor, seed: int
-    ) -> Attribution:
+    def __call__(self, inquiry: Inquiry) -> Attribution:
         """One backward pass for all cases: their scores do not depend on each other."""
-        return Attribution(score_gradient(model, batch, targets).norm(dim=-1), evaluations=1)
+        return Attribution(score_gradient(inquiry).norm(dim=-1), evaluations=1)
 
 
-def score_gradient(model: Explainable, batch: Tensor, targets: Tensor) -> Tensor:
+def score_gradient(inquiry: Inquiry) -> Tensor:
     """`[B, n, d]`: the derivative of each case's score by its parts' embeddings."""
+    embedded = inquiry.model.embed(inquiry.batch)
+    return gradient_at(inquiry.model, inquiry.batch, inquiry.targets, embedded)
+
+
+def gradient_at(model: Explainable, batch: Tensor, targets: Tensor, embedded: Tensor) -> Tensor:
+    """The same at other embeddings `[B, n, d]` than the parts' own."""
     with torch.enable_grad():
-        embedded = model.embed(batch).detach().requires_grad_()
-        score = model.score(batch, targets[:, None], embedded=embedded)
-        (gradient,) = torch.autograd.grad(score.sum(), embedded)
+        place = embedded.detach().requires_grad_()
+        score = model.score(batch, targets[:, None], embedded=place)
+        (gradient,) = torch.autograd.grad(score.sum(), place)
     return gradient

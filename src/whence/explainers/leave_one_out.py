@@ -8,8 +8,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from whence.contract import ALL, Explainable
-from whence.explainers.base import Attribution
+from whence.contract import ALL
+from whence.explainers.base import Attribution, Inquiry
+from whence.explainers.game import Game, play
 from whence.memory import cases_at_once, row_slices
 
 
@@ -28,31 +29,37 @@ class LeaveOneOut:
         """With its unit."""
         return f"What the {self.unit} loses when an item is hidden; below zero speaks against."
 
-    def __call__(
-        self, model: Explainable, batch: Tensor, targets: Tensor, seed: int
-    ) -> Attribution:
+    def __call__(self, inquiry: Inquiry) -> Attribution:
         """All removals of all cases in one sweep."""
-        parts = model.parts(batch)
-        slots = parts.shape[1]
-        alone = torch.eye(slots, dtype=torch.bool, device=parts.device)
-        coalitions = torch.cat((parts[:, None], parts[:, None] & ~alone), dim=1)  # N, then N∖{j}
-        if self.unit == "logit":
-            values = model.score_coalitions(batch, targets, coalitions)
-        else:
-            values = probability_of_coalitions(model, batch, targets, coalitions)
-        return Attribution(values[:, :1] - values[:, 1:], evaluations=slots)
+        rule = _in_logits if self.unit == "logit" else _in_probability
+        return play(inquiry, rule, values_each=inquiry.parts.shape[1])
 
 
-def probability_of_coalitions(
-    model: Explainable, batch: Tensor, targets: Tensor, coalitions: Tensor
-) -> Tensor:
+def _in_logits(game: Game) -> Attribution:
+    """v(N) − v(N∖{j})."""
+    return Attribution(game.full[:, None] - game(_without_each(game)), evaluations=game.players)
+
+
+def _in_probability(game: Game) -> Attribution:
+    """The same of the softmax among all targets."""
+    whole = torch.ones(1, game.players, dtype=torch.bool)
+    chances = probability_of_coalitions(game, torch.cat((whole, _without_each(game))))
+    return Attribution(chances[:, :1] - chances[:, 1:], evaluations=game.players)
+
+
+def _without_each(game: Game) -> Tensor:
+    return ~torch.eye(game.players, dtype=torch.bool)
+
+
+def probability_of_coalitions(game: Game, coalitions: Tensor) -> Tensor:
     """`[B, c]`: the softmax of the target among all targets, under each coalition."""
-    cases, count, slots = coalitions.shape
-    present = coalitions.reshape(cases * count, slots)
-    case = torch.arange(cases, device=batch.device).repeat_interleave(count)
+    model, batch, targets = game.inquiry.model, game.inquiry.batch, game.inquiry.targets
+    present, cases, count = game.present(coalitions), len(batch), len(coalitions)
+    row = torch.arange(cases * count, device=batch.device)
     target_count = model.score(batch[:1], ALL).shape[1]
     values = []
     for rows in row_slices(cases * count, cases_at_once(target_count)):
-        logits = model.score(batch[case[rows]], ALL, present=present[rows])
-        values.append(logits.softmax(dim=1).gather(1, targets[case[rows], None]))
-    return torch.cat(values).reshape(cases, count)
+        case, coalition = row[rows] // count, row[rows] % count
+        logits = model.score(batch[case], ALL, present=present[coalition])
+        values.append(logits.softmax(dim=1).gather(1, targets[case, None]))
+    return torch.cat(values).view(cases, count).double()

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
-from whence.contract import Explainable
-from whence.explainers.base import Attribution
+from whence.explainers.base import Attribution, Inquiry
 from whence.randomness import Randomness, uniform_by_content
 
 
@@ -22,12 +20,11 @@ class Random:
     signed: ClassVar[bool] = False
     words: ClassVar[str] = "Nothing: a throw of dice, to compare the others with."
 
-    def __call__(
-        self, model: Explainable, batch: Tensor, targets: Tensor, seed: int
-    ) -> Attribution:
+    def __call__(self, inquiry: Inquiry) -> Attribution:
         """The target counts as one more part of the case, before the others."""
+        batch, targets = inquiry.batch, inquiry.targets
         case = torch.column_stack((targets, batch)).cpu().numpy()
-        used = torch.column_stack((torch.ones_like(targets, dtype=torch.bool), model.parts(batch)))
-        stream = Randomness(seed).sequence("explain")
+        used = torch.column_stack((torch.ones_like(targets, dtype=torch.bool), inquiry.parts))
+        stream = Randomness(inquiry.seed).sequence("explain")
         drawn = uniform_by_content(stream, case, used.cpu().numpy())[:, 1:]
         return Attribution(torch.from_numpy(drawn).to(batch.device), evaluations=0)

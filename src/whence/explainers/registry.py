@@ -5,20 +5,38 @@ from __future__ import annotations
 from whence.config import build, parse_settings
 from whence.errors import InputError, did_you_mean
 from whence.explainers.attention import Attention
+from whence.explainers.attention_flow import AttentionFlow
 from whence.explainers.base import Explainer
+from whence.explainers.fading import Fading
 from whence.explainers.gradient import GradientNorm
+from whence.explainers.gradient_input import GradientInput
+from whence.explainers.gradient_rollout import GradientRollout
+from whence.explainers.integrated_gradients import IntegratedGradients
 from whence.explainers.leave_one_out import LeaveOneOut
+from whence.explainers.lime import Lime
 from whence.explainers.random import Random
 from whence.explainers.rollout import Rollout
+from whence.explainers.shapley import Shapley
+from whence.explainers.signed_rollout import SignedRollout
 
 EXPLAINERS: dict[str, Explainer] = {
     "attention-first": Attention(block=1),
     "attention-last": Attention(block=-1),
     "attention-head": Attention(block=-1, head=1),
     "rollout": Rollout(),
+    "attention-flow": AttentionFlow(),
+    "signed-rollout": SignedRollout(),
+    "gradient-rollout": GradientRollout(),
+    "fading": Fading(),
     "gradient-norm": GradientNorm(),
+    "gradient-input": GradientInput(),
+    "integrated-gradients": IntegratedGradients(),
     "leave-one-out": LeaveOneOut(),
     "leave-one-out-probability": LeaveOneOut(unit="probability"),
+    "shapley": Shapley(),
+    "shapley-printed": Shapley(sampler="uniform", exact_up_to=0),
+    "shapley-permutation": Shapley(sampler="permutation"),
+    "lime": Lime(),
     "random": Random(),
 }
 """Ready to use, and what "all" means."""

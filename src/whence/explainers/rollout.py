@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from whence.contract import Explainable
-from whence.explainers.base import Attribution
+from whence.explainers.base import Attribution, Inquiry
 
 
 @dataclass(frozen=True)
@@ -20,30 +19,29 @@ class Rollout:
     signed: ClassVar[bool] = False
     words: ClassVar[str] = "How much of each item reaches the answer through all blocks."
 
-    def __call__(
-        self, model: Explainable, batch: Tensor, targets: Tensor, seed: int
-    ) -> Attribution:
+    def __call__(self, inquiry: Inquiry) -> Attribution:
         """The same for every target: attention does not ask which item is meant."""
-        return Attribution(rollout(model.attentions(batch)), evaluations=1)
+        return Attribution(rollout(inquiry.model.attentions(inquiry.batch)), evaluations=1)
 
 
 def rollout(attentions: list[Tensor]) -> Tensor:
     """`[B, n]` from one `[B, heads, q, n]` a block, first block first.
 
-    Only the answering row is carried down, so a block costs a vector times a matrix. Where a last
-    block has a single query, it pools the slots and has no slot of its own to add.
+    Only the answering row is carried down, so a block costs a vector times a matrix.
     """
     *below, last = (weights.mean(dim=1) for weights in attentions)
     reach = last[:, -1].clone()  # [B, n]
-    if last.shape[1] > 1:
-        reach = _with_itself(reach, last.shape[1] - 1)
+    if has_own_slot(last):
+        reach = reach / 2
+        reach[:, -1] += 0.5
     for weights in reversed(below):
         reach = (reach + (reach[:, None] @ weights)[:, 0]) / 2
     return reach
 
 
-def _with_itself(row: Tensor, slot: int) -> Tensor:
-    """One row of (A + I) / 2."""
-    row = row / 2
-    row[:, slot] += 0.5
-    return row
+def has_own_slot(last: Tensor) -> bool:
+    """Whether the answering row of a last block `[…, q, n]` stands in a slot, to add itself from.
+
+    A single row over several slots pools them, and stands in none.
+    """
+    return last.shape[-2] == last.shape[-1]

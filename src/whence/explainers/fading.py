@@ -1,0 +1,38 @@
+"""Fading: how the score answers as attention to a part begins to fade."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from whence.explainers.attention_gradients import attention_gradients
+from whence.explainers.base import Attribution, Inquiry
+
+
+@dataclass(frozen=True)
+class Fading:
+    """Σ over blocks, heads and rows i of A_ij (g_ij − Σ_k A_ik g_ik), with g = ∂ score / ∂ A.
+
+    It is the derivative of the score by λ at 1, when column j is multiplied by λ before the softmax
+    divides by the sum; at λ = 0 the part is gone. So it is leave-one-out to first order, for all
+    parts at once. A row that sees one part alone has nobody to hand its weight to: of a history of
+    one item it says 0.
+    """
+
+    method: ClassVar[str] = "fading"
+    needs: ClassVar[tuple[str, ...]] = ("attentions", "score")
+    signed: ClassVar[bool] = True
+    words: ClassVar[str] = (
+        "How fast the score falls as attention to an item begins to fade; below 0 speaks against."
+    )
+
+    def __call__(self, inquiry: Inquiry) -> Attribution:
+        """One pass a block."""
+        blocks = attention_gradients(inquiry)
+        fallen = []
+        for weights, slope in blocks:
+            moved = weights * (slope - (weights * slope).sum(dim=-1, keepdim=True))
+            fallen.append(moved.sum(dim=(1, 2)))
+        return Attribution(torch.stack(fallen).sum(dim=0), evaluations=len(blocks))

@@ -1,0 +1,55 @@
+"""Integrated gradients (Sundararajan, Taly & Yan 2017): gradients on the way from nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from whence.errors import InputError
+from whence.explainers.base import Attribution, Inquiry
+from whence.explainers.gradient import gradient_at
+from whence.memory import gradients_at_once, row_slices
+
+
+@dataclass(frozen=True)
+class IntegratedGradients:
+    """Σ_d e_j·∫₀¹ ∂f(αe)/∂e_j dα; their sum is f(e) − f(0), as far as the quadrature goes.
+
+    The way leads from all embeddings 0, positions as they are, straight to the real ones; the
+    integral is taken by Gauss and Legendre's rule of so many points.
+    """
+
+    points: int = 32
+
+    method: ClassVar[str] = "integrated-gradients"
+    needs: ClassVar[tuple[str, ...]] = ("embed", "score")
+    signed: ClassVar[bool] = True
+    words: ClassVar[str] = (
+        "What each item's embedding adds to the score on the way from no embeddings to all of them."
+    )
+
+    def __post_init__(self) -> None:
+        if self.points < 1:
+            raise InputError(f"Integrated gradients need at least one point, not {self.points}.")
+
+    def __call__(self, inquiry: Inquiry) -> Attribution:
+        """As many points of all cases at a time as memory has room for."""
+        embedded = inquiry.model.embed(inquiry.batch)
+        place, weight = np.polynomial.legendre.leggauss(self.points)  # on [−1, 1]
+        way, share = (torch.from_numpy(one / 2).to(embedded) for one in (place + 1, weight))
+        at_once = gradients_at_once(embedded.shape[1], inquiry.memory) // max(1, len(embedded))
+        mean = torch.zeros_like(embedded)
+        for some in row_slices(self.points, max(1, at_once)):
+            points = len(way[some])
+            altered = way[some, None, None, None] * embedded  # [points, B, n, d]
+            slope = gradient_at(
+                inquiry.model,
+                inquiry.batch.repeat(points, 1),
+                inquiry.targets.repeat(points),
+                altered.flatten(0, 1),
+            )
+            mean += torch.tensordot(share[some], slope.view_as(altered), dims=1)
+        return Attribution((embedded * mean).sum(dim=-1), evaluations=self.points)
