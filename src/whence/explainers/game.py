@@ -58,6 +58,8 @@ class Game:
 
     def present(self, coalitions: Tensor) -> Tensor:
         """`[c, n]`: the coalitions `[c, p]` in the slots of the batch."""
+        if self.players == self.inquiry.parts.shape[1]:
+            return coalitions.to(self.inquiry.parts.device)
         present = self.inquiry.parts.new_zeros(len(coalitions), self.inquiry.parts.shape[1])
         present[:, self.slots] = coalitions.to(present.device)
         return present

@@ -73,7 +73,9 @@ class Shapley:
             coalitions = solver.design.coalitions
             now = game[going]
             # Values that were asked before are not asked again.
-            values = torch.cat((values, now(coalitions[values.shape[1] :])), dim=1)
+            asked = values.shape[1]
+            more = now(coalitions[asked:] if asked else coalitions)
+            values = torch.cat((values, more), dim=1)
             phi[going], error[going] = solver(values, now.empty, now.full)
             evaluations[going.cpu()] = len(coalitions)
             if self.error is None or count >= self.most:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from whence.contract import PAD
 from whence.models.packed import Windows
-from whence.randomness import Drop
+from whence.randomness import Drop, keep
 
 EMBEDDING_SPREAD = 0.02
 
@@ -92,9 +92,17 @@ class Block(nn.Module):
 
     def _mixed(self, rows: Tensor, mixed: Tensor, drop: Drop) -> Tensor:
         """From what the attention brought to the output rows."""
-        g = drop(self.output(mixed), onto=rows)
-        ffn = self.contract(F.leaky_relu(self.expand(self.inner_norm(g))))
-        out: Tensor = self.outer_norm(drop(ffn, onto=g))
+        return self.feed_forward(drop(self.output(mixed), onto=rows), drop)
+
+    def feed_forward(self, g: Tensor, drop: Drop = keep) -> Tensor:
+        """LayerNorm(Dropout(FFN(LayerNorm(g))) + g)."""
+        out: Tensor = self.outer_norm(drop(self.ffn(g), onto=g))
+        return out
+
+    def ffn(self, g: Tensor) -> Tensor:
+        """FFN(LayerNorm(g))."""
+        inner = self.expand(self.inner_norm(g))
+        out: Tensor = self.contract(F.leaky_relu(inner, inplace=not torch.is_grad_enabled()))
         return out
 
     def _heads(self, rows: Tensor) -> Tensor:

@@ -21,8 +21,10 @@ from torch import Tensor, nn
 
 from whence.contract import PAD, All
 from whence.errors import InputError
+from whence.memory import MEMORY
 from whence.models.base import Recommender
 from whence.models.blocks import Block, columns_of_padding, initialise
+from whence.models.coalition_scores import scores_of_coalitions
 from whence.models.lookup import look_up, look_up_few
 from whence.models.packed import Packed, Windows
 from whence.randomness import Drop, keep
@@ -128,6 +130,20 @@ class SASRec(Recommender):
     def attentions(self, batch: Tensor) -> list[Tensor]:
         """The weights of every block, as they are outside training."""
         return self.encode(batch)[1]
+
+    def score_coalitions(
+        self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY
+    ) -> Tensor:
+        """Coalitions that all cases share are computed with what they have in common."""
+        if unused := columns_of_padding(batch):
+            batch, coalitions = batch[:, unused:], coalitions[..., unused:]
+        if coalitions.dim() == 3 or not bool(self.parts(batch).all()):
+            return super().score_coalitions(batch, targets, coalitions, memory=memory)
+        rows = self.embed(batch) + self.position[self.config.length - batch.shape[1] :]
+        blocks = [block for block in self.blocks if isinstance(block, Block)]
+        return scores_of_coalitions(
+            blocks, rows, self.embed(targets), coalitions, causal=True, memory=memory
+        )
 
     def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
         """`[T, t]`: after every item, the scores of its targets `[T, t]`."""

@@ -1,0 +1,107 @@
+"""What coalitions share is computed once, and nothing comes out differently for it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from conftest import lively_sasrec
+from whence.contract import PAD, Explainable
+from whence.models import Recommender
+from whence.models.coalition_scores import plan_rows
+
+ITEMS = 30
+
+
+def one_by_one(model: Recommender, batch: Tensor, targets: Tensor, coalitions: Tensor) -> Tensor:
+    """The contract's default, which repeats the history for each coalition."""
+    return Explainable.score_coalitions(model, batch, targets, coalitions)
+
+
+def some_coalitions(count: int, slots: int, seed: int = 0) -> Tensor:
+    """Of all sizes, with the empty and the full one and one that comes twice."""
+    chance = torch.Generator().manual_seed(seed)
+    share = torch.rand((count, 1), generator=chance)
+    drawn = torch.rand((count, slots), generator=chance) < share
+    drawn[0], drawn[1], drawn[2] = False, True, drawn[3]
+    return drawn
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4])
+def test_shared_coalitions_are_scored_as_one_by_one(blocks: int, heads: int) -> None:
+    model = lively_sasrec(items=ITEMS, length=12, blocks=blocks, heads=heads)
+    batch = torch.arange(36).view(3, 12) % ITEMS
+    targets, coalitions = torch.tensor([1, 5, 9]), some_coalitions(60, 12)
+    found = model.score_coalitions(batch, targets, coalitions)
+    torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))
+    little = model.score_coalitions(batch, targets, coalitions, memory=2**16)
+    torch.testing.assert_close(little, found)
+    each_its_own = coalitions.expand(3, -1, -1)
+    torch.testing.assert_close(model.score_coalitions(batch, targets, each_its_own), found)
+
+
+@given(
+    drawn=st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=9),
+    blocks=st.integers(1, 3),
+)
+def test_any_coalitions_are_scored_as_one_by_one(drawn: list[list[bool]], blocks: int) -> None:
+    model = lively_sasrec(items=ITEMS, length=8, blocks=blocks)
+    batch, coalitions = torch.tensor([[4, 1, 4, 9, 2]]), torch.tensor(drawn)
+    targets = torch.tensor([7])
+    found = model.score_coalitions(batch, targets, coalitions)
+    torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))
+
+
+def test_histories_longer_than_a_number_has_bits() -> None:
+    model = lively_sasrec(items=ITEMS, length=70, blocks=3)
+    batch, targets = torch.arange(70)[None] % ITEMS, torch.tensor([3])
+    coalitions = some_coalitions(20, 70)
+    found = model.score_coalitions(batch, targets, coalitions)
+    torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))
+
+
+def test_a_hidden_item_that_took_all_the_weight_leaves_the_others_theirs() -> None:
+    model = lively_sasrec(items=ITEMS, length=8, blocks=2).float()
+    with torch.no_grad():
+        model.blocks[0].query.weight.mul_(400)  # type: ignore[index,union-attr]
+    batch, targets = torch.arange(8)[None], torch.tensor([3])
+    logits = model.attentions(batch)[0][0, 0, -1]
+    assert (logits == 0).any(), "weights this far apart are 0 in float32"
+    coalitions = ~torch.eye(8, dtype=torch.bool)
+    found = model.score_coalitions(batch, targets, coalitions)
+    expected = one_by_one(model, batch, targets, coalitions)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_padding_takes_no_part() -> None:
+    model = lively_sasrec(items=ITEMS, length=8)
+    padded = torch.tensor([[PAD, PAD, 3, 4, 5], [PAD, PAD, 6, 7, 3]])
+    targets, coalitions = torch.tensor([1, 2]), some_coalitions(10, 5)
+    found = model.score_coalitions(padded, targets, coalitions)
+    bare = model.score_coalitions(padded[:, 2:], targets, coalitions[:, 2:])
+    torch.testing.assert_close(found, bare)
+    ragged = torch.tensor([[PAD, PAD, 3, 4, 5], [PAD, 1, 6, 7, 3]])
+    found = model.score_coalitions(ragged, targets, coalitions)
+    torch.testing.assert_close(found, one_by_one(model, ragged, targets, coalitions))
+
+
+def test_coalitions_that_begin_alike_share_their_rows() -> None:
+    chain = torch.ones(6, 6, dtype=torch.bool).tril()  # each begins with all of those before it
+    order = torch.arange(6)
+    assert len(plan_rows(chain, order, causal=True, blocks=2).slots) == 5 + 6
+    assert len(plan_rows(chain, order, causal=False, blocks=2).slots) == 1 + 2 + 3 + 4 + 5 + 5 + 6
+    assert len(plan_rows(chain, order, causal=True, blocks=1).slots) == 6
+
+
+def test_changed_coalitions_are_planned_anew() -> None:
+    model = lively_sasrec(items=ITEMS, length=8)
+    batch, targets = torch.arange(8)[None], torch.tensor([3])
+    coalitions = some_coalitions(6, 8)
+    model.score_coalitions(batch, targets, coalitions)
+    coalitions[:, 3] ^= True
+    found = model.score_coalitions(batch, targets, coalitions)
+    torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))
