@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from whence import __version__
-from whence.cli import EXPLAINER_NAMES
+from whence.cli import EXPLAINER_NAMES, USUAL
 from whence.explainers import EXPLAINERS
 from whence.models.sasrec import SASRecConfig
 from whence.run import Run
@@ -115,8 +115,13 @@ def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     done = whence("explain", trained, "--user", "u3")
     assert done.returncode == 0, done.stderr
     assert "because you played Film" in done.stdout
-    for number, name in enumerate(EXPLAINERS, start=1):
+    for number, name in enumerate(USUAL, start=1):
         assert f"{number} {name}" in " ".join(done.stdout.split())
+    every = whence("explain", trained, "--user", "u3", "--method", "all")
+    for number, name in enumerate(EXPLAINERS, start=1):
+        assert f"{number} {name}" in " ".join(every.stdout.split())
+    two = whence("explain", trained, "-u", "u3", "--method", "random", "--method", "fading")
+    assert "1 random, 2 fading" in two.stdout
     done = whence("explain", trained, "-i", "Film 1", "--item", "Film 2", "--method", "rollout")
     headline = r"Film 2, in place \d+ of the recommendations: because you played Film 1"
     assert re.match(headline, done.stdout)
@@ -134,6 +139,17 @@ def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     one = whence("explain", trained, "-u", "u3", "--method", "attention:block=2,head=1", "--json")
     (answer,) = json.loads(one.stdout)["explanations"]
     assert answer["parameters"] == {"block": 2, "head": 1}
+
+
+def test_standard_errors_are_shown_where_they_were_drawn(trained: Path) -> None:
+    drawn = "shapley:exact_up_to=0,coalitions=200"
+    done = whence("explain", trained, "-u", "u3", "--method", drawn, "--memory", "1GB")
+    assert re.search(r"Film \d+ .* % +-?\d+ ± \d+\.\d", done.stdout), done.stdout + done.stderr
+    assert "± is the standard error" in done.stdout
+    document = whence("explain", trained, "-u", "u3", "--method", drawn, "--json").stdout
+    (case,) = json.loads(document)["explanations"][0]["cases"]
+    assert case["evaluations"] == 200
+    assert all(part["error"] > 0 for part in case["parts"])
 
 
 def test_data_list_stats_and_prepare(csv: Path, tmp_path: Path) -> None:
@@ -187,6 +203,14 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["train", "{csv}"], 2, "--out"),
         (["train", "{csv}", "--out", "x", "--device", "gpu"], 2, "no device 'gpu'"),
         (["recommend", "{csv}", "--user", "u3"], 3, "is not a run"),
+        (["explain", "{run}", "-u", "u3", "--memory", "lots"], 2, "'lots' is no size of memory"),
+        (["explain", "{run}", "-i", "zzz"], 2, "No single item is 'zzz'"),
+        (["explain", "{run}", "-u", "u3", "--method", "shapley:error=0"], 2, "a share above 0"),
+        (
+            ["explain", "{run}", "-u", "u3", "--method", "shapley:coalitions=5,exact_up_to=0"],
+            2,
+            "Shapley values of 6 items need at least 12 coalitions, not 5",
+        ),
         (["recommend", "{run}"], 2, "either which user"),
         (["recommend", "{run}", "--everyone", "x.csv", "--user", "u3"], 2, "leave out --user"),
         (["recommend", "{run}", "--user", "u3", "-k", "0"], 2, "-k"),

@@ -163,6 +163,21 @@ def test_compare_asks_all_about_one_item(run: Run) -> None:
     assert [part["item"] for part in case["parts"]] == [1, 2, 3]
 
 
+def test_of_a_long_history_the_newest_items_are_explained(run: Run) -> None:
+    """As many as the model reads, each slot a part, also of an item met twice."""
+    found = whence.explain(run, history=[*range(1, 15), 14], item=20, method="shapley")
+    case = found.as_dict()["cases"][0]
+    assert [part["item"] for part in case["parts"]] == [*range(4, 15), 14]
+
+
+def test_a_small_memory_explains_the_same(run: Run) -> None:
+    one, other = (
+        whence.explain(run, user=1, method="shapley", memory=memory).scores
+        for memory in (2**29, 2**18)
+    )
+    np.testing.assert_allclose(one, other, atol=1e-5)
+
+
 def test_explainers_that_draw_have_a_seed_of_their_own(run: Run) -> None:
     one, same, other = (
         whence.explain(run, user=1, method="random", explain_seed=seed).scores.tolist()

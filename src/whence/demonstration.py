@@ -26,7 +26,7 @@ from whence.trust import agreement
 
 PREFERRED: Final = ("ml-latest-small-2016", "world")
 STEPS: Final = 1_000
-AGREEMENT_CASES: Final = 200
+AGREEMENT_CASES: Final = 100
 SHOWN_METHODS: Final = ("leave-one-out-probability", "rollout")
 
 

@@ -138,7 +138,7 @@ class Explanation:
         return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     def show(self, top: int = 10) -> None:
-        """Print each case's strongest parts as bars."""
+        """Print each case's strongest parts as bars, with standard errors where they were drawn."""
         from rich import box
         from rich.console import Console
         from rich.markup import escape
@@ -149,13 +149,17 @@ class Explanation:
             table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
             table.add_column("part")
             table.add_column("importance", justify="right")
+            if self.error is not None:
+                table.add_column("±", justify="right")
             table.add_column("")
             scale = float(self.magnitude()[case].max(initial=0.0))
             for slot in self.strongest(case, top):
                 value = float(self.scores[case, slot])
+                error = [] if self.error is None else [f"{self.error[case, slot]:.4f}"]
                 table.add_row(
                     escape(self.part_name(case, slot)),
                     f"{value:.4f}",
+                    *error,
                     bar(value, scale, self.signed),
                 )
             Console().print(table)

@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from whence.data import Interactions
 
 EXPLAINER_NAMES = (
-    "attention-first, attention-last, attention-head, rollout, gradient-norm, leave-one-out, "
-    "leave-one-out-probability, shapley, shapley-printed, shapley-permutation, random"
+    "attention-first, attention-last, attention-head, rollout, attention-flow, signed-rollout, "
+    "gradient-rollout, fading, gradient-norm, gradient-input, integrated-gradients, "
+    "leave-one-out, leave-one-out-probability, shapley, shapley-printed, shapley-permutation, "
+    "lime, random"
 )
+USUAL = ("rollout", "signed-rollout", "integrated-gradients", "leave-one-out", "shapley", "random")
+"""What is asked unless said otherwise: one of each kind, to fit beside each other."""
 
 SplitName = Literal["leave-one-out", "temporal", "user-holdout"]
 
@@ -186,11 +190,12 @@ def explain(
         str | None, typer.Option("--item", help="The item to explain; the best one by default.")
     ] = None,
     method: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            help=f"'all', or of {EXPLAINER_NAMES}; with settings as attention:block=1,head=2."
+            help=f"'all', or, once for each, of {EXPLAINER_NAMES}; with settings as "
+            f"shapley:coalitions=4096 or attention:block=1,head=2. By default {', '.join(USUAL)}."
         ),
-    ] = "all",
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many parts of each method to show.")] = 5,
     seed: Seed = None,
     memory: Annotated[
@@ -198,13 +203,13 @@ def explain(
     ] = "512MB",
     as_json: AsJson = False,
 ) -> None:
-    """Say which items of the history a recommendation rests on, by one method or all."""
+    """Say which items of the history a recommendation rests on, by one method or several."""
     from whence import open_run, recommendation
     from whence.explainers import EXPLAINERS
     from whence.memory import read_size
     from whence.report import tables
 
-    methods = list(EXPLAINERS) if method == "all" else [method]
+    methods = list(EXPLAINERS) if method == ["all"] else method or list(USUAL)
     at_once = read_size(memory)
     opened = open_run(run)
     answers = recommendation.compare(
@@ -214,6 +219,7 @@ def explain(
     first = next(iter(answers.values()))
     parts = tuple(first.part_name(0, slot) for slot in first.parts[0].nonzero()[0])
     _tell_readings(history, parts)
+    _tell_readings([item] if item else None, (first.target_name(0),))
     if as_json:
         documents = [answer.as_dict() for answer in answers.values()]
         print_json({"reason": found.as_dict(), "explanations": documents})

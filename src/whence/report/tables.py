@@ -7,15 +7,19 @@ from typing import Any
 
 from rich.console import Group
 from rich.markup import escape
+from rich.table import Table
 
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds
+from whence.memory import row_slices
 from whence.reasons import Reason
 from whence.recommendation import Recommendations
 from whence.report.plain import captioned, plain_table
 
 Accuracy = Mapping[str, Mapping[str, Measure]]
 """By system, then by measure."""
+BESIDE_EACH_OTHER = 9
+"""Columns of methods that a terminal of 80 characters has room for."""
 
 
 def history_table(picks: Recommendations, verb: str, newest: int = 10) -> Group:
@@ -92,42 +96,67 @@ def side_by_side(explanations: Mapping[str, Explanation], reason: Reason, top: i
     """One row a part, newest first: what leaving it out does, and what each method says.
 
     The first column is per cent of the recommendation's probability, the others are per cent of
-    the method's total.
+    the method's total. More methods than fit beside each other make further tables.
     """
     first = next(iter(explanations.values()))
     shown: set[int] = set()
     for explanation in explanations.values():
         if explanation.method != "random" or len(explanations) == 1:
             shown.update(explanation.strongest(0, top))
-    numbers = [str(number) for number in range(1, len(explanations) + 1)]
-    title = f"Why {first.target_name(0)}?"
-    lost = {support.item: -100 * support.probability_lost for support in reason.considered}
     named = {support.item for support in reason.supports}
     ids = first.labels.part_ids[0] if first.labels and first.labels.part_ids else ()
     shown.update(slot for slot, raw in enumerate(ids) if raw in named)
-    table = plain_table(title, "newest first", "without", *numbers, numbers=1 + len(numbers))
-    for slot in sorted(shown, reverse=True):
-        cells = [_share(explanation, slot) for explanation in explanations.values()]
-        weight = "bold" if ids[slot] in named else "default"
-        without = f"[{weight}]{lost[ids[slot]]:+.0f} %[/]"
-        table.add_row(escape(first.part_name(0, slot)), without, *cells)
-    left_out = int(first.parts[0].sum()) - len(shown)
-    legend = [f"{number} {name}" for number, name in zip(numbers, explanations, strict=True)]
-    return captioned(
-        table,
-        "without: what becomes of its probability if the item is left out of the history\n"
-        + ", ".join(legend)
-        + "\nin per cent of all importance; below 0 speaks against"
-        + (f"; {left_out} weaker parts not shown" if left_out else "")
-        + f"\nThe methods hide a part in its place ({first.removal}) and leave the rest as it is: "
-        "so the newest item, whose place answers, counts for less there than if it is left out.",
+    slots = sorted(shown, reverse=True)
+    columns = list(enumerate(explanations.values(), start=1))
+    tables = [
+        _beside(dict(columns[some]), reason, slots)
+        for some in row_slices(len(columns), BESIDE_EACH_OTHER)
+    ]
+    left_out = int(first.parts[0].sum()) - len(slots)
+    legend = [f"{number} {name}" for number, name in enumerate(explanations, start=1)]
+    drawn = len(columns) == 1 and first.error is not None
+    return Group(
+        *tables[:-1],
+        captioned(
+            tables[-1],
+            "without: what becomes of its probability if the item is left out of the history\n"
+            + ", ".join(legend)
+            + "\nin per cent of all importance; below 0 speaks against"
+            + ("; ± is the standard error" if drawn else "")
+            + (f"; {left_out} weaker parts not shown" if left_out else "")
+            + f"\nThe methods hide a part in its place ({first.removal}) and leave the rest as it "
+            "is: so the newest item, whose place answers, counts for less there than if it is left "
+            "out.",
+        ),
     )
 
 
-def _share(explanation: Explanation, slot: int) -> str:
+def _beside(columns: Mapping[int, Explanation], reason: Reason, slots: list[int]) -> Table:
+    """One table of some methods, by their numbers."""
+    first = next(iter(columns.values()))
+    ids = first.labels.part_ids[0] if first.labels and first.labels.part_ids else ()
+    lost = {support.item: -100 * support.probability_lost for support in reason.considered}
+    named = {support.item for support in reason.supports}
+    title = f"Why {first.target_name(0)}?"
+    headings = ("newest first", "without", *map(str, columns))
+    table = plain_table(title, *headings, numbers=1 + len(columns))
+    alone = list(columns) == [1]  # then there is room for its standard errors
+    for slot in slots:
+        cells = [_share(explanation, slot, alone) for explanation in columns.values()]
+        weight = "bold" if ids[slot] in named else "default"
+        without = f"[{weight}]{lost[ids[slot]]:+.0f} %[/]"
+        table.add_row(escape(first.part_name(0, slot)), without, *cells)
+    return table
+
+
+def _share(explanation: Explanation, slot: int, with_error: bool) -> str:
     """A part's share of the method's total, the strongest in bold."""
     total = float(explanation.magnitude()[0].sum())
-    share = 100 * float(explanation.scores[0, slot]) / total if total else 0.0
+    percent = 100 / total if total else 0.0
+    share = percent * float(explanation.scores[0, slot])
     colour = ("green" if share >= 0 else "red") if explanation.signed else "blue"
     strongest = explanation.strongest(0, 1) == [slot]
-    return f"[{'bold ' if strongest else ''}{colour}]{round(share)}[/]"
+    shown = f"[{'bold ' if strongest else ''}{colour}]{round(share)}[/]"
+    if not with_error or explanation.error is None:
+        return shown
+    return f"{shown} ± {percent * float(explanation.error[0, slot]):.1f}"
