@@ -51,7 +51,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
 
 
 def test_every_explainer_is_in_the_guide() -> None:
-    guide = (ROOT / "docs" / "using.md").read_text()
+    guide = (ROOT / "docs" / "explainers.md").read_text()
     assert all(f"`{name}`" in guide for name in EXPLAINERS)
 
 
