@@ -12,6 +12,7 @@ from torch import Tensor
 from whence.config import build
 from whence.errors import InputError, did_you_mean
 from whence.models.base import Recommender
+from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.sasrec import SASRec, SASRecConfig
 
 
@@ -28,6 +29,7 @@ class ModelSpec:
 
 MODELS: dict[str, ModelSpec] = {
     "sasrec": ModelSpec(SASRecConfig, SASRec),
+    "bert4rec": ModelSpec(BERT4RecConfig, BERT4Rec),
 }
 
 
