@@ -11,10 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from whence.contract import PAD
+from whence.errors import InputError
 from whence.models.blocks import EMBEDDING_SPREAD
+from whence.models.lookup import look_up, look_up_few
+from whence.models.losses import mean_where
+from whence.models.softmax import log_sum_exp
+from whence.models.tasks import Batch, Cloze
 from whence.models.transformer import Transformer, TransformerConfig
+from whence.randomness import Drop
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,20 @@ class BERT4RecConfig(TransformerConfig):
 
     length: int = 49
     """n − 1, the longest history it reads."""
+    mask: float = 0.2
+    """γ, the share of items that training hides; of every history at least one is."""
+    last_mask: float = 0.0
+    """The share of histories in which training hides the last item alone.
+
+    The first BERT4Rec has one such copy of a history beside ten others: 1/11 is about that.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (0 <= self.mask <= 1 and 0 <= self.last_mask <= 1):
+            raise InputError(
+                f"mask and last_mask are shares from 0 to 1, not {self.mask} and {self.last_mask}."
+            )
 
 
 class BERT4Rec(Transformer):
@@ -33,9 +55,24 @@ class BERT4Rec(Transformer):
 
     def __init__(self, config: BERT4RecConfig, item_count: int, generator: torch.Generator) -> None:
         super().__init__(config, item_count, generator)
+        self.task = Cloze(config.mask, config.last_mask, negatives=False)
         self.mask = nn.Parameter(torch.zeros(config.width))
         nn.init.normal_(self.mask.data, std=EMBEDDING_SPREAD, generator=generator)
 
     def with_own_slots(self, rows: Tensor) -> Tensor:
         """[CLS] after the newest item."""
         return torch.cat((rows, self.mask.expand(len(rows), 1, -1)), dim=1)
+
+    def loss(self, batch: Batch, drop: Drop) -> Tensor:
+        """−log softmax(h · e)ᵢ over all items, the mean over all masks."""
+        assert batch.rows is not None
+        inputs = batch.inputs
+        # One look-up for inputs and targets, and so one sparse gradient of the item table.
+        embedded = look_up(self.item, torch.cat((inputs.items, batch.positives)))
+        item, target = embedded.split((len(inputs.items), len(batch.positives)))
+        hidden = inputs.real & (inputs.items == PAD)
+        item = torch.where(hidden[:, None], self.mask, item)
+        rows = drop(item + look_up_few(self.position, inputs.slots))
+        rows = F.embedding(batch.rows, self.encode_packed(rows, inputs, drop))
+        losses = log_sum_exp(rows, self.item) - (rows * target).sum(dim=-1)
+        return mean_where(batch.positives != PAD, losses)

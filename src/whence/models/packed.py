@@ -1,8 +1,9 @@
 """Histories laid one after another in a single row, so that training computes no padding.
 
 The row is cut into windows as long as the longest history. A history that ends in a window begins
-there or in the window before, so each window attends to itself and the one before it, and a mask
-keeps histories apart. No history is sorted into a bin, and no window has more than its share.
+there or in the window before, so each window attends to itself and the one before it, where rows
+see later ones also to the one after it, and a mask keeps histories apart. No history is sorted into
+a bin, and no window has more than its share.
 """
 
 from __future__ import annotations
@@ -33,29 +34,37 @@ class Packed(NamedTuple):
         """`[T]`: what is not filling."""
         return self.histories != NO_HISTORY
 
+    def of(self, number: int) -> Packed:
+        """Those of one seed of a stack."""
+        return Packed(*(values[number] for values in self))
+
 
 class Windows:
     """How packed histories attend to themselves: `K` windows of `n` rows, `T = K·n`."""
 
-    def __init__(self, histories: Tensor, length: int) -> None:
+    def __init__(self, histories: Tensor, length: int, *, causal: bool) -> None:
         own = histories.view(-1, length)
         self.count, self.length = own.shape
-        nothing = torch.full_like(own[:1], NO_HISTORY - 1)  # comes before the first window
-        former = torch.cat((nothing, own[:-1]))
-        key = torch.cat((former, own), dim=1)
-        place = torch.arange(2 * length, device=histories.device) - length
-        causal = place <= torch.arange(length, device=histories.device)[:, None]
-        visible = (own[:, :, None] == key[:, None, :]) & causal
+        self.reach = (-1, 0) if causal else (-1, 0, 1)
+        """Which windows a window attends to, from itself."""
+        nothing = torch.full_like(own[:1], NO_HISTORY - 1)  # before the first, after the last
+        around = torch.cat((nothing, own, nothing))
+        key = torch.cat([around[1 + to : 1 + to + self.count] for to in self.reach], dim=1)
+        visible = own[:, :, None] == key[:, None, :]
+        if causal:
+            place = torch.arange(2 * length, device=histories.device) - length
+            visible = visible & (place <= torch.arange(length, device=histories.device)[:, None])
         self.bias = torch.where(visible, 0.0, HIDDEN)
-        """`[K, n, 2n]`: 0 at the rows of the same history up to the row itself."""
+        """`[K, n, k·n]`: 0 at the rows of the same history, if causal up to the row itself."""
 
     def attend(self, projected: Tensor, heads: int) -> Tensor:
         """`[T, d]`: softmax(QKᵀ/√(d/h))·V of every head, from Q, K and V side by side."""
         width = projected.shape[-1] // 3
         windows = projected.view(self.count, self.length, 3 * width)
         query, own = windows.split((width, 2 * width), dim=-1)
-        # The first window comes after the last one, which is hidden from it.
-        key, value = torch.cat((own.roll(1, 0), own), dim=1).chunk(2, dim=-1)
+        # The first window comes after the last one, and the two are hidden from each other.
+        around = [own if to == 0 else own.roll(-to, 0) for to in self.reach]
+        key, value = torch.cat(around, dim=1).chunk(2, dim=-1)
         query, key, value = (self._heads(rows, heads) for rows in (query, key, value))
         bias = self.bias.to(query.dtype)
         if heads > 1:

@@ -24,7 +24,7 @@ class ModelSpec:
     build: Callable[[Any, int, torch.Generator], Recommender]
     """From a configuration, the number of items and the generator of the initial weights."""
     stacks: bool = True
-    """Whether several seeds can be trained as one: `torch.vmap` can map its `next_scores`."""
+    """Whether several seeds can be trained as one: `torch.vmap` can map its `loss`."""
 
 
 MODELS: dict[str, ModelSpec] = {

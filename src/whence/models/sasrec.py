@@ -18,7 +18,9 @@ import torch
 from torch import Tensor
 
 from whence.models.lookup import look_up, look_up_few
+from whence.models.losses import mean_where, sampled_bce
 from whence.models.packed import Packed
+from whence.models.tasks import Batch
 from whence.models.transformer import Transformer, TransformerConfig
 from whence.randomness import Drop
 
@@ -32,6 +34,13 @@ class SASRec(Transformer):
     """The network, whose newest row answers."""
 
     causal = True
+
+    def loss(self, batch: Batch, drop: Drop) -> Tensor:
+        """The cross-entropy with one negative, the mean over all items that have a next one."""
+        assert batch.negatives is not None
+        targets = torch.stack((batch.positives, batch.negatives), dim=-1)
+        positive, negative = self.next_scores(batch.inputs, targets, drop).unbind(-1)
+        return mean_where(batch.inputs.real, sampled_bce(positive, negative))
 
     def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
         """`[T, t]`: after every item, the scores of its targets `[T, t]`."""
