@@ -67,6 +67,7 @@ class _LogSumExp(torch.autograd.Function):
         """Whatever was not kept can be computed from these again."""
         rows, tables, ctx.at_once = inputs
         ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)  # which would be zeros in the shape of what is kept
         ctx.save_for_backward(rows, tables, *output)
 
     @staticmethod
