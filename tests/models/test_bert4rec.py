@@ -7,11 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conftest import lively_bert4rec, ragged_batch
+from conftest import lively_bert4rec, pack, ragged_batch
 from whence.contract import ALL, PAD
 from whence.errors import InputError
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
-from whence.randomness import Randomness
+from whence.models.tasks import Batch
+from whence.randomness import Randomness, keep
 
 MASK = -2
 """Where a history has the mask."""
@@ -120,3 +121,75 @@ def test_attention_of_some_blocks_can_be_given() -> None:
         torch.testing.assert_close(
             model.score(batch, ALL, attention=given), model.score(batch, ALL)
         )
+
+
+def masked_batch(
+    cases: int, negatives: bool = False, seed: int = 0
+) -> tuple[list[list[int]], Batch]:
+    """Histories of up to 9 items, some of which are hidden, and the same as training packs them."""
+    chance = np.random.default_rng(seed)
+    histories, rows, right = [], [], []
+    padded = torch.full((cases, 9), PAD)
+    place = 0
+    for case in range(cases):
+        history = chance.integers(0, 30, chance.integers(1, 10)).tolist()
+        hidden = np.flatnonzero(chance.random(len(history)) < 0.4).tolist() or [0]
+        rows += [place + slot for slot in hidden]
+        right += [history[slot] for slot in hidden]
+        place += len(history)
+        padded[case, -len(history) :] = torch.tensor(history)
+        histories.append([MASK if n in hidden else item for n, item in enumerate(history)])
+    packed = pack(padded)
+    items = packed.items.clone()
+    items[rows] = PAD
+    positives = torch.tensor([*right, PAD])  # the last is filling
+    return histories, Batch(
+        packed._replace(items=items),
+        positives,
+        (positives + 7) % 30 if negatives else None,
+        torch.tensor([*rows, 0]),
+    )
+
+
+def plain_logits(model: BERT4Rec, histories: list[list[int]]) -> torch.Tensor:
+    """`[M, I]`: of every mask, in order."""
+    answers = []
+    for history in histories:
+        rows = plain_bert4rec(model, history, set())[-len(history) :]
+        answers += [rows[slot] for slot, item in enumerate(history) if item == MASK]
+    return torch.stack(answers) @ model.item[1:].T
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("cases", [1, 2, 5, 40])
+def test_the_loss_and_its_gradients_equal_the_plain_ones(heads: int, cases: int) -> None:
+    """Whatever window a history falls into; where the input has a mask, the table learns twice."""
+    model = lively_bert4rec(heads=heads)
+    histories, batch = masked_batch(cases, seed=cases)
+    expected = F.cross_entropy(plain_logits(model, histories), batch.positives[:-1])
+    found = model.loss(batch, keep)
+    torch.testing.assert_close(found, expected)
+    weights = list(model.parameters())
+    gradients = torch.autograd.grad(found, weights)
+    torch.testing.assert_close(gradients, torch.autograd.grad(expected, weights))
+    assert (gradients[0][0] == 0).all(), "padding learns nothing"
+
+
+def test_the_sampled_loss_is_that_of_one_negative() -> None:
+    model = lively_bert4rec()
+    histories, batch = masked_batch(6, negatives=True)
+    assert batch.negatives is not None
+    logits = plain_logits(model, histories)
+    positive, negative = (
+        logits.gather(1, items[:-1, None]) for items in (batch.positives, batch.negatives)
+    )
+    scores = torch.cat((positive, negative))
+    labels = torch.cat((torch.ones_like(positive), torch.zeros_like(negative)))
+    expected = 2 * F.binary_cross_entropy_with_logits(scores, labels)
+    torch.testing.assert_close(model.loss(batch, keep), expected)
+
+
+@pytest.mark.parametrize("settings", [{"mask": -0.1}, {"mask": 1.1}, {"last_mask": 2.0}])
+def test_shares_that_cannot_be_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="shares from 0 to 1"):
+        BERT4RecConfig(**settings)  # type: ignore[arg-type]

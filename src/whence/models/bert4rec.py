@@ -9,6 +9,7 @@ of that slot answers. So of the network's `n` slots `n − 1` are for the items 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +19,7 @@ from whence.contract import PAD
 from whence.errors import InputError
 from whence.models.blocks import EMBEDDING_SPREAD
 from whence.models.lookup import look_up, look_up_few
-from whence.models.losses import mean_where
+from whence.models.losses import mean_where, sampled_bce
 from whence.models.softmax import log_sum_exp
 from whence.models.tasks import Batch, Cloze
 from whence.models.transformer import Transformer, TransformerConfig
@@ -38,6 +39,8 @@ class BERT4RecConfig(TransformerConfig):
 
     The first BERT4Rec has one such copy of a history beside ten others: 1/11 is about that.
     """
+    loss: Literal["full", "sampled"] = "full"
+    """The cross-entropy over all items, or SASRec's, with one negative."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,7 +58,7 @@ class BERT4Rec(Transformer):
 
     def __init__(self, config: BERT4RecConfig, item_count: int, generator: torch.Generator) -> None:
         super().__init__(config, item_count, generator)
-        self.task = Cloze(config.mask, config.last_mask, negatives=False)
+        self.task = Cloze(config.mask, config.last_mask, negatives=config.loss == "sampled")
         self.mask = nn.Parameter(torch.zeros(config.width))
         nn.init.normal_(self.mask.data, std=EMBEDDING_SPREAD, generator=generator)
 
@@ -64,15 +67,20 @@ class BERT4Rec(Transformer):
         return torch.cat((rows, self.mask.expand(len(rows), 1, -1)), dim=1)
 
     def loss(self, batch: Batch, drop: Drop) -> Tensor:
-        """−log softmax(h · e)ᵢ over all items, the mean over all masks."""
+        """The mean over all masks: −log softmax(h · e)ᵢ over all items, or beside one negative."""
         assert batch.rows is not None
         inputs = batch.inputs
-        # One look-up for inputs and targets, and so one sparse gradient of the item table.
-        embedded = look_up(self.item, torch.cat((inputs.items, batch.positives)))
-        item, target = embedded.split((len(inputs.items), len(batch.positives)))
+        asked = [batch.positives] if batch.negatives is None else [batch.positives, batch.negatives]
+        # One look-up for inputs and targets, and so one gradient of the item table.
+        embedded = look_up(self.item, torch.cat((inputs.items, *asked)))
+        item, *targets = embedded.split([len(inputs.items), *map(len, asked)])
         hidden = inputs.real & (inputs.items == PAD)
         item = torch.where(hidden[:, None], self.mask, item)
         rows = drop(item + look_up_few(self.position, inputs.slots))
         rows = F.embedding(batch.rows, self.encode_packed(rows, inputs, drop))
-        losses = log_sum_exp(rows, self.item) - (rows * target).sum(dim=-1)
+        positive, *negative = ((rows * target).sum(dim=-1) for target in targets)
+        if negative:
+            losses = sampled_bce(positive, *negative)
+        else:
+            losses = log_sum_exp(rows, self.item) - positive
         return mean_where(batch.positives != PAD, losses)
