@@ -17,7 +17,16 @@ from torch import Tensor
 
 from whence.errors import InputError
 
-STREAMS = ("init", "batches", "negatives", "dropout", "explain", "evaluation", "masks")
+STREAMS = (
+    "init",
+    "batches",
+    "negatives",
+    "dropout",
+    "explain",
+    "evaluation",
+    "masks",
+    "absence",
+)
 """In this order for ever: a stream is known by its place."""
 
 

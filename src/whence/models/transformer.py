@@ -142,7 +142,7 @@ class Transformer(Recommender):
 
     def encode_packed(self, rows: Tensor, batch: Packed, drop: Drop) -> Tensor:
         """The rows `S⁽ᵇ⁾` `[T, d]` of packed histories from `S⁽⁰⁾`, in training."""
-        windows = Windows(batch.histories, self.slots, causal=self.causal)
+        windows = Windows(batch, self.slots, causal=self.causal)
         for block in self.blocks:
             assert isinstance(block, Block)
             rows = block.packed(rows, windows, drop)

@@ -15,6 +15,7 @@ from whence.errors import InputError
 from whence.models.packed import NO_HISTORY, Packed
 from whence.models.tasks import Batch, Cloze, NextItem, Task
 from whence.randomness import Chance, Randomness
+from whence.training.absence import Absence
 from whence.training.layout import Laid, places_of
 from whence.training.masks import Masks
 from whence.training.negatives import Unseen
@@ -45,6 +46,7 @@ class Batches:
         device: str = "cpu",
         one_size: bool = False,
         task: Task = NEXT_ITEM,
+        absence: float = 0.0,
     ) -> None:
         starts, ends = split.interactions.offsets[:-1], split.train_ends
         users = np.flatnonzero(ends - starts >= 2)
@@ -71,6 +73,7 @@ class Batches:
             self.rows = self._whole_windows(_most(share, size))
             if self.masks is not None:
                 self.questions = _most(self.masks.share_of_counts(share), size)
+        self.absence = Absence(absence, self.slots, randomness, device) if absence else None
         asks_negatives = isinstance(task, NextItem) or task.negatives
         self.unseen = Unseen.of(split, device) if asks_negatives else None
         self.chance, self.chance_of_negatives = (
@@ -92,13 +95,24 @@ class Batches:
             histories=torch.where(laid.real, laid.history, NO_HISTORY),
         )
         user = users.gather(1, laid.history)
-        if self.masks is None:
-            positives = torch.where(laid.real, self.items[event + 1], PAD)
-            return Batch(inputs, positives, self._negatives(step, user, laid.real))
-        masked = self.masks.draw(step, laid)
+        if self.masks is not None:
+            return self._hide(inputs, self.masks.draw(step, laid), step, laid, user)
+        return Batch(
+            inputs._replace(present=self._present(step, laid, laid.real)),
+            positives=torch.where(laid.real, self.items[event + 1], PAD),
+            negatives=self._negatives(step, user, laid.real),
+        )
+
+    def _hide(
+        self, inputs: Packed, masked: Tensor, step: Tensor, laid: Laid, user: Tensor
+    ) -> Batch:
+        """What is asked where rows `[S, T]` are masked; what is masked is never absent."""
         rows, found = places_of(masked, self.questions or int(masked.sum(1).max()))
         return Batch(
-            inputs._replace(items=torch.where(masked, PAD, inputs.items)),
+            inputs._replace(
+                items=torch.where(masked, PAD, inputs.items),
+                present=self._present(step, laid, laid.real & ~masked),
+            ),
             positives=torch.where(found, inputs.items.gather(1, rows), PAD),
             negatives=self._negatives(step, user.gather(1, rows), found),
             rows=rows,
@@ -112,6 +126,10 @@ class Batches:
         history = torch.searchsorted(reach, row, right=True)
         real = history < self.size
         return Laid(sizes, reach, row, history.clamp_(max=self.size - 1), real)
+
+    def _present(self, step: Tensor, laid: Laid, items: Tensor) -> Tensor | None:
+        """`[S, T]`: which rows are seen, where some of the items are to be absent."""
+        return None if self.absence is None else self.absence.draw(step, laid, items)
 
     def _negatives(self, step: Tensor, user: Tensor, asked: Tensor) -> Tensor | None:
         """`[S, M]`: an item that the user has not met, for every question."""

@@ -8,6 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+TURNS = 2**40
+"""Among how many turns a row of a history draws its own; two are hardly ever the same."""
+
 
 @dataclass(frozen=True, eq=False)
 class Laid:
@@ -30,6 +33,15 @@ class Laid:
         rows = marked.shape[1]
         ends, starts = (one.clamp(max=rows) for one in (self.reach, self.reach - self.sizes))
         return before.gather(1, ends) - before.gather(1, starts)
+
+    def rank(self, numbers: Tensor, marked: Tensor) -> Tensor:
+        """`[S, T]`: how many of the marked rows of its history have a smaller number `[S, T]`.
+
+        It says nothing of rows that are not marked.
+        """
+        turn = 2 * self.history + ~marked
+        order = (turn * TURNS + numbers % TURNS).argsort(dim=1, stable=True)
+        return order.argsort(dim=1) - (self.reach - self.sizes).gather(1, self.history)
 
 
 def places_of(marked: Tensor, count: int) -> tuple[Tensor, Tensor]:

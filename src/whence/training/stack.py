@@ -63,7 +63,14 @@ class Stack:
         recorded = device != "cpu"
         first = self.models[0].config
         self.batches = Batches(
-            split, first.length, config.batch, chance, device, recorded, self.models[0].task
+            split,
+            first.length,
+            config.batch,
+            chance,
+            device,
+            one_size=recorded,
+            task=self.models[0].task,
+            absence=config.absence,
         )
         keys = Chance([one.key("dropout") for one in chance], device)
         self.drop = Dropout(first.dropout, keys, self.models[0].drops)
