@@ -38,7 +38,7 @@ class Sizes:
     def draw(self, counts: Tensor, numbers: Tensor) -> Tensor:
         """From 1 to n − 1 by whole numbers of 62 bits; a single part is all there is."""
         last = (counts - 1).clamp(min=1)
-        uniform = (numbers >> 9) * 2.0**-53
+        uniform = (numbers >> 9).double() * 2.0**-53
         reached = uniform * self.harmonic[last - 1]
         size = 1 + torch.searchsorted(self.harmonic, reached, right=True)
         size = torch.minimum(size, last)
