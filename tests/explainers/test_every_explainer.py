@@ -22,8 +22,17 @@ LENGTH, ITEMS = 8, 30
 
 Cases = tuple[Explainable, torch.Tensor, torch.Tensor]
 
+# Short histories have all their coalitions asked; these draw them whatever the length.
+DRAWING = [
+    "shapley:coalitions=64,exact_up_to=0",
+    "shapley:sampler=permutation,coalitions=64,exact_up_to=0",
+    "shapley:coalitions=32,exact_up_to=0,error=0.1,most=512",
+]
+METHODS = [*EXPLAINERS, *DRAWING]
+ADD_UP = [method for method in METHODS if method.startswith("shapley")]
 
-@pytest.fixture(params=list(EXPLAINERS))
+
+@pytest.fixture(params=METHODS)
 def method(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -32,7 +41,7 @@ def method(request: pytest.FixtureRequest) -> str:
 def cases(request: pytest.FixtureRequest, method: str) -> Cases:
     """Every method on every model that offers what it needs."""
     model = LIVELY[request.param](items=ITEMS, length=LENGTH)
-    if not all(offers(model, need) for need in EXPLAINERS[method].needs):
+    if not all(offers(model, need) for need in find_explainer(method)[1].needs):
         pytest.skip(f"{request.param} does not offer what {method} needs")
     return model, ragged_batch(5, LENGTH, ITEMS), torch.arange(5) * 3
 
@@ -80,13 +89,13 @@ def test_full_and_empty_scores_are_the_models(method: str, cases: Cases) -> None
     np.testing.assert_allclose(found.full_score, full)
     np.testing.assert_allclose(found.empty_score, empty)
     assert found.removal == model.removal
-    assert found.signed == EXPLAINERS[method].signed
+    assert found.signed == find_explainer(method)[1].signed
     if not found.signed:
         assert (found.scores >= 0).all()
 
 
 @given(history=st.lists(st.integers(0, ITEMS - 1), min_size=1, max_size=LENGTH), pads=st.data())
-@pytest.mark.parametrize("method", list(EXPLAINERS))
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", list(LIVELY))
 def test_padding_changes_no_importance(
     name: str, method: str, history: list[int], pads: st.DataObject
@@ -97,6 +106,25 @@ def test_padding_changes_no_importance(
     bare = explain_batch(model, torch.tensor([history]), target, method)
     padded = explain_batch(model, torch.tensor([[PAD] * extra + history]), target, method)
     np.testing.assert_allclose(padded.scores[:, extra:], bare.scores, rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ADD_UP)
+@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_what_adds_up_adds_up_exactly(name: str, method: str, kind: torch.dtype) -> None:
+    model = LIVELY[name](items=ITEMS, length=LENGTH).to(kind)
+    found = explain_batch(model, ragged_batch(5, LENGTH, ITEMS), torch.arange(5), method)
+    whole = found.full_score - found.empty_score
+    np.testing.assert_allclose(found.scores.sum(axis=1), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_errors_are_none_or_at_least_0(method: str, cases: Cases) -> None:
+    found = explain_batch(*cases, method)
+    assert (found.error is None) == (not method.startswith(("shapley", "lime")))
+    if found.error is not None:
+        assert (found.error >= 0).all()
+        assert (found.error[~found.parts] == 0).all()
+        assert "error" in found.as_dict()["cases"][0]["parts"][0]
 
 
 def test_the_result_is_json_with_every_part_once(method: str, cases: Cases) -> None:

@@ -105,17 +105,6 @@ def test_captum_finds_the_same() -> None:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("single", [False, True])
-def test_the_sum_is_the_whole_difference(sampler: Sampler, single: bool) -> None:
-    model, batch, targets = lively_sasrec(), ragged_batch(6, 8, 30), torch.arange(6)
-    model = model.float() if single else model
-    explainer = Shapley(sampler, coalitions=64, exact_up_to=0)
-    found = explain_batch(model, batch, targets, explainer)
-    difference = found.full_score - found.empty_score
-    np.testing.assert_allclose(found.scores.sum(axis=1), difference, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_longer_design_begins_like_a_shorter(sampler: Sampler) -> None:
     short, long = (draw_design(9, count, sampler, seed=1) for count in (100, 1000))
     assert len(short.coalitions) <= 100 < len(long.coalitions) <= 1000

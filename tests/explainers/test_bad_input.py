@@ -1,0 +1,80 @@
+"""Odd cases have a defined answer, and wrong ones one sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import lively_sasrec, ragged_batch
+from whence.contract import PAD
+from whence.errors import InputError
+from whence.explainers import EXPLAINERS, compare_batch, explain_batch
+
+ALL_METHODS = list(EXPLAINERS)
+
+
+def test_one_item() -> None:
+    """It is the whole difference for those who add up, and 0 for fading, which compares items."""
+    found = compare_batch(lively_sasrec(), torch.tensor([[5]]), torch.tensor([8]), ALL_METHODS)
+    whole = found["shapley"].full_score - found["shapley"].empty_score
+    for method in ("shapley", "shapley-printed", "shapley-permutation", "leave-one-out"):
+        np.testing.assert_allclose(found[method].scores[:, 0], whole)
+    assert found["fading"].scores.tolist() == found["signed-rollout"].scores.tolist() == [[0.0]]
+    assert found["shapley"].evaluations.tolist() == [0]
+    for method in ("rollout", "attention-flow", "attention-last"):
+        np.testing.assert_allclose(found[method].scores, 1)
+
+
+def test_repeated_items_are_parts_each() -> None:
+    found = compare_batch(
+        lively_sasrec(), torch.tensor([[5, 7, 5, 5]]), torch.tensor([8]), ALL_METHODS
+    )
+    for method, one in found.items():
+        assert one.parts.all()
+        if method not in ("random", "attention-head"):
+            assert len(set(np.round(one.scores[0, [0, 2, 3]], 12))) == 3, method
+
+
+def test_a_history_of_nothing_explains_nothing() -> None:
+    for batch in (torch.full((2, 4), PAD), torch.tensor([[PAD] * 4, [PAD, 1, 2, 3]])):
+        found = compare_batch(lively_sasrec(), batch, torch.tensor([8, 9]), ALL_METHODS)
+        for one in found.values():
+            assert (one.scores[0] == 0).all()
+            assert one.strongest(0) == []
+            assert one.as_dict()["cases"][0]["parts"] == []
+            one[0].show()
+
+
+def test_no_case_at_all() -> None:
+    nothing = torch.zeros(0, dtype=torch.int64)
+    found = compare_batch(lively_sasrec(), nothing.view(0, 4), nothing, ALL_METHODS)
+    for one in found.values():
+        assert one.scores.shape == (0, 4)
+
+
+@pytest.mark.parametrize("method", ALL_METHODS)
+@pytest.mark.parametrize("target", [PAD, 30, 10_000])
+def test_a_target_that_is_not_there(method: str, target: int) -> None:
+    with pytest.raises(InputError, match=f"There is no target {target}; .* 0 to 29"):
+        explain_batch(lively_sasrec(), ragged_batch(2, 8, 30), torch.tensor([1, target]), method)
+
+
+@pytest.mark.parametrize("method", ALL_METHODS)
+def test_a_history_longer_than_the_model_reads(method: str) -> None:
+    with pytest.raises(InputError, match="reads 8 items, not 9"):
+        explain_batch(lively_sasrec(), ragged_batch(2, 9, 30), torch.tensor([1, 2]), method)
+
+
+@pytest.mark.parametrize(
+    ("batch", "targets", "sentence"),
+    [
+        (torch.zeros(2, 0).long(), torch.tensor([1, 2]), "at least one slot"),
+        (torch.zeros(4).long(), torch.tensor([1]), "histories by slots"),
+        (torch.zeros(2, 3).long(), torch.tensor([1]), "Every case has one target: 2 of them"),
+        (torch.zeros(2, 3).long(), torch.tensor([[1], [2]]), "Every case has one target"),
+    ],
+)
+def test_shapes_that_do_not_fit(batch: torch.Tensor, targets: torch.Tensor, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        explain_batch(lively_sasrec(), batch, targets)

@@ -1,0 +1,115 @@
+"""Better than chance: what an explainer names first really matters to a trained model.
+
+A method that speaks for or against its target is held to the target's score, which must fall
+more than without random items. One that says only how much an item matters, the same or nearly so
+for every target, is held to what Baumhauer (2021) asks of it: all recommendations must move more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from whence.contract import ALL
+from whence.data import Split
+from whence.explainers import EXPLAINERS, explain_batch
+from whence.explanation import Floats
+from whence.models import Recommender
+from whence.run import Run
+
+REMOVED, DRAWS, LENGTH = 2, 20, 12
+FOR_THE_TARGET = [
+    name for name, one in EXPLAINERS.items() if one.signed or name == "gradient-rollout"
+]
+FOR_ALL = [name for name in EXPLAINERS if name not in [*FOR_THE_TARGET, "random"]]
+
+Change = Callable[[torch.Tensor], torch.Tensor]
+"""From who is present `[B, n]` to what that changes in each case."""
+
+
+@pytest.fixture(scope="module")
+def histories(split: Split) -> torch.Tensor:
+    """Of full length, up to the validation and up to the test event."""
+    held = (split.held["validation"], split.held["test"])
+    batch = torch.from_numpy(np.concatenate([cases.histories(LENGTH) for cases in held]))
+    return batch[(batch >= 0).all(dim=1)]
+
+
+def lead_over_chance(change: Change, importance: Floats) -> Floats:
+    """`[B]`: how much more the first ones change than random ones do on average."""
+    rng = np.random.default_rng(0)
+
+    def without_first(values: Floats) -> torch.Tensor:
+        first = torch.from_numpy(np.argsort(-values, axis=1)[:, :REMOVED].copy())
+        return change(torch.ones(values.shape, dtype=torch.bool).scatter(1, first, False))
+
+    chance = [without_first(rng.random(importance.shape)) for _ in range(DRAWS)]
+    lead: Floats = (without_first(importance) - torch.stack(chance).mean(dim=0)).double().numpy()
+    return lead
+
+
+def certainty(leads: list[Floats]) -> float:
+    """The mean lead in standard errors."""
+    lead = np.concatenate(leads)
+    return float(lead.mean() / (lead.std(ddof=1) / len(lead) ** 0.5))
+
+
+def fall_of(model: Recommender, batch: torch.Tensor, targets: torch.Tensor) -> Change:
+    full = model.score(batch, targets[:, None])[:, 0]
+    return lambda present: full - model.score(batch, targets[:, None], present=present)[:, 0]
+
+
+def movement_of(model: Recommender, batch: torch.Tensor) -> Change:
+    """Half the sum of both Kullback–Leibler divergences between the next-item distributions."""
+    full = model.score(batch, ALL).log_softmax(dim=1)
+
+    def moved(present: torch.Tensor) -> torch.Tensor:
+        now = model.score(batch, ALL, present=present).log_softmax(dim=1)
+        return ((full.exp() - now.exp()) * (full - now)).sum(dim=1) / 2
+
+    return moved
+
+
+def falls(run: Run, histories: torch.Tensor, method: str) -> float:
+    leads = []
+    for model in run.models.values():
+        batch = histories[:40]
+        targets = model.score(batch, ALL).argmax(dim=1)
+        found = explain_batch(model, batch, targets, method)
+        importance = found.scores if found.signed else found.magnitude()
+        leads.append(lead_over_chance(fall_of(model, batch, targets), importance))
+    return certainty(leads)
+
+
+def moves(run: Run, histories: torch.Tensor, method: str) -> float:
+    leads = []
+    for model in run.models.values():
+        targets = model.score(histories, ALL).argmax(dim=1)
+        found = explain_batch(model, histories, targets, method)
+        leads.append(lead_over_chance(movement_of(model, histories), found.magnitude()))
+    return certainty(leads)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("method", FOR_THE_TARGET)
+def test_the_score_falls_without_what_speaks_for_it(
+    run: Run, histories: torch.Tensor, method: str
+) -> None:
+    assert falls(run, histories, method) > 5
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("method", FOR_ALL)
+def test_the_recommendations_move_without_what_matters(
+    run: Run, histories: torch.Tensor, method: str
+) -> None:
+    assert moves(run, histories, method) > 2.5
+
+
+@torch.no_grad()
+def test_chance_does_neither(run: Run, histories: torch.Tensor) -> None:
+    assert abs(falls(run, histories, "random")) < 2
+    assert abs(moves(run, histories, "random")) < 2
