@@ -1,6 +1,7 @@
 """What more users and more items cost: made-up events, up to ten million users, a million items.
 
-Every size is measured in a process of its own, `python growth.py USERS ITEMS`, for its memory.
+Every size is measured in a process of its own, for its memory: `python growth.py USERS ITEMS` is of
+SASRec and of ranking, `python growth.py cloze` of BERT4Rec on the most items.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from measuring import Record, figures_in_turn, figures_of
+
+if TYPE_CHECKING:
+    from whence.data import Split
 
 EVENTS = 10
 """Of every user."""
@@ -29,6 +34,8 @@ RANKED = 1_000
 STEPS, WARM_UP = 60, 5
 DEARER_BY = 1.5
 """How much more a step may cost for a thousand times the users, whose data no cache can hold."""
+MASKED = 0.6
+"""The share of items that BERT4Rec learns from at a time, by a softmax over all."""
 BYTES_AN_ITEM = 64 * 4 * (4 + 3)
 """Weight, gradient and Adam's two moments in each of 64 dimensions; a
 checkpoint copies all but one."""
@@ -73,6 +80,16 @@ def measure() -> Iterator[Record]:
         "ns",
         floor=1 / 2,
     )
+    cloze = figures_in_turn(
+        {"cloze": lambda: figures_of([sys.executable, Path(__file__).resolve(), "cloze"])}
+    )["cloze"]
+    yield Record(
+        f"memory of training BERT4Rec on {MANY_ITEMS:,} items, weights, moments and all",
+        cloze["training_gigabytes"],
+        2 * cloze["masks"] * MANY_ITEMS * 4 / 1e9,
+        f"logits of {cloze['masks']:.0f} masks and their gradient alone",
+        "GB",
+    )
 
 
 def at_sizes(sizes: list[tuple[int, int]]) -> dict[str, dict[str, float]]:
@@ -88,13 +105,10 @@ def at_sizes(sizes: list[tuple[int, int]]) -> dict[str, dict[str, float]]:
     )
 
 
-def one_size(users: int, items: int) -> dict[str, float]:
-    """Milliseconds a step, seconds to rank, and the memory after each."""
+def made_up(users: int, items: int) -> Split:
+    """Events at random, the last two of each user held out."""
     from whence.data import Interactions, leave_one_out
     from whence.data.catalog import Catalog
-    from whence.training import TrainingConfig
-    from whence.training.loop import Training
-    from whence.training.ranks import full_ranks
 
     rng = np.random.default_rng(0)
     data = Interactions(
@@ -105,7 +119,16 @@ def one_size(users: int, items: int) -> dict[str, float]:
         times=None,
         ratings=None,
     )
-    split = leave_one_out(data)
+    return leave_one_out(data)
+
+
+def one_size(users: int, items: int) -> dict[str, float]:
+    """Milliseconds a step, seconds to rank, and the memory after each."""
+    from whence.training import TrainingConfig
+    from whence.training.loop import Training
+    from whence.training.ranks import full_ranks
+
+    split = made_up(users, items)
     training = Training(split, "sasrec", {"length": 25}, TrainingConfig(), [0], "cpu")
     for _ in range(WARM_UP):
         training.advance()
@@ -126,10 +149,32 @@ def one_size(users: int, items: int) -> dict[str, float]:
     }
 
 
+def cloze() -> dict[str, float]:
+    """Of BERT4Rec on the most items: milliseconds a step, masks a step, and the memory."""
+    from whence.contract import PAD
+    from whence.training import TrainingConfig
+    from whence.training.loop import Training
+
+    sizes = {"length": 24, "mask": MASKED}
+    split = made_up(USERS, MANY_ITEMS)
+    training = Training(split, "bert4rec", sizes, TrainingConfig(), [0], "cpu")
+    start = time.perf_counter()
+    for _ in range(WARM_UP):
+        training.advance()
+    step = (time.perf_counter() - start) / WARM_UP
+    asked = training.stack.batches.draw(training.stack.clock).positives
+    return {
+        "step_milliseconds": step * 1e3,
+        "masks": int((asked != PAD).sum()),
+        "training_gigabytes": peak(),
+    }
+
+
 def peak() -> float:
     """Resident memory at its highest so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 if __name__ == "__main__":
-    print(json.dumps(one_size(int(sys.argv[1]), int(sys.argv[2]))))
+    asked = cloze() if sys.argv[1] == "cloze" else one_size(int(sys.argv[1]), int(sys.argv[2]))
+    print(json.dumps(asked))

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +18,10 @@ from hypothesis import settings
 
 import whence
 from whence.data import Interactions, Split, leave_one_out
-from whence.models import Recommender
+from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.packed import NO_HISTORY, Packed
 from whence.models.sasrec import SASRec, SASRecConfig
+from whence.models.transformer import Transformer
 from whence.randomness import Randomness
 from whence.run import Run
 from whence.worlds import World, WorldConfig, make_world
@@ -148,7 +150,23 @@ def lively_sasrec(
     """Untrained, in float64, with weights large enough that every part matters."""
     config = SASRecConfig(length=length, width=8, blocks=blocks, heads=heads)
     generator = Randomness(seed).torch("init")
-    model = SASRec(config, items, generator).double().eval()
+    return lively(SASRec(config, items, generator), generator)
+
+
+def lively_bert4rec(
+    blocks: int = 2, heads: int = 2, length: int = 8, items: int = 30, seed: int = 0
+) -> BERT4Rec:
+    """The same of the other."""
+    config = BERT4RecConfig(length=length, width=8, blocks=blocks, heads=heads)
+    generator = Randomness(seed).torch("init")
+    return lively(BERT4Rec(config, items, generator), generator)
+
+
+M = TypeVar("M", bound=Transformer)
+
+
+def lively(model: M, generator: torch.Generator) -> M:
+    model = model.double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
@@ -157,7 +175,10 @@ def lively_sasrec(
     return model
 
 
-LIVELY: dict[str, Callable[..., Recommender]] = {"sasrec": lively_sasrec}
+LIVELY: dict[str, Callable[..., Transformer]] = {
+    "sasrec": lively_sasrec,
+    "bert4rec": lively_bert4rec,
+}
 """How to build each trainable model for tests, in float64, with `items` and `length`."""
 
 

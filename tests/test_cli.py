@@ -19,6 +19,7 @@ import pytest
 from whence import __version__
 from whence.cli import EXPLAINER_NAMES, USUAL
 from whence.explainers import EXPLAINERS
+from whence.models.bert4rec import BERT4RecConfig
 from whence.models.sasrec import SASRecConfig
 from whence.run import Run
 from whence.training import TrainingConfig
@@ -289,6 +290,6 @@ def test_a_run_works_where_it_was_moved(run: Run, tmp_path: Path) -> None:
 
 def test_help_tells_the_defaults() -> None:
     text = " ".join(whence("train", "--help").stdout.split())
-    for config in (SASRecConfig(), TrainingConfig()):
+    for config in (SASRecConfig(), BERT4RecConfig(), TrainingConfig()):
         for name, value in asdict(config).items():
             assert f"{name}={'none' if value is None else value}" in text

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import LIVELY, lively_sasrec, ragged_batch
+from conftest import LIVELY, ragged_batch
 from whence.contract import ALL, PAD, Explainable, offers, require
 from whence.data import Split
 from whence.errors import CapabilityError, InputError
@@ -106,26 +106,32 @@ def test_own_attention_changes_nothing(model: Explainable, batch: torch.Tensor) 
         torch.testing.assert_close(again, model.score(batch, ALL))
 
 
-def test_attention_is_a_distribution_over_parts(model: Explainable, batch: torch.Tensor) -> None:
+def test_attention_is_a_distribution_over_parts_and_own_slots(
+    model: Explainable, batch: torch.Tensor
+) -> None:
     if offered(model, "attentions", batch):
         parts = model.parts(batch)
         for weights in model.attentions(batch):
             answering = weights[:, :, -1]
             assert (answering >= 0).all()
-            assert (answering * ~parts[:, None] == 0).all()
+            assert (answering[..., :LENGTH] * ~parts[:, None] == 0).all()
             torch.testing.assert_close(answering.sum(-1), torch.ones_like(answering[..., 0]))
 
 
+@pytest.mark.parametrize("name", list(LIVELY))
 @given(order=st.permutations(range(6)))
-def test_order_in_the_batch_does_not_matter(order: list[int]) -> None:
-    model, batch = lively_sasrec(items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+def test_order_in_the_batch_does_not_matter(name: str, order: list[int]) -> None:
+    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
     shuffled = model.score(batch[order], ALL)
     torch.testing.assert_close(shuffled, model.score(batch, ALL)[order])
 
 
+@pytest.mark.parametrize("name", list(LIVELY))
 @given(history=st.lists(st.integers(0, ITEMS - 1), min_size=1, max_size=LENGTH), pads=st.data())
-def test_any_amount_of_padding_gives_the_same(history: list[int], pads: st.DataObject) -> None:
-    model = lively_sasrec(items=ITEMS)
+def test_any_amount_of_padding_gives_the_same(
+    name: str, history: list[int], pads: st.DataObject
+) -> None:
+    model = LIVELY[name](items=ITEMS)
     extra = pads.draw(st.integers(0, LENGTH - len(history)))
     bare, padded = torch.tensor([history]), torch.tensor([[PAD] * extra + history])
     torch.testing.assert_close(model.score(padded, ALL), model.score(bare, ALL))
@@ -149,6 +155,7 @@ def test_what_is_missing_is_said() -> None:
     assert not offers(OnlyParts(), "score_coalitions")
 
 
-def test_a_history_too_long_is_one_sentence() -> None:
+@pytest.mark.parametrize("name", list(LIVELY))
+def test_a_history_too_long_is_one_sentence(name: str) -> None:
     with pytest.raises(InputError, match="reads 8 items, not 9"):
-        lively_sasrec(items=ITEMS).score(torch.zeros(1, 9, dtype=torch.int64), ALL)
+        LIVELY[name](items=ITEMS).score(torch.zeros(1, 9, dtype=torch.int64), ALL)

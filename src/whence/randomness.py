@@ -17,7 +17,17 @@ from torch import Tensor
 
 from whence.errors import InputError
 
-STREAMS = ("init", "batches", "negatives", "dropout", "explain", "evaluation")
+STREAMS = (
+    "init",
+    "batches",
+    "negatives",
+    "dropout",
+    "explain",
+    "evaluation",
+    "masks",
+    "absence",
+)
+"""In this order for ever: a stream is known by its place."""
 
 
 class Drop(Protocol):
@@ -85,6 +95,11 @@ class Chance:
     def whole(self, step: Tensor, calls: range, count: int) -> Tensor:
         """The same as whole numbers of 62 bits, whose remainders by any limit are even enough."""
         return self.bits(step, calls, count).bitwise_and_(2**62 - 1)
+
+
+def happens(numbers: Tensor, share: float) -> Tensor:
+    """Whether what happens in that share of all cases does, by whole numbers of 62 bits."""
+    return numbers < round(share * 2**62)
 
 
 def _xor_shifted(state: Tensor, shift: int) -> Tensor:

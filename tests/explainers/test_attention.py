@@ -3,19 +3,20 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conftest import lively_sasrec, ragged_batch
+from conftest import LIVELY, lively_sasrec, ragged_batch
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.explainers.attention import Attention
 
 
-def test_blocks_and_heads_are_counted_from_one() -> None:
+@pytest.mark.parametrize("name", list(LIVELY))
+def test_blocks_and_heads_are_counted_from_one(name: str) -> None:
     model, batch, targets = (
-        lively_sasrec(blocks=3, heads=2),
+        LIVELY[name](blocks=3, heads=2),
         ragged_batch(4, 8, 30),
         torch.arange(4),
     )
-    weights = model.attentions(batch)
+    weights = [one[..., :8] for one in model.attentions(batch)]  # without slots of its own
     expected = {
         "attention-first": weights[0].mean(1)[:, -1],
         "attention-last": weights[2].mean(1)[:, -1],

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from conftest import lively_sasrec
+from conftest import LIVELY, lively_sasrec
 from whence.contract import PAD, Explainable
 from whence.models import Recommender
 from whence.models.coalition_scores import plan_rows
@@ -30,10 +30,15 @@ def some_coalitions(count: int, slots: int, seed: int = 0) -> Tensor:
     return drawn
 
 
+@pytest.fixture(params=list(LIVELY))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4])
-def test_shared_coalitions_are_scored_as_one_by_one(blocks: int, heads: int) -> None:
-    model = lively_sasrec(items=ITEMS, length=12, blocks=blocks, heads=heads)
+def test_shared_coalitions_are_scored_as_one_by_one(name: str, blocks: int, heads: int) -> None:
+    model = LIVELY[name](items=ITEMS, length=12, blocks=blocks, heads=heads)
     batch = torch.arange(36).view(3, 12) % ITEMS
     targets, coalitions = torch.tensor([1, 5, 9]), some_coalitions(60, 12)
     found = model.score_coalitions(batch, targets, coalitions)
@@ -45,19 +50,27 @@ def test_shared_coalitions_are_scored_as_one_by_one(blocks: int, heads: int) -> 
 
 
 @given(
-    drawn=st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=9),
+    drawn=st.integers(1, 5).flatmap(
+        lambda slots: st.lists(
+            st.lists(st.booleans(), min_size=slots, max_size=slots), min_size=1, max_size=9
+        )
+    ),
     blocks=st.integers(1, 3),
 )
-def test_any_coalitions_are_scored_as_one_by_one(drawn: list[list[bool]], blocks: int) -> None:
-    model = lively_sasrec(items=ITEMS, length=8, blocks=blocks)
-    batch, coalitions = torch.tensor([[4, 1, 4, 9, 2]]), torch.tensor(drawn)
+@pytest.mark.parametrize("model_name", list(LIVELY))
+def test_any_coalitions_are_scored_as_one_by_one(
+    model_name: str, drawn: list[list[bool]], blocks: int
+) -> None:
+    model = LIVELY[model_name](items=ITEMS, length=8, blocks=blocks)
+    coalitions = torch.tensor(drawn)
+    batch = torch.tensor([[4, 1, 4, 9, 2]])[:, : coalitions.shape[1]]
     targets = torch.tensor([7])
     found = model.score_coalitions(batch, targets, coalitions)
     torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))
 
 
-def test_histories_longer_than_a_number_has_bits() -> None:
-    model = lively_sasrec(items=ITEMS, length=70, blocks=3)
+def test_histories_longer_than_a_number_has_bits(name: str) -> None:
+    model = LIVELY[name](items=ITEMS, length=70, blocks=3)
     batch, targets = torch.arange(70)[None] % ITEMS, torch.tensor([3])
     coalitions = some_coalitions(20, 70)
     found = model.score_coalitions(batch, targets, coalitions)
@@ -77,8 +90,8 @@ def test_a_hidden_item_that_took_all_the_weight_leaves_the_others_theirs() -> No
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_padding_takes_no_part() -> None:
-    model = lively_sasrec(items=ITEMS, length=8)
+def test_padding_takes_no_part(name: str) -> None:
+    model = LIVELY[name](items=ITEMS, length=8)
     padded = torch.tensor([[PAD, PAD, 3, 4, 5], [PAD, PAD, 6, 7, 3]])
     targets, coalitions = torch.tensor([1, 2]), some_coalitions(10, 5)
     found = model.score_coalitions(padded, targets, coalitions)
@@ -97,8 +110,8 @@ def test_coalitions_that_begin_alike_share_their_rows() -> None:
     assert len(plan_rows(chain, order, causal=True, blocks=1).slots) == 6
 
 
-def test_changed_coalitions_are_planned_anew() -> None:
-    model = lively_sasrec(items=ITEMS, length=8)
+def test_changed_coalitions_are_planned_anew(name: str) -> None:
+    model = LIVELY[name](items=ITEMS, length=8)
     batch, targets = torch.arange(8)[None], torch.tensor([3])
     coalitions = some_coalitions(6, 8)
     model.score_coalitions(batch, targets, coalitions)

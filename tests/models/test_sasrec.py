@@ -11,7 +11,8 @@ import torch
 from conftest import lively_sasrec, pack, ragged_batch
 from whence.contract import ALL, PAD
 from whence.errors import InputError
-from whence.models.sasrec import Block, SASRec, SASRecConfig
+from whence.models.blocks import Block
+from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Randomness, keep
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

@@ -48,16 +48,19 @@ def test_what_table_3_2_prints() -> None:
 
 def test_the_trainings_of_table_3_2() -> None:
     study = find_study("sequential-accuracy")
-    assert len(study.cells()) == 16
-    for dataset, length, epoch in (
-        ("ML-1M", 50, 236),
-        ("Steam", 25, 523),
-        ("Beauty", 25, 408),
-        ("Games", 25, 242),
+    assert len(study.cells()) == 32
+    for dataset, length, epoch, mask in (
+        ("ML-1M", 50, 236, 0.2),
+        ("Steam", 25, 523, 0.4),
+        ("Beauty", 25, 408, 0.6),
+        ("Games", 25, 242, 0.6),
     ):
         settings, training = study.settings_of(Cell(dataset, "SASRec", "b=3 h=1"))
         assert settings == {"length": length, "blocks": 3, "heads": 1}
         assert training == {"batch": 128, "steps": 10 * epoch, "epoch": epoch}
+        other, same = study.settings_of(Cell(dataset, "BERT4Rec", "b=3 h=1"))
+        assert other == {"length": length - 1, "mask": mask, "blocks": 3, "heads": 1}
+        assert same == training
 
 
 def test_what_is_said_of_less_goes_first(tiny: Callable[..., Path]) -> None:

@@ -384,6 +384,7 @@ def test_a_model_with_batch_norm_trains_in_a_stack_and_is_refreshed(
         means = []
         for step in range(100):
             batch = batches.draw(torch.tensor(step)).of(0)
+            assert batch.negatives is not None
             targets = torch.stack((batch.positives, batch.negatives), dim=-1)
             with torch.no_grad():
                 means.append(SASRec.next_scores(model, batch.inputs, targets, keep).mean(dim=0))

@@ -11,8 +11,11 @@ import torch
 
 import whence
 from whence.data import Split
+from whence.devices import deterministic
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch
+from whence.models import MODELS
+from whence.models.softmax import log_sum_exp
 from whence.training import TrainingConfig, evaluate, fit
 from whence.training.averaging import Rule
 from whence.training.loop import Training, fit_together
@@ -21,12 +24,14 @@ from whence.training.seeds import fit_seeds
 pytestmark = pytest.mark.needs("cuda")
 
 SMALL = {"length": 12, "width": 16}
+STACKED = [name for name, spec in MODELS.items() if spec.stacks]
 
 
-def test_same_seed_same_bits_on_cuda(split: Split) -> None:
+@pytest.mark.parametrize("model", list(MODELS))
+def test_same_seed_same_bits_on_cuda(model: str, split: Split) -> None:
     config = TrainingConfig(steps=30, batch=64)
     one, two = (
-        fit(split, "sasrec", SMALL, config, 1, device="cuda", show_progress=False) for _ in range(2)
+        fit(split, model, SMALL, config, 1, device="cuda", show_progress=False) for _ in range(2)
     )
     assert one[1] == two[1]
     for name, value in one[0].state_dict().items():
@@ -34,17 +39,20 @@ def test_same_seed_same_bits_on_cuda(split: Split) -> None:
     assert not torch.are_deterministic_algorithms_enabled(), "PyTorch is left as it was"
 
 
-def test_a_stopped_training_goes_on_to_the_same_bits_on_cuda(split: Split, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", list(MODELS))
+def test_a_stopped_training_goes_on_to_the_same_bits_on_cuda(
+    model: str, split: Split, tmp_path: Path
+) -> None:
     """Wherever it stops, before the step is recorded or after."""
     config = TrainingConfig(steps=30, batch=64, warmup=10, decay="cosine", clip=0.5)
-    whole, losses, *_ = fit(split, "sasrec", SMALL, config, 1, device="cuda", show_progress=False)
+    whole, losses, *_ = fit(split, model, SMALL, config, 1, device="cuda", show_progress=False)
     for stop in (1, 5, 20):
-        part = Training(split, "sasrec", SMALL, config, [1], "cuda")
+        part = Training(split, model, SMALL, config, [1], "cuda")
         for _ in range(stop):
             part.advance()
         part.save(tmp_path / f"{stop}")
         gone_on, same, *_ = fit(
-            split, "sasrec", SMALL, config, 1,
+            split, model, SMALL, config, 1,
             device="cuda", show_progress=False, checkpoint=tmp_path / f"{stop}",
         )  # fmt: skip
         assert same == losses
@@ -52,10 +60,11 @@ def test_a_stopped_training_goes_on_to_the_same_bits_on_cuda(split: Split, tmp_p
             assert torch.equal(value, gone_on.state_dict()[name])
 
 
-def test_a_recorded_step_is_the_step(split: Split) -> None:
+@pytest.mark.parametrize("model", list(MODELS))
+def test_a_recorded_step_is_the_step(model: str, split: Split) -> None:
     config = TrainingConfig(steps=12, batch=64)
-    _, losses, *_ = fit(split, "sasrec", SMALL, config, 1, device="cuda", show_progress=False)
-    plain = Training(split, "sasrec", SMALL, config, [1], "cuda")
+    _, losses, *_ = fit(split, model, SMALL, config, 1, device="cuda", show_progress=False)
+    plain = Training(split, model, SMALL, config, [1], "cuda")
     plain.stack.recorded = None
     for _ in range(12):
         plain.advance()
@@ -64,29 +73,33 @@ def test_a_recorded_step_is_the_step(split: Split) -> None:
 
 
 @pytest.mark.parametrize("rule", ["none", "swa", "aswa", "naswa", "naswa-printed"])
-def test_a_seed_in_a_stack_goes_the_same_way_as_alone_on_cuda(rule: Rule, split: Split) -> None:
+@pytest.mark.parametrize("model", STACKED)
+def test_a_seed_in_a_stack_goes_the_same_way_as_alone_on_cuda(
+    rule: Rule, model: str, split: Split
+) -> None:
     config = TrainingConfig(steps=25, batch=32, averaging=rule, epoch=6)
-    together = fit_together(Training(split, "sasrec", SMALL, config, [0, 1, 5], "cuda"), False)
+    together = fit_together(Training(split, model, SMALL, config, [0, 1, 5], "cuda"), False)
     for seed, stacked in together.items():
-        alone = fit(split, "sasrec", SMALL, config, seed, device="cuda", show_progress=False)
+        alone = fit(split, model, SMALL, config, seed, device="cuda", show_progress=False)
         assert stacked.losses == pytest.approx(alone.losses, abs=1e-3)
-        here = fit(split, "sasrec", SMALL, config, seed, show_progress=False)
+        here = fit(split, model, SMALL, config, seed, show_progress=False)
         assert stacked.losses == pytest.approx(here.losses, abs=1e-3), "chance is the same"
 
 
 @pytest.mark.parametrize("rule", ["none", "aswa", "naswa"])
+@pytest.mark.parametrize("model", STACKED)
 def test_a_stopped_stack_goes_on_to_the_same_bits_on_cuda(
-    rule: Rule, split: Split, tmp_path: Path
+    rule: Rule, model: str, split: Split, tmp_path: Path
 ) -> None:
     config = TrainingConfig(steps=30, batch=32, averaging=rule, epoch=8)
     seeds = [0, 1, 2]
-    whole = fit_together(Training(split, "sasrec", SMALL, config, seeds, "cuda"), False)
+    whole = fit_together(Training(split, model, SMALL, config, seeds, "cuda"), False)
     for stop in (1, 2, 9, 20):
-        part = Training(split, "sasrec", SMALL, config, seeds, "cuda")
+        part = Training(split, model, SMALL, config, seeds, "cuda")
         for _ in range(stop):
             part.advance()
         part.save(tmp_path / f"{stop}")
-        again = Training(split, "sasrec", SMALL, config, seeds, "cuda")
+        again = Training(split, model, SMALL, config, seeds, "cuda")
         for seed, fitted in fit_together(again, False, tmp_path / f"{stop}").items():
             assert fitted.losses == whole[seed].losses
             expected = whole[seed].model.state_dict()
@@ -113,15 +126,57 @@ def test_a_stack_that_the_gpu_does_not_hold_is_halved(split: Split) -> None:
     assert found[0].losses == pytest.approx(alone.losses, abs=1e-3)
 
 
-def test_half_precision_learns_the_same(split: Split) -> None:
+@pytest.mark.parametrize("model", STACKED)
+@pytest.mark.parametrize("settings", [{"mask": 0.6, "last_mask": 0.2}, {"loss": "sampled"}, {}])
+def test_items_absent_and_hidden_are_the_same_on_both_devices(
+    settings: dict[str, float | str], model: str, split: Split
+) -> None:
+    """All of them in a recorded graph, alone and in a stack."""
+    if model != "bert4rec" and settings:
+        pytest.skip("these are settings of BERT4Rec")
+    config = TrainingConfig(steps=12, batch=32, absence=0.5)
+    sizes = {**SMALL, **settings}
+    there = fit_together(Training(split, model, sizes, config, [0, 1, 5], "cuda"), False)
+    for seed, stacked in there.items():
+        for device in ("cuda", "cpu"):
+            alone = fit(split, model, sizes, config, seed, device=device, show_progress=False)
+            assert stacked.losses == pytest.approx(alone.losses, abs=1e-3)
+
+
+@pytest.mark.parametrize("at_once", [500, None])
+def test_the_softmax_in_chunks_is_recorded_and_repeats(at_once: int | None) -> None:
+    """The same bits from a graph as from its kernels, and those of a processor nearly."""
+    chance = torch.Generator().manual_seed(0)
+    given = [torch.randn(shape, generator=chance) for shape in ((40, 16), (501, 16))]
+    rows, table = (one.cuda().requires_grad_() for one in given)
+
+    def gradients() -> tuple[torch.Tensor, ...]:
+        return torch.autograd.grad(log_sum_exp(rows, table, at_once).mean(), (rows, table))
+
+    with deterministic("cuda"):
+        plain = [gradients() for _ in range(3)][-1]
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            recorded = gradients()
+        graph.replay()
+    torch.cuda.synchronize()
+    here = [one.clone().requires_grad_() for one in given]
+    expected = torch.autograd.grad((here[0] @ here[1][1:].T).logsumexp(1).mean(), here)
+    for one, other, on_cpu in zip(plain, recorded, expected, strict=True):
+        assert torch.equal(one, other)
+        torch.testing.assert_close(one.cpu(), on_cpu, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+def test_half_precision_learns_the_same(model: str, split: Split) -> None:
     """Losses in step with those in full precision, and weights that stay float32."""
     config = TrainingConfig(steps=60, batch=64)
-    _, full, *_ = fit(split, "sasrec", SMALL, config, 0, device="cuda", show_progress=False)
+    _, full, *_ = fit(split, model, SMALL, config, 0, device="cuda", show_progress=False)
     half = replace(config, precision="bfloat16")
-    model, losses, *_ = fit(split, "sasrec", SMALL, half, 0, device="cuda", show_progress=False)
+    found, losses, *_ = fit(split, model, SMALL, half, 0, device="cuda", show_progress=False)
     assert full != losses
     np.testing.assert_allclose(losses, full, rtol=0.03)
-    assert {value.dtype for value in model.state_dict().values()} == {torch.float32}
+    assert {value.dtype for value in found.state_dict().values()} == {torch.float32}
 
 
 def test_a_diverged_loss_is_one_sentence_on_cuda(split: Split) -> None:
@@ -130,9 +185,10 @@ def test_a_diverged_loss_is_one_sentence_on_cuda(split: Split) -> None:
         fit(split, "sasrec", SMALL, config, 0, device="cuda", show_progress=False)
 
 
-def test_a_model_says_the_same_on_both_devices(split: Split) -> None:
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_model_says_the_same_on_both_devices(name: str, split: Split) -> None:
     config = TrainingConfig(steps=100, batch=64)
-    model, *_ = fit(split, "sasrec", SMALL, config, 0, device="cuda", show_progress=False)
+    model, *_ = fit(split, name, SMALL, config, 0, device="cuda", show_progress=False)
     cases = split.held["test"][:40]
     batch, targets = torch.from_numpy(cases.histories(12)), torch.from_numpy(cases.targets)
     there = compare_batch(model, batch.cuda(), targets.cuda(), list(EXPLAINERS))
@@ -144,9 +200,11 @@ def test_a_model_says_the_same_on_both_devices(split: Split) -> None:
     assert evaluate(model, split, "test", 12)["recall@10"].value == pytest.approx(recall, abs=0.01)
 
 
-def test_the_verbs_work_on_cuda(split: Split) -> None:
+@pytest.mark.parametrize("name", list(MODELS))
+def test_the_verbs_work_on_cuda(name: str, split: Split) -> None:
     run = whence.train(
         split.interactions,
+        model=name,
         model_settings=SMALL,
         training={"steps": 50},
         device="cuda",

@@ -39,7 +39,7 @@ class Coarse(Explainable):
         *,
         present: torch.Tensor | None = None,
         embedded: torch.Tensor | None = None,
-        attention: Sequence[torch.Tensor] | None = None,
+        attention: Sequence[torch.Tensor | None] | None = None,
     ) -> torch.Tensor:
         return self.model.score(batch, targets, present=present).round()
 
@@ -159,7 +159,7 @@ class Given(Explainable):
         *,
         present: torch.Tensor | None = None,
         embedded: torch.Tensor | None = None,
-        attention: Sequence[torch.Tensor] | None = None,
+        attention: Sequence[torch.Tensor | None] | None = None,
     ) -> torch.Tensor:
         return self.scores.expand(len(batch), -1)
 

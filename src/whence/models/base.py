@@ -7,7 +7,7 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from whence.contract import Explainable
-from whence.models.packed import Packed
+from whence.models.tasks import Batch, NextItem, Task
 from whence.randomness import Drop
 
 
@@ -24,15 +24,16 @@ class ModelConfig(Protocol):
 
 
 class Recommender(nn.Module, Explainable):
-    """The contract, a configuration, and scores after every item to learn from."""
+    """The contract, a configuration, and a loss to learn by."""
 
     config: ModelConfig
+    task: Task = NextItem()
+    """What it learns from."""
     drops: int = 1
-    """How often `next_scores` drops, for then all is drawn at once; a wrong number only costs time.
-    """
+    """How often `loss` drops, for then all is drawn at once; a wrong number only costs time."""
 
-    def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
-        """`[T, t]`: after every item, the scores of its targets `[T, t]`.
+    def loss(self, batch: Batch, drop: Drop) -> Tensor:
+        """The mean over all questions of a batch that was drawn for the model's task.
 
         Seeds train together through `torch.vmap`: so no step in it may depend on a value, or write
         into a tensor that it was not given. Rows may be filling, up to the length of other seeds'

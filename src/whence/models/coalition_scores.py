@@ -270,7 +270,7 @@ def _first(block: Block, rows: Tensor, plan: Plan) -> Tensor:
     for some in row_slices(len(plan.slots), _rows_at_once(rows)):
         slots = plan.slots[some]
         mixed = seen(logits, brought, slots, plan.visible[some])
-        torch.add(mixed, _take(asking, slots), out=g[:, some])
+        torch.add(mixed, _of_slots(asking, slots), out=g[:, some])
     return _fed_forward(block, g)
 
 
@@ -282,7 +282,7 @@ def _is_wide(logits: Tensor) -> bool:
 def _seen_at_once(logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor) -> Tensor:
     """`[B, R, d]`: Σ_j∈S exp(l_ij)·v_j / Σ_j∈S exp(l_ij), with each exp(l_ij) computed once."""
     shares = (logits - logits.amax(dim=-1, keepdim=True)).exp_()
-    weights = _take(shares.flatten(0, 1), slots).unflatten(0, shares.shape[:2]) * visible
+    weights = _of_slots(shares.flatten(0, 1), slots).unflatten(0, shares.shape[:2]) * visible
     total = weights.sum(dim=-1, keepdim=True)
     if weights.shape[1] > 1:
         return _over_heads(weights.div_(total.add_(total == 0)), brought)
@@ -291,7 +291,7 @@ def _seen_at_once(logits: Tensor, brought: Tensor, slots: Tensor, visible: Tenso
 
 def _seen_safely(logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor) -> Tensor:
     """The same by a softmax of what each row sees."""
-    of_rows = _take(logits.flatten(0, 1), slots).unflatten(0, logits.shape[:2])
+    of_rows = _of_slots(logits.flatten(0, 1), slots).unflatten(0, logits.shape[:2])
     weights = of_rows.masked_fill(visible == 0, HIDDEN).softmax(dim=-1)
     return _over_heads(weights.mul_(visible), brought)
 
@@ -337,17 +337,17 @@ def _fed_forward(block: Block, g: Tensor) -> Tensor:
 
 
 def _take(values: Tensor, rows: Tensor) -> Tensor:
-    """`[B, …, d]`: of the values `[B, N, d]`, or `[B, …, h, d]` of those of several heads.
-
-    Where there is only one to take, all of them are it.
-    """
-    if values.shape[1] == 1:
-        return values
+    """`[B, …, d]`: of the values `[B, N, d]`, or `[B, …, h, d]` of those of several heads."""
     if len(values) == 1:  # twice as fast on a processor
         taken = values[0].index_select(0, rows.flatten())[None]
     else:
         taken = values.index_select(1, rows.flatten())
     return taken.view(len(values), *rows.shape, *values.shape[2:])
+
+
+def _of_slots(values: Tensor, slots: Tensor) -> Tensor:
+    """`[B, R, …]`: of the values `[B, m, …]` of all slots, or `[B, 1, …]` of the only one."""
+    return values if values.shape[1] == 1 else _take(values, slots)
 
 
 def _over_heads(weights: Tensor, values: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 from whence.config import build
 from whence.errors import InputError, did_you_mean
 from whence.models.base import Recommender
+from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.sasrec import SASRec, SASRecConfig
 
 
@@ -23,11 +24,12 @@ class ModelSpec:
     build: Callable[[Any, int, torch.Generator], Recommender]
     """From a configuration, the number of items and the generator of the initial weights."""
     stacks: bool = True
-    """Whether several seeds can be trained as one: `torch.vmap` can map its `next_scores`."""
+    """Whether several seeds can be trained as one: `torch.vmap` can map its `loss`."""
 
 
 MODELS: dict[str, ModelSpec] = {
     "sasrec": ModelSpec(SASRecConfig, SASRec),
+    "bert4rec": ModelSpec(BERT4RecConfig, BERT4Rec),
 }
 
 

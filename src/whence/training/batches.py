@@ -1,9 +1,8 @@
-"""Training batches: windows of histories with what came next and what did not."""
+"""Training batches: windows of histories, with what a model's task asks about them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,39 +13,28 @@ from whence.contract import PAD
 from whence.data.splits import Split
 from whence.errors import InputError
 from whence.models.packed import NO_HISTORY, Packed
+from whence.models.tasks import Batch, Cloze, NextItem, Task
 from whence.randomness import Chance, Randomness
+from whence.training.absence import Absence
+from whence.training.layout import Laid, places_of
+from whence.training.masks import Masks
 from whence.training.negatives import Unseen
 
+NEXT_ITEM = NextItem()
 TOO_LARGE = 1e-3
 """How seldom a batch may be larger than the one size, where all must have one size."""
 
 
-class Batch(NamedTuple):
-    """Packed histories and, for each of their `T` rows, what came next and what did not.
-
-    In a stack of seeds every tensor is `[S, T]`.
-    """
-
-    inputs: Packed
-    positives: Tensor
-    negatives: Tensor
-
-    def of(self, number: int) -> Batch:
-        """The batch of one seed of a stack."""
-        inputs = Packed(*(values[number] for values in self.inputs))
-        return Batch(inputs, self.positives[number], self.negatives[number])
-
-
 class Batches:
-    """Draws users with replacement, a window of each one's training events, and negatives.
+    """Draws users with replacement, a window of each one's training events, and questions.
 
     One batch a seed, all at once, as long as the longest; what a seed draws for its own rows is
     what it would draw alone.
 
     All of it happens on the device, and no step of it depends on the number of users. With
-    `one_size`, every batch has the same number of rows, known in advance, as a recorded graph needs
-    it. What is beyond them is left out of that step, which happens less than once in a thousand
-    steps.
+    `one_size`, every batch has the same number of rows and of questions, known in advance, as a
+    recorded graph needs it. What is beyond them is left out of that step, which happens less than
+    once in a thousand steps.
     """
 
     def __init__(
@@ -57,6 +45,8 @@ class Batches:
         randomness: Sequence[Randomness],
         device: str = "cpu",
         one_size: bool = False,
+        task: Task = NEXT_ITEM,
+        absence: float = 0.0,
     ) -> None:
         starts, ends = split.interactions.offsets[:-1], split.train_ends
         users = np.flatnonzero(ends - starts >= 2)
@@ -70,11 +60,22 @@ class Batches:
             for numbers in (users, starts, ends, split.interactions.items)
         )
         self.length, self.size, self.device = length, size, device
+        self.masks = Masks(task, randomness, device) if isinstance(task, Cloze) else None
+        self.ahead = 1 if self.masks is None else 0
+        """How many events at the end of a window are only targets."""
+        self.slots = length + 1 - self.ahead
+        """How many rows a history has at most."""
         self.rows: int | None = None
+        self.questions: int | None = None
         if one_size:
-            targets = np.minimum(ends[users] - starts[users] - 1, length)
-            self.rows = self._whole_windows(_most(targets, size))
-        self.unseen = Unseen.of(split, device)
+            sizes = np.minimum(ends[users] - starts[users] - self.ahead, self.slots)
+            share = np.bincount(sizes) / len(sizes)
+            self.rows = self._whole_windows(_most(share, size))
+            if self.masks is not None:
+                self.questions = _most(self.masks.share_of_counts(share), size)
+        self.absence = Absence(absence, self.slots, randomness, device) if absence else None
+        asks_negatives = isinstance(task, NextItem) or task.negatives
+        self.unseen = Unseen.of(split, device) if asks_negatives else None
         self.chance, self.chance_of_negatives = (
             Chance([one.key(stream) for one in randomness], device)
             for stream in ("batches", "negatives")
@@ -85,29 +86,61 @@ class Batches:
         who, where = self.chance.whole(step, range(2), self.size)
         users = self.users[who % len(self.users)]
         starts, ends = self._windows(users, where)
-        reach = (ends - starts - 1).cumsum(1)  # the last event of a window is only a target
-        rows = self.rows or self._whole_windows(int(reach[:, -1].max()))
-        row = torch.arange(rows, device=self.device).repeat(len(users), 1)
-        history = torch.searchsorted(reach, row, right=True)
-        real = history < self.size
-        history.clamp_(max=self.size - 1)
-        behind = torch.where(real, reach.gather(1, history) - row, 1)
-        event = ends.gather(1, history) - 1 - behind
+        laid = self._lay_out(ends - starts - self.ahead)
+        behind = torch.where(laid.real, laid.reach.gather(1, laid.history) - laid.row, 1)
+        event = ends.gather(1, laid.history) - self.ahead - behind
         inputs = Packed(
-            items=torch.where(real, self.items[event], PAD),
-            slots=self.length - behind,
-            histories=torch.where(real, history, NO_HISTORY),
+            items=torch.where(laid.real, self.items[event], PAD),
+            slots=self.slots - behind,
+            histories=torch.where(laid.real, laid.history, NO_HISTORY),
         )
-        user = users.gather(1, history)
-        rank = self.chance_of_negatives.whole(step, range(1), rows)[0] % self.unseen.choices(user)
+        user = users.gather(1, laid.history)
+        if self.masks is not None:
+            return self._hide(inputs, self.masks.draw(step, laid), step, laid, user)
         return Batch(
-            inputs,
-            positives=torch.where(real, self.items[event + 1], PAD),
-            negatives=torch.where(real, self.unseen.ranked(user, rank), PAD),
+            inputs._replace(present=self._present(step, laid, laid.real)),
+            positives=torch.where(laid.real, self.items[event + 1], PAD),
+            negatives=self._negatives(step, user, laid.real),
         )
 
+    def _hide(
+        self, inputs: Packed, masked: Tensor, step: Tensor, laid: Laid, user: Tensor
+    ) -> Batch:
+        """What is asked where rows `[S, T]` are masked; what is masked is never absent."""
+        rows, found = places_of(masked, self.questions or int(masked.sum(1).max()))
+        return Batch(
+            inputs._replace(
+                items=torch.where(masked, PAD, inputs.items),
+                present=self._present(step, laid, laid.real & ~masked),
+            ),
+            positives=torch.where(found, inputs.items.gather(1, rows), PAD),
+            negatives=self._negatives(step, user.gather(1, rows), found),
+            rows=rows,
+        )
+
+    def _lay_out(self, sizes: Tensor) -> Laid:
+        """Histories of these sizes `[S, B]`, one after another."""
+        reach = sizes.cumsum(1)
+        rows = self.rows or self._whole_windows(int(reach[:, -1].max()))
+        row = torch.arange(rows, device=self.device).repeat(len(sizes), 1)
+        history = torch.searchsorted(reach, row, right=True)
+        real = history < self.size
+        return Laid(sizes, reach, row, history.clamp_(max=self.size - 1), real)
+
+    def _present(self, step: Tensor, laid: Laid, items: Tensor) -> Tensor | None:
+        """`[S, T]`: which rows are seen, where some of the items are to be absent."""
+        return None if self.absence is None else self.absence.draw(step, laid, items)
+
+    def _negatives(self, step: Tensor, user: Tensor, asked: Tensor) -> Tensor | None:
+        """`[S, M]`: an item that the user has not met, for every question."""
+        if self.unseen is None:
+            return None
+        (drawn,) = self.chance_of_negatives.whole(step, range(1), user.shape[1])
+        negatives = self.unseen.ranked(user, drawn % self.unseen.choices(user))
+        return torch.where(asked, negatives, PAD)
+
     def _whole_windows(self, rows: int) -> int:
-        return -(-rows // self.length) * self.length
+        return -(-rows // self.slots) * self.slots
 
     def _windows(self, users: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
         """From where to where: n + 1 events a user, beginning anywhere when there are more."""
@@ -117,13 +150,12 @@ class Batches:
         return torch.maximum(starts, ends - (self.length + 1)), ends
 
 
-def _most(sizes: npt.NDArray[np.int64], count: int) -> int:
-    """What the sum of so many sizes, drawn at random, exceeds in fewer than `TOO_LARGE` cases.
+def _most(share: npt.NDArray[np.float64], count: int) -> int:
+    """What the sum of so many numbers, drawn by these shares, exceeds seldom: `TOO_LARGE`.
 
-    The sum's distribution is that of the sizes, convolved with itself: a power of its transform.
+    The sum's distribution is that of the numbers, convolved with itself: a power of its transform.
     """
-    largest = count * int(sizes.max())
-    share = np.bincount(sizes) / len(sizes)
+    largest = count * (len(share) - 1)
     of_sum = np.fft.irfft(np.fft.rfft(share, largest + 1) ** count, largest + 1)
     exceeded = 1 - of_sum.cumsum()
     return int(np.argmax(exceeded < TOO_LARGE))

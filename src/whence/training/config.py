@@ -45,6 +45,8 @@ class TrainingConfig:
     """The share of all steps after which SWA begins."""
     swa_pace: float = 1.0
     """To which share the learning rate falls in each of SWA's epochs; 1 is constant."""
+    absence: float = 0.0
+    """The share of histories that are trained with some items absent, as explainers ask them."""
     precision: Precision = "float32"
     """In which the products of matrices are computed; the weights are float32."""
 
@@ -57,6 +59,8 @@ class TrainingConfig:
             raise InputError(f"second_moment is from 0 to below 1, not {self.second_moment}.")
         if self.clip is not None and not 0 < self.clip < math.inf:
             raise InputError(f"Gradients are clipped at a norm above 0, not {self.clip}.")
+        if not 0 <= self.absence <= 1:
+            raise InputError(f"absence is a share from 0 to 1, not {self.absence}.")
         if min(self.warmup, self.validate_every, self.patience, self.snapshots) < 0:
             raise InputError(
                 "warmup, validate_every, patience and snapshots are whole numbers from 0 on."

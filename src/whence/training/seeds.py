@@ -100,7 +100,7 @@ def seeds_at_once(
     free = free_memory(device) if free is None else free
     try:
         alone = Stack(split, model_name, model_settings, config, [0], device)
-        if device == "cpu" and alone.batches.draw(alone.clock).positives.numel() > FEW_ROWS:
+        if device == "cpu" and alone.batches.draw(alone.clock).inputs.items.numel() > FEW_ROWS:
             return 1
         return max(1, int(SHARE * free / _bytes_of(alone)))
     except RuntimeError as problem:

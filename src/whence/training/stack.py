@@ -20,12 +20,12 @@ from torch.optim.swa_utils import update_bn
 from whence.data.splits import Split
 from whence.devices import deterministic
 from whence.models import Recommender, build_model
+from whence.models.tasks import Batch
 from whence.randomness import Chance, Drop, Dropout, Randomness, keep
 from whence.training.averaging import Averaging, in_one_row
-from whence.training.batches import Batch, Batches
+from whence.training.batches import Batches
 from whence.training.config import TrainingConfig
 from whence.training.layers import ForManySeeds
-from whence.training.losses import sampled_bce
 from whence.training.recording import Recorded
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
@@ -62,7 +62,16 @@ class Stack:
         self._share_out()
         recorded = device != "cpu"
         first = self.models[0].config
-        self.batches = Batches(split, first.length, config.batch, chance, device, one_size=recorded)
+        self.batches = Batches(
+            split,
+            first.length,
+            config.batch,
+            chance,
+            device,
+            one_size=recorded,
+            task=self.models[0].task,
+            absence=config.absence,
+        )
         keys = Chance([one.key("dropout") for one in chance], device)
         self.drop = Dropout(first.dropout, keys, self.models[0].drops)
         self.clock = torch.zeros((), dtype=torch.int64, device=device)
@@ -164,9 +173,10 @@ class Stack:
         """`[S]`: each seed's loss on its next batch."""
         batch = self._draw()
         if len(self) == 1:
-            return sampled_bce(self.models[0], batch.of(0), self.drop)[None]
+            return self.models[0].loss(batch.of(0), self.drop)[None]
         with ForManySeeds() if batch.positives.is_cuda else nullcontext():
-            return vmap(self._loss_of_one)({**self.weights, **self.buffers}, batch)
+            of_each = vmap(self._loss_of_one, in_dims=(0, _first_of(batch)))
+            return of_each({**self.weights, **self.buffers}, batch)
 
     def _draw(self) -> Batch:
         """All chance of a step; on a GPU, what to drop is drawn beside the batch."""
@@ -241,7 +251,8 @@ BATCHES_FOR_NORMS = 100
 
 def refresh_norms(model: Recommender, split: Split, size: int, seed: int, device: str) -> None:
     """Take batch normalisation's statistics anew, for weights that were averaged."""
-    batches = Batches(split, model.config.length, size, [Randomness(seed)], device)
+    chance = [Randomness(seed)]
+    batches = Batches(split, model.config.length, size, chance, device, task=model.task)
     drawn = (batches.draw(torch.tensor(step, device=device)) for step in range(BATCHES_FOR_NORMS))
     update_bn(([batch.of(0)] for batch in drawn), _Loss(model))
 
@@ -255,7 +266,14 @@ class _Loss(nn.Module):
 
     def forward(self, batch: Batch, drop: Drop = keep) -> Tensor:
         """Of one seed on its batch."""
-        return sampled_bce(self.model, batch, drop)
+        return self.model.loss(batch, drop)
+
+
+def _first_of(values: Any) -> Any:  # noqa: ANN401
+    """That the first dimension of all tensors counts the seeds, as `vmap` wants to be told it."""
+    if isinstance(values, tuple):
+        return type(values)(*map(_first_of, values))
+    return None if values is None else 0
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,0 +1,169 @@
+"""What SASRec and BERT4Rec share: items and positions that become rows, and blocks above them.
+
+Items `i_1 … i_n` become rows `S⁽⁰⁾ = e + p`; blocks follow, and the last row `h` scores the item
+`i` by `h · e_i`, with the same `e` as at the input. Padding is on the left, so that the newest item
+always has the same position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from whence.contract import PAD, All
+from whence.errors import InputError
+from whence.memory import MEMORY
+from whence.models.base import Recommender
+from whence.models.blocks import Block, columns_of_padding, initialise
+from whence.models.coalition_scores import scores_of_coalitions
+from whence.models.packed import Packed, Windows
+from whence.randomness import Drop, keep
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The sizes of the network; the defaults are the paper's for MovieLens."""
+
+    length: int = 50
+    """The longest history it reads."""
+    width: int = 64
+    """d, the size of an embedding."""
+    blocks: int = 2
+    """b."""
+    heads: int = 1
+    """h; each has d/h dimensions."""
+    dropout: float = 0.2
+
+    def __post_init__(self) -> None:
+        if min(self.length, self.width, self.blocks, self.heads) < 1:
+            raise InputError("length, width, blocks and heads are whole numbers from 1 on.")
+        if self.width % self.heads:
+            raise InputError(f"{self.heads} heads do not divide a width of {self.width} evenly.")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout is at least 0 and below 1, not {self.dropout}.")
+
+
+class Transformer(Recommender):
+    """The network. A batch is `[B, n']` item indices with `PAD`, n' up to the length."""
+
+    removal = "attention-column"
+    causal: ClassVar[bool]
+    """Whether a row sees only itself and the rows before it, or all."""
+    own_slots: ClassVar[int] = 0
+    """How many slots of the model's own come after those of the items."""
+
+    def __init__(
+        self, config: TransformerConfig, item_count: int, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.config: TransformerConfig = config
+        self.drops = 1 + 2 * config.blocks
+        self.slots = config.length + self.own_slots
+        self.item = nn.Parameter(torch.zeros(1 + item_count, config.width))  # row 0 pads
+        self.position = nn.Parameter(torch.zeros(self.slots, config.width))
+        self.blocks = nn.ModuleList(Block(config.width, config.heads) for _ in range(config.blocks))
+        initialise(self, generator)
+
+    def parts(self, batch: Tensor) -> Tensor:
+        """Every slot with an item."""
+        return batch != PAD
+
+    def embed(self, batch: Tensor) -> Tensor:
+        """`e`, without the positions; 0 at padding."""
+        return F.embedding(batch + 1, self.item, padding_idx=0)
+
+    def with_own_slots(self, rows: Tensor) -> Tensor:
+        """The rows `[B, n, d]` before positions are added, and those of the model's own slots."""
+        return rows
+
+    def encode(
+        self,
+        batch: Tensor,
+        *,
+        present: Tensor | None = None,
+        embedded: Tensor | None = None,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The rows `S⁽ᵇ⁾` `[B, n, d]` and the attention weights of every block."""
+        if batch.shape[1] > self.config.length:
+            raise InputError(
+                f"This {type(self).__name__} reads {self.config.length} items, "
+                f"not {batch.shape[1]}."
+            )
+        parts = self.parts(batch)
+        column = parts if present is None else parts & present
+        real, column = (F.pad(one, (0, self.own_slots), value=True) for one in (parts, column))
+        slots = real.shape[1]
+        visible = column[:, None, :] & real[:, :, None]
+        if self.causal:
+            visible &= torch.ones(slots, slots, dtype=torch.bool, device=batch.device).tril()
+        visible = visible[:, None]  # M(S): [B, 1, n, n]
+        rows = self.with_own_slots(self.embed(batch) if embedded is None else embedded)
+        rows = (rows + self.position[self.slots - slots :]) * real[..., None]
+        used = []
+        for depth, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            given = None if attention is None else attention[depth]
+            weights = block.attention(rows, visible) if given is None else given
+            rows = block(rows, weights, keep) * real[..., None]
+            used.append(weights)
+        return rows, used
+
+    def score(
+        self,
+        batch: Tensor,
+        targets: Tensor | All,
+        *,
+        present: Tensor | None = None,
+        embedded: Tensor | None = None,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        """`h · e_i`. An absent item's column is masked in every block."""
+        if present is not None and attention is not None:
+            raise InputError("Parts cannot be removed from attention weights that are given.")
+        if attention is None:
+            # Whole columns of padding change nothing, and need not be computed.
+            used = slice(columns_of_padding(batch), None)
+            batch = batch[:, used]
+            present = None if present is None else present[:, used]
+            embedded = None if embedded is None else embedded[:, used]
+        rows, _ = self.encode(batch, present=present, embedded=embedded, attention=attention)
+        answering = rows[:, -1]
+        if isinstance(targets, All):
+            return answering @ self.item[1:].T
+        return (self.embed(targets) @ answering[:, :, None]).squeeze(-1)
+
+    def attentions(self, batch: Tensor) -> list[Tensor]:
+        """The weights of every block, as they are outside training."""
+        return self.encode(batch)[1]
+
+    def score_coalitions(
+        self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY
+    ) -> Tensor:
+        """Coalitions that all cases share are computed with what they have in common."""
+        if unused := columns_of_padding(batch):
+            batch, coalitions = batch[:, unused:], coalitions[..., unused:]
+        if coalitions.dim() == 3 or not bool(self.parts(batch).all()):
+            return super().score_coalitions(batch, targets, coalitions, memory=memory)
+        rows = self.with_own_slots(self.embed(batch))
+        return scores_of_coalitions(
+            [block for block in self.blocks if isinstance(block, Block)],
+            rows + self.position[self.slots - rows.shape[1] :],
+            self.embed(targets),
+            coalitions,
+            causal=self.causal,
+            memory=memory,
+        )
+
+    def encode_packed(self, rows: Tensor, batch: Packed, drop: Drop) -> Tensor:
+        """The rows `S⁽ᵇ⁾` `[T, d]` of packed histories from `S⁽⁰⁾`, in training."""
+        windows = Windows(batch, self.slots, causal=self.causal)
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            rows = block.packed(rows, windows, drop)
+        return rows
