@@ -2,7 +2,7 @@
 
     python docs/examples/true_cause.py [--versions 6] [--picture true-cause.png]
 
-Prints a Markdown table and draws a picture if asked; about five minutes on 2 CPU cores.
+Prints a Markdown table and draws a picture if asked; about ten minutes on 2 CPU cores.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Explainers, one file a method; each a stranger to every particular model."""
 
-from whence.explainers.base import Attribution, Explainer
+from whence.explainers.base import Attribution, Explainer, Inquiry
 from whence.explainers.explain import compare_batch, explain_batch
 from whence.explainers.registry import EXPLAINERS, find_explainer
 
@@ -8,6 +8,7 @@ __all__ = [
     "EXPLAINERS",
     "Attribution",
     "Explainer",
+    "Inquiry",
     "compare_batch",
     "explain_batch",
     "find_explainer",
