@@ -30,7 +30,7 @@ class ShapleyRegression:
         centred = self.present - share
         # The direction left open, along which all φ are equal, gets a weight like the others'.
         scale = (design.weights[:, None] * centred**2).sum() / players
-        penalty = torch.full((players, players), float(scale) / players or 1.0).double()
+        penalty = centred.new_full((players, players), float(scale) / players or 1.0)
         self.matrix = least_squares(centred, design.weights, penalty)
         self.of_all = 1 / players - share[:, 0] @ self.matrix
         """`[n]`: what part of Δ each player gets beside what the values say."""

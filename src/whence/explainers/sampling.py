@@ -42,11 +42,6 @@ class Design:
     together: int
     """So many coalitions in a row come from one independent draw; 0 where all are there."""
 
-    @property
-    def draws(self) -> int:
-        """How many independent ones there were."""
-        return len(self.coalitions) // self.together if self.together else 0
-
 
 def draw_design(players: int, count: int, sampler: Sampler, seed: int) -> Design:
     """At most `count` coalitions, so many that each draw is whole."""
@@ -114,10 +109,9 @@ def shapley_kernel(coalitions: Bools) -> npt.NDArray[np.float64]:
     """
     players = coalitions.shape[1]
     size = torch.arange(players + 1, dtype=torch.float64)
-    subsets_of = torch.lgamma(torch.tensor(players + 1.0)) - (
-        torch.lgamma(size + 1) + torch.lgamma(players - size + 1)
-    )
-    logarithm = torch.from_numpy(size_shares(players)).log() - subsets_of  # C(n, 25) is large
+    factorials = torch.lgamma(size + 1)
+    of_size = factorials[-1] - factorials - factorials.flip(0)  # ln C(n, s), which may be large
+    logarithm = torch.from_numpy(size_shares(players)).log() - of_size
     weights = logarithm[torch.from_numpy(coalitions.sum(axis=1))]
     if len(weights):
         weights = weights - weights.max().clamp(min=torch.finfo(weights.dtype).min)
