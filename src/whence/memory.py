@@ -7,12 +7,17 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from whence.errors import InputError
 
+if TYPE_CHECKING:  # PyTorch takes seconds to load, and the command line needs sizes before
+    import torch
+
 MEMORY: Final = 2**29
 """Bytes for altered inputs that a model sees at a time, where nobody says another number."""
+MEMORY_ON_GPU: Final = 2**33
+"""The same on a GPU, which has little to do with few of them."""
 BYTES_OF_A_SLOT: Final = 4096
 """About what a network of the usual width holds for every slot of an input."""
 FOR_GRADIENTS: Final = 4
@@ -33,6 +38,11 @@ LARGEST_KEPT: Final = 2**30
 def row_slices(rows: int, at_once: int) -> Iterator[slice]:
     """Consecutive slices of at most `at_once` rows."""
     return (slice(start, start + at_once) for start in range(0, rows, at_once))
+
+
+def memory_for(device: torch.device) -> int:
+    """Bytes for altered inputs on that device."""
+    return MEMORY_ON_GPU if device.type == "cuda" else MEMORY
 
 
 def inputs_at_once(slots: int, memory: int = MEMORY) -> int:

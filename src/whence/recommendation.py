@@ -21,7 +21,7 @@ from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch
 from whence.explanation import Explanation, Labels
 from whence.files import new_file
-from whence.memory import MEMORY, cases_at_once, row_slices
+from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.progress import progress_bar
 from whence.ranking import best_unmet, device_of
@@ -158,7 +158,7 @@ def explain(
     method: str = "rollout",
     seed: int | None = None,
     explain_seed: int = 0,
-    memory: int = MEMORY,
+    memory: int | None = None,
 ) -> Explanation:
     """Why this item (or the best one) for this user, by one method."""
     answers = compare(
@@ -183,7 +183,7 @@ def compare(
     methods: Sequence[str] = tuple(EXPLAINERS),
     seed: int | None = None,
     explain_seed: int = 0,
-    memory: int = MEMORY,
+    memory: int | None = None,
 ) -> dict[str, Explanation]:
     """The same question put to several explainers; by default to all.
 

@@ -15,7 +15,7 @@ from whence.errors import InputError
 from whence.explainers.base import Attribution, Explainer, Inquiry, inquire
 from whence.explainers.registry import find_explainer
 from whence.explanation import Explanation, Labels
-from whence.memory import MEMORY, gradients_at_once, row_slices
+from whence.memory import gradients_at_once, memory_for, row_slices
 
 
 def explain_batch(
@@ -25,7 +25,7 @@ def explain_batch(
     method: str | Explainer = "rollout",
     seed: int = 0,
     labels: Labels | None = None,
-    memory: int = MEMORY,
+    memory: int | None = None,
 ) -> Explanation:
     """The importance of every part of each case for its target `[B]`, by one method."""
     found = compare_batch(model, batch, targets, [method], seed, labels, memory)
@@ -41,12 +41,13 @@ def compare_batch(
     methods: Sequence[str | Explainer],
     seed: int = 0,
     labels: Labels | None = None,
-    memory: int = MEMORY,
+    memory: int | None = None,
 ) -> dict[str, Explanation]:
     """Several methods on the same cases; the full and the empty score are computed once.
 
     A model is shown as much at a time as takes about `memory` bytes.
     """
+    memory = memory or memory_for(batch.device)
     named = [
         find_explainer(method) if isinstance(method, str) else (method.method, method)
         for method in methods
