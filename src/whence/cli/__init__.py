@@ -200,8 +200,12 @@ def explain(
     top: Annotated[int, typer.Option(min=1, help="How many parts of each method to show.")] = 5,
     seed: Seed = None,
     memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="For altered histories at a time, about.")
-    ] = "512MB",
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="For altered histories at a time, about, such as 2GB; by default 512MB.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say which items of the history a recommendation rests on, by one method or several."""
@@ -211,7 +215,7 @@ def explain(
     from whence.report import tables
 
     methods = list(EXPLAINERS) if method == ["all"] else method or list(USUAL)
-    at_once = read_size(memory)
+    at_once = read_size(memory) if memory is not None else None
     opened = open_run(run)
     answers = recommendation.compare(
         opened, user=user, history=history, item=item, methods=methods, seed=seed, memory=at_once
