@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 import whence
 from whence.data import Interactions, Split
 from whence.errors import InputError, OutOfTime
+from whence.models import MODELS
 from whence.training import TrainingConfig, fit
 from whence.training.loop import Training
 from whence.training.unfinished import Unfinished
@@ -31,18 +32,19 @@ def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
     return all(torch.equal(value, weights[name]) for name, value in one.state_dict().items())
 
 
-@pytest.mark.parametrize("stop", [0, 1, 7, 29, 30])
+@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize(("stop", "absence"), [(0, 0.0), (1, 0.0), (7, 0.5), (29, 0.0), (30, 0.5)])
 def test_stopped_after_any_step_it_comes_to_the_same_bits(
-    stop: int, split: Split, tmp_path: Path
+    stop: int, absence: float, model: str, split: Split, tmp_path: Path
 ) -> None:
-    config = TrainingConfig(steps=30, batch=32)
-    whole, losses, *_ = fit(split, "sasrec", SMALL, config, 4, show_progress=False)
-    first = Training(split, "sasrec", SMALL, config, [4], "cpu")
+    config = TrainingConfig(steps=30, batch=32, absence=absence)
+    whole, losses, *_ = fit(split, model, SMALL, config, 4, show_progress=False)
+    first = Training(split, model, SMALL, config, [4], "cpu")
     for _ in range(stop):
         first.advance()
     first.save(tmp_path / "seed")
     gone_on, both, *_ = fit(
-        split, "sasrec", SMALL, config, 4, show_progress=False, checkpoint=tmp_path / "seed"
+        split, model, SMALL, config, 4, show_progress=False, checkpoint=tmp_path / "seed"
     )
     assert both == losses
     assert same(whole, gone_on)
@@ -141,26 +143,27 @@ def _kill_in_the_middle_of_training(
 
 
 @pytest.mark.kill
+@pytest.mark.parametrize("model", list(MODELS))
 def test_killed_at_many_moments_it_comes_to_the_same_bits(
-    interactions: Interactions, tmp_path: Path
+    model: str, interactions: Interactions, tmp_path: Path
 ) -> None:
     """While it reads, trains, measures and writes: afterwards the run is there whole, or not."""
     data = interactions.save(tmp_path / "data")
+
+    def train(run: Path) -> list[str]:
+        return [*command(data, run, SNAPSHOTS), "--model", model]
+
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}
     begin = time.monotonic()
-    subprocess.run(
-        command(data, tmp_path / "calm", SNAPSHOTS), check=True, capture_output=True, env=alone
-    )
+    subprocess.run(train(tmp_path / "calm"), check=True, capture_output=True, env=alone)
     whole = time.monotonic() - begin
     run = tmp_path / "killed"
-    _kill_in_the_middle_of_training(
-        command(data, run, SNAPSHOTS), tmp_path / ".killed.unfinished", alone
-    )
+    _kill_in_the_middle_of_training(train(run), tmp_path / ".killed.unfinished", alone)
     rng = np.random.default_rng(0)
     kills = 1
     while not run.exists():
         process = subprocess.Popen(
-            command(data, run, SNAPSHOTS),
+            train(run),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=alone,

@@ -11,7 +11,7 @@ import torch
 from torch.func import vmap
 
 import whence
-from whence.data import Interactions, Split
+from whence.data import Interactions, Split, leave_one_out
 from whence.errors import InputError, OutOfTime
 from whence.models import MODELS
 from whence.models.lookup import look_up
@@ -24,6 +24,7 @@ from whence.training.loop import Fitted, Training, fit_together
 from whence.training.seeds import FEW_ROWS, fit_seeds, seeds_at_once
 from whence.training.stack import Stack
 from whence.training.unfinished import Unfinished
+from whence.worlds import WorldConfig, make_world
 
 SMALL = {"length": 12, "width": 16}
 STACKED = [name for name, spec in MODELS.items() if spec.stacks]
@@ -247,6 +248,17 @@ def test_larger_batches_need_more_memory(split: Split) -> None:
 def test_a_processor_that_is_busy_with_one_seed_gets_one(split: Split) -> None:
     config = TrainingConfig(steps=2, batch=FEW_ROWS)
     assert seeds_at_once(split, "sasrec", SMALL, config, "cpu", free=10**12) == 1
+
+
+def test_a_processor_that_is_busy_with_one_softmax_gets_one() -> None:
+    """Over many items; beside one negative, as many seeds as memory holds."""
+    data = make_world(WorldConfig(users=60, items=4_000, events=20, genres=4)).interactions
+    sizes = {**SMALL, "width": 64, "mask": 0.6}
+    config = TrainingConfig(steps=2, batch=48)
+    for loss, stacks in (("full", False), ("sampled", True)):
+        settings = {**sizes, "loss": loss}
+        found = seeds_at_once(leave_one_out(data), "bert4rec", settings, config, "cpu", free=10**12)
+        assert (found > 1) == stacks
 
 
 def test_a_model_that_cannot_stack_trains_seed_after_seed(

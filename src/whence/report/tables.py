@@ -125,8 +125,8 @@ def side_by_side(explanations: Mapping[str, Explanation], reason: Reason, top: i
             + ("; ± is the standard error" if drawn else "")
             + (f"; {left_out} weaker parts not shown" if left_out else "")
             + f"\nThe methods hide a part in its place ({first.removal}) and leave the rest as it "
-            "is: so the newest item, whose place answers, counts for less there than if it is left "
-            "out.",
+            "is: so an item whose own place answers, as the newest one's does in SASRec, counts "
+            "for less there than if it is left out.",
         ),
     )
 

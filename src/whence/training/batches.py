@@ -143,7 +143,7 @@ class Batches:
         return -(-rows // self.slots) * self.slots
 
     def _windows(self, users: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
-        """From where to where: n + 1 events a user, beginning anywhere when there are more."""
+        """From where to where: length + 1 events, beginning anywhere when a user has more."""
         starts, ends = self.starts[users], self.ends[users]
         spare = (ends - starts - (self.length + 1)).clamp_(min=0)
         ends = ends - where % (spare + 1)

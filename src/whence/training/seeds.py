@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from whence.data.splits import Split
 from whence.errors import InputError
@@ -21,6 +22,11 @@ FEW_ROWS = 2_000
 """In a batch with more, a processor is busy with one seed, and a stack would only spill its caches.
 
 With fewer, most of a step is spent on calling kernels, which a stack calls once for all seeds.
+"""
+FEW_PRODUCTS = 200_000_000
+"""Additions and multiplications in the losses of a step: about what that many rows need, if wide.
+
+A softmax over all items needs more for few rows already.
 """
 COPIES = 6
 """Of the weights: themselves, their gradients, two moments, an average, and its difference."""
@@ -100,13 +106,22 @@ def seeds_at_once(
     free = free_memory(device) if free is None else free
     try:
         alone = Stack(split, model_name, model_settings, config, [0], device)
-        if device == "cpu" and alone.batches.draw(alone.clock).inputs.items.numel() > FEW_ROWS:
+        if device == "cpu" and _is_busy_with(alone):
             return 1
         return max(1, int(SHARE * free / _bytes_of(alone)))
     except RuntimeError as problem:
         if not is_out_of_memory(problem):
             raise
         return 1
+
+
+def _is_busy_with(alone: Stack) -> bool:
+    """Whether one seed has enough to do for a processor."""
+    if alone.batches.draw(alone.clock).inputs.items.numel() > FEW_ROWS:
+        return True
+    with FlopCounterMode(display=False) as counter:
+        alone.losses()
+    return int(counter.get_total_flops()) > FEW_PRODUCTS
 
 
 def _bytes_of(alone: Stack) -> int:
