@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import data
+import explaining
 import gpu
 import growth
 import seeds
@@ -37,6 +38,7 @@ GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "training": training.measure,
     "growth": growth.measure,
     "seeds": seeds.measure,
+    "explaining": explaining.measure,
     "gpu": gpu.measure,
 }
 

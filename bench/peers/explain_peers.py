@@ -3,7 +3,7 @@
 All ask the same models, SASRec or BERT4Rec trained for a few hundred steps on MovieLens-1M, about
 the same full-length histories, with absent items masked out of the attention columns. The peers see
 a model as a function of masks that takes all of its rows at once, captum in the number of rows that
-is fastest for it. TASK is `speed`, `curve`, or either of them on fewer runs: `speed-once`.
+is fastest for it. TASK is `speed` or `curve`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import captum.attr
@@ -25,7 +26,7 @@ import torch
 from torch import Tensor
 
 import whence
-from whence.contract import Explainable
+from whence.contract import All, Explainable
 from whence.data import Split
 from whence.explainers import explain_batch
 from whence.explainers.shapley import Shapley
@@ -45,9 +46,8 @@ BATCHINGS = (16, 64, 256, 1024)
 BUDGETS = (256, 512, 1024, 2048, 4096)
 BUDGETS_OF_OURS = (*BUDGETS, 8192, 16384, 32768)
 HISTORIES_OF_CURVE = 4
-TRUTH = 2_000_000
-"""Coalitions asked for what is taken to be the truth, by orders of the items and not by regression.
-"""
+TRUTH = Shapley(sampler="permutation", coalitions=1_000_000)
+"""What is taken to be the truth: orders of the items, not a regression like the others."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -85,7 +85,7 @@ class Peers:
 
     def shap(self, budget: int, seed: int = 0) -> Floats:
         """KernelExplainer without its selection of features, which would set most of them to 0."""
-        np.random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002  that is what it draws from
         explainer = shap.KernelExplainer(self.of_arrays, np.zeros((1, self.players)))
         found: Floats = explainer.shap_values(
             np.ones((1, self.players)), nsamples=budget, l1_reg=False, silent=True
@@ -118,7 +118,15 @@ class Plainly(Explainable):
     """A model without its own way with coalitions: each is one more row of a batch."""
 
     def __init__(self, model: Recommender) -> None:
-        self.removal, self.parts, self.score = model.removal, model.parts, model.score  # type: ignore[method-assign]
+        self.model, self.removal = model, model.removal
+
+    def parts(self, batch: Tensor) -> Tensor:
+        """As the model."""
+        return self.model.parts(batch)
+
+    def score(self, batch: Tensor, targets: Tensor | All, **given: Any) -> Tensor:
+        """As the model."""
+        return self.model.score(batch, targets, **given)
 
 
 def models(split: Split, name: str) -> Iterator[tuple[int, Recommender]]:
@@ -149,23 +157,39 @@ def speed(split: Split) -> dict[str, float]:
     found = {}
     for blocks, model in models(split, "sasrec"):
         batch, targets = histories(split, model.config.length, TOGETHER)
-        peers = Peers(model, batch[:1], targets[:1])
-        peers.choose_batching()
-        tasks: dict[str, Callable[[], object]] = {
-            name: lambda name=name: getattr(peers, name)(COALITIONS)
-            for name in ("captum", "shap", "shapiq", "whence")
-        }
-        tasks["batch"] = lambda: explain_batch(model, batch, targets, Shapley())
-        for name, milliseconds in in_turn(tasks).items():
-            found[f"{name} {blocks}"] = milliseconds / (TOGETHER if name == "batch" else 1)
+        found |= named(blocks, beside_peers(model, batch, targets))
     for blocks, model in models(split, "bert4rec"):
-        batch, targets = histories(split, model.config.length, 1)
-        tasks = {
-            "bert": lambda: explain_batch(model, batch, targets, Shapley()),
-            "bert plainly": lambda: explain_batch(Plainly(model), batch, targets, Shapley()),
-        }
-        found |= {f"{name} {blocks}": value for name, value in in_turn(tasks).items()}
+        batch, targets = histories(split, model.config.length, TOGETHER)
+        found |= named(blocks, beside_plain_batching(model, batch, targets))
     return found
+
+
+def named(blocks: int, found: dict[str, float]) -> dict[str, float]:
+    """With the number of blocks."""
+    return {f"{name} {blocks}": value for name, value in found.items()}
+
+
+def beside_peers(model: Recommender, batch: Tensor, targets: Tensor) -> dict[str, float]:
+    """Every library on one history, and ours on many at once."""
+    peers = Peers(model, batch[:1], targets[:1])
+    peers.choose_batching()
+    tasks: dict[str, Callable[[], object]] = {
+        name: partial(getattr(peers, name), COALITIONS)
+        for name in ("captum", "shap", "shapiq", "whence")
+    }
+    tasks["together"] = partial(explain_batch, model, batch, targets, Shapley())
+    found = in_turn(tasks)
+    found["together"] /= len(batch)
+    return found
+
+
+def beside_plain_batching(model: Recommender, batch: Tensor, targets: Tensor) -> dict[str, float]:
+    """BERT4Rec's own way with coalitions, and a row of a batch for each of them."""
+    tasks: dict[str, Callable[[], object]] = {
+        "bert": partial(explain_batch, model, batch[:1], targets[:1], Shapley()),
+        "bert plainly": partial(explain_batch, Plainly(model), batch[:1], targets[:1], Shapley()),
+    }
+    return in_turn(tasks)
 
 
 def in_turn(tasks: dict[str, Callable[[], object]]) -> dict[str, float]:
@@ -185,32 +209,32 @@ def curve(split: Split) -> list[dict[str, Any]]:
     points = []
     for blocks, model in models(split, "sasrec"):
         batch, targets = histories(split, model.config.length, HISTORIES_OF_CURVE)
-        exact = Shapley(sampler="permutation", coalitions=TRUTH)
-        truth = explain_batch(model, batch, targets, exact, seed=99)
+        truth = explain_batch(model, batch, targets, TRUTH, seed=99)
+        cases = [Peers(model, batch[[one]], targets[[one]]) for one in range(len(batch))]
         for name in ("captum", "shap", "shapiq", "whence"):
             for budget in BUDGETS_OF_OURS if name == "whence" else BUDGETS:
-                errors, times = [], []
-                for case in range(len(batch)):
-                    peers = Peers(model, batch[[case]], targets[[case]])
-                    found, seconds = peers_once(peers, name, budget, case)
-                    true = truth.scores[case]
-                    errors.append(float(np.linalg.norm(found - true) / np.linalg.norm(true)))
-                    times.append(seconds)
+                found = [once(one, name, budget, seed) for seed, one in enumerate(cases)]
+                errors = [
+                    float(np.linalg.norm(values - true) / np.linalg.norm(true))
+                    for (values, _), true in zip(found, truth.scores, strict=True)
+                ]
+                milliseconds = 1e3 * statistics.median(seconds for _, seconds in found)
                 points.append(
                     {
                         "library": name,
                         "blocks": blocks,
                         "coalitions": budget,
-                        "milliseconds": 1e3 * statistics.median(times),
-                        "error": statistics.median(errors),
+                        "milliseconds": milliseconds,
+                        "error": statistics.mean(errors),
                     }
                 )
-        error = np.linalg.norm(truth.error) / np.linalg.norm(truth.scores)
-        points.append({"library": "truth", "blocks": blocks, "coalitions": TRUTH, "error": error})
+        assert truth.error is not None
+        error = float(np.linalg.norm(truth.error) / np.linalg.norm(truth.scores))
+        points.append({"library": "truth", "blocks": blocks, "error": error})
     return points
 
 
-def peers_once(peers: Peers, name: str, budget: int, seed: int) -> tuple[Floats, float]:
+def once(peers: Peers, name: str, budget: int, seed: int) -> tuple[Floats, float]:
     """What a library says, and its seconds once it has warmed up."""
     explain = getattr(peers, name)
     explain(budget, seed)

@@ -27,7 +27,7 @@ from whence.models.packed import HIDDEN
 
 GROUPS = 8
 """Into how many groups of like size coalitions are sorted; a group is as wide as its largest."""
-ROWS_NEAR_THE_PROCESSOR = 4096
+ROWS_NEAR_THE_PROCESSOR = 8192
 """Whose numbers stay in a processor's cache from one layer to the next."""
 ALIVE = 12
 """Tensors with a number for every dimension of every row that are there at a time."""
