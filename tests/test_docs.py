@@ -55,6 +55,20 @@ def test_every_explainer_is_in_the_guide() -> None:
     assert all(f"`{name}`" in guide for name in EXPLAINERS)
 
 
+def test_the_guide_says_of_each_its_sign_and_cost() -> None:
+    lines = (ROOT / "docs" / "explainers.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")] for line in lines]
+    told = {
+        name: tuple(row[3:5])
+        for row in rows
+        if len(row) == 8
+        for name in re.findall(r"`(.+?)`", row[1])
+    }
+    assert told == {
+        name: ("yes" if one.signed else "no", one.cost) for name, one in EXPLAINERS.items()
+    }
+
+
 def test_no_page_is_empty() -> None:
     assert all(len(page.read_text()) > 200 for page in PAGES)
 

@@ -54,6 +54,12 @@ class Shapley:
                 f"coalitions, not {self.exact_up_to}."
             )
 
+    @property
+    def cost(self) -> str:
+        """Short histories have fewer coalitions."""
+        drawn = self.coalitions if self.error is None else self.most
+        return f"at most {max(drawn, 2**self.exact_up_to):,}"
+
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """Cases with parts in the same slots are asked about the same coalitions."""
         held = self.coalitions if self.error is None else self.most
