@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_measure
@@ -22,13 +23,18 @@ def sign_agreement(
     without a sign is taken to speak for every part; a sign of 0 takes no side and is not the same.
     Histories without a part that counts are left out.
     """
-    error = 0.0 if reference.error is None else reference.error
-    sure = reference.parts & (reference.magnitude() > SURE * error)
     side = np.sign(explanation.scores) if explanation.signed else 1.0
     same = side == np.sign(reference.scores)
-    weight = np.where(sure, reference.magnitude() if weighted else 1.0, 0.0)
+    weight = np.where(sure_parts(reference), reference.magnitude() if weighted else 1.0, 0.0)
     total = weight.sum(axis=1)
     counts = total > 0
     share = (weight * same).sum(axis=1)[counts] / total[counts]
     sizes = ", by their size there" if weighted else ""
     return mean_measure(share, f"{PROTOCOL}{sizes}; parts of more than {SURE:g} standard errors")
+
+
+def sure_parts(reference: Explanation) -> npt.NDArray[np.bool_]:
+    """`[B, n]`: the parts of which it is sure whether they speak for or against."""
+    error = 0.0 if reference.error is None else reference.error
+    sure: npt.NDArray[np.bool_] = reference.parts & (reference.magnitude() > SURE * error)
+    return sure
