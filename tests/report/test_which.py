@@ -134,7 +134,8 @@ def test_every_explainer_is_a_row_of_the_markdown(measured: Measured) -> None:
 def test_a_file_comes_back_as_it_was(measured: Measured, tmp_path: Path) -> None:
     write_json(tmp_path / "measured.json", measured.as_dict())
     assert read_measured(tmp_path / "measured.json") == measured
-    for document in ({}, {"models": []}, {**measured.as_dict(), "more": 1}):
+    wrong: list[dict[str, object]] = [{}, {"models": []}, {**measured.as_dict(), "more": 1}]
+    for document in wrong:
         write_json(tmp_path / "other.json", document)
         with pytest.raises(InputError, match="is not what docs/examples/which_explainer.py"):
             read_measured(tmp_path / "other.json")
