@@ -235,8 +235,8 @@ def _legend(measured: Measured) -> str:
         f"{', '.join(REASONS)}: how often the strongest part is the true reason. sign: the share "
         f"of a history's parts with the sign of `{measured.reference}`, drawn with another seed, "
         f"among those it is sure of ({sure}); a coin would have 0.5. order of sizes: Spearman's ρ "
-        f"with its sizes. inputs: scored a history, on average. ms: a history, with all of a kind "
-        f"in one batch, on {measured.machine}."
+        f"with its sizes. inputs: scored a history, on average. ms: a history, "
+        f"{measured.questions['caused']:,} in one batch, on {measured.machine}."
     )
 
 
