@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from whence.cli import app
 from whence.explainers import EXPLAINERS
+from whence.explainers.measured import measured_here
+from whence.report.which import fill_page
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -53,6 +55,25 @@ def test_commands_and_their_options_exist(page: Path) -> None:
 def test_every_explainer_is_in_the_guide() -> None:
     guide = (ROOT / "docs" / "explainers.md").read_text()
     assert all(f"`{name}`" in guide for name in EXPLAINERS)
+
+
+def test_the_guide_says_of_each_its_sign_and_cost() -> None:
+    lines = (ROOT / "docs" / "explainers.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")] for line in lines]
+    told = {
+        name: tuple(row[3:5])
+        for row in rows
+        if len(row) == 8
+        for name in re.findall(r"`(.+?)`", row[1])
+    }
+    assert told == {
+        name: ("yes" if one.signed else "no", one.cost) for name, one in EXPLAINERS.items()
+    }
+
+
+def test_the_guide_has_the_figures_that_come_with_the_package() -> None:
+    guide = (ROOT / "docs" / "explainers.md").read_text()
+    assert fill_page(guide, measured_here()) == guide
 
 
 def test_no_page_is_empty() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from whence.explainers import EXPLAINERS
+from whence.explainers.measured import read_measured
 from whence.training.averaging import Rule
+from whence.worlds import REASONS
 
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 
@@ -63,3 +67,72 @@ def test_the_picture_has_the_form_its_name_says(
     picture = tmp_path / f"saddle.{suffix}"
     saddle["save"](saddle["picture"]({"SGD": saddle["walk"]("none", 20, 0)}), picture)
     assert picture.read_text().strip().startswith(begins)
+
+
+TINY = "--users 150 --length 6 --steps 5 --seeds 2 --cases 8 --coalitions 64".split()
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the script writes, where charts and pages are not installed."""
+    path = tmp_path_factory.mktemp("which") / "measured.json"
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("altair", "vl_convert", "jinja2", "whence.report.charts"):
+            patch.setitem(sys.modules, name, None)
+        which(patch, *TINY, "--json", str(path))
+    return path
+
+
+def which(patch: pytest.MonkeyPatch, *arguments: str) -> None:
+    patch.setattr("sys.argv", ["which_explainer.py", *arguments])
+    runpy.run_path(str(EXAMPLES / "which_explainer.py"), run_name="__main__")
+
+
+def test_all_explainers_are_measured_on_both_models(measured: Path) -> None:
+    found = read_measured(measured)
+    assert list(found.models) == list(found.sure) == ["SASRec", "BERT4Rec"]
+    assert found.command == f"python docs/examples/which_explainer.py {' '.join(TINY)}"
+    assert list(found.questions) == list(REASONS)
+    for explainers in found.models.values():
+        assert set(explainers) == {
+            *set(EXPLAINERS) - {"signed-rollout"},
+            *(f"signed-rollout:sign={sign}" for sign in ("fading", "gradient-input", "both")),
+            "signed-rollout:sign=leave-one-out",
+        }
+        for one in explainers.values():
+            for shares in (*one.precision.values(), one.sign, one.weighted_sign):
+                assert len(shares) == 2
+                assert all(0 <= share <= 1 for share in shares)
+            assert all(-1 <= rho <= 1 for rho in one.rank)
+            assert all(time > 0 for time in one.milliseconds)
+        exact, left_out = explainers["shapley"], explainers["leave-one-out"]
+        assert exact.sign == exact.weighted_sign == [1.0, 1.0], "short histories are exact"
+        assert exact.rank == pytest.approx([1.0, 1.0])
+        assert explainers["signed-rollout:sign=both"].sign == left_out.sign
+        assert explainers["rollout"].sign == explainers["random"].sign, "always for"
+
+
+def test_what_was_measured_is_shown_again_without_measuring(
+    measured: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page, picture = tmp_path / "page.md", tmp_path / "picture.png"
+    page.write_text("before\n<!-- measured -->\nold\n<!-- end of measured -->\nafter\n")
+    files = ("--page", str(page), "--picture", str(picture))
+    which(monkeypatch, "--read", str(measured), *files)
+    printed = capsys.readouterr().out
+    assert printed.startswith("Use `")
+    assert page.read_text() == (
+        f"before\n<!-- measured -->\n{printed.rstrip()}\n<!-- end of measured -->\nafter\n"
+    )
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_seed_has_no_interval(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        which(monkeypatch, "--seeds", "1")
+    assert "at least two" in capsys.readouterr().err

@@ -46,6 +46,23 @@ def cases(request: pytest.FixtureRequest, method: str) -> Cases:
     return model, ragged_batch(5, LENGTH, ITEMS), torch.arange(5) * 3
 
 
+def test_costs_what_it_says(method: str, cases: Cases) -> None:
+    model, batch, targets = cases
+    limit, most = "at most ", 0 * batch.sum(dim=1)
+    cost = find_explainer(method)[1].cost
+    for term in cost.removeprefix(limit).split(" + "):
+        match term:
+            case "n":
+                most += (batch != PAD).sum(dim=1)
+            case "b":
+                most += len(model.attentions(batch))
+            case _:
+                most += int(term.replace(",", ""))
+    asked = explain_batch(model, batch, targets, method).evaluations
+    assert (asked <= most.numpy()).all()
+    assert cost.startswith(limit) or (asked == most.numpy()).all()
+
+
 def test_padding_gets_nothing_and_parts_are_the_models(method: str, cases: Cases) -> None:
     model, batch, targets = cases
     found = explain_batch(model, batch, targets, method)

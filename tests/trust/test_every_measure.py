@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from whence.errors import InputError
-from whence.explainers import compare_batch
+from whence.explainers import compare_batch, explain_batch
 from whence.ranking import best_unmet
 from whence.run import Run
 from whence.trust import MEASURES, SEED_MEASURES
@@ -26,10 +26,13 @@ def arguments(world: World, run: Run) -> Arguments:
     batch, targets = map(torch.from_numpy, (asked.cases.histories(12), asked.cases.targets))
     found = compare_batch(run.first, batch, targets, ["rollout", "leave-one-out", "gradient-norm"])
     one, two, _ = found.values()
+    trusted = explain_batch(run.first, batch, targets, "shapley:coalitions=64,exact_up_to=0")
     sizes = np.stack([explanation.magnitude() for explanation in found.values()])
     lists = [best_unmet(model, asked.cases, 12, 10)[0] for model in run.models.values()]
     return {
         "agreement": (one, two),
+        "sign-agreement": (two, trusted),
+        "sign-agreement-weighted": (two, trusted),
         "precision-at-cause": (two, asked),
         "attention-kl": (sizes, one.parts),
         "jaccard-index": (sizes, one.parts),

@@ -237,6 +237,36 @@ def explain(
 
 
 @app.command()
+def explainers(
+    measured: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Other figures than those that come with Whence, as "
+            "docs/examples/which_explainer.py --json writes them.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the explainers, and answer from measured figures which one to use."""
+    from whence.explainers.measured import measured_here, read_measured
+    from whence.report import which
+
+    figures = read_measured(measured) if measured else measured_here()
+    if as_json:
+        print_json(
+            {
+                "explainers": which.explainer_rows(),
+                "answer": which.answer(figures),
+                "measured": figures and figures.as_dict(),
+            }
+        )
+        return
+    out.print(which.explainers_table())
+    out.print(which.answer_text(figures))
+
+
+@app.command()
 def doctor() -> None:
     """Print what is installed and what can be used here."""
     from whence.doctor import environment

@@ -21,6 +21,7 @@ class Attention:
     method: ClassVar[str] = "attention"
     needs: ClassVar[tuple[str, ...]] = ("attentions",)
     signed: ClassVar[bool] = False
+    cost: ClassVar[str] = "1"
 
     @property
     def words(self) -> str:

@@ -40,6 +40,7 @@ class AttentionFlow:
     method: ClassVar[str] = "attention-flow"
     needs: ClassVar[tuple[str, ...]] = ("attentions",)
     signed: ClassVar[bool] = False
+    cost: ClassVar[str] = "1"
     words: ClassVar[str] = "How much of each item could reach the answer at most, block by block."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:

@@ -78,6 +78,11 @@ class Explainer(Protocol):
     """Whether it tells for from against."""
 
     @property
+    def cost(self) -> str:
+        """Inputs the model scores a case: "1", "n" for n parts, "b" for b blocks, "at most 9"."""
+        ...
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The capabilities it asks of a model, beside parts and scores."""
         ...

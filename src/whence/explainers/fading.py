@@ -24,6 +24,7 @@ class Fading:
     method: ClassVar[str] = "fading"
     needs: ClassVar[tuple[str, ...]] = ("attentions", "score")
     signed: ClassVar[bool] = True
+    cost: ClassVar[str] = "b"
     words: ClassVar[str] = (
         "How fast the score falls as attention to an item begins to fade; below 0 speaks against."
     )

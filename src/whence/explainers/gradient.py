@@ -19,6 +19,7 @@ class GradientNorm:
     method: ClassVar[str] = "gradient-norm"
     needs: ClassVar[tuple[str, ...]] = ("embed", "score")
     signed: ClassVar[bool] = False
+    cost: ClassVar[str] = "1"
     words: ClassVar[str] = "How strongly the score answers to a small change of each item."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:

@@ -16,6 +16,7 @@ class GradientInput:
     method: ClassVar[str] = "gradient-input"
     needs: ClassVar[tuple[str, ...]] = ("embed", "score")
     signed: ClassVar[bool] = True
+    cost: ClassVar[str] = "1"
     words: ClassVar[str] = "How fast the score falls as an item's embedding begins to shrink."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:

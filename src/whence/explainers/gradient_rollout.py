@@ -23,6 +23,7 @@ class GradientRollout:
     method: ClassVar[str] = "gradient-rollout"
     needs: ClassVar[tuple[str, ...]] = ("attentions", "score")
     signed: ClassVar[bool] = False
+    cost: ClassVar[str] = "b"
     words: ClassVar[str] = (
         "How much of each item reaches the answer through attention that speaks for it."
     )

@@ -35,6 +35,11 @@ class IntegratedGradients:
         if self.points < 1:
             raise InputError(f"Integrated gradients need at least one point, not {self.points}.")
 
+    @property
+    def cost(self) -> str:
+        """One a point."""
+        return f"{self.points:,}"
+
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """As many points of all cases at a time as memory has room for."""
         embedded = inquiry.model.embed(inquiry.batch)

@@ -23,6 +23,7 @@ class LeaveOneOut:
     method: ClassVar[str] = "leave-one-out"
     needs: ClassVar[tuple[str, ...]] = ("score",)
     signed: ClassVar[bool] = True
+    cost: ClassVar[str] = "n"
 
     @property
     def words(self) -> str:

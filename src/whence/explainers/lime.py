@@ -44,6 +44,11 @@ class Lime:
         if not self.width > 0 or not self.ridge >= 0:
             raise InputError("LIME needs a width above 0 and a ridge of at least 0.")
 
+    @property
+    def cost(self) -> str:
+        """As many as are drawn."""
+        return f"{self.coalitions:,}"
+
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """Cases with parts in the same slots are asked about the same coalitions."""
         return play(inquiry, self._fit, values_each=self.coalitions)

@@ -18,6 +18,7 @@ class Random:
     method: ClassVar[str] = "random"
     needs: ClassVar[tuple[str, ...]] = ("parts",)
     signed: ClassVar[bool] = False
+    cost: ClassVar[str] = "0"
     words: ClassVar[str] = "Nothing: a throw of dice, to compare the others with."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:

@@ -17,6 +17,7 @@ class Rollout:
     method: ClassVar[str] = "rollout"
     needs: ClassVar[tuple[str, ...]] = ("attentions",)
     signed: ClassVar[bool] = False
+    cost: ClassVar[str] = "1"
     words: ClassVar[str] = "How much of each item reaches the answer through all blocks."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:

@@ -36,10 +36,6 @@ class Shapley:
     method: ClassVar[str] = "shapley"
     needs: ClassVar[tuple[str, ...]] = ("score_coalitions",)
     signed: ClassVar[bool] = True
-    words: ClassVar[str] = (
-        "What each item adds to the score, averaged over all ways to bring the items together; "
-        "the sum is the whole difference they make."
-    )
 
     def __post_init__(self) -> None:
         if self.error is not None and not self.error > 0:
@@ -53,6 +49,21 @@ class Shapley:
                 f"exact_up_to is at most {MOST_ENUMERATED}, which are {2**MOST_ENUMERATED:,} "
                 f"coalitions, not {self.exact_up_to}."
             )
+
+    @property
+    def words(self) -> str:
+        """With how it draws."""
+        drawn = {"uniform": "; drawn by coins", "permutation": "; drawn by orders"}
+        return (
+            "What each item adds to the score, averaged over all ways to bring the items together; "
+            f"the sum is the whole difference they make{drawn.get(self.sampler, '')}."
+        )
+
+    @property
+    def cost(self) -> str:
+        """Short histories have fewer coalitions."""
+        drawn = self.coalitions if self.error is None else self.most
+        return f"at most {max(drawn, 2**self.exact_up_to):,}"
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """Cases with parts in the same slots are asked about the same coalitions."""

@@ -42,6 +42,11 @@ class SignedRollout:
         return (*Rollout.needs, *self._side.needs)
 
     @property
+    def cost(self) -> str:
+        """That of both methods."""
+        return f"{Rollout.cost} + {self._side.cost}"
+
+    @property
     def words(self) -> str:
         """With where the sign is from."""
         how = "times what is lost without it" if self.sign == "both" else f"signed by {self.sign}"

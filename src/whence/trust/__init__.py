@@ -3,6 +3,7 @@
 from whence.trust.agreement import agreement, spearman
 from whence.trust.registry import MEASURES, SEED_MEASURES, MeasureSpec
 from whence.trust.seeds import seed_stability
+from whence.trust.signs import sign_agreement
 from whence.trust.stability import (
     SeedPairs,
     attention_kl,
@@ -24,5 +25,6 @@ __all__ = [
     "overlap",
     "precision_at_cause",
     "seed_stability",
+    "sign_agreement",
     "spearman",
 ]

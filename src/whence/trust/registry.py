@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from whence.measure import Direction, Measure
 from whence.trust.agreement import agreement
+from whence.trust.signs import sign_agreement
 from whence.trust.stability import (
     MOST_NATS,
     SeedPairs,
@@ -47,6 +49,18 @@ def _over_cases(name: str) -> Callable[..., Measure]:
 MEASURES: dict[str, MeasureSpec] = {
     "agreement": MeasureSpec(
         agreement, "neither", (-1.0, 1.0), "Do two explainers rank the parts alike?", symmetric=True
+    ),
+    "sign-agreement": MeasureSpec(
+        sign_agreement,
+        "higher is better",
+        (0.0, 1.0),
+        "Do parts speak for and against as by a trusted explainer?",
+    ),
+    "sign-agreement-weighted": MeasureSpec(
+        partial(sign_agreement, weighted=True),
+        "higher is better",
+        (0.0, 1.0),
+        "Do they, where the trusted one finds much in them?",
     ),
     "precision-at-cause": MeasureSpec(
         precision_at_cause,
