@@ -199,7 +199,7 @@ def in_turn(tasks: dict[str, Callable[[], object]]) -> dict[str, float]:
         work()
     for _ in range(RUNS):
         for name, work in tasks.items():
-            again = RUNS_OF_OURS if name == "whence" else 1
+            again = 1 if name in ("captum", "shap", "shapiq") else RUNS_OF_OURS
             taken[name] += [1e3 * seconds_of(work) for _ in range(again)]
     return {name: statistics.median(values) for name, values in taken.items()}
 

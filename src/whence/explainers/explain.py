@@ -15,7 +15,7 @@ from whence.errors import InputError
 from whence.explainers.base import Attribution, Explainer, Inquiry, inquire
 from whence.explainers.registry import find_explainer
 from whence.explanation import Explanation, Labels
-from whence.memory import gradients_at_once, memory_for, row_slices
+from whence.memory import gradients_at_once, memory_for, reuse_freed_memory, row_slices
 
 
 def explain_batch(
@@ -48,6 +48,7 @@ def compare_batch(
     A model is shown as much at a time as takes about `memory` bytes.
     """
     memory = memory or memory_for(batch.device)
+    reuse_freed_memory()
     named = [
         find_explainer(method) if isinstance(method, str) else (method.method, method)
         for method in methods

@@ -31,6 +31,8 @@ ROWS_NEAR_THE_PROCESSOR = 8192
 """Whose numbers stay in a processor's cache from one layer to the next."""
 ALIVE = 12
 """Tensors with a number for every dimension of every row that are there at a time."""
+ROWS_OF_CASES = 65_536
+"""Rows of several cases that a processor computes at a time."""
 WIDE = 60.0
 """Logits further apart than this are not left to `exp` alone."""
 BITS = 62
@@ -133,7 +135,7 @@ def scores_of_coalitions(
     for plan in _plans(coalitions, slots, causal, len(blocks), at_once):
         fitting = at_once // len(plan.coalitions)
         if not rows.is_cuda:
-            fitting = min(fitting, ROWS_NEAR_THE_PROCESSOR // len(plan.slots))
+            fitting = min(fitting, ROWS_OF_CASES // len(plan.slots))
         for few in row_slices(cases, max(1, fitting)):
             answers = _answers(blocks, rows[few], plan)
             scores = (answers @ targets[few, :, None]).squeeze(-1)
@@ -338,11 +340,15 @@ def _fed_forward(block: Block, g: Tensor) -> Tensor:
 
 def _take(values: Tensor, rows: Tensor) -> Tensor:
     """`[B, …, d]`: of the values `[B, N, d]`, or `[B, …, h, d]` of those of several heads."""
-    if len(values) == 1:  # twice as fast on a processor
-        taken = values[0].index_select(0, rows.flatten())[None]
-    else:
-        taken = values.index_select(1, rows.flatten())
-    return taken.view(len(values), *rows.shape, *values.shape[2:])
+    cases, count = values.shape[:2]
+    which = rows.flatten()
+    if cases > 1:
+        which = (which + torch.arange(0, cases * count, count, device=which.device)[:, None]).view(
+            -1
+        )
+    # From one long table: on a processor twice as fast as from each case's own.
+    taken = values.flatten(0, 1).index_select(0, which)
+    return taken.view(cases, *rows.shape, *values.shape[2:])
 
 
 def _of_slots(values: Tensor, slots: Tensor) -> Tensor:
