@@ -80,14 +80,18 @@ def measure() -> Iterator[Record]:
         "ns",
         floor=1 / 2,
     )
-    cloze = figures_in_turn(
+
+
+def of_cloze() -> Iterator[Record]:
+    """The memory of BERT4Rec's softmax over the most items."""
+    found = figures_in_turn(
         {"cloze": lambda: figures_of([sys.executable, Path(__file__).resolve(), "cloze"])}
     )["cloze"]
     yield Record(
         f"memory of training BERT4Rec on {MANY_ITEMS:,} items, weights, moments and all",
-        cloze["training_gigabytes"],
-        2 * cloze["masks"] * MANY_ITEMS * 4 / 1e9,
-        f"logits of {cloze['masks']:.0f} masks and their gradient alone",
+        found["training_gigabytes"],
+        2 * found["masks"] * MANY_ITEMS * 4 / 1e9,
+        f"logits of {found['masks']:.0f} masks and their gradient alone",
         "GB",
     )
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import cloze
 import data
 import explaining
 import gpu
@@ -37,6 +38,7 @@ GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "data": data.measure,
     "training": training.measure,
     "growth": growth.measure,
+    "cloze": cloze.measure,
     "seeds": seeds.measure,
     "explaining": explaining.measure,
     "gpu": gpu.measure,

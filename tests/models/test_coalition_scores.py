@@ -11,6 +11,7 @@ from torch import Tensor
 from conftest import LIVELY, lively_sasrec
 from whence.contract import PAD, Explainable
 from whence.models import Recommender
+from whence.models.blocks import Block
 from whence.models.coalition_scores import plan_rows
 
 ITEMS = 30
@@ -80,7 +81,9 @@ def test_histories_longer_than_a_number_has_bits(name: str) -> None:
 def test_a_hidden_item_that_took_all_the_weight_leaves_the_others_theirs() -> None:
     model = lively_sasrec(items=ITEMS, length=8, blocks=2).float()
     with torch.no_grad():
-        model.blocks[0].query.weight.mul_(400)  # type: ignore[index,union-attr]
+        block = model.blocks[0]
+        assert isinstance(block, Block)
+        block.query.weight.mul_(400)
     batch, targets = torch.arange(8)[None], torch.tensor([3])
     logits = model.attentions(batch)[0][0, 0, -1]
     assert (logits == 0).any(), "weights this far apart are 0 in float32"
