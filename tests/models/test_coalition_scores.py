@@ -113,6 +113,13 @@ def test_coalitions_that_begin_alike_share_their_rows() -> None:
     assert len(plan_rows(chain, order, causal=True, blocks=1).slots) == 6
 
 
+def test_a_coalition_that_comes_twice_is_computed_once() -> None:
+    twice = torch.tensor([[True, False, True], [False, True, True], [True, False, True]])
+    plan = plan_rows(twice, torch.tensor([1, 0, 2]), causal=True, blocks=1)
+    assert len(plan.answers) == 2
+    assert plan.answered[1] == plan.answered[2] != plan.answered[0]
+
+
 def test_changed_coalitions_are_planned_anew(name: str) -> None:
     model = LIVELY[name](items=ITEMS, length=8)
     batch, targets = torch.arange(8)[None], torch.tensor([3])

@@ -52,8 +52,8 @@ def inquire(
 ) -> Inquiry:
     """With the full and the empty score, which everyone needs."""
     parts = model.parts(batch)
-    full = model.score(batch, targets[:, None])[:, 0]
-    empty = model.score(batch, targets[:, None], present=torch.zeros_like(parts))[:, 0]
+    all_and_none = torch.tensor([[True], [False]], device=batch.device).expand(-1, batch.shape[1])
+    full, empty = model.score_coalitions(batch, targets, all_and_none, memory=memory).unbind(1)
     return Inquiry(model, batch, targets, parts, full, empty, seed, memory)
 
 

@@ -99,11 +99,14 @@ class Group(NamedTuple):
 class Plan(NamedTuple):
     """The `R` rows that `c` coalitions of `m` slots need; each has an answer, in the last slot.
 
-    A row that several coalitions need is computed by the first that needs it.
+    A row that several coalitions need is computed by the first that needs it, and a coalition that
+    comes several times is there once.
     """
 
     coalitions: Tensor
-    """`[c]`: their numbers among all, group by group."""
+    """Their numbers among all."""
+    answered: Tensor
+    """For each of those, which of the `c` it is, in the order of the groups."""
     slots: Tensor
     """`[R]`: the slot of each row."""
     visible: Tensor
@@ -133,13 +136,13 @@ def scores_of_coalitions(
     at_once = max(1, memory // (ALIVE * rows.element_size() * width * slots))
     found = rows.new_empty(cases, len(coalitions))
     for plan in _plans(coalitions, slots, causal, len(blocks), at_once):
-        fitting = at_once // len(plan.coalitions)
+        fitting = at_once // len(plan.answers)
         if not rows.is_cuda:
             fitting = min(fitting, ROWS_OF_CASES // len(plan.slots))
         for few in row_slices(cases, max(1, fitting)):
             answers = _answers(blocks, rows[few], plan)
             scores = (answers @ targets[few, :, None]).squeeze(-1)
-            found[few].index_copy_(1, plan.coalitions, scores)
+            found[few].index_copy_(1, plan.coalitions, scores.index_select(1, plan.answered))
     return found
 
 
@@ -181,6 +184,9 @@ def _alike_side_by_side(members: Tensor) -> Tensor:
 def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan:
     """The rows that `which` of the coalitions need, those that begin alike side by side."""
     members = members[which]
+    first = torch.ones_like(which, dtype=torch.bool)  # of those that are the same
+    first[1:] = (members[1:] != members[:-1]).any(dim=1)
+    members = members[first]
     own = members.clone()
     if blocks == 1:
         own[:] = False  # the answers alone
@@ -194,7 +200,8 @@ def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan
     if causal:
         visible &= torch.arange(members.shape[1], device=members.device) <= slot[:, None]
     return Plan(
-        coalitions=which[order],
+        coalitions=which,
+        answered=order.argsort()[first.cumsum(0) - 1],
         slots=slot,
         visible=visible.float(),
         answers=number[order, -1],
