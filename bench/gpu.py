@@ -1,4 +1,4 @@
-"""Training on one GPU: sequences a second, and what share that is of what the card can do.
+"""One GPU: sequences trained a second, what share that is of what the card can do, and explaining.
 
 The ceiling of a step is the longer of two times: its floating-point operations at the rate of a
 large product of matrices, and the bytes that its kernels read and write at the rate of a large
@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -20,12 +21,17 @@ import seeds
 from measuring import RUNS, Record
 from whence.data import Split, leave_one_out, load
 from whence.errors import InputError
+from whence.explainers import explain_batch
+from whence.explainers.shapley import Shapley
 from whence.training.config import Precision, TrainingConfig
-from whence.training.loop import Training
+from whence.training.loop import Training, fit
 
 BATCH = 128
 STEPS, WARM_UP = 1_000, 20
 SETTINGS = (("amazon-games-sasrec", 25), ("ml-1m-sasrec", 200))
+EXPLAINED, HISTORIES, COALITIONS = "ml-1m-sasrec", 1_000, 4_096
+STEPS_BEFORE_EXPLAINING = 300
+SECONDS_TO_EXPLAIN = 5.0
 LOOK_UPS = {
     torch.ops.aten.index.Tensor,
     torch.ops.aten.index_select.default,
@@ -40,6 +46,7 @@ def measure() -> Iterator[Record]:
     if not torch.cuda.is_available():
         print("no GPU here")
         return
+    yield from explanations()
     copied = copy_rate()
     for name, length in SETTINGS:
         try:
@@ -133,6 +140,35 @@ def product_rate(dtype: torch.dtype, size: int = 8_192) -> float:
     """Floating-point operations a second in a large product."""
     left, right = (torch.randn(size, size, device="cuda").to(dtype) for _ in range(2))
     return 2 * size**3 / seconds_of(lambda: left @ right)
+
+
+def explanations() -> Iterator[Record]:
+    """Shapley values of many histories of full length, with their errors."""
+    try:
+        split = leave_one_out(load(EXPLAINED))
+    except InputError as problem:
+        print(f"{EXPLAINED} is not measured: {problem}")
+        return
+    for name, length in (("sasrec", 50), ("bert4rec", 49)):
+        config = TrainingConfig(steps=STEPS_BEFORE_EXPLAINING)
+        model = fit(split, name, {"length": length}, config, 0, "cuda", show_progress=False).model
+        cases = split.held["validation"]
+        cases = cases[np.flatnonzero(cases.ends - cases.starts >= length)[:HISTORIES]]
+        batch = torch.from_numpy(cases.histories(length)).cuda()
+        targets = torch.from_numpy(cases.targets).cuda()
+        seconds = []
+        for _ in range(1 + RUNS):  # the first warms up
+            start = time.perf_counter()
+            explain_batch(model, batch, targets, Shapley(coalitions=COALITIONS))
+            seconds.append(time.perf_counter() - start)
+        yield Record(
+            f"Shapley values of {len(batch):,} histories of {length} items by "
+            f"{COALITIONS:,} coalitions, {name}, b = 2, on a GPU",
+            statistics.median(seconds[1:]),
+            SECONDS_TO_EXPLAIN,
+            "limit",
+            "s",
+        )
 
 
 def copy_rate(size: int = 2**31) -> float:

@@ -90,7 +90,7 @@ class Explainable:
             self.score(batch[case[rows]], targets[case[rows], None], present=present[rows])
             for rows in row_slices(cases * count, inputs_at_once(slots, memory))
         ]
-        return torch.cat(scores).reshape(cases, count) if scores else batch.new_zeros(cases, count)
+        return torch.cat(scores).reshape(cases, count) if scores else torch.zeros(cases, count)
 
 
 def offers(model: Explainable, capability: str) -> bool:

@@ -120,11 +120,20 @@ def test_a_coalition_that_comes_twice_is_computed_once() -> None:
     assert plan.answered[1] == plan.answered[2] != plan.answered[0]
 
 
+def test_no_coalitions_have_no_scores(name: str) -> None:
+    model = LIVELY[name](items=ITEMS, length=8)
+    batch, nothing = torch.arange(8)[None], torch.zeros(0, 8, dtype=torch.bool)
+    for coalitions in (nothing, nothing[None]):
+        found = model.score_coalitions(batch, torch.tensor([3]), coalitions)
+        assert found.shape == (1, 0)
+        assert found.is_floating_point()
+
+
 def test_changed_coalitions_are_planned_anew(name: str) -> None:
     model = LIVELY[name](items=ITEMS, length=8)
     batch, targets = torch.arange(8)[None], torch.tensor([3])
     coalitions = some_coalitions(6, 8)
     model.score_coalitions(batch, targets, coalitions)
-    coalitions[:, 3] ^= True
+    coalitions.numpy()[:, 3] ^= True  # unseen by PyTorch
     found = model.score_coalitions(batch, targets, coalitions)
     torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))

@@ -11,7 +11,7 @@ from torch import Tensor
 from whence.contract import ALL
 from whence.explainers.base import Attribution, Inquiry
 from whence.explainers.game import Game, play
-from whence.memory import cases_at_once, row_slices
+from whence.memory import cases_at_once, inputs_at_once, row_slices
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ def probability_of_coalitions(game: Game, coalitions: Tensor) -> Tensor:
     row = torch.arange(cases * count, device=batch.device)
     target_count = model.score(batch[:1], ALL).shape[1]
     values = []
-    for rows in row_slices(cases * count, cases_at_once(target_count)):
+    fitting = inputs_at_once(batch.shape[1], game.inquiry.memory)
+    for rows in row_slices(cases * count, min(fitting, cases_at_once(target_count, batch.is_cuda))):
         case, coalition = row[rows] // count, row[rows] % count
         logits = model.score(batch[case], ALL, present=present[coalition])
         values.append(logits.softmax(dim=1).gather(1, targets[case, None]))

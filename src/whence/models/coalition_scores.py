@@ -13,13 +13,13 @@ computed at all, but for the row that answers. And more is shared:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 
 from whence.memory import row_slices
 from whence.models.blocks import Block
@@ -40,8 +40,9 @@ BITS = 62
 
 
 class Attending(NamedTuple):
-    """A block's layers around attention as two products; `h` heads."""
+    """A block, with its layers around attention as two products; `h` heads."""
 
+    block: Block
     looking: Tensor
     """`[h·d, d]`: W_Kᵀ W_Q / √(d/h) of every head."""
     bringing: Tensor
@@ -59,7 +60,7 @@ class Attending(NamedTuple):
         output = block.output.weight.view(width, block.heads, -1).transpose(0, 1)
         looking = key.transpose(1, 2) @ query * query.shape[1] ** -0.5
         bringing = (output @ value).transpose(0, 1)
-        return cls(looking.flatten(0, 1), bringing.flatten(1), block.heads)
+        return cls(block, looking.flatten(0, 1), bringing.flatten(1), block.heads)
 
     def look(self, rows: Tensor) -> Tensor:
         """`[…, h, d]`: what each row `[…, d]` looks for in others."""
@@ -133,14 +134,20 @@ def scores_of_coalitions(
     after those are the model's own, and always visible.
     """
     cases, slots, width = rows.shape
-    at_once = max(1, memory // (ALIVE * rows.element_size() * width * slots))
+    if not len(coalitions):
+        return rows.new_zeros(cases, 0)
+    heads = blocks[0].heads
+    numbers = ALIVE * width + 2 * heads * (width + slots)  # of a row, and of what it looks at
+    rows_each = slots if len(blocks) > 1 else 1
+    at_once = max(1, memory // (rows.element_size() * numbers * rows_each))
+    attending = [Attending.of(block) for block in blocks]
     found = rows.new_empty(cases, len(coalitions))
     for plan in _plans(coalitions, slots, causal, len(blocks), at_once):
         fitting = at_once // len(plan.answers)
         if not rows.is_cuda:
             fitting = min(fitting, ROWS_OF_CASES // len(plan.slots))
         for few in row_slices(cases, max(1, fitting)):
-            answers = _answers(blocks, rows[few], plan)
+            answers = _answers(attending, rows[few], plan)
             scores = (answers @ targets[few, :, None]).squeeze(-1)
             found[few].index_copy_(1, plan.coalitions, scores.index_select(1, plan.answered))
     return found
@@ -148,26 +155,29 @@ def scores_of_coalitions(
 
 def _plans(
     coalitions: Tensor, slots: int, causal: bool, blocks: int, at_once: int
-) -> Iterable[Plan]:
-    """For some coalitions at a time; one for all of them is kept, since it serves other cases."""
-    if len(coalitions) > at_once:
-        return _new_plans(coalitions, slots, causal, blocks, at_once)
-    kept = _KEPT.setdefault(coalitions, {})
-    key = (coalitions._version, slots, causal, blocks)
-    if key not in kept:
-        kept[key] = list(_new_plans(coalitions, slots, causal, blocks, at_once))
-    return kept[key]
-
-
-def _new_plans(
-    coalitions: Tensor, slots: int, causal: bool, blocks: int, at_once: int
 ) -> Iterator[Plan]:
-    members = F.pad(coalitions, (0, slots - coalitions.shape[1]), value=True)
+    """For some coalitions at a time; one for all of them is kept, since it serves other cases."""
+    if len(coalitions) <= at_once:
+        told = coalitions.cpu().numpy().tobytes()
+        yield _kept_plan(told, len(coalitions), slots, causal, blocks, coalitions.device)
+        return
+    members = _with_own_slots(coalitions, slots)
     for which in _alike_side_by_side(members).split(at_once):
         yield plan_rows(members, which, causal, blocks)
 
 
-_KEPT: MutableMapping[Tensor, dict[tuple[int, int, bool, int], list[Plan]]] = WeakIdKeyDictionary()
+@lru_cache(maxsize=8)
+def _kept_plan(
+    told: bytes, count: int, slots: int, causal: bool, blocks: int, device: torch.device
+) -> Plan:
+    """By what the coalitions are, not by who holds them."""
+    coalitions = torch.frombuffer(bytearray(told), dtype=torch.bool).view(count, -1).to(device)
+    members = _with_own_slots(coalitions, slots)
+    return plan_rows(members, _alike_side_by_side(members), causal, blocks)
+
+
+def _with_own_slots(coalitions: Tensor, slots: int) -> Tensor:
+    return F.pad(coalitions, (0, slots - coalitions.shape[1]), value=True)
 
 
 def _alike_side_by_side(members: Tensor) -> Tensor:
@@ -256,7 +266,7 @@ def _to_the_right(chosen: Tensor, values: Tensor) -> Tensor:
     return found
 
 
-def _answers(blocks: Sequence[Block], rows: Tensor, plan: Plan) -> Tensor:
+def _answers(blocks: Sequence[Attending], rows: Tensor, plan: Plan) -> Tensor:
     """`[B, c, d]`."""
     first, *others = blocks
     states = _first(first, rows, plan)
@@ -268,9 +278,8 @@ def _answers(blocks: Sequence[Block], rows: Tensor, plan: Plan) -> Tensor:
     return _last(last, states, plan)
 
 
-def _first(block: Block, rows: Tensor, plan: Plan) -> Tensor:
+def _first(attending: Attending, rows: Tensor, plan: Plan) -> Tensor:
     """`[B, R, d]`: the rows after the first block, whose logits all coalitions share."""
-    attending = Attending.of(block)
     brought = attending.brought(rows).transpose(1, 2)  # [B, h, m, d]
     asking = rows if plan.groups else rows[:, -1:]  # answers alone are all in one slot
     logits = attending.look(asking).transpose(1, 2) @ rows[:, None].transpose(2, 3)  # [B, h, m, m]
@@ -280,7 +289,7 @@ def _first(block: Block, rows: Tensor, plan: Plan) -> Tensor:
         slots = plan.slots[some]
         mixed = seen(logits, brought, slots, plan.visible[some])
         torch.add(mixed, _of_slots(asking, slots), out=g[:, some])
-    return _fed_forward(block, g)
+    return _fed_forward(attending.block, g)
 
 
 def _is_wide(logits: Tensor) -> bool:
@@ -291,7 +300,9 @@ def _is_wide(logits: Tensor) -> bool:
 def _seen_at_once(logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor) -> Tensor:
     """`[B, R, d]`: Σ_j∈S exp(l_ij)·v_j / Σ_j∈S exp(l_ij), with each exp(l_ij) computed once."""
     shares = (logits - logits.amax(dim=-1, keepdim=True)).exp_()
-    weights = _of_slots(shares.flatten(0, 1), slots).unflatten(0, shares.shape[:2]) * visible
+    weights = _of_slots(shares.flatten(0, 1), slots).unflatten(0, shares.shape[:2]) * visible.to(
+        shares.dtype
+    )
     total = weights.sum(dim=-1, keepdim=True)
     if weights.shape[1] > 1:
         return _over_heads(weights.div_(total.add_(total == 0)), brought)
@@ -305,9 +316,8 @@ def _seen_safely(logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor
     return _over_heads(weights.mul_(visible), brought)
 
 
-def _middle(block: Block, states: Tensor, plan: Plan) -> Tensor:
+def _middle(attending: Attending, states: Tensor, plan: Plan) -> Tensor:
     """`[B, R, d]`: the rows after another block."""
-    attending = Attending.of(block)
     looked = attending.look(states)  # [B, R, h, d]
     mixed = torch.empty_like(states)
     for group in plan.groups:
@@ -318,12 +328,11 @@ def _middle(block: Block, states: Tensor, plan: Plan) -> Tensor:
         found = (weights @ seen).transpose(2, 3).flatten(1, 2)  # [B, g·q, h, d]
         mixed[:, group.first : group.end] = attending.bring(_take(found, group.places))
     mixed.index_fill_(1, plan.answers[plan.blind], 0)
-    return _fed_forward(block, mixed.add_(states))
+    return _fed_forward(attending.block, mixed.add_(states))
 
 
-def _last(block: Block, states: Tensor, plan: Plan) -> Tensor:
+def _last(attending: Attending, states: Tensor, plan: Plan) -> Tensor:
     """`[B, c, d]`: the answers, which alone the last block computes."""
-    attending = Attending.of(block)
     answers = _take(states, plan.answers)
     sizes = [len(group.seen) for group in plan.groups]
     found = []
@@ -333,7 +342,7 @@ def _last(block: Block, states: Tensor, plan: Plan) -> Tensor:
         weights = logits.add_(group.bias[:, None].to(logits.dtype)).softmax(dim=-1)
         found.append(weights @ seen)
     mixed = attending.bring(torch.cat(found, dim=1)).index_fill_(1, plan.blind, 0)
-    return _fed_forward(block, mixed.add_(answers))
+    return _fed_forward(attending.block, mixed.add_(answers))
 
 
 def _fed_forward(block: Block, g: Tensor) -> Tensor:
