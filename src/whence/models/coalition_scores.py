@@ -287,8 +287,8 @@ def _first(attending: Attending, rows: Tensor, plan: Plan) -> Tensor:
     g = rows.new_empty(len(rows), len(plan.slots), rows.shape[2])
     for some in row_slices(len(plan.slots), _rows_at_once(rows)):
         slots = plan.slots[some]
-        mixed = seen(logits, brought, slots, plan.visible[some])
-        torch.add(mixed, _of_slots(asking, slots), out=g[:, some])
+        mixed, total = seen(logits, brought, slots, plan.visible[some])
+        torch.addcdiv(_of_slots(asking, slots), mixed, total, out=g[:, some])
     return _fed_forward(attending.block, g)
 
 
@@ -297,23 +297,30 @@ def _is_wide(logits: Tensor) -> bool:
     return bool((logits.amax(dim=-1) - logits.amin(dim=-1)).max() > WIDE)
 
 
-def _seen_at_once(logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor) -> Tensor:
-    """`[B, R, d]`: Σ_j∈S exp(l_ij)·v_j / Σ_j∈S exp(l_ij), with each exp(l_ij) computed once."""
+def _seen_at_once(
+    logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`[B, R, d]` Σ_j∈S exp(l_ij)·v_j and `[B, R, 1]` Σ_j∈S exp(l_ij), each exp computed once.
+
+    Where nothing is seen the sum is 1. Heads have sums of their own, and are divided by them here.
+    """
     shares = (logits - logits.amax(dim=-1, keepdim=True)).exp_()
-    weights = _of_slots(shares.flatten(0, 1), slots).unflatten(0, shares.shape[:2]) * visible.to(
-        shares.dtype
-    )
+    of_rows = _of_slots(shares.flatten(0, 1), slots).unflatten(0, shares.shape[:2])
+    weights = of_rows * visible.to(shares.dtype)
     total = weights.sum(dim=-1, keepdim=True)
+    total += total == 0
     if weights.shape[1] > 1:
-        return _over_heads(weights.div_(total.add_(total == 0)), brought)
-    return _over_heads(weights, brought).div_(total.add_(total == 0).squeeze(1))
+        return _over_heads(weights.div_(total), brought), total.new_ones(1)
+    return _over_heads(weights, brought), total.squeeze(1)
 
 
-def _seen_safely(logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor) -> Tensor:
-    """The same by a softmax of what each row sees."""
+def _seen_safely(
+    logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same by a softmax of what each row sees, whose sum is 1."""
     of_rows = _of_slots(logits.flatten(0, 1), slots).unflatten(0, logits.shape[:2])
     weights = of_rows.masked_fill(visible == 0, HIDDEN).softmax(dim=-1)
-    return _over_heads(weights.mul_(visible), brought)
+    return _over_heads(weights.mul_(visible), brought), logits.new_ones(1)
 
 
 def _middle(attending: Attending, states: Tensor, plan: Plan) -> Tensor:
