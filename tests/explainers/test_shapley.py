@@ -39,6 +39,30 @@ def test_all_coalitions_give_the_definition(players: int) -> None:
     np.testing.assert_allclose(found.scores[0], shapley_by_orders(value, players), atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        ("coalitions=62", 62),
+        ("coalitions=61", 60),
+        ("coalitions=100,exact_up_to=5", 100),
+        ("coalitions=20,error=1e-9,most=62", 62),
+        ("coalitions=20,error=1e-9,most=50", 50),
+    ],
+)
+def test_all_are_asked_only_within_the_budget(settings: str, asked: int) -> None:
+    """Six players have 62 coalitions."""
+    found = explain_batch(Played(attention_like(6)), history(6), TARGET, f"shapley:{settings}")
+    assert found.evaluations.tolist() == [asked]
+    assert found.error is not None
+    assert (found.error.max() == 0) == (asked == 62)
+
+
+def test_a_single_player_needs_no_coalition() -> None:
+    found = explain_batch(Played(attention_like(1)), history(1), TARGET, "shapley:coalitions=1")
+    assert found.evaluations.tolist() == [0]
+    np.testing.assert_allclose(found.scores[:, 0], found.full_score - found.empty_score)
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("players", [2, 3, 6])
 def test_samples_come_near_within_their_errors(sampler: Sampler, players: int) -> None:
@@ -57,7 +81,7 @@ def test_samples_come_near_within_their_errors(sampler: Sampler, players: int) -
 def test_errors_have_the_right_size(sampler: Sampler, players: int, count: int) -> None:
     """Over seeds, the real spread around the truth is what is reported."""
     value = attention_like(players)
-    truth = values_of(value, players, Shapley(exact_up_to=12)).scores
+    truth = values_of(value, players, Shapley(coalitions=4096, exact_up_to=12)).scores
     explainer = Shapley(sampler, coalitions=count, exact_up_to=0)
     found = [values_of(value, players, explainer, seed) for seed in range(40)]
     missed = np.concatenate([one.scores for one in found]) - truth
@@ -190,6 +214,9 @@ def test_slots_of_the_parts_do_not_matter() -> None:
         ("sampler=uniform,coalitions=20", "at least 50 coalitions"),
         ("sampler=permutation,coalitions=100", "at least 196 coalitions"),
         ("sampler=exact", "at least 1,125,899,906,842,622 coalitions"),
+        ("coalitions=0", "coalitions is how many may be asked, at least 1, not 0"),
+        ("coalitions=-5", "coalitions is how many may be asked, at least 1, not -5"),
+        ("most=0", "most is how many may be asked, at least 1, not 0"),
         ("error=0", "error is a share above 0"),
         ("error=-1", "error is a share above 0"),
         ("error=0.1,most=10", "most=10 is less than the 1024 coalitions"),
