@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,10 @@ import torch
 from conftest import lively_sasrec, ragged_batch
 from whence.contract import PAD
 from whence.errors import InputError
-from whence.explainers import EXPLAINERS, compare_batch, explain_batch
+from whence.explainers import EXPLAINERS, Explainer, compare_batch, explain_batch
+from whence.explainers.leave_one_out import LeaveOneOut
+from whence.explainers.shapley import Shapley
+from whence.explainers.signed_rollout import SignedRollout
 
 ALL_METHODS = list(EXPLAINERS)
 
@@ -64,6 +69,23 @@ def test_a_target_that_is_not_there(method: str, target: int) -> None:
 def test_a_history_longer_than_the_model_reads(method: str) -> None:
     with pytest.raises(InputError, match="reads 8 items, not 9"):
         explain_batch(lively_sasrec(), ragged_batch(2, 9, 30), torch.tensor([1, 2]), method)
+
+
+@pytest.mark.parametrize(
+    ("made", "setting", "sentence"),
+    [
+        (LeaveOneOut, {"unit": "probabilty"}, "unit cannot be 'probabilty': did you mean 'pro"),
+        (Shapley, {"sampler": "pared"}, "sampler cannot be 'pared': did you mean 'paired'"),
+        (Shapley, {"coalitions": 0}, "coalitions is how many may be asked, at least 1, not 0"),
+        (SignedRollout, {"sign": "fadin"}, "sign cannot be 'fadin': did you mean 'fading'"),
+        (SignedRollout, {"sign": None}, "sign cannot be 'None': known: both, fading"),
+    ],
+)
+def test_settings_given_in_python_are_checked_too(
+    made: Callable[..., Explainer], setting: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        made(**setting)
 
 
 @pytest.mark.parametrize(

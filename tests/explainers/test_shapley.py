@@ -221,7 +221,7 @@ def test_slots_of_the_parts_do_not_matter() -> None:
         ("error=-1", "error is a share above 0"),
         ("error=0.1,most=10", "most=10 is less than the 1024 coalitions"),
         ("exact_up_to=30", "exact_up_to is at most 16"),
-        ("sampler=sobol", "sampler is one of paired, uniform, permutation, exact"),
+        ("sampler=sobol", "sampler cannot be 'sobol': known: exact, paired, permutation, uniform"),
     ],
 )
 def test_budgets_that_cannot_be(settings: str, sentence: str) -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from whence.config import require_choice
 from whence.errors import InputError
 from whence.explainers.base import Attribution, Inquiry
 from whence.explainers.game import Game, play
@@ -39,6 +40,7 @@ class Shapley:
     signed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        require_choice("sampler", self.sampler, Sampler)
         for name, count in (("coalitions", self.coalitions), ("most", self.most)):
             if count < 1:
                 raise InputError(f"{name} is how many may be asked, at least 1, not {count}.")
