@@ -13,7 +13,7 @@ from torch import Tensor
 from whence.contract import ALL, Explainable, require
 from whence.errors import InputError
 from whence.explainers.base import Attribution, Explainer, Inquiry, inquire
-from whence.explainers.registry import find_explainer
+from whence.explainers.registry import find_explainer, name_of
 from whence.explanation import Explanation, Labels
 from whence.memory import gradients_at_once, memory_for, reuse_freed_memory, row_slices
 
@@ -45,12 +45,14 @@ def compare_batch(
 ) -> dict[str, Explanation]:
     """Several methods on the same cases; the full and the empty score are computed once.
 
-    A model is shown as much at a time as takes about `memory` bytes.
+    An explainer that is handed over is called what it is called here, or by its method and the
+    settings that are not the usual ones: `shapley:coalitions=512`. A model is shown as much at a
+    time as takes about `memory` bytes.
     """
     memory = memory or memory_for(batch.device)
     reuse_freed_memory()
     named = [
-        find_explainer(method) if isinstance(method, str) else (method.method, method)
+        find_explainer(method) if isinstance(method, str) else (name_of(method), method)
         for method in methods
     ]
     for name, explainer in named:
