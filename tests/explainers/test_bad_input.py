@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import lively_sasrec, ragged_batch
+from conftest import LIVELY, lively_sasrec, ragged_batch
 from whence.contract import PAD
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, Explainer, compare_batch, explain_batch
@@ -69,6 +69,24 @@ def test_a_target_that_is_not_there(method: str, target: int) -> None:
 def test_a_history_longer_than_the_model_reads(method: str) -> None:
     with pytest.raises(InputError, match="reads 8 items, not 9"):
         explain_batch(lively_sasrec(), ragged_batch(2, 9, 30), torch.tensor([1, 2]), method)
+
+
+@pytest.mark.parametrize("name", LIVELY)
+@pytest.mark.parametrize("item", [30, 31, 10_000])
+@pytest.mark.parametrize("case", [0, 1])
+def test_an_item_the_model_does_not_know(name: str, item: int, case: int) -> None:
+    batch, model = torch.tensor([[PAD, 1, 2], [3, 4, 5]]), LIVELY[name](items=30)
+    batch[case, 1] = item
+    sentence = f"an item that {type(model).__name__} does not know; .* is {item}"
+    with pytest.raises(InputError, match=sentence):
+        explain_batch(model, batch, torch.tensor([1, 2]))
+
+
+@pytest.mark.parametrize("name", LIVELY)
+def test_an_item_below_padding(name: str) -> None:
+    batch = torch.tensor([[PAD, 1, 2], [3, -2, 5]])
+    with pytest.raises(InputError, match="There is no item -2; .* from 0, and -1 is padding"):
+        explain_batch(LIVELY[name](), batch, torch.tensor([1, 2]))
 
 
 @pytest.mark.parametrize(

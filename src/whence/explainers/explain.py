@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.contract import ALL, Explainable, require
+from whence.contract import ALL, PAD, Explainable, require
 from whence.errors import InputError
 from whence.explainers.base import Attribution, Explainer, Inquiry, inquire
 from whence.explainers.registry import find_explainer, name_of
@@ -57,11 +58,12 @@ def compare_batch(
     ]
     for name, explainer in named:
         require(model, ("parts", "score", *explainer.needs), who=name)
-    _check(model, batch, targets)
-    inquiries = [
-        inquire(model, batch[cases], targets[cases], seed, memory)
-        for cases in row_slices(max(1, len(batch)), gradients_at_once(batch.shape[1], memory))
-    ]
+    with _known_items(model, batch):
+        _check(model, batch, targets)
+        inquiries = [
+            inquire(model, batch[cases], targets[cases], seed, memory)
+            for cases in row_slices(max(1, len(batch)), gradients_at_once(batch.shape[1], memory))
+        ]
     return {name: _explanation(name, explainer, inquiries, labels) for name, explainer in named}
 
 
@@ -104,6 +106,18 @@ def _joined(pieces: list[Tensor], kind: type = np.float64) -> np.ndarray[Any, An
     return torch.cat(pieces).detach().cpu().numpy().astype(kind)
 
 
+@contextmanager
+def _known_items(model: Explainable, batch: Tensor) -> Iterator[None]:
+    """One sentence for a look-up beyond the end of a table, where a processor tells of it."""
+    try:
+        yield
+    except IndexError as problem:
+        raise InputError(
+            f"The batch holds an item that {type(model).__name__} does not know; the largest of "
+            f"its items is {int(batch.max())}."
+        ) from problem
+
+
 def _check(model: Explainable, batch: Tensor, targets: Tensor) -> None:
     """One sentence for what a look-up in a table would stumble over."""
     if batch.ndim != 2 or not batch.shape[1]:
@@ -113,6 +127,10 @@ def _check(model: Explainable, batch: Tensor, targets: Tensor) -> None:
     if targets.shape != batch.shape[:1]:
         raise InputError(
             f"Every case has one target: {len(batch)} of them, not {list(targets.shape)}."
+        )
+    if len(batch) and int(batch.min()) < PAD:
+        raise InputError(
+            f"There is no item {int(batch.min())}; they are numbered from 0, and {PAD} is padding."
         )
     count = model.score(batch[:1], ALL).shape[1]
     outside = targets[(targets < 0) | (targets >= count)]
