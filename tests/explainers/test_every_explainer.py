@@ -189,6 +189,23 @@ def test_compare_gives_the_same_as_one_at_a_time(method: str, cases: Cases) -> N
     assert together[method].to_json() == explain_batch(*cases, method).to_json()
 
 
+@pytest.mark.parametrize("name", LIVELY)
+def test_in_inference_mode_all_is_as_ever(name: str) -> None:
+    model, methods = (
+        LIVELY[name](items=ITEMS, length=LENGTH),
+        ["rollout", "gradient-norm", "shapley"],
+    )
+    expected = compare_batch(model, ragged_batch(3, LENGTH, ITEMS), torch.arange(3), methods)
+    with torch.inference_mode():
+        batch, targets = ragged_batch(3, LENGTH, ITEMS).clone(), torch.arange(3)
+        assert batch.is_inference()
+        assert targets.is_inference()
+        found = compare_batch(model, batch, targets, methods)
+        assert torch.is_inference_mode_enabled()
+    for method in methods:
+        np.testing.assert_array_equal(found[method].scores, expected[method].scores)
+
+
 def test_a_model_without_attention_is_told_so(split: Split) -> None:
     batch = ragged_batch(2, LENGTH, split.interactions.item_count)
     model, targets = Popularity(split), torch.tensor([1, 2])

@@ -34,6 +34,7 @@ def explain_batch(
     return explanation
 
 
+@torch.inference_mode(False)
 @torch.no_grad()
 def compare_batch(
     model: Explainable,
@@ -51,6 +52,7 @@ def compare_batch(
     time as takes about `memory` bytes.
     """
     memory = memory or memory_for(batch.device)
+    batch, targets = _usual(batch), _usual(targets)
     reuse_freed_memory()
     named = [
         find_explainer(method) if isinstance(method, str) else (name_of(method), method)
@@ -65,6 +67,11 @@ def compare_batch(
             for cases in row_slices(max(1, len(batch)), gradients_at_once(batch.shape[1], memory))
         ]
     return {name: _explanation(name, explainer, inquiries, labels) for name, explainer in named}
+
+
+def _usual(values: Tensor) -> Tensor:
+    """A tensor that gradients can go through, made by whoever asks in inference mode."""
+    return values.clone() if values.is_inference() else values
 
 
 def _explanation(
