@@ -102,6 +102,23 @@ def test_a_cheap_best_is_said_once(measured: Measured) -> None:
     assert "or less, use" not in text
 
 
+def test_of_those_as_quick_the_first_is_taken(measured: Measured) -> None:
+    for time, chosen in ((18.5, "leave-one-out"), (18.0, "lime")):
+        lime = replace(measured.models["SASRec"]["lime"], milliseconds=about(time))
+        explainers = dict(measured.models["SASRec"], lime=lime)
+        assert replace(measured, models={"SASRec": explainers}).recommended() == chosen
+
+
+def test_what_nobody_names_is_said_so(measured: Measured) -> None:
+    explainers = dict(measured.models["SASRec"])
+    chance = [0.7, 0.68, 0.74]
+    control = explainers["random"]
+    explainers["random"] = replace(control, precision={**control.precision, "prevented": chance})
+    text = said(replace(measured, models={"SASRec": explainers}))
+    assert "what prevented one: nobody names it more often than chance (0.707" in text
+    assert "what caused a choice: `lime`, 0.710" in text
+
+
 def test_the_sign_of_rollout_is_the_best_cheap_one(measured: Measured) -> None:
     assert measured.cheap_sign() == "gradient-input"
     text = said(measured)
