@@ -151,7 +151,15 @@ def test_every_explainer_is_a_row_of_the_markdown(measured: Measured) -> None:
 def test_a_file_comes_back_as_it_was(measured: Measured, tmp_path: Path) -> None:
     write_json(tmp_path / "measured.json", measured.as_dict())
     assert read_measured(tmp_path / "measured.json") == measured
-    wrong: list[dict[str, object]] = [{}, {"models": []}, {**measured.as_dict(), "more": 1}]
+    whole = measured.as_dict()
+    no_control = {"SASRec": {"rollout": whole["models"]["SASRec"]["rollout"]}}
+    wrong: list[dict[str, object]] = [
+        {},
+        {"models": []},
+        {**whole, "more": 1},
+        {**whole, "models": {}},
+        {**whole, "models": no_control},
+    ]
     for document in wrong:
         write_json(tmp_path / "other.json", document)
         with pytest.raises(InputError, match="is not what docs/examples/which_explainer.py"):
