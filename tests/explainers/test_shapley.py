@@ -13,6 +13,7 @@ from whence.explainers import EXPLAINERS, explain_batch
 from whence.explainers.sampling import Sampler, draw_design
 from whence.explainers.shapley import Shapley
 from whence.explanation import Explanation
+from whence.memory import inputs_at_once
 
 SAMPLERS: tuple[Sampler, ...] = ("paired", "uniform", "permutation")
 TARGET = torch.tensor([0])
@@ -191,6 +192,25 @@ def test_memory_changes_nothing() -> None:
         little = explain_batch(model, batch, targets, explainer, memory=200_000)
         np.testing.assert_allclose(whole.scores, little.scores, atol=1e-12, err_msg=name)
         assert np.array_equal(whole.evaluations, little.evaluations)
+
+
+@pytest.mark.parametrize("name", ["leave-one-out", "leave-one-out-probability", "shapley", "lime"])
+def test_a_model_is_shown_no_more_than_memory_holds(name: str) -> None:
+    """By the coalitions of the contract, which a model without its own way has."""
+    shown: list[int] = []
+    value, slots = attention_like(8), 8
+
+    def counted(present: torch.Tensor) -> torch.Tensor:
+        shown.append(len(present))
+        return value(present)
+
+    batch, targets = history(slots, cases=9), torch.arange(9)
+    for memory in (1, 200_000, 1_000_000):
+        shown.clear()
+        explain_batch(Played(counted), batch, targets, name, memory=memory)
+        fitting = inputs_at_once(slots, memory)
+        assert max(shown) <= fitting
+        assert max(shown) > fitting / 2, "and not much less"
 
 
 def test_slots_of_the_parts_do_not_matter() -> None:
