@@ -252,7 +252,7 @@ BATCHES_FOR_NORMS = 100
 def refresh_norms(
     model: Recommender, split: Split, config: TrainingConfig, seed: int, device: str
 ) -> None:
-    """Take batch normalisation's statistics anew, for averaged weights, of batches as trained on."""
+    """Take batch normalisation's statistics anew, for averaged weights, as training draws."""
     batches = Batches(
         split,
         model.config.length,
