@@ -60,10 +60,15 @@ def speed(found: dict[str, float], blocks: int) -> Iterator[Record]:
     yield Record(f"{what}, one history alone", alone, captum, VERSIONS["captum"], "ms")
     for peer in ("shap", "shapiq"):
         yield Record(
-            f"{what}, beside {peer}", together, found[f"{peer} {blocks}"], VERSIONS[peer], "ms"
+            f"{what}, 32 histories at a time, beside {peer}",
+            together,
+            found[f"{peer} {blocks}"],
+            VERSIONS[peer],
+            "ms",
         )
     yield Record(
-        f"a Shapley explanation of BERT4Rec, b = {blocks}, n = 49, 1,024 coalitions",
+        f"a Shapley explanation of BERT4Rec, b = {blocks}, n = 49, 1,024 coalitions, "
+        "one history alone",
         found[f"bert {blocks}"],
         found[f"bert plainly {blocks}"],
         "a row of a batch for each coalition",
@@ -72,7 +77,10 @@ def speed(found: dict[str, float], blocks: int) -> Iterator[Record]:
 
 
 def errors(points: list[dict[str, Any]]) -> Iterator[Record]:
-    """Our error in no more time than the peer took for 1,024 coalitions."""
+    """Our error in no more time than the peer took for 1,024 coalitions.
+
+    Where we were never so quick, that of our quickest point.
+    """
     for blocks in FLOORS:
         ours = [one for one in points if (one["library"], one["blocks"]) == ("whence", blocks)]
         for peer, version in VERSIONS.items():
@@ -81,10 +89,11 @@ def errors(points: list[dict[str, Any]]) -> Iterator[Record]:
                 for one in points
                 if (one["library"], one["blocks"], one.get("coalitions")) == (peer, blocks, 1024)
             )
+            quickest = min(ours, key=lambda one: float(one["milliseconds"]))
             in_time = [one for one in ours if one["milliseconds"] <= theirs["milliseconds"]]
             yield Record(
                 f"relative error of Shapley values, b = {blocks}, in the time of {peer}",
-                min(one["error"] for one in in_time),
+                min(one["error"] for one in in_time or [quickest]),
                 theirs["error"],
                 version,
                 "of the norm",

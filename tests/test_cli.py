@@ -131,7 +131,9 @@ def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     assert "Film 1, already in the history: " in done.stdout
     assert "Film 1  " in done.stdout.partition("newest first")[2], "even chance shows its parts"
     document = json.loads(
-        whence("explain", trained, "-u", "u3", "--method", "all", "--json").stdout
+        whence(
+            "explain", trained, "-u", "u3", *("--method", "all", "--method", "lime"), "--json"
+        ).stdout
     )
     answers = document["explanations"]
     assert [answer["method"] for answer in answers] == list(EXPLAINERS)
@@ -221,6 +223,9 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["recommend", "{run}", "-i", "Flim 44"], 2, "Did you mean"),
         (["explain", "{run}", "-u", "u3", "--method", "magic"], 2, "no explainer 'magic'"),
         (["explain", "{run}", "-u", "u3", "--item", "zzz"], 2, "No single item is 'zzz'"),
+        (["explainers", "--measured", "no.json"], 2, "no.json cannot be read: No such file or dir"),
+        (["explainers", "--measured", "."], 2, "cannot be read: Is a directory."),
+        (["explainers", "--measured", "{csv}"], 2, "cannot be read as JSON"),
         (["data", "stats", "."], 2, "is a folder; name a file in it"),
         (["demo", "--data", "nothing"], 2, "no dataset of that name"),
     ],

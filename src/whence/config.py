@@ -41,6 +41,13 @@ def parse_settings(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
+def require_choice(key: str, value: object, literal: Any) -> None:  # noqa: ANN401
+    """Raise unless the setting has one of the values of a `Literal`, however it was given."""
+    choices = typing.get_args(literal)
+    if value not in choices:
+        raise InputError(f"{key} cannot be '{value}': {did_you_mean(str(value), choices)}")
+
+
 def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
     """`value` as the declared type, or an error that names both."""
     choices = typing.get_args(hint)
@@ -49,8 +56,7 @@ def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
     if dataclasses.is_dataclass(hint) or typing.get_origin(hint) in (Mapping, tuple):
         return _convert_whole(key, value, hint)
     if typing.get_origin(hint) is typing.Literal:
-        if value not in choices:
-            raise InputError(f"{key} is one of {', '.join(choices)}, not '{value}'.")
+        require_choice(key, value, hint)
         return value
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         if value is None or (value == "none" and str not in choices):

@@ -97,8 +97,10 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object, or one sentence."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise InputError(f"{path} cannot be read: {problem}.") from None
+    except OSError as problem:
+        raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
+    except ValueError as problem:
+        raise InputError(f"{path} cannot be read as JSON: {problem}.") from None
     if not isinstance(document, dict):
         raise InputError(f"{path} does not hold a JSON object.")
     return document

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -14,7 +16,19 @@ from conftest import LIVELY, ragged_batch
 from whence.contract import PAD, Explainable, offers
 from whence.data import Split
 from whence.errors import CapabilityError, InputError
-from whence.explainers import EXPLAINERS, compare_batch, explain_batch, find_explainer
+from whence.explainers import (
+    EXPLAINERS,
+    Explainer,
+    compare_batch,
+    explain_batch,
+    find_explainer,
+)
+from whence.explainers.attention import Attention
+from whence.explainers.leave_one_out import LeaveOneOut
+from whence.explainers.random import Random
+from whence.explainers.registry import name_of
+from whence.explainers.shapley import Shapley
+from whence.explainers.signed_rollout import SignedRollout
 from whence.explanation import Explanation, Labels
 from whence.models.baselines import Popularity
 
@@ -175,6 +189,23 @@ def test_compare_gives_the_same_as_one_at_a_time(method: str, cases: Cases) -> N
     assert together[method].to_json() == explain_batch(*cases, method).to_json()
 
 
+@pytest.mark.parametrize("name", LIVELY)
+def test_in_inference_mode_all_is_as_ever(name: str) -> None:
+    model, methods = (
+        LIVELY[name](items=ITEMS, length=LENGTH),
+        ["rollout", "gradient-norm", "shapley"],
+    )
+    expected = compare_batch(model, ragged_batch(3, LENGTH, ITEMS), torch.arange(3), methods)
+    with torch.inference_mode():
+        batch, targets = ragged_batch(3, LENGTH, ITEMS).clone(), torch.arange(3)
+        assert batch.is_inference()
+        assert targets.is_inference()
+        found = compare_batch(model, batch, targets, methods)
+        assert torch.is_inference_mode_enabled()
+    for method in methods:
+        np.testing.assert_array_equal(found[method].scores, expected[method].scores)
+
+
 def test_a_model_without_attention_is_told_so(split: Split) -> None:
     batch = ragged_batch(2, LENGTH, split.interactions.item_count)
     model, targets = Popularity(split), torch.tensor([1, 2])
@@ -196,6 +227,57 @@ def test_names_with_settings_and_wrong_names() -> None:
         find_explainer("attention:layer=2")
     with pytest.raises(InputError, match="logit, probability"):
         find_explainer("leave-one-out:unit=percent")
+
+
+@pytest.mark.parametrize(
+    ("explainer", "name"),
+    [
+        (Attention(block=1), "attention-first"),
+        (Attention(block=2, head=1), "attention:block=2,head=1"),
+        (LeaveOneOut(unit="probability"), "leave-one-out-probability"),
+        (Shapley(), "shapley"),
+        (Shapley(error=0.05, most=2048), "shapley:error=0.05,most=2048"),
+        (Shapley("uniform"), "shapley:sampler=uniform"),
+        (SignedRollout("both"), "signed-rollout:sign=both"),
+    ],
+)
+def test_the_name_of_an_explainer_finds_it(explainer: Explainer, name: str) -> None:
+    assert name_of(explainer) == name
+    assert find_explainer(name) == (name, explainer)
+
+
+def test_names_of_all_explainers_find_them() -> None:
+    for name, explainer in EXPLAINERS.items():
+        assert find_explainer(name_of(explainer)) == (name, explainer)
+
+
+def test_two_of_one_method_stand_side_by_side() -> None:
+    model, batch = LIVELY["sasrec"](items=ITEMS, length=LENGTH), ragged_batch(2, LENGTH, ITEMS)
+    given: list[Explainer] = [
+        LeaveOneOut(),
+        LeaveOneOut("probability"),
+        Shapley(coalitions=300),
+        Shapley(),
+    ]
+    found = compare_batch(model, batch, torch.tensor([1, 2]), given)
+    assert list(found) == [
+        "leave-one-out",
+        "leave-one-out-probability",
+        "shapley:coalitions=300",
+        "shapley",
+    ]
+    assert all(one.method == name for name, one in found.items())
+
+
+def test_an_explainer_of_ones_own_is_called_by_its_method() -> None:
+    @dataclass(frozen=True)
+    class Own(Random):
+        weight: float
+        names: tuple[str, ...] = field(default_factory=tuple)
+        method: ClassVar[str] = "own"
+
+    assert name_of(Own(weight=2.0)) == "own:weight=2.0"
+    assert name_of(Own(weight=2.0, names=("a",))) == "own:weight=2.0,names=('a',)"
 
 
 def test_cases_can_be_taken_one_by_one(method: str, cases: Cases) -> None:

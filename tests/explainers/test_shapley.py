@@ -13,6 +13,7 @@ from whence.explainers import EXPLAINERS, explain_batch
 from whence.explainers.sampling import Sampler, draw_design
 from whence.explainers.shapley import Shapley
 from whence.explanation import Explanation
+from whence.memory import inputs_at_once
 
 SAMPLERS: tuple[Sampler, ...] = ("paired", "uniform", "permutation")
 TARGET = torch.tensor([0])
@@ -39,6 +40,30 @@ def test_all_coalitions_give_the_definition(players: int) -> None:
     np.testing.assert_allclose(found.scores[0], shapley_by_orders(value, players), atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        ("coalitions=62", 62),
+        ("coalitions=61", 60),
+        ("coalitions=100,exact_up_to=5", 100),
+        ("coalitions=20,error=1e-9,most=62", 62),
+        ("coalitions=20,error=1e-9,most=50", 50),
+    ],
+)
+def test_all_are_asked_only_within_the_budget(settings: str, asked: int) -> None:
+    """Six players have 62 coalitions."""
+    found = explain_batch(Played(attention_like(6)), history(6), TARGET, f"shapley:{settings}")
+    assert found.evaluations.tolist() == [asked]
+    assert found.error is not None
+    assert (found.error.max() == 0) == (asked == 62)
+
+
+def test_a_single_player_needs_no_coalition() -> None:
+    found = explain_batch(Played(attention_like(1)), history(1), TARGET, "shapley:coalitions=1")
+    assert found.evaluations.tolist() == [0]
+    np.testing.assert_allclose(found.scores[:, 0], found.full_score - found.empty_score)
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("players", [2, 3, 6])
 def test_samples_come_near_within_their_errors(sampler: Sampler, players: int) -> None:
@@ -57,7 +82,7 @@ def test_samples_come_near_within_their_errors(sampler: Sampler, players: int) -
 def test_errors_have_the_right_size(sampler: Sampler, players: int, count: int) -> None:
     """Over seeds, the real spread around the truth is what is reported."""
     value = attention_like(players)
-    truth = values_of(value, players, Shapley(exact_up_to=12)).scores
+    truth = values_of(value, players, Shapley(coalitions=4096, exact_up_to=12)).scores
     explainer = Shapley(sampler, coalitions=count, exact_up_to=0)
     found = [values_of(value, players, explainer, seed) for seed in range(40)]
     missed = np.concatenate([one.scores for one in found]) - truth
@@ -169,6 +194,25 @@ def test_memory_changes_nothing() -> None:
         assert np.array_equal(whole.evaluations, little.evaluations)
 
 
+@pytest.mark.parametrize("name", ["leave-one-out", "leave-one-out-probability", "shapley", "lime"])
+def test_a_model_is_shown_no_more_than_memory_holds(name: str) -> None:
+    """By the coalitions of the contract, which a model without its own way has."""
+    shown: list[int] = []
+    value, slots = attention_like(8), 8
+
+    def counted(present: torch.Tensor) -> torch.Tensor:
+        shown.append(len(present))
+        return value(present)
+
+    batch, targets = history(slots, cases=9), torch.arange(9)
+    for memory in (1, 200_000, 1_000_000):
+        shown.clear()
+        explain_batch(Played(counted), batch, targets, name, memory=memory)
+        fitting = inputs_at_once(slots, memory)
+        assert max(shown) <= fitting
+        assert max(shown) > fitting / 2, "and not much less"
+
+
 def test_slots_of_the_parts_do_not_matter() -> None:
     """Even padding on the right or between makes no difference to a game."""
     value = attention_like(3)
@@ -190,11 +234,14 @@ def test_slots_of_the_parts_do_not_matter() -> None:
         ("sampler=uniform,coalitions=20", "at least 50 coalitions"),
         ("sampler=permutation,coalitions=100", "at least 196 coalitions"),
         ("sampler=exact", "at least 1,125,899,906,842,622 coalitions"),
+        ("coalitions=0", "coalitions is how many may be asked, at least 1, not 0"),
+        ("coalitions=-5", "coalitions is how many may be asked, at least 1, not -5"),
+        ("most=0", "most is how many may be asked, at least 1, not 0"),
         ("error=0", "error is a share above 0"),
         ("error=-1", "error is a share above 0"),
         ("error=0.1,most=10", "most=10 is less than the 1024 coalitions"),
         ("exact_up_to=30", "exact_up_to is at most 16"),
-        ("sampler=sobol", "sampler is one of paired, uniform, permutation, exact"),
+        ("sampler=sobol", "sampler cannot be 'sobol': known: exact, paired, permutation, uniform"),
     ],
 )
 def test_budgets_that_cannot_be(settings: str, sentence: str) -> None:

@@ -102,6 +102,23 @@ def test_a_cheap_best_is_said_once(measured: Measured) -> None:
     assert "or less, use" not in text
 
 
+def test_of_those_as_quick_the_first_is_taken(measured: Measured) -> None:
+    for time, chosen in ((18.5, "leave-one-out"), (18.0, "lime")):
+        lime = replace(measured.models["SASRec"]["lime"], milliseconds=about(time))
+        explainers = dict(measured.models["SASRec"], lime=lime)
+        assert replace(measured, models={"SASRec": explainers}).recommended() == chosen
+
+
+def test_what_nobody_names_is_said_so(measured: Measured) -> None:
+    explainers = dict(measured.models["SASRec"])
+    chance = [0.7, 0.68, 0.74]
+    control = explainers["random"]
+    explainers["random"] = replace(control, precision={**control.precision, "prevented": chance})
+    text = said(replace(measured, models={"SASRec": explainers}))
+    assert "what prevented one: nobody names it more often than chance (0.707" in text
+    assert "what caused a choice: `lime`, 0.710" in text
+
+
 def test_the_sign_of_rollout_is_the_best_cheap_one(measured: Measured) -> None:
     assert measured.cheap_sign() == "gradient-input"
     text = said(measured)
@@ -134,7 +151,15 @@ def test_every_explainer_is_a_row_of_the_markdown(measured: Measured) -> None:
 def test_a_file_comes_back_as_it_was(measured: Measured, tmp_path: Path) -> None:
     write_json(tmp_path / "measured.json", measured.as_dict())
     assert read_measured(tmp_path / "measured.json") == measured
-    wrong: list[dict[str, object]] = [{}, {"models": []}, {**measured.as_dict(), "more": 1}]
+    whole = measured.as_dict()
+    no_control = {"SASRec": {"rollout": whole["models"]["SASRec"]["rollout"]}}
+    wrong: list[dict[str, object]] = [
+        {},
+        {"models": []},
+        {**whole, "more": 1},
+        {**whole, "models": {}},
+        {**whole, "models": no_control},
+    ]
     for document in wrong:
         write_json(tmp_path / "other.json", document)
         with pytest.raises(InputError, match="is not what docs/examples/which_explainer.py"):

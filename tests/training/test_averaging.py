@@ -371,16 +371,17 @@ class Normed(SASRec):
         return scores
 
 
+@pytest.mark.parametrize("absence", [0.0, 0.5])
 def test_a_model_with_batch_norm_trains_in_a_stack_and_is_refreshed(
-    split: Split, monkeypatch: pytest.MonkeyPatch
+    split: Split, monkeypatch: pytest.MonkeyPatch, absence: float
 ) -> None:
     """Its statistics are the means over a hundred of the seed's batches, by the final weights."""
     monkeypatch.setitem(MODELS, "normed", ModelSpec(SASRecConfig, Normed))
-    config = TrainingConfig(steps=30, batch=32, averaging="aswa", epoch=10)
+    config = TrainingConfig(steps=30, batch=32, averaging="aswa", epoch=10, absence=absence)
     together = fit_together(Training(split, "normed", SMALL, config, [0, 1], "cpu"), False)
     for seed, (model, *_) in together.items():
         assert isinstance(model, Normed)
-        batches = Batches(split, 12, 32, [Randomness(seed)])
+        batches = Batches(split, 12, 32, [Randomness(seed)], absence=absence)
         means = []
         for step in range(100):
             batch = batches.draw(torch.tensor(step)).of(0)

@@ -214,7 +214,9 @@ def explain(
     from whence.memory import read_size
     from whence.report import tables
 
-    methods = list(EXPLAINERS) if method == ["all"] else method or list(USUAL)
+    methods = method or list(USUAL)
+    if "all" in methods:
+        methods = list(dict.fromkeys((*EXPLAINERS, *(one for one in methods if one != "all"))))
     at_once = read_size(memory) if memory is not None else None
     opened = open_run(run)
     answers = recommendation.compare(

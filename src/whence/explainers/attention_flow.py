@@ -71,7 +71,10 @@ def _maximum_flows(top: Tensor, below: list[Tensor], inquiry: Inquiry) -> Tensor
 
 
 def _whole(widths: Tensor) -> Widths:
-    """In whole numbers, as the algorithm wants them; so a flow is exact to about one in 10⁹."""
+    """In whole numbers, as the algorithm wants them.
+
+    So each pipe is off by 2⁻³¹ at most, and a flow, whose narrowest cut has k pipes, by k·2⁻³¹.
+    """
     found: Widths = (WHOLE * widths.double()).round().int().cpu().numpy()
     return found
 

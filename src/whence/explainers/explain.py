@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -10,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.contract import ALL, Explainable, require
+from whence.contract import ALL, PAD, Explainable, require
 from whence.errors import InputError
 from whence.explainers.base import Attribution, Explainer, Inquiry, inquire
-from whence.explainers.registry import find_explainer
+from whence.explainers.registry import find_explainer, name_of
 from whence.explanation import Explanation, Labels
 from whence.memory import gradients_at_once, memory_for, reuse_freed_memory, row_slices
 
@@ -33,6 +34,7 @@ def explain_batch(
     return explanation
 
 
+@torch.inference_mode(False)
 @torch.no_grad()
 def compare_batch(
     model: Explainable,
@@ -45,22 +47,31 @@ def compare_batch(
 ) -> dict[str, Explanation]:
     """Several methods on the same cases; the full and the empty score are computed once.
 
-    A model is shown as much at a time as takes about `memory` bytes.
+    An explainer that is handed over is called what it is called here, or by its method and the
+    settings that are not the usual ones: `shapley:coalitions=512`. A model is shown as much at a
+    time as takes about `memory` bytes.
     """
     memory = memory or memory_for(batch.device)
+    batch, targets = _usual(batch), _usual(targets)
     reuse_freed_memory()
     named = [
-        find_explainer(method) if isinstance(method, str) else (method.method, method)
+        find_explainer(method) if isinstance(method, str) else (name_of(method), method)
         for method in methods
     ]
     for name, explainer in named:
         require(model, ("parts", "score", *explainer.needs), who=name)
-    _check(model, batch, targets)
-    inquiries = [
-        inquire(model, batch[cases], targets[cases], seed, memory)
-        for cases in row_slices(max(1, len(batch)), gradients_at_once(batch.shape[1], memory))
-    ]
+    with _known_items(model, batch):
+        _check(model, batch, targets)
+        inquiries = [
+            inquire(model, batch[cases], targets[cases], seed, memory)
+            for cases in row_slices(max(1, len(batch)), gradients_at_once(batch.shape[1], memory))
+        ]
     return {name: _explanation(name, explainer, inquiries, labels) for name, explainer in named}
+
+
+def _usual(values: Tensor) -> Tensor:
+    """A tensor that gradients can go through, made by whoever asks in inference mode."""
+    return values.clone() if values.is_inference() else values
 
 
 def _explanation(
@@ -102,6 +113,18 @@ def _joined(pieces: list[Tensor], kind: type = np.float64) -> np.ndarray[Any, An
     return torch.cat(pieces).detach().cpu().numpy().astype(kind)
 
 
+@contextmanager
+def _known_items(model: Explainable, batch: Tensor) -> Iterator[None]:
+    """One sentence for a look-up beyond the end of a table, where a processor tells of it."""
+    try:
+        yield
+    except IndexError as problem:
+        raise InputError(
+            f"The batch holds an item that {type(model).__name__} does not know; the largest of "
+            f"its items is {int(batch.max())}."
+        ) from problem
+
+
 def _check(model: Explainable, batch: Tensor, targets: Tensor) -> None:
     """One sentence for what a look-up in a table would stumble over."""
     if batch.ndim != 2 or not batch.shape[1]:
@@ -111,6 +134,10 @@ def _check(model: Explainable, batch: Tensor, targets: Tensor) -> None:
     if targets.shape != batch.shape[:1]:
         raise InputError(
             f"Every case has one target: {len(batch)} of them, not {list(targets.shape)}."
+        )
+    if len(batch) and int(batch.min()) < PAD:
+        raise InputError(
+            f"There is no item {int(batch.min())}; they are numbered from 0, and {PAD} is padding."
         )
     count = model.score(batch[:1], ALL).shape[1]
     outside = targets[(targets < 0) | (targets >= count)]

@@ -8,22 +8,28 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from whence.config import require_choice
 from whence.contract import ALL
 from whence.explainers.base import Attribution, Inquiry
 from whence.explainers.game import Game, play
 from whence.memory import cases_at_once, inputs_at_once, row_slices
+
+Unit = Literal["logit", "probability"]
 
 
 @dataclass(frozen=True)
 class LeaveOneOut:
     """f(N) − f(N∖{j}), with f the target's logit, or its probability among all targets."""
 
-    unit: Literal["logit", "probability"] = "logit"
+    unit: Unit = "logit"
 
     method: ClassVar[str] = "leave-one-out"
     needs: ClassVar[tuple[str, ...]] = ("score",)
     signed: ClassVar[bool] = True
     cost: ClassVar[str] = "n"
+
+    def __post_init__(self) -> None:
+        require_choice("unit", self.unit, Unit)
 
     @property
     def words(self) -> str:

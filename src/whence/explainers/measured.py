@@ -19,6 +19,8 @@ from whence.measure import SeedMean, mean_over_seeds
 FILE: Final = Path(__file__).with_name("measured.json")
 FEW: Final = 4
 """Inputs scored a history, up to which a method is cheap however long the history."""
+AS_QUICK: Final = 1.1
+"""Times the quickest: up to there a difference of times may be noise."""
 CONTROL: Final = "random"
 SIGNED_ROLLOUT: Final = "signed-rollout:sign="
 
@@ -84,11 +86,16 @@ class Measured:
         return [name for name, (count,) in inputs.items() if count <= FEW and name != CONTROL]
 
     def recommended(self) -> str:
-        """The quickest of those that name the true reason about as often as the best."""
+        """The quickest of those that name the true reason about as often as the best.
+
+        Of those about as quick the first, in the order of the registry, in which they are measured.
+        """
         right = self.over_models(Figures.right)
         right.pop(CONTROL)
         time = self.over_models(lambda one: one.milliseconds)
-        return min(as_good_as_best(right), key=lambda name: float(np.mean(time[name])))
+        taken = {name: float(np.mean(time[name])) for name in as_good_as_best(right)}
+        quickest = min(taken.values())
+        return next(name for name, one in taken.items() if one <= AS_QUICK * quickest)
 
     def cheap_sign(self) -> str:
         """The sign for rollout of a few inputs that is most often Shapley's, by weight."""
@@ -110,11 +117,24 @@ def read_measured(path: Path) -> Measured:
             model: {name: Figures(**figures) for name, figures in explainers.items()}
             for model, explainers in document.pop("models").items()
         }
-        return Measured(**document, models=models)
-    except (KeyError, TypeError, AttributeError):
+        found = Measured(**document, models=models)
+        _look_at_all(found)
+    except (KeyError, TypeError, AttributeError, ValueError):
         raise InputError(
             f"{path} is not what docs/examples/which_explainer.py --json writes."
         ) from None
+    return found
+
+
+def _look_at_all(measured: Measured) -> None:
+    """Stumble here, not where it is told, over a file that lacks something."""
+    if not measured.models:
+        raise ValueError
+    for explainers in measured.models.values():
+        for figures in (explainers[CONTROL], *explainers.values()):
+            figures.right()
+    measured.recommended()
+    measured.cheap_sign()
 
 
 def best(values: Mapping[str, Values]) -> str:
@@ -130,6 +150,11 @@ def as_good_as_best(values: Mapping[str, Values]) -> list[str]:
         for name in values
         if name == first or _behind(values[first], values[name]).interval[0] <= 0
     ]
+
+
+def beats_chance(values: Mapping[str, Values], chance: Values) -> bool:
+    """Whether anybody is above chance by an interval without 0 in it, seed by seed."""
+    return any(_behind(one, chance).interval[0] > 0 for one in values.values())
 
 
 def _behind(first: Values, other: Values) -> SeedMean:

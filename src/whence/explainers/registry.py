@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
 from whence.config import build, parse_settings
 from whence.errors import InputError, did_you_mean
 from whence.explainers.attention import Attention
@@ -56,3 +59,25 @@ def find_explainer(name: str) -> tuple[str, Explainer]:
         return name, build(METHODS[method], parse_settings(settings))
     known = {*EXPLAINERS, *METHODS}
     raise InputError(f"There is no explainer '{method}': {did_you_mean(method, known)}")
+
+
+def name_of(explainer: Explainer) -> str:
+    """What it is called here, or its method with the settings that are not the usual ones."""
+    for name, known in EXPLAINERS.items():
+        if explainer == known:
+            return name
+    settings = [
+        f"{field.name}={_written(value)}"
+        for field in fields(explainer)
+        if (value := getattr(explainer, field.name)) != _usual(field)
+    ]
+    return ":".join((explainer.method, ",".join(settings))) if settings else explainer.method
+
+
+def _usual(field: Field[Any]) -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _written(value: object) -> str:
+    """As `find_explainer` reads it."""
+    return "none" if value is None else str(value)

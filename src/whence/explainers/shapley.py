@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from whence.config import require_choice
 from whence.errors import InputError
 from whence.explainers.base import Attribution, Inquiry
 from whence.explainers.game import Game, play
@@ -22,9 +23,10 @@ MOST_ENUMERATED = 16
 class Shapley:
     """φ_j of the game v(S) = the score with only the parts S present; Σφ = f(N) − f(∅).
 
-    Up to `exact_up_to` parts all coalitions are asked; of longer histories as many as `coalitions`
-    says are drawn, and the standard errors tell what that leaves open. Where a largest `error` is
-    wanted, as a share of a case's largest |φ|, they double until it is reached, or `most` is spent.
+    Up to `exact_up_to` parts all coalitions are asked, if they are no more than may be asked; else
+    as many as `coalitions` says are drawn, and the standard errors tell what that leaves open.
+    Where a largest `error` is wanted, as a share of a case's largest |φ|, they double until it is
+    reached, or `most` is spent.
     """
 
     sampler: Sampler = "paired"
@@ -38,6 +40,10 @@ class Shapley:
     signed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        require_choice("sampler", self.sampler, Sampler)
+        for name, count in (("coalitions", self.coalitions), ("most", self.most)):
+            if count < 1:
+                raise InputError(f"{name} is how many may be asked, at least 1, not {count}.")
         if self.error is not None and not self.error > 0:
             raise InputError(f"error is a share above 0, such as 0.1, not {self.error}.")
         if self.error is not None and self.most < self.coalitions:
@@ -62,18 +68,25 @@ class Shapley:
     @property
     def cost(self) -> str:
         """Short histories have fewer coalitions."""
-        drawn = self.coalitions if self.error is None else self.most
-        return f"at most {max(drawn, 2**self.exact_up_to):,}"
+        return f"at most {self._budget:,}"
+
+    @property
+    def _budget(self) -> int:
+        """How many coalitions of a case may be asked."""
+        return self.coalitions if self.error is None else self.most
+
+    def _asks_all(self, players: int) -> bool:
+        """Whether all coalitions are asked; a single player has none to draw."""
+        return players == 1 or (players <= self.exact_up_to and 2**players - 2 <= self._budget)
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """Cases with parts in the same slots are asked about the same coalitions."""
-        held = self.coalitions if self.error is None else self.most
-        return play(inquiry, self._solve, values_each=max(held, 2**self.exact_up_to, 1))
+        return play(inquiry, self._solve, values_each=self._budget)
 
     def _solve(self, game: Game) -> Attribution:
         """Where an error is wanted, cases that have it leave and the others go on."""
         players, sampler, count = game.players, self.sampler, self.coalitions
-        if players <= max(1, self.exact_up_to):
+        if self._asks_all(players):
             sampler, count = "exact", 2**players
         phi, error = (game.full.new_zeros(len(game.full), players) for _ in range(2))
         evaluations = torch.zeros(len(phi), dtype=torch.int64)

@@ -11,11 +11,14 @@ from typing import ClassVar, Final, Literal
 
 from torch import Tensor
 
+from whence.config import require_choice
 from whence.explainers.base import Attribution, Explainer, Inquiry
 from whence.explainers.fading import Fading
 from whence.explainers.gradient_input import GradientInput
 from whence.explainers.leave_one_out import LeaveOneOut
 from whence.explainers.rollout import Rollout
+
+Sign = Literal["fading", "leave-one-out", "gradient-input", "both"]
 
 SIGNS: Final[dict[str, Explainer]] = {
     "fading": Fading(),
@@ -31,10 +34,13 @@ class SignedRollout:
     "both" is the product of rollout and leave-one-out: high where both are high.
     """
 
-    sign: Literal["fading", "leave-one-out", "gradient-input", "both"] = "fading"
+    sign: Sign = "fading"
 
     method: ClassVar[str] = "signed-rollout"
     signed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require_choice("sign", self.sign, Sign)
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from whence.explainers.measured import (
     Figures,
     Measured,
     Values,
+    beats_chance,
     best,
 )
 from whence.explainers.registry import EXPLAINERS
@@ -145,7 +146,10 @@ def _by_reason(model: str, explainers: dict[str, Figures]) -> str:
         values = {name: one.precision[reason] for name, one in explainers.items()}
         chance = values.pop(CONTROL)
         first = best(values)
-        told.append(f"{words}: `{first}`, {_share(values[first])} (chance {_share(chance)})")
+        found = f"`{first}`, {_share(values[first])} (chance {_share(chance)})"
+        if not beats_chance(values, chance):
+            found = f"nobody names it more often than chance ({_share(chance)})"
+        told.append(f"{words}: {found}")
     return f"Most often right on {model} about {'; '.join(told)}."
 
 

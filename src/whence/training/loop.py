@@ -274,7 +274,7 @@ class Training:
         item_count = self.split.interactions.item_count
         model = model_with(weights, self.model_name, self.model_settings, item_count, self.device)
         if self.stack.averaging is not None and has_batch_norm(model):
-            refresh_norms(model, self.split, self.config.batch, seed, self.device)
+            refresh_norms(model, self.split, self.config, seed, self.device)
         return model.eval()
 
     def _check_weights(self) -> None:

@@ -249,10 +249,19 @@ class Stack:
 BATCHES_FOR_NORMS = 100
 
 
-def refresh_norms(model: Recommender, split: Split, size: int, seed: int, device: str) -> None:
-    """Take batch normalisation's statistics anew, for weights that were averaged."""
-    chance = [Randomness(seed)]
-    batches = Batches(split, model.config.length, size, chance, device, task=model.task)
+def refresh_norms(
+    model: Recommender, split: Split, config: TrainingConfig, seed: int, device: str
+) -> None:
+    """Take batch normalisation's statistics anew, for averaged weights, as training draws."""
+    batches = Batches(
+        split,
+        model.config.length,
+        config.batch,
+        [Randomness(seed)],
+        device,
+        task=model.task,
+        absence=config.absence,
+    )
     drawn = (batches.draw(torch.tensor(step, device=device)) for step in range(BATCHES_FOR_NORMS))
     update_bn(([batch.of(0)] for batch in drawn), _Loss(model))
 
