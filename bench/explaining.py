@@ -21,6 +21,8 @@ FOLDER = Path(__file__).resolve().parent
 CURVE = FOLDER / "error-against-time.json"
 FLOORS = {1: (400.0, 1000.0), 2: (30.0, 60.0), 3: (15.0, 30.0)}
 """Times captum's KernelShap, by blocks: what must be, and what we want."""
+PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": "0"}
+"""The libraries bring OpenMP several times; threads of one that spin are in the way of the next."""
 VERSIONS = {"captum": "captum 0.9.0", "shap": "shap 0.51.0", "shapiq": "shapiq 1.4.1"}
 
 
@@ -41,7 +43,7 @@ def measure() -> Iterator[Record]:
 def answer(task: str) -> Any:  # noqa: ANN401
     """What the script prints, in the environment of the peers and with our sources."""
     command = [str(python_of("explainers")), "-W", "ignore", str(HERE / "explain_peers.py"), task]
-    variables = {**os.environ, "PYTHONPATH": str(FOLDER.parent / "src")}
+    variables = {**os.environ, **PASSIVE, "PYTHONPATH": str(FOLDER.parent / "src")}
     done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
     if done.returncode:
         raise RuntimeError(f"{command} failed: {done.stderr}")
@@ -114,6 +116,7 @@ def draw(points: list[dict[str, Any]]) -> None:
             x=altair.X("milliseconds:Q", title="milliseconds a history").scale(type="log"),
             y=altair.Y("error:Q", title="relative error").scale(type="log"),
             color=altair.Color("library:N", title=None),
+            order="coalitions:Q",
             column=altair.Column("blocks:O", title="blocks"),
         )
         .properties(width=220, height=240)

@@ -45,8 +45,8 @@ RUNS, RUNS_OF_OURS = 5, 9
 BATCHINGS = (16, 64, 256, 1024)
 BUDGETS = (256, 512, 1024, 2048, 4096)
 BUDGETS_OF_OURS = (*BUDGETS, 8192, 16384, 32768)
-HISTORIES_OF_CURVE = 4
-TRUTH = Shapley(sampler="permutation", coalitions=1_000_000)
+HISTORIES_OF_CURVE = 3
+TRUTH = Shapley(sampler="permutation", coalitions=200_000)
 """What is taken to be the truth: orders of the items, not a regression like the others."""
 
 Floats = npt.NDArray[np.float64]
