@@ -22,7 +22,10 @@ CURVE = FOLDER / "error-against-time.json"
 FLOORS = {1: (400.0, 1000.0), 2: (30.0, 60.0), 3: (15.0, 30.0)}
 """Times captum's KernelShap, by blocks: what must be, and what we want."""
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": "0"}
-"""The libraries bring OpenMP several times; threads of one that spin are in the way of the next."""
+"""The libraries bring OpenMP several times; threads of one that spin are in the way of the next.
+
+Where everyone has a few short turns that counts for more than the slower waking of threads.
+"""
 VERSIONS = {"captum": "captum 0.9.0", "shap": "shap 0.51.0", "shapiq": "shapiq 1.4.1"}
 
 
@@ -31,19 +34,19 @@ def measure() -> Iterator[Record]:
     if "WHENCE_DATA" not in os.environ:
         print("no explaining beside peers: WHENCE_DATA names no folder with MovieLens-1M")
         return
-    found: dict[str, float] = answer("speed")
+    found: dict[str, float] = answer("speed", {})
     for blocks in FLOORS:
         yield from speed(found, blocks)
-    points: list[dict[str, Any]] = answer("curve")
+    points: list[dict[str, Any]] = answer("curve", PASSIVE)
     CURVE.write_text(json.dumps(points, indent=2) + "\n")
     draw(points)
     yield from errors(points)
 
 
-def answer(task: str) -> Any:  # noqa: ANN401
+def answer(task: str, threads: dict[str, str]) -> Any:  # noqa: ANN401
     """What the script prints, in the environment of the peers and with our sources."""
     command = [str(python_of("explainers")), "-W", "ignore", str(HERE / "explain_peers.py"), task]
-    variables = {**os.environ, **PASSIVE, "PYTHONPATH": str(FOLDER.parent / "src")}
+    variables = {**os.environ, **threads, "PYTHONPATH": str(FOLDER.parent / "src")}
     done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
     if done.returncode:
         raise RuntimeError(f"{command} failed: {done.stderr}")
