@@ -60,6 +60,10 @@ class Averaging:
         """The same numbers in as few tensors as there can be."""
         self.whole_average = [one.clone() for one in self.whole]  # as printed: W_swa := W_0
         self.average = self._by_tensor(self.whole_average)
+        self.apart = [torch.empty_like(one) for one in self.whole if rule.startswith("naswa")]
+        apart = self._by_tensor(self.apart) if self.apart else []
+        self.apart_by_seed = [self._of_seed(apart, seed) for seed in range(seeds)]
+        """How far the weights are from their average: the same memory in every step."""
         self.steps = 0
         """Of the optimiser, so far."""
         first = 1.0 if rule.endswith("printed") else 0.0
@@ -115,9 +119,9 @@ class Averaging:
             torch._foreach_copy_(self.whole_average, self.whole)
             self.count.fill_(1)
             return
-        apart = torch._foreach_sub(self.whole, self.whole_average)
-        tensors = self._by_tensor(apart)
-        each = [self._of_seed(tensors, seed) for seed in range(self.seeds)]
+        for weights, average, apart in zip(self.whole, self.whole_average, self.apart, strict=True):
+            torch.sub(weights, average, out=apart)
+        each = self.apart_by_seed
         current = torch.stack([_length(one, printed) for one in each])  # N_cur
         far = current > self.norms / self.norm_count
         # In place, as a recorded step needs it.
@@ -128,12 +132,12 @@ class Averaging:
         if share.is_cuda:  # where asking for a number would make everything wait
             for one, own in zip(each, share, strict=True):
                 torch._foreach_mul_(one, own)
-            torch._foreach_add_(self.whole_average, apart)
+            torch._foreach_add_(self.whole_average, self.apart)
             return
         shares = share.tolist()
         if len(set(shares)) == 1:  # as of one seed alone
             if shares[0]:
-                torch._foreach_add_(self.whole_average, apart, alpha=shares[0])
+                torch._foreach_add_(self.whole_average, self.apart, alpha=shares[0])
             return
         for seed, own in enumerate(shares):
             if own:
