@@ -85,8 +85,8 @@ two = {{ settings = {{ blocks = 2 }}, training = {{ steps = 8 }} }}
 text = "two blocks are not better"
 source = "nobody"
 column = "recall@10 of 101"
-of = "two"
-than = "one"
+of = {{ variant = "two" }}
+than = {{ variant = "one" }}
 expect = "not higher"
 margin = 0.5
 """

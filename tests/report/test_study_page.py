@@ -15,10 +15,11 @@ from whence.report.study import as_markdown, study_tables
 from whence.report.study_page import write_study
 from whence.studies import Study, find_study
 from whence.studies.cache import Measured
-from whence.studies.measurements import MEASUREMENTS, Found
+from whence.studies.found import Found
+from whence.studies.measurements import MEASUREMENTS
 from whence.studies.records import Record
 from whence.studies.results import Results
-from whence.studies.study import Cell, Claim, Model
+from whence.studies.study import Cell, Claim, Model, Side
 
 EVIL = "</script><script>alert('x')</script>"
 
@@ -117,7 +118,9 @@ def test_the_page_in_a_browser(written: Path, width: int) -> None:
 
 
 def test_names_cannot_smuggle_markup(study: Study, tmp_path: Path) -> None:
-    claim = Claim(text=EVIL, source=EVIL, column="MRR", of=EVIL, than=EVIL, expect="higher")
+    claim = Claim(
+        text=EVIL, source=EVIL, column="MRR", of=Side(EVIL), than=Side(EVIL), expect="higher"
+    )
     variant = next(iter(study.variants.values()))
     odd = replace(study, title=EVIL, variants={EVIL: variant}, claims=(claim,))
     write_study(odd, results(odd), tmp_path)

@@ -18,12 +18,18 @@ from whence.studies.claims import (
     spread_ratio,
     verdict,
 )
-from whence.studies.study import Claim, Expectation
+from whence.studies.study import Claim, Expectation, Side
 
 
 def claim(expect: Expectation, margin: float = 0.0) -> Claim:
     return Claim(
-        text="t", source="s", column="c", of="new", than="old", expect=expect, margin=margin
+        text="t",
+        source="s",
+        column="c",
+        of=Side("new"),
+        than=Side("old"),
+        expect=expect,
+        margin=margin,
     )
 
 

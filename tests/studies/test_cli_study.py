@@ -92,7 +92,10 @@ def test_show_without_records_says_how_to_get_them(tmp_path: Path) -> None:
 
 def test_records_of_another_study_file_are_not_shown_as_its_own(tiny: Tiny, tmp_path: Path) -> None:
     run(tiny(), "--minutes", 0)
-    renamed = ("one = {", "three = {"), ('than = "one"', 'than = "three"')
+    renamed = (
+        ("one = {", "three = {"),
+        ('than = { variant = "one" }', 'than = { variant = "three" }'),
+    )
     reworded = ("two blocks are not better", "two blocks are worse")
     for changes in (renamed, (*renamed, reworded)):
         path = tiny(*changes)

@@ -20,7 +20,7 @@ from whence.errors import InputError
 from whence.studies import Study, find_study
 from whence.studies.cache import Cache, Measured, default_folder
 from whence.studies.claims import Estimate
-from whence.studies.measurements import Found
+from whence.studies.found import Found
 from whence.studies.records import NEEDS_FILE, NOT_RUN, Record, read_records, write_records
 from whence.studies.results import (
     AGREES,

@@ -89,7 +89,7 @@ MISTAKES = [
     (('"sasrec"', '"sasrek"'), "There is no model 'sasrek'"),
     (("blocks = 1", "bloks = 1"), "has no setting 'bloks': did you mean 'blocks'"),
     (("steps = 8", "step = 8"), "has no setting 'step'"),
-    (('of = "two"', 'of = "too"'), "There is no variant 'too'"),
+    (('of = { variant = "two" }', 'of = { variant = "too" }'), "There is no variant 'too'"),
     (('"recall@10 of 101"', '"recall"'), "There is no column 'recall'"),
     (('name = "sasrec"', 'name = "sasrec", on = { Word = {} }'), "There is no dataset 'Word'"),
     (('held = "validation"', 'split = "half"'), "There is no split 'half'"),

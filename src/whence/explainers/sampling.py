@@ -132,7 +132,7 @@ def _design(coalitions: Bools, weights: npt.NDArray[np.float64], together: int) 
 
 def kept(build: Callable[[int, int, *Others], T]) -> Callable[[int, int, *Others], T]:
     """Remembers what was built for so many players and coalitions, in bounded memory."""
-    many, few = lru_cache(maxsize=64)(build), lru_cache(maxsize=4)(build)
+    many, few = lru_cache(maxsize=256)(build), lru_cache(maxsize=4)(build)
 
     def find(players: int, count: int, /, *others: *Others) -> T:
         memory = many if players * count <= SMALL else few

@@ -13,15 +13,15 @@ computed at all, but for the row that answers. And more is shared:
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whence.memory import row_slices
+from whence.memory import memory_for, row_slices
 from whence.models.blocks import Block
 from whence.models.packed import HIDDEN
 
@@ -158,22 +158,38 @@ def _plans(
 ) -> Iterator[Plan]:
     """For some coalitions at a time; one for all of them is kept, since it serves other cases."""
     if len(coalitions) <= at_once:
-        told = coalitions.cpu().numpy().tobytes()
-        yield _kept_plan(told, len(coalitions), slots, causal, blocks, coalitions.device)
+        yield _kept_plan(coalitions, slots, causal, blocks)
         return
     members = _with_own_slots(coalitions, slots)
     for which in _alike_side_by_side(members).split(at_once):
         yield plan_rows(members, which, causal, blocks)
 
 
-@lru_cache(maxsize=8)
-def _kept_plan(
-    told: bytes, count: int, slots: int, causal: bool, blocks: int, device: torch.device
-) -> Plan:
+_kept: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
+"""The plans last used with their bytes, as many as the memory for a device has room for.
+
+Histories of every length have a plan of their own, and one model after the other needs them all.
+"""
+
+
+def _kept_plan(coalitions: Tensor, slots: int, causal: bool, blocks: int) -> Plan:
     """By what the coalitions are, not by who holds them."""
-    coalitions = torch.frombuffer(bytearray(told), dtype=torch.bool).view(count, -1).to(device)
-    members = _with_own_slots(coalitions, slots)
-    return plan_rows(members, _alike_side_by_side(members), causal, blocks)
+    told = coalitions.cpu().numpy().tobytes()
+    key = (told, coalitions.shape, slots, causal, blocks, coalitions.device)
+    if key not in _kept:
+        members = _with_own_slots(coalitions, slots)
+        plan = plan_rows(members, _alike_side_by_side(members), causal, blocks)
+        room = memory_for(coalitions.device) - _bytes_of(plan)
+        while _kept and sum(size for _, size in _kept.values()) > room:
+            _kept.popitem(last=False)
+        _kept[key] = plan, _bytes_of(plan)
+    _kept.move_to_end(key)
+    return _kept[key][0]
+
+
+def _bytes_of(plan: Plan) -> int:
+    tensors = (*plan, *(tensor for group in plan.groups for tensor in group))
+    return sum(one.nbytes for one in tensors if isinstance(one, Tensor))
 
 
 def _with_own_slots(coalitions: Tensor, slots: int) -> Tensor:

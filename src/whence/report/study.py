@@ -10,6 +10,8 @@ from rich.console import Group
 from rich.markup import escape
 
 from whence.report.plain import captioned, plain_table
+from whence.studies.found import Curves
+from whence.studies.measurements import curves_of
 from whence.studies.records import Record
 from whence.studies.results import AGREES, HIGHER, LOWER
 from whence.studies.study import Cell, Study
@@ -37,15 +39,23 @@ class StudyTable:
 
 
 def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
-    """One table a measure, datasets down and variants across, then one of the claims."""
+    """Of what is measured, with datasets down, of the curves, and then of the claims."""
     if study.counts_data:
         return [_counts(study, records)]
     claims = {claim.text for claim in study.claims}
+    curves = curves_of(study)
+    points = {column for one in curves.values() for column in one.columns}
     cells = [record for record in records if record.row not in claims]
-    tables = [
-        _measure(study, column, [record for record in cells if record.column == column])
-        for column in dict.fromkeys(record.column for record in cells)
-    ]
+    measured = [record for record in cells if record.column not in points]
+    tables = (
+        [_variant(study, variant, measured) for variant in study.variants]
+        if study.across == "columns" and measured
+        else [
+            _measure(study, column, [record for record in measured if record.column == column])
+            for column in dict.fromkeys(record.column for record in measured)
+        ]
+    )
+    tables += [_curves(study, one, cells) for one in curves.values()]
     judged = [record for record in records if record.row in claims]
     return [*tables, _claims(study, judged)] if judged else tables
 
@@ -131,20 +141,70 @@ def _measure(study: Study, column: str, records: Sequence[Record]) -> StudyTable
     return StudyTable(column, headings, tuple(rows), notes, numbers=len(study.variants))
 
 
+def _variant(study: Study, variant: str, records: Sequence[Record]) -> StudyTable:
+    """All that is measured of one variant side by side, as a paper prints it."""
+    columns = list(dict.fromkeys(record.column for record in records))
+    own = [record for record in records if record.row == variant]
+    found = {(record.dataset, record.model, record.column): record for record in own}
+    rows = []
+    for model in study.models:
+        for dataset in study.datasets:
+            cell = Cell(dataset, model, variant)
+            data, name, _ = study.record_key(cell)
+            cells = (
+                _cell(found[data, name, column], study.printed(column, cell)) for column in columns
+            )
+            rows.append((*_who(study, model, dataset), *cells))
+    published = any(record.published is not None for record in own)
+    notes = (LEGEND if published else ALONE, *_protocols(study, own))
+    headings = (*_who_headings(study), *columns)
+    return StudyTable(variant, headings, tuple(rows), notes, numbers=len(columns))
+
+
+def _curves(study: Study, curves: Curves, records: Sequence[Record]) -> StudyTable:
+    """Every line's values; their intervals are in the records and in the chart."""
+    found = {(one.dataset, one.model, one.row, one.column): one for one in records}
+    places = list(dict.fromkeys(x for line in curves.lines.values() for x in line))
+    rows = [
+        (
+            *_who(study, cell.model, cell.dataset),
+            *((cell.variant,) if len(study.variants) > 1 else ()),
+            name,
+            *(_point(found.get((*study.record_key(cell), line[x]))) for x in places if x in line),
+        )
+        for cell in study.cells()
+        for name, line in curves.lines.items()
+    ]
+    headings = (
+        *_who_headings(study),
+        *(("variant",) if len(study.variants) > 1 else ()),
+        curves.y,
+        *(f"{x:g}" for x in places),
+    )
+    drawn = [one for one in records if one.column in curves.columns]
+    notes = (f"Across: {curves.x}. Means over seeds.", *_protocols(study, drawn))
+    return StudyTable(curves.title, headings, tuple(rows), notes, numbers=len(places))
+
+
+def _point(record: Record | None) -> str:
+    return ABSENT if record is None or record.value is None else f"{record.value:.3g}"
+
+
 def _claims(study: Study, records: Sequence[Record]) -> StudyTable:
     """Claims down, datasets across."""
     found = {(record.row, record.dataset, record.model): record for record in records}
     rows = tuple(
         (
-            f"{claim.text} ({claim.column})",
+            f"{claim.text} ({claim.column})" if claim.column else claim.text,
             *((shown_model,) if len(study.models) > 1 else ()),
             *(
-                _judged(found[claim.text, data.data, model.name])
+                _judged(found.get((claim.text, data.data, model.name)))
                 for data in study.datasets.values()
             ),
         )
         for claim in study.claims
         for shown_model, model in study.models.items()
+        if any((claim.text, data.data, model.name) in found for data in study.datasets.values())
     )
     words = {record.row: record.protocol for record in records}
     notes = tuple(f"{one.source}, “{one.text}”: {words[one.text]}." for one in study.claims)
@@ -180,7 +240,9 @@ def _decimals(half: float) -> int:
     return min(6, max(0, 1 - math.floor(math.log10(half)))) if half > 0 else 3
 
 
-def _judged(record: Record) -> str:
+def _judged(record: Record | None) -> str:
+    if record is None:
+        return ""
     if record.value is None or record.interval is None:
         return ABSENT if not record.seeds else record.verdict
     figures = "{:.4f} [{:.4f}, {:.4f}]".format(record.value, *record.interval)

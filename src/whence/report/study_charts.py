@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -10,25 +11,37 @@ import altair as alt
 
 from whence.report.charts import AGAINST, FOR, NEUTRAL, dress, inline
 from whence.report.study import CLAIMS
-from whence.studies.claims import FAILS, HOLDS, UNDECIDED
+from whence.studies.claims import BANDS, FAILS, HOLDS, UNDECIDED
+from whence.studies.found import Curves
+from whence.studies.measurements import curves_of
 from whence.studies.records import Record
 from whence.studies.results import half_a_unit
 from whence.studies.study import Cell, Claim, Study
 
 HERE, PUBLISHED = "here, with the 95 % interval over seeds", "published, as far as it is printed"
 PRINT, LIMIT, OPEN = "#d9a441", "#1d2630", "#8a94a0"
-ROW_HEIGHT, PANEL_WIDTH, CLAIM_WIDTH = 26, 190, 560
+ROW_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT, CLAIM_WIDTH = 26, 190, 150, 560
 AXIS = alt.Axis(tickCount=3, labelOverlap=True, grid=True, gridOpacity=0.5, gridColor="#e4e7ea")
 DASHED = "dashed: the limit to one side of which the whole interval must lie"
 FIGURES = ("value", "low", "high")
 
 
 def study_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.FacetChart]:
-    """By the title of the table beside it: one a measure and one of the claims, as far as run."""
+    """By the title of the table beside it, as far as run."""
     claims = {claim.text for claim in study.claims}
     found = [record for record in records if record.interval]
-    measured = dict.fromkeys(record.column for record in found if record.row not in claims)
-    charts = {column: measure_chart(study, records, column) for column in measured}
+    curves = curves_of(study)
+    points = {column for one in curves.values() for column in one.columns}
+    measured = [one for one in found if one.row not in claims and one.column not in points]
+    if study.across == "columns":
+        shown = dict.fromkeys(record.row for record in measured)
+        charts = {variant: variant_chart(study, measured, variant) for variant in shown}
+    else:
+        columns = dict.fromkeys(record.column for record in measured)
+        charts = {column: measure_chart(study, records, column) for column in columns}
+    for one in curves.values():
+        if drawn := [record for record in found if record.column in one.columns]:
+            charts[one.title] = curves_chart(study, one, drawn)
     judged = [record for record in found if record.row in claims]
     return {**charts, CLAIMS: claims_chart(study, judged)} if judged else charts
 
@@ -41,6 +54,70 @@ def measure_chart(study: Study, records: Sequence[Record], column: str) -> alt.F
         for cell in study.cells()
         if found[study.record_key(cell)].interval
     ]
+    layers, height = _beside_print(rows, column)
+    panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=height)
+    chart: alt.FacetChart = panel.facet(
+        column=alt.Column("dataset:N", title=None, sort=list(study.datasets)), data=inline(rows)
+    ).resolve_scale(x="independent")
+    return dress(chart)
+
+
+def variant_chart(study: Study, records: Sequence[Record], variant: str) -> alt.FacetChart:
+    """A panel a dataset and model; for each column a dot with its interval, beside the print."""
+    found = {(one.dataset, one.model, one.row, one.column): one for one in records}
+    rows = []
+    for (dataset, model, row, column), record in found.items():
+        cell = _cell_of(study, dataset, model, row)
+        if row == variant:
+            figures = _row(study, cell, column, record)
+            rows.append({**figures, "name": column, "model": cell.model})
+    layers, height = _beside_print(rows, None)
+    panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=height)
+    chart: alt.FacetChart = panel.facet(
+        column=alt.Column("dataset:N", title=None, sort=list(study.datasets)),
+        row=alt.Row("model:N", title=None, sort=list(study.models), header=alt.Header()),
+        data=inline(rows),
+    )
+    return dress(chart)
+
+
+def curves_chart(study: Study, curves: Curves, records: Sequence[Record]) -> alt.FacetChart:
+    """A panel a dataset and model; every line with its interval."""
+    place = {column: (name, x) for name, line in curves.lines.items() for x, column in line.items()}
+    rows = []
+    for record in records:
+        cell = _cell_of(study, record.dataset, record.model, record.row)
+        name, x = place[record.column]
+        who = f"{cell.model} {cell.variant}" if len(study.variants) > 1 else cell.model
+        rows.append({"dataset": cell.dataset, "who": who, "line": name, "x": x, **_figures(record)})
+    across = list(dict.fromkeys(f"{cell.model} {cell.variant}" for cell in study.cells()))
+    order = across if len(study.variants) > 1 else list(study.models)
+    base = alt.Chart().encode(
+        x=alt.X("x:Q", title=curves.x, scale=alt.Scale(nice=False), axis=AXIS),
+        color=alt.Color("line:N", title=None, sort=list(curves.lines)),
+        tooltip=["line:N", "x:Q", *(alt.Tooltip(f"{one}:Q", format=".4f") for one in FIGURES)],
+    )
+    interpolate: Any = "step-after" if curves.steps else "linear"
+    band: alt.Chart = base.mark_area(opacity=0.2, interpolate=interpolate).encode(
+        y=alt.Y("low:Q", title=curves.y, scale=alt.Scale(zero=False), axis=AXIS), y2="high:Q"
+    )
+    line: alt.Chart = base.mark_line(interpolate=interpolate).encode(y="value:Q")
+    panel = alt.LayerChart(layer=[band, line], width=PANEL_WIDTH, height=PANEL_HEIGHT)
+    chart: alt.FacetChart = panel.facet(
+        column=alt.Column("dataset:N", title=None, sort=list(study.datasets)),
+        row=alt.Row("who:N", title=None, sort=order),
+        data=inline(rows),
+    ).resolve_scale(y="independent")
+    return dress(chart)
+
+
+def _cell_of(study: Study, data: str, model: str | None, variant: str) -> Cell:
+    """The cell that a record is of."""
+    return next(cell for cell in study.cells() if study.record_key(cell) == (data, model, variant))
+
+
+def _beside_print(rows: list[dict[str, Any]], column: str | None) -> tuple[list[alt.Chart], int]:
+    """The layers of a panel of named rows, and its height."""
     names = list(dict.fromkeys(row["name"] for row in rows))
     shown = [HERE, PUBLISHED] if any("published" in row for row in rows) else [HERE]
     base = alt.Chart().encode(
@@ -57,11 +134,7 @@ def measure_chart(study: Study, records: Sequence[Record], column: str) -> alt.F
         x=_x("print_value", column)
     )
     layers = [*([band, tick] if PUBLISHED in shown else []), *_dots(ours, column)]
-    panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=ROW_HEIGHT * len(names))
-    chart: alt.FacetChart = panel.facet(
-        column=alt.Column("dataset:N", title=None, sort=list(study.datasets)), data=inline(rows)
-    ).resolve_scale(x="independent")
-    return dress(chart)
+    return layers, ROW_HEIGHT * len(names)
 
 
 def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
@@ -148,18 +221,22 @@ def _figures(record: Record) -> dict[str, Any]:
 
 
 def _compared(claim: Claim) -> str:
+    if claim.than is None:
+        return str(claim.of)
     return f"{claim.of} {'÷' if claim.expect == 'spread lower' else '−'} {claim.than}"
 
 
 def _limit(claim: Claim) -> float:
-    """What the interval must keep to one side of."""
+    """What the interval must keep to one side of; of a band its lower bound, or the only one."""
     match claim.expect:
         case "higher" | "not higher":
-            return claim.margin
+            return claim.limit + claim.margin
         case "lower" | "not lower":
-            return -claim.margin
+            return claim.limit - claim.margin
         case "spread lower":
             return 1 - claim.margin
+        case band:
+            return next(bound for bound in BANDS[band] if math.isfinite(bound))
 
 
 def slug(title: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,9 +23,12 @@ from whence.errors import InputError, RunError
 from whence.files import new_file, read_json, write_json
 from whence.models import model_spec
 from whence.run import Run, open_run
-from whence.studies.measurements import Found
+from whence.studies.found import Found
 from whence.studies.study import Cell, Study
 from whence.training import TrainingConfig, train
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FOLDER_VARIABLE = "WHENCE_CACHE"
 
@@ -57,6 +61,21 @@ class Recipe:
         }
         canonical = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What is measured of a run, how, and on which part of the events."""
+
+    measurement: str
+    held: Held
+    options: DataclassInstance
+
+    @property
+    def key(self) -> str:
+        """For the name of a file."""
+        chosen = [f"{name}={value}" for name, value in asdict(self.options).items()]
+        return re.sub(r"[^\w=.-]", "_", "-".join((self.measurement, self.held, *chosen)))
 
 
 @dataclass(frozen=True)
@@ -102,21 +121,21 @@ class Cache:
             until=until,
         )
 
-    def measured(self, recipe: Recipe, measurement: str, held: Held) -> Measured | None:
+    def measured(self, recipe: Recipe, measuring: Measuring) -> Measured | None:
         """What was measured before; what cannot be read is measured again."""
-        path = self._file(recipe, measurement, held)
+        path = self._file(recipe, measuring)
         try:
             return build(Measured, read_json(path)) if path.exists() else None
         except InputError:
             return None
 
-    def keep(self, recipe: Recipe, measurement: str, held: Held, measured: Measured) -> None:
+    def keep(self, recipe: Recipe, measuring: Measuring, measured: Measured) -> None:
         """For the next time."""
-        with new_file(self._file(recipe, measurement, held)) as partial:
+        with new_file(self._file(recipe, measuring)) as partial:
             write_json(partial, asdict(measured))
 
-    def _file(self, recipe: Recipe, measurement: str, held: Held) -> Path:
-        return self.folder / "measured" / f"{recipe.key}-{measurement}-{held}.json"
+    def _file(self, recipe: Recipe, measuring: Measuring) -> Path:
+        return self.folder / "measured" / f"{recipe.key}-{measuring.key}.json"
 
 
 def default_folder() -> Path:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from whence.data import NAMED, SPLITS
 from whence.errors import InputError, did_you_mean
 from whence.studies.cache import resolve
+from whence.studies.claims import BANDS
 from whence.studies.dataset_statistics import COUNTS
-from whence.studies.measurements import MEASUREMENTS
-from whence.studies.study import Study
+from whence.studies.measurements import MEASUREMENTS, columns_of
+from whence.studies.study import Claim, Study
 from whence.trust.stability import check_interval_over
 
 
@@ -33,6 +34,8 @@ def _check(study: Study) -> None:
         _check_known("measurement", measurement, MEASUREMENTS)
     if not study.cells() or study.seeds < 1:
         raise InputError("A study needs a dataset, a model, a variant and a seed.")
+    _check_columns(study)
+    _check_measuring(study)
     if "stability" in study.measurements:
         check_interval_over(study.seeds)
     _check_known("split", study.split, SPLITS)
@@ -64,15 +67,27 @@ def _check_claims(study: Study) -> None:
     # Variants and claims are both rows of the records.
     _check_unique("claims", [*study.variants, *(claim.text for claim in study.claims)])
     for claim in study.claims:
-        _check_known("column", claim.column, _columns(study))
-        for variant in (claim.of, claim.than):
-            _check_known("variant", variant, study.variants)
+        _check_claim(study, claim)
+
+
+def _check_claim(study: Study, claim: Claim) -> None:
+    if claim.expect == "spread lower" and claim.than is None:
+        raise InputError(f"“{claim.text}” compares a spread, and does not say with which.")
+    if claim.expect in BANDS and claim.than is not None:
+        raise InputError(f"“{claim.text}” is about a band; it has no other side.")
+    for dataset, model in study.judged_on(claim):
+        for side in claim.sides:
+            cell, column = study.side_of(claim, side, dataset, model)
+            _check_known("column", column, columns_of(study))
+            _check_known("variant", cell.variant, study.variants)
+            _check_known("dataset", cell.dataset, study.datasets)
+            _check_known("model", cell.model, study.models)
 
 
 def _check_published(study: Study) -> None:
     try:
         for cell in study.cells():
-            for column in _columns(study):
+            for column in columns_of(study):
                 float(study.printed(column, cell) or 0)
     except (AttributeError, ValueError):
         raise InputError(
@@ -81,8 +96,21 @@ def _check_published(study: Study) -> None:
         ) from None
 
 
-def _columns(study: Study) -> list[str]:
-    return [column for one in study.measurements for column in MEASUREMENTS[one].columns]
+def _check_columns(study: Study) -> None:
+    measured = [MEASUREMENTS[one] for one in study.measurements]
+    for column in study.columns:
+        _check_known("column", column, [known for one in measured for known in one.columns])
+    for curves in study.curves:
+        _check_known("curve", curves, [known for one in measured for known in one.curves])
+
+
+def _check_measuring(study: Study) -> None:
+    for settings in (study.measuring, *(one.measuring for one in study.variants.values())):
+        for name in settings:
+            _check_known("measurement of this study", name, study.measurements)
+    for cell in study.cells():
+        for name in study.measurements:
+            MEASUREMENTS[name].choose(study.measuring_of(cell, name))
 
 
 def _check_known(what: str, name: str, known: Iterable[str]) -> None:

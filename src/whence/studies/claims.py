@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,8 +10,14 @@ import numpy as np
 from scipy import stats
 
 from whence.measure import mean_over_seeds
-from whence.studies.study import Claim
+from whence.studies.study import Band, Claim
 
+BANDS: dict[Band, tuple[float, float]] = {
+    "weak": (-math.inf, 0.3),
+    "moderate": (0.3, 0.7),
+    "strong": (0.7, math.inf),
+}
+"""What Baumhauer (2021) calls a correlation from the first bound to below the second."""
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 
 
@@ -31,8 +38,10 @@ def over_seeds(values: Sequence[float]) -> Estimate:
     return Estimate(mean.value, mean.spread, mean.interval)
 
 
-def compare(claim: Claim, of: Sequence[float], than: Sequence[float]) -> Estimate:
-    """The two variants, each with one value for the same seeds."""
+def compare(claim: Claim, of: Sequence[float], than: Sequence[float] | None) -> Estimate:
+    """What is claimed of one value a seed, alone or beside those of the same seeds."""
+    if than is None:
+        return over_seeds(of)
     if claim.expect == "spread lower":
         return spread_ratio(of, than)
     return over_seeds([one - other for one, other in zip(of, than, strict=True)])
@@ -40,12 +49,20 @@ def compare(claim: Claim, of: Sequence[float], than: Sequence[float]) -> Estimat
 
 def protocol(claim: Claim) -> str:
     """What was compared, in words."""
+    beyond = f" by more than {claim.margin:g}" if claim.margin else ""
+    alone = f"{str(claim.of) or claim.column}, mean over seeds; 95 % t-interval"
+    if claim.expect in BANDS:
+        low, high = BANDS[claim.expect]
+        band = f"from {low:g} on" if high == math.inf else f"below {high:g}"
+        band = f"from {low:g} to {band}" if claim.expect == "moderate" else band
+        return f"{alone}; expected {claim.expect}, {band}"
+    if claim.than is None:
+        return f"{alone}; expected {claim.expect} than {claim.limit:g}{beyond}"
     if claim.expect == "spread lower":
         return (
             f"standard deviation over seeds of {claim.of} divided by that of {claim.than}, the "
             "same seeds in both; 95 % interval of Pitman and Morgan; expected below 1"
         )
-    beyond = f" by more than {claim.margin:g}" if claim.margin else ""
     return (
         f"{claim.of} less {claim.than}, seed by seed; 95 % t-interval; "
         f"expected {claim.expect}{beyond}"
@@ -73,7 +90,10 @@ def verdict(claim: Claim, interval: tuple[float, float] | None) -> str:
     """It holds, or does not, only if the whole interval says so."""
     if interval is None:
         return UNDECIDED
-    (low, high), margin = interval, claim.margin
+    if claim.expect in BANDS:
+        return _within(interval, BANDS[claim.expect])
+    low, high = (bound - claim.limit for bound in interval)
+    margin = claim.margin
     match claim.expect:
         case "higher":
             holds, fails = low > margin, high <= margin
@@ -86,3 +106,9 @@ def verdict(claim: Claim, interval: tuple[float, float] | None) -> str:
         case "spread lower":
             holds, fails = high < 1 - margin, low >= 1 - margin
     return HOLDS if holds else FAILS if fails else UNDECIDED
+
+
+def _within(interval: tuple[float, float], band: tuple[float, float]) -> str:
+    if interval[1] < band[0] or interval[0] >= band[1]:
+        return FAILS
+    return HOLDS if interval[0] >= band[0] and interval[1] < band[1] else UNDECIDED

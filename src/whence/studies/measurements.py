@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
-from whence.data.splits import Held, Split
 from whence.errors import InputError
-from whence.measure import Direction
-from whence.run import Run
+from whence.studies.found import AsItComes, Asked, Curves, Found, Measurement
+from whence.studies.study import Study
 from whence.trust.seeds import METHODS, TOP, seed_stability
 
 
-@dataclass(frozen=True)
-class Found:
-    """One column of a study's table for one run.
-
-    What is measured between seeds comes as jackknife pseudo-values, so that their mean and their
-    interval are read like those of any other column.
-    """
-
-    per_seed: tuple[float, ...]
-    """In the order of the run's seeds."""
-    n: int
-    """Points a seed."""
-    protocol: str
-    direction: Direction
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A measurement and the columns it gives, which are known before anything is trained."""
-
-    columns: tuple[str, ...]
-    of: Callable[[Run, Split, Held, bool], Mapping[str, Found]]
-    """From a run, the split, the part to measure on, and whether to show progress."""
-
-
-def accuracy(run: Run, split: Split, held: Held, show_progress: bool) -> dict[str, Found]:
+def accuracy(asked: Asked, _how: AsItComes) -> dict[str, Found]:
     """What training measured of every seed, by full ranking and among 100 random items."""
-    measured = [metrics.get(held) for metrics in run.metrics.values()]
+    measured = [metrics.get(asked.held) for metrics in asked.run.metrics.values()]
     if None in measured:
-        raise InputError(f"No {held} events are held out to measure accuracy on.")
+        raise InputError(f"No {asked.held} events are held out to measure accuracy on.")
     first, *_ = found = [one for one in measured if one is not None]
     return {
         column: Found(
@@ -54,11 +25,12 @@ def accuracy(run: Run, split: Split, held: Held, show_progress: bool) -> dict[st
     }
 
 
-def stability(run: Run, split: Split, held: Held, show_progress: bool) -> dict[str, Found]:
+def stability(asked: Asked, _how: AsItComes) -> dict[str, Found]:
     """Whether the seeds recommend alike, and for like reasons."""
+    found = seed_stability(asked.run.models, asked.split, asked.held)
     return {
         column: Found(tuple(per_seed), over.n, over.protocol, over.direction)
-        for column, (per_seed, over) in seed_stability(run.models, split, held).items()
+        for column, (per_seed, over) in found.items()
     }
 
 
@@ -72,3 +44,20 @@ MEASUREMENTS: dict[str, Measurement] = {
         stability,
     ),
 }
+
+
+def columns_of(study: Study) -> list[str]:
+    """What a study shows, the points of its curves last."""
+    known = [column for one in study.measurements for column in MEASUREMENTS[one].columns]
+    points = [column for curves in curves_of(study).values() for column in curves.columns]
+    return [*(study.columns or known), *points]
+
+
+def curves_of(study: Study) -> dict[str, Curves]:
+    """The curves that a study draws, by name."""
+    known = {
+        name: curves
+        for one in study.measurements
+        for name, curves in MEASUREMENTS[one].curves.items()
+    }
+    return {name: known[name] for name in study.curves}

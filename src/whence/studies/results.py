@@ -9,7 +9,8 @@ from typing import NamedTuple
 from whence.errors import InputError
 from whence.studies.cache import Measured
 from whence.studies.claims import Estimate, compare, over_seeds, protocol, verdict
-from whence.studies.measurements import MEASUREMENTS, Found
+from whence.studies.found import Found
+from whence.studies.measurements import MEASUREMENTS, columns_of
 from whence.studies.records import NEEDS_FILE, NOT_RUN, Record
 from whence.studies.study import Cell, Claim, Study
 
@@ -36,16 +37,13 @@ class Results:
 
     def records(self) -> list[Record]:
         """Of every cell, then of every claim, also of what is not there yet."""
-        columns = [
-            column for one in self.study.measurements for column in MEASUREMENTS[one].columns
-        ]
+        columns = columns_of(self.study)
         return [
             *(self._of_cell(cell, column) for cell in self.study.cells() for column in columns),
             *(
                 self._of_claim(claim, dataset, model)
                 for claim in self.study.claims
-                for dataset in self.study.datasets
-                for model in self.study.models
+                for dataset, model in self.study.judged_on(claim)
             ),
         ]
 
@@ -67,18 +65,26 @@ class Results:
         )
 
     def _of_claim(self, claim: Claim, dataset: str, model: str) -> Record:
-        """By the seeds that both variants have."""
-        cells = [Cell(dataset, model, variant) for variant in (claim.of, claim.than)]
-        sides = [self._found(cell, claim.column) for cell in cells]
-        absent = next((cell for cell, side in zip(cells, sides, strict=True) if not side), None)
-        blank = self._blank(absent or cells[0], claim.column)
-        blank = replace(blank, row=claim.text, protocol=protocol(claim))
-        of, than = sides
-        if of is None or than is None:
+        """By the seeds that both sides have."""
+        places = [self.study.side_of(claim, side, dataset, model) for side in claim.sides]
+        sides = [self._found(*place) for place in places]
+        absent = next((at for at, side in zip(places, sides, strict=True) if not side), places[0])
+        data, name, _ = self.study.record_key(Cell(dataset, model, places[0][0].variant))
+        blank = replace(
+            self._blank(*absent),
+            dataset=data,
+            model=name,
+            row=claim.text,
+            column=places[0][1],
+            protocol=protocol(claim),
+        )
+        there = [side for side in sides if side is not None]
+        if len(there) < len(places):
             return blank
-        seeds = tuple(seed for seed in of.by_seed if seed in than.by_seed)
-        values = [[side.by_seed[seed] for seed in seeds] for side in (of, than)]
-        estimate = compare(claim, *values)
+        of, *others = there
+        seeds = tuple(seed for seed in of.by_seed if all(seed in one.by_seed for one in others))
+        values = [[side.by_seed[seed] for seed in seeds] for side in there]
+        estimate = compare(claim, values[0], values[1] if others else None)
         judged = verdict(claim, estimate.interval)
         return replace(blank, **estimate._asdict(), n=of.column.n, seeds=seeds, verdict=judged)
 
@@ -106,7 +112,8 @@ class Results:
         if measured is None or column not in measured.columns:
             return None
         found = measured.columns[column]
-        return _Column(dict(zip(measured.seeds, found.per_seed, strict=True)), found)
+        # A measurement may be of the first seeds alone.
+        return _Column(dict(zip(measured.seeds, found.per_seed, strict=False)), found)
 
 
 class _Column(NamedTuple):
@@ -117,7 +124,7 @@ class _Column(NamedTuple):
 def _giving(column: str, measured: Mapping[str, Measured]) -> Measured | None:
     """What was measured by the measurement that this column is of."""
     return next(
-        (one for name, one in measured.items() if column in MEASUREMENTS[name].columns), None
+        (one for name, one in measured.items() if column in MEASUREMENTS[name].all_columns), None
     )
 
 
@@ -153,10 +160,9 @@ def check_records(study: Study, records: Sequence[Record]) -> None:
     """Refuse records of the study as it was before its file was changed."""
     cells = {study.record_key(cell) for cell in study.cells()}
     claims = {
-        (dataset.data, model.name, claim.text)
-        for dataset in study.datasets.values()
-        for model in study.models.values()
+        (study.datasets[dataset].data, study.models[model].name, claim.text)
         for claim in study.claims
+        for dataset, model in study.judged_on(claim)
     }
     found = {(record.dataset, record.model, record.row) for record in records}
     if not study.counts_data and found != cells | claims:

@@ -11,8 +11,9 @@ from whence.devices import check_device, machine
 from whence.errors import InputError, OutOfTime, WhenceError, did_you_mean
 from whence.progress import tell
 from whence.studies import dataset_statistics
-from whence.studies.cache import Cache, Measured, Recipe, resolve
+from whence.studies.cache import Cache, Measured, Measuring, Recipe, resolve
 from whence.studies.checking import check_study
+from whence.studies.found import Asked
 from whence.studies.measurements import MEASUREMENTS
 from whence.studies.records import Record
 from whence.studies.results import Results
@@ -82,7 +83,7 @@ class _Work:
             if self.study.datasets[cell.dataset].available:
                 recipe = self._recipe(cell)
                 kept = {
-                    name: self.cache.measured(recipe, name, self.study.held)
+                    name: self.cache.measured(recipe, self._measuring(cell, name))
                     for name in self.study.measurements
                 }
                 self.results.found[cell] = {name: one for name, one in kept.items() if one}
@@ -105,11 +106,17 @@ class _Work:
         recipe = self._recipe(cell)
         run = self.cache.run(recipe, self.until, self.show_progress)
         split = split_by(self.study.split, recipe.data)
+        asked = Asked(run, split, self.study.held, self.show_progress)
         for name in self.study.measurements:
             if name not in found:
-                columns = MEASUREMENTS[name].of(run, split, self.study.held, self.show_progress)
+                measuring = self._measuring(cell, name)
+                columns = MEASUREMENTS[name].of(asked, measuring.options)
                 found[name] = Measured(tuple(run.models), columns)
-                self.cache.keep(recipe, name, self.study.held, found[name])
+                self.cache.keep(recipe, measuring, found[name])
+
+    def _measuring(self, cell: Cell, name: str) -> Measuring:
+        options = MEASUREMENTS[name].choose(self.study.measuring_of(cell, name))
+        return Measuring(name, self.study.held, options)
 
     def _recipe(self, cell: Cell) -> Recipe:
         if cell.dataset not in self.data:

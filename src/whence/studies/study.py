@@ -15,7 +15,8 @@ from whence.errors import InputError, did_you_mean
 from whence.files import read_json, reason
 
 HERE = Path(__file__).parent
-Expectation = Literal["higher", "lower", "not higher", "not lower", "spread lower"]
+Band = Literal["weak", "moderate", "strong"]
+Expectation = Literal["higher", "lower", "not higher", "not lower", "spread lower"] | Band
 Settings = Mapping[str, Any]
 COUNTS = "counts"
 """The one measurement that is of the data, not of trained models."""
@@ -54,20 +55,48 @@ class Variant:
 
     settings: Settings = field(default_factory=dict)
     training: Settings = field(default_factory=dict)
+    measuring: Mapping[str, Settings] = field(default_factory=dict)
+    """By measurement: how it is measured."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What a claim speaks of; what is left open is as of the cell that is judged."""
+
+    variant: str | None = None
+    column: str | None = None
+    model: str | None = None
+    dataset: str | None = None
+
+    def __str__(self) -> str:
+        return ", ".join(
+            one for one in (self.dataset, self.model, self.variant, self.column) if one
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a paper says, as a comparison of two variants that can be judged on every dataset."""
+    """What a paper says, as a comparison that can be judged on every dataset and model."""
 
     text: str
     source: str
-    column: str
-    of: str
-    than: str
+    of: Side
+    than: Side | None = None
+    """Without it, what is spoken of is compared with a limit or with the bounds of a band."""
+    column: str | None = None
+    """Of both, where they do not say."""
     expect: Expectation
+    limit: float = 0.0
     margin: float = 0.0
     """A difference that is not larger than this counts as none."""
+    datasets: tuple[str, ...] = ()
+    """Those that it is about; all, where none is named."""
+    models: tuple[str, ...] = ()
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """One, or the two that are compared."""
+        return (self.of,) if self.than is None else (self.of, self.than)
 
 
 @dataclass(frozen=True)
@@ -95,6 +124,14 @@ class StudyFile:
     variants: Mapping[str, Variant] = field(default_factory=dict)
     training: Settings = field(default_factory=dict)
     """For all of them."""
+    measuring: Mapping[str, Settings] = field(default_factory=dict)
+    """By measurement: how it is measured, where a variant does not say otherwise."""
+    columns: tuple[str, ...] = ()
+    """Those that are shown of all that is measured; every one, where none is named."""
+    curves: tuple[str, ...] = ()
+    """The curves that are drawn, of those that are measured."""
+    across: Literal["variants", "columns"] = "variants"
+    """What stands side by side in a table."""
     seeds: int = 10
     split: str = "leave-one-out"
     held: Held = "validation"
@@ -144,6 +181,26 @@ class Study(StudyFile):
             {**dataset.settings, **model.settings, **own, **variant.settings},
             {**self.training, **dataset.training, **model.training, **variant.training},
         )
+
+    def measuring_of(self, cell: Cell, measurement: str) -> Settings:
+        """How the measurement is made in this cell."""
+        own = self.variants[cell.variant].measuring.get(measurement, {})
+        return {**self.measuring.get(measurement, {}), **own}
+
+    def judged_on(self, claim: Claim) -> list[tuple[str, str]]:
+        """The datasets and models, by the names shown, that a claim is judged on."""
+        datasets = claim.datasets or ([claim.of.dataset] if claim.of.dataset else self.datasets)
+        models = claim.models or ([claim.of.model] if claim.of.model else self.models)
+        return [(dataset, model) for dataset in datasets for model in models]
+
+    def side_of(self, claim: Claim, side: Side, dataset: str, model: str) -> tuple[Cell, str]:
+        """The cell and the column that one side of a claim is about, when it is judged there."""
+        cell = Cell(
+            side.dataset or dataset,
+            side.model or model,
+            side.variant or next(iter(self.variants)),
+        )
+        return cell, side.column or claim.column or ""
 
     def printed(self, column: str, cell: Cell) -> str | None:
         """The published text of a cell."""

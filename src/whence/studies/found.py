@@ -1,0 +1,88 @@
+"""What a measurement is asked and what it answers: one value a seed in every column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from whence.config import build
+from whence.data.splits import Held, Split
+from whence.measure import Direction
+from whence.run import Run
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+@dataclass(frozen=True)
+class Found:
+    """One column of a study's table for one run.
+
+    What is measured between seeds comes as jackknife pseudo-values, so that their mean and their
+    interval are read like those of any other column.
+    """
+
+    per_seed: tuple[float, ...]
+    """In the order of the run's seeds, or of the first ones."""
+    n: int
+    """Points a seed."""
+    protocol: str
+    direction: Direction
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A trained run and what to measure it on."""
+
+    run: Run
+    split: Split
+    held: Held
+    show_progress: bool = True
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Columns that are points of lines, and are drawn as such."""
+
+    title: str
+    x: str
+    y: str
+    lines: Mapping[str, Mapping[float, str]]
+    """By the line's name and x, the column of the point."""
+    steps: bool = False
+    """Whether x is where a bar of a histogram begins."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of all lines."""
+        return tuple(column for line in self.lines.values() for column in line.values())
+
+
+@dataclass(frozen=True)
+class AsItComes:
+    """Of a measurement that leaves nothing to choose."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A measurement and the columns it gives, which are known before anything is trained."""
+
+    columns: tuple[str, ...]
+    of: Callable[[Asked, Any], Mapping[str, Found]]
+    """From what is asked, and how it is to be measured."""
+    options: type[DataclassInstance] = AsItComes
+    """What can be chosen in how it is measured."""
+    curves: Mapping[str, Curves] = field(default_factory=dict)
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """With the points of its curves."""
+        return (
+            *self.columns,
+            *(column for curves in self.curves.values() for column in curves.columns),
+        )
+
+    def choose(self, settings: Mapping[str, Any]) -> DataclassInstance:
+        """The options with these settings, checked."""
+        return build(self.options, settings)
