@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from whence.contract import PAD
 from whence.errors import InputError
-from whence.models.blocks import EMBEDDING_SPREAD
 from whence.models.lookup import look_up, look_up_few
 from whence.models.losses import mean_where, sampled_bce
 from whence.models.softmax import log_sum_exp
@@ -60,7 +59,7 @@ class BERT4Rec(Transformer):
         super().__init__(config, item_count, generator)
         self.task = Cloze(config.mask, config.last_mask, negatives=config.loss == "sampled")
         self.mask = nn.Parameter(torch.zeros(config.width))
-        nn.init.normal_(self.mask.data, std=EMBEDDING_SPREAD, generator=generator)
+        nn.init.normal_(self.mask.data, std=config.spread, generator=generator)
 
     def with_own_slots(self, rows: Tensor) -> Tensor:
         """[CLS] after the newest item."""

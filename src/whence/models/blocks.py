@@ -17,8 +17,6 @@ from whence.contract import PAD
 from whence.models.packed import Windows
 from whence.randomness import Drop, keep
 
-EMBEDDING_SPREAD = 0.02
-
 
 class Embedded(Protocol):
     """A model with a table of items, whose row 0 pads, and one of positions."""
@@ -30,10 +28,10 @@ class Embedded(Protocol):
         """As of every PyTorch module."""
 
 
-def initialise(model: Embedded, generator: torch.Generator) -> None:
-    """Embeddings from a narrow normal, layers after Glorot and Bengio (2010)."""
-    nn.init.normal_(model.item.data[1:], std=EMBEDDING_SPREAD, generator=generator)
-    nn.init.normal_(model.position.data, std=EMBEDDING_SPREAD, generator=generator)
+def initialise(model: Embedded, spread: float, generator: torch.Generator) -> None:
+    """Embeddings from a normal of that spread, layers after Glorot and Bengio (2010)."""
+    nn.init.normal_(model.item.data[1:], std=spread, generator=generator)
+    nn.init.normal_(model.position.data, std=spread, generator=generator)
     for layer in model.modules():
         if isinstance(layer, nn.Linear):
             nn.init.xavier_uniform_(layer.weight, generator=generator)

@@ -7,6 +7,7 @@ always has the same position.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -38,6 +39,8 @@ class TransformerConfig:
     heads: int = 1
     """h; each has d/h dimensions."""
     dropout: float = 0.2
+    spread: float = 0.02
+    """The standard deviation of new embeddings."""
 
     def __post_init__(self) -> None:
         if min(self.length, self.width, self.blocks, self.heads) < 1:
@@ -46,6 +49,8 @@ class TransformerConfig:
             raise InputError(f"{self.heads} heads do not divide a width of {self.width} evenly.")
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout is at least 0 and below 1, not {self.dropout}.")
+        if not 0 < self.spread < math.inf:
+            raise InputError(f"spread is a number above 0, not {self.spread}.")
 
 
 class Transformer(Recommender):
@@ -67,7 +72,7 @@ class Transformer(Recommender):
         self.item = nn.Parameter(torch.zeros(1 + item_count, config.width))  # row 0 pads
         self.position = nn.Parameter(torch.zeros(self.slots, config.width))
         self.blocks = nn.ModuleList(Block(config.width, config.heads) for _ in range(config.blocks))
-        initialise(self, generator)
+        initialise(self, config.spread, generator)
 
     def parts(self, batch: Tensor) -> Tensor:
         """Every slot with an item."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whence.errors import InputError
+from whence.studies import agreement, controls, deletion, dynamics
 from whence.studies.found import AsItComes, Asked, Curves, Found, Measurement
 from whence.studies.study import Study
 from whence.trust.seeds import METHODS, TOP, seed_stability
@@ -35,6 +36,10 @@ def stability(asked: Asked, _how: AsItComes) -> dict[str, Found]:
 
 
 MEASUREMENTS: dict[str, Measurement] = {
+    "agreement": agreement.MEASUREMENT,
+    "controls": controls.MEASUREMENT,
+    "deletion": deletion.MEASUREMENT,
+    "dynamics": dynamics.MEASUREMENT,
     "accuracy": Measurement(("recall@10 of 101", "recall@10", "NDCG@10", "MRR"), accuracy),
     "stability": Measurement(
         (
