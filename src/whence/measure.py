@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -33,14 +34,16 @@ class Measure:
     """What was measured on what, in words."""
     direction: Direction
     range: tuple[float, float]
+    """Infinite where there is no end that holds for all."""
 
     def __str__(self) -> str:
         low, high = self.interval
         return f"{self.value:.3f} [{low:.3f}–{high:.3f}]"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain types only."""
-        return asdict(self)
+        """Plain types only; an end of the range that is infinite is `None`, as JSON has none."""
+        ends = tuple(end if math.isfinite(end) else None for end in self.range)
+        return {**asdict(self), "range": ends}
 
 
 def mean_measure(

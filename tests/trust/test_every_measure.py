@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,15 @@ from whence.errors import InputError
 from whence.explainers import compare_batch, explain_batch
 from whence.ranking import best_unmet
 from whence.run import Run
-from whence.trust import MEASURES, SEED_MEASURES
+from whence.trust import MEASURES, SEED_MEASURES, coalition_values
 from whence.worlds import World
 
 Arguments = Mapping[str, tuple[Any, ...]]
+PAIRS = [name for name in MEASURES if name.startswith("agreement")]
+"""Those that compare two explanations."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def arguments(world: World, run: Run) -> Arguments:
     """What to compute each measure on; for those of seeds, three things that stand for seeds."""
     asked = world.questions("caused", 12, 100)
@@ -28,9 +32,13 @@ def arguments(world: World, run: Run) -> Arguments:
     one, two, _ = found.values()
     trusted = explain_batch(run.first, batch, targets, "shapley:coalitions=64,exact_up_to=0")
     sizes = np.stack([explanation.magnitude() for explanation in found.values()])
+    values = coalition_values(run.first, batch, targets, 32)
     lists = [best_unmet(model, asked.cases, 12, 10)[0] for model in run.models.values()]
     return {
-        "agreement": (one, two),
+        **dict.fromkeys(PAIRS, (one, two)),
+        "entropy": (one,),
+        "value-correlation": (two, values),
+        "value-fit": (trusted, values),
         "sign-agreement": (two, trusted),
         "sign-agreement-weighted": (two, trusted),
         "precision-at-cause": (two, asked),
@@ -49,10 +57,22 @@ def test_declares_what_it_returns(name: str, arguments: Arguments) -> None:
     low, high = declared.range
     assert low <= found.interval[0] <= found.value <= found.interval[1] <= high
     assert found.protocol
+    assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["n"] == found.n
     assert declared.question.endswith("?")
     assert declared.compute(*given) == found, "the same question has the same answer"
     if declared.symmetric:
         assert declared.compute(*reversed(given)) == found
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_what_compares_two_explanations(name: str, arguments: Arguments) -> None:
+    compute, (one, two) = MEASURES[name].compute, arguments[name]
+    assert compute(one, two).value < compute(one, one).value == pytest.approx(1.0)
+    with pytest.raises(InputError, match="the same cases, which those by 'rollout' and 'leave-one"):
+        compute(one, two[0])
+    no_parts = replace(one, parts=np.zeros_like(one.parts))
+    with pytest.raises(InputError, match="None of the 100 cases can be measured"):
+        compute(no_parts, no_parts)
 
 
 @pytest.mark.parametrize("name", list(SEED_MEASURES))

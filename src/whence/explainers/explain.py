@@ -60,13 +60,20 @@ def compare_batch(
     ]
     for name, explainer in named:
         require(model, ("parts", "score", *explainer.needs), who=name)
+    inquiries = inquire_in_turn(model, batch, targets, seed, memory)
+    return {name: _explanation(name, explainer, inquiries, labels) for name, explainer in named}
+
+
+def inquire_in_turn(
+    model: Explainable, batch: Tensor, targets: Tensor, seed: int, memory: int
+) -> list[Inquiry]:
+    """About all cases, as many in each as gradients have room for; one sentence for wrong ones."""
     with _known_items(model, batch):
         _check(model, batch, targets)
-        inquiries = [
+        return [
             inquire(model, batch[cases], targets[cases], seed, memory)
             for cases in row_slices(max(1, len(batch)), gradients_at_once(batch.shape[1], memory))
         ]
-    return {name: _explanation(name, explainer, inquiries, labels) for name, explainer in named}
 
 
 def _usual(values: Tensor) -> Tensor:

@@ -70,13 +70,12 @@ def play(
 ) -> Attribution:
     """Every game played by the same rule, its players' worth put back into their slots.
 
-    As many cases play at a time as memory has room for, if the rule holds so many values of each.
+    The rule holds so many values of each case.
     """
     scores = inquiry.full.new_zeros(inquiry.parts.shape, dtype=torch.float64)
     errors: Tensor | None = None
     evaluations = torch.zeros(len(inquiry), dtype=torch.int64)
-    at_once = max(1, inquiry.memory // (BYTES_OF_A_VALUE * values_each))
-    for cases, game in _games(inquiry, at_once):
+    for cases, game in games(inquiry, values_each):
         found = rule(game)
         scores[cases[:, None], game.slots] = found.scores
         evaluations[cases.cpu()] = torch.as_tensor(found.evaluations)
@@ -86,8 +85,12 @@ def play(
     return Attribution(scores, evaluations, errors)
 
 
-def _games(inquiry: Inquiry, at_once: int) -> Iterator[tuple[Tensor, Game]]:
-    """Which cases play together, and their game; those without a player do not play."""
+def games(inquiry: Inquiry, values_each: int) -> Iterator[tuple[Tensor, Game]]:
+    """Which cases play together, and their game; those without a player do not play.
+
+    As many cases play at a time as memory has room for, if so many values are held of each.
+    """
+    at_once = max(1, inquiry.memory // (BYTES_OF_A_VALUE * values_each))
     patterns, pattern, counts = inquiry.parts.unique(dim=0, return_inverse=True, return_counts=True)
     together = pattern.argsort(stable=True).split(counts.tolist())
     for slots, cases in zip(patterns, together, strict=True):

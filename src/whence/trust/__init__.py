@@ -1,6 +1,23 @@
-"""Trust measures: whether explanations deserve belief. One file a measure."""
+"""Trust measures: whether explanations deserve belief. One file a measure.
 
-from whence.trust.agreement import agreement, spearman
+Do two explainers agree? `agreement` (Spearman's rho), `kendall_agreement` (tau-b),
+`mu_log_agreement` and `mu_lin_agreement` (the top counts most), `top_agreement` (the top alone),
+`sign_agreement` (for and against). `spearman`, `kendall`, `mu_log`, `mu_lin` and `top_jaccard` say
+it of every case, and `signed_rank` tests whether one of two such numbers is the smaller.
+
+Does an explainer foretell what the model does with some parts only? `coalition_values` asks the
+model, `value_correlation` and `value_fit` hold an explanation against it.
+
+On how many parts does the reason rest? `importance_entropy`, and `entropy` of every case.
+
+Does it name the true cause? `precision_at_cause`, on a world.
+
+Do models of other seeds say the same? `seed_stability`, and what it is made of: `attention_kl`,
+`jaccard_index`, `jaccard_distance`, `overlap`.
+"""
+
+from whence.trust.agreement import agreement, kendall, kendall_agreement, spearman
+from whence.trust.entropy import entropy, importance_entropy
 from whence.trust.registry import MEASURES, SEED_MEASURES, MeasureSpec
 from whence.trust.seeds import seed_stability
 from whence.trust.signs import sign_agreement
@@ -11,20 +28,40 @@ from whence.trust.stability import (
     jaccard_index,
     overlap,
 )
+from whence.trust.top import top_agreement, top_jaccard
+from whence.trust.top_heavy import mu_lin, mu_lin_agreement, mu_log, mu_log_agreement
 from whence.trust.truth import precision_at_cause
+from whence.trust.values import CoalitionValues, coalition_values, value_correlation, value_fit
+from whence.trust.wilcoxon import SignedRank, signed_rank
 
 __all__ = [
     "MEASURES",
     "SEED_MEASURES",
+    "CoalitionValues",
     "MeasureSpec",
     "SeedPairs",
+    "SignedRank",
     "agreement",
     "attention_kl",
+    "coalition_values",
+    "entropy",
+    "importance_entropy",
     "jaccard_distance",
     "jaccard_index",
+    "kendall",
+    "kendall_agreement",
+    "mu_lin",
+    "mu_lin_agreement",
+    "mu_log",
+    "mu_log_agreement",
     "overlap",
     "precision_at_cause",
     "seed_stability",
     "sign_agreement",
+    "signed_rank",
     "spearman",
+    "top_agreement",
+    "top_jaccard",
+    "value_correlation",
+    "value_fit",
 ]

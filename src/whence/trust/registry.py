@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from whence.measure import Direction, Measure
-from whence.trust.agreement import agreement
+from whence.trust.agreement import agreement, kendall_agreement
+from whence.trust.entropy import importance_entropy
 from whence.trust.signs import sign_agreement
 from whence.trust.stability import (
     MOST_NATS,
@@ -17,7 +19,10 @@ from whence.trust.stability import (
     jaccard_index,
     overlap,
 )
+from whence.trust.top import top_agreement
+from whence.trust.top_heavy import mu_lin_agreement, mu_log_agreement
 from whence.trust.truth import precision_at_cause
+from whence.trust.values import value_correlation, value_fit
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,59 @@ def _over_cases(name: str) -> Callable[..., Measure]:
 MEASURES: dict[str, MeasureSpec] = {
     "agreement": MeasureSpec(
         agreement, "neither", (-1.0, 1.0), "Do two explainers rank the parts alike?", symmetric=True
+    ),
+    "agreement-signed": MeasureSpec(
+        partial(agreement, signed=True),
+        "neither",
+        (-1.0, 1.0),
+        "Do two explainers rank the parts alike, from most in favour to most against?",
+        symmetric=True,
+    ),
+    "agreement-kendall": MeasureSpec(
+        kendall_agreement,
+        "neither",
+        (-1.0, 1.0),
+        "How many more pairs of parts do two explainers put in the same order than not?",
+        symmetric=True,
+    ),
+    "agreement-mu-log": MeasureSpec(
+        mu_log_agreement,
+        "neither",
+        (-1.0, 1.0),
+        "Do two explainers rank the parts alike, above all the most important?",
+        symmetric=True,
+    ),
+    "agreement-mu-lin": MeasureSpec(
+        mu_lin_agreement,
+        "neither",
+        (-1.0, 1.0),
+        "Do they, where the first ranks count still more?",
+        symmetric=True,
+    ),
+    "agreement-top": MeasureSpec(
+        top_agreement,
+        "neither",
+        (0.0, 1.0),
+        "Do two explainers name the same three parts as the most important?",
+        symmetric=True,
+    ),
+    "entropy": MeasureSpec(
+        importance_entropy,
+        "neither",
+        (0.0, math.inf),
+        "Over how many parts is the importance spread, in bits?",
+    ),
+    "value-correlation": MeasureSpec(
+        value_correlation,
+        "higher is better",
+        (-1.0, 1.0),
+        "Do the importances of the parts present go with the score?",
+    ),
+    "value-fit": MeasureSpec(
+        value_fit,
+        "higher is better",
+        (-math.inf, 1.0),
+        "Do they foretell the score itself?",
     ),
     "sign-agreement": MeasureSpec(
         sign_agreement,

@@ -19,8 +19,10 @@ from whence.explanation import Floats
 from whence.measure import Direction, Measure, mean_measure
 from whence.memory import cases_at_once, row_slices
 from whence.padding import PAD
+from whence.trust.cases import Bools, check_sizes
+from whence.trust.entropy import shares
+from whence.trust.top import largest
 
-Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 EPSILON: Final = 1e-10
@@ -79,7 +81,7 @@ def attention_kl(importances: Floats, parts: Bools) -> SeedPairs:
     """
 
     def compare(rows: Ints) -> Floats:
-        p = _shares(_sizes(importances, parts, rows), parts[rows, None])
+        p = shares(_sizes(importances, parts, rows), parts[rows, None])
         log_p = np.log(p + EPSILON)
         own = (p * log_p).sum(axis=2, keepdims=True)
         # No KL is below 0, but rounding and EPSILON may take it there.
@@ -182,26 +184,15 @@ def _over_pairs(
 def _sizes(importances: Floats, parts: Bools, rows: Ints) -> Floats:
     """`[b, S, n]`: the importances of some cases, 0 where there is no part."""
     sizes: Floats = np.where(parts[rows], importances[:, rows], 0).astype(np.float64)
-    if not ((sizes >= 0) & (sizes < np.inf)).all():
-        raise InputError("Importances must be numbers from 0 on; take the sizes of signed ones.")
+    check_sizes(sizes)
     return sizes.swapaxes(0, 1)
-
-
-def _shares(sizes: Floats, parts: Bools) -> Floats:
-    """Renormalised to 1 over the parts."""
-    sizes = np.where((sizes > 0).any(axis=2, keepdims=True), sizes, parts)
-    shares: Floats = sizes / sizes.sum(axis=2, keepdims=True)
-    return shares
 
 
 def _top(sizes: Floats, parts: Bools, fraction: float) -> Bools:
     """Which of a case's parts are among its ⌈fraction · length⌉ largest."""
     # Rounded first, since 0.07 · 100 comes out a hair above 7.
     count = np.ceil(np.round(fraction * parts.sum(axis=2, keepdims=True), 9))
-    order = np.argsort(np.where(parts, -sizes, np.inf), axis=2, kind="stable")
-    top = np.zeros(sizes.shape, dtype=np.bool_)
-    np.put_along_axis(top, order, np.arange(sizes.shape[2]) < count, axis=2)
-    return top
+    return largest(sizes, parts, count)
 
 
 def _protocol(seeds: int, what: str) -> str:
