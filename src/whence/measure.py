@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -39,8 +40,9 @@ class Measure:
         return f"{self.value:.3f} [{low:.3f}–{high:.3f}]"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain types only."""
-        return asdict(self)
+        """Plain types only; none where the range has no end, for which JSON has no number."""
+        ends = tuple(end if math.isfinite(end) else None for end in self.range)
+        return {**asdict(self), "range": ends}
 
 
 def mean_measure(
