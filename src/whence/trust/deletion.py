@@ -187,6 +187,5 @@ class _Walk:
 
 def _other_items(log_q: Tensor, top: Tensor) -> Tensor:
     """`[R]`: whether any item is now more probable than one of those `[R, k]`."""
-    inside = log_q.gather(1, top)
-    least = inside.amin(dim=1, keepdim=True)
-    return (log_q > least).sum(dim=1) > (inside > least).sum(dim=1)
+    others = log_q.scatter(1, top, -torch.inf).amax(dim=1)
+    return others > log_q.gather(1, top).amin(dim=1)
