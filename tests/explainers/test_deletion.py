@@ -19,6 +19,7 @@ from whence.explainers import EXPLAINERS, explain_batch
 from whence.explanation import Floats
 from whence.models import Recommender
 from whence.run import Run
+from whence.trust import symmetrised_kl
 
 REMOVED, DRAWS, LENGTH = 2, 20, 12
 FOR_THE_TARGET = [
@@ -63,12 +64,12 @@ def fall_of(model: Recommender, batch: torch.Tensor, targets: torch.Tensor) -> C
 
 
 def movement_of(model: Recommender, batch: torch.Tensor) -> Change:
-    """Half the sum of both Kullback–Leibler divergences between the next-item distributions."""
+    """Between the distributions over the next item."""
     full = model.score(batch, ALL).log_softmax(dim=1)
 
     def moved(present: torch.Tensor) -> torch.Tensor:
         now = model.score(batch, ALL, present=present).log_softmax(dim=1)
-        return ((full.exp() - now.exp()) * (full - now)).sum(dim=1) / 2
+        return symmetrised_kl(full, now)
 
     return moved
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from whence.errors import InputError
+from whence.contract import Explainable
+from whence.errors import CapabilityError, InputError
 from whence.explainers import compare_batch, explain_batch
 from whence.ranking import best_unmet
 from whence.run import Run
@@ -33,6 +34,7 @@ def arguments(world: World, run: Run) -> Arguments:
     trusted = explain_batch(run.first, batch, targets, "shapley:coalitions=64,exact_up_to=0")
     sizes = np.stack([explanation.magnitude() for explanation in found.values()])
     values = coalition_values(run.first, batch, targets, 32)
+    few = explain_batch(run.first, batch[:20], targets[:20], "leave-one-out")
     lists = [best_unmet(model, asked.cases, 12, 10)[0] for model in run.models.values()]
     return {
         **dict.fromkeys(PAIRS, (one, two)),
@@ -46,6 +48,14 @@ def arguments(world: World, run: Run) -> Arguments:
         "jaccard-index": (sizes, one.parts),
         "jaccard-distance": (sizes, one.parts),
         "overlap": (np.stack([*lists, np.roll(lists[0], 1, axis=0)]),),
+        "deletion-area": (run.first, batch[:20], few),
+        "deletion-area-normalised": (run.first, batch[:20], few),
+        "deletion-shape": (run.first, batch[:20], few),
+        "insertion-area": (run.first, batch[:20], few),
+        "deletions-to-flip": (run.first, batch[:20], few),
+        "deletions-to-flip-ten": (run.first, batch[:20], few),
+        "attention-permutation": (run.first, batch[:20]),
+        "attention-permutation-divergence": (run.first, batch[:20]),
     }
 
 
@@ -57,7 +67,7 @@ def test_declares_what_it_returns(name: str, arguments: Arguments) -> None:
     low, high = declared.range
     assert low <= found.interval[0] <= found.value <= found.interval[1] <= high
     assert found.protocol
-    assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["n"] == found.n
+    assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["value"] == found.value
     assert declared.question.endswith("?")
     assert declared.compute(*given) == found, "the same question has the same answer"
     if declared.symmetric:
@@ -73,6 +83,22 @@ def test_what_compares_two_explanations(name: str, arguments: Arguments) -> None
     no_parts = replace(one, parts=np.zeros_like(one.parts))
     with pytest.raises(InputError, match="None of the 100 cases can be measured"):
         compute(no_parts, no_parts)
+
+
+@pytest.mark.parametrize("name", [name for name, one in MEASURES.items() if one.needs])
+def test_what_asks_a_model(name: str, arguments: Arguments) -> None:
+    """It says what a model lacks, and leaves the model and the batch as they were."""
+    declared, (model, batch, *rest) = MEASURES[name], arguments[name]
+    for lacking in declared.needs:
+        offered = {one: getattr(type(model), one) for one in declared.needs if one != lacking}
+        poorer = type("Poorer", (Explainable,), offered)()
+        with pytest.raises(CapabilityError, match=f"Poorer has no '{lacking}', which"):
+            declared.compute(poorer, batch, *rest)
+    weights = {key: value.clone() for key, value in model.state_dict().items()}
+    before = batch.clone()
+    declared.compute(model, batch, *rest)
+    assert torch.equal(batch, before)
+    assert all(torch.equal(value, weights[key]) for key, value in model.state_dict().items())
 
 
 @pytest.mark.parametrize("name", list(SEED_MEASURES))

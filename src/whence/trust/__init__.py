@@ -17,7 +17,12 @@ Do models of other seeds say the same? `seed_stability`, and what it is made of:
 """
 
 from whence.trust.agreement import agreement, kendall, kendall_agreement, spearman
+from whence.trust.curves import Curves, deletion_at, normalised_area
+from whence.trust.deletion import deletion_curves
+from whence.trust.divergences import DIVERGENCES, jensen_shannon, symmetrised_kl
 from whence.trust.entropy import entropy, importance_entropy
+from whence.trust.flips import Flips, flips
+from whence.trust.permutation import Permuted, attention_permutation
 from whence.trust.registry import MEASURES, SEED_MEASURES, MeasureSpec
 from whence.trust.seeds import seed_stability
 from whence.trust.signs import sign_agreement
@@ -35,31 +40,42 @@ from whence.trust.values import CoalitionValues, coalition_values, value_correla
 from whence.trust.wilcoxon import SignedRank, signed_rank
 
 __all__ = [
+    "DIVERGENCES",
     "MEASURES",
     "SEED_MEASURES",
     "CoalitionValues",
+    "Curves",
+    "Flips",
     "MeasureSpec",
+    "Permuted",
     "SeedPairs",
     "SignedRank",
     "agreement",
     "attention_kl",
+    "attention_permutation",
     "coalition_values",
+    "deletion_at",
+    "deletion_curves",
     "entropy",
+    "flips",
     "importance_entropy",
     "jaccard_distance",
     "jaccard_index",
+    "jensen_shannon",
     "kendall",
     "kendall_agreement",
     "mu_lin",
     "mu_lin_agreement",
     "mu_log",
     "mu_log_agreement",
+    "normalised_area",
     "overlap",
     "precision_at_cause",
     "seed_stability",
     "sign_agreement",
     "signed_rank",
     "spearman",
+    "symmetrised_kl",
     "top_agreement",
     "top_jaccard",
     "value_correlation",

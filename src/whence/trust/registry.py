@@ -7,9 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from torch import Tensor
+
+from whence.contract import Explainable
+from whence.explanation import Explanation
 from whence.measure import Direction, Measure
 from whence.trust.agreement import agreement, kendall_agreement
+from whence.trust.altered import LISTED
+from whence.trust.curves import Curves, Kind, normalised_area
+from whence.trust.deletion import deletion_curves
 from whence.trust.entropy import importance_entropy
+from whence.trust.flips import flips
+from whence.trust.permutation import Permuted, attention_permutation
 from whence.trust.signs import sign_agreement
 from whence.trust.stability import (
     MOST_NATS,
@@ -35,6 +44,8 @@ class MeasureSpec:
     question: str
     symmetric: bool = False
     """Whether its two arguments may change places."""
+    needs: tuple[str, ...] = ()
+    """What it asks of a model; such a measure takes the model and the batch first."""
 
 
 SEED_MEASURES: dict[str, Callable[..., SeedPairs]] = {
@@ -50,6 +61,30 @@ def _over_cases(name: str) -> Callable[..., Measure]:
     compute = SEED_MEASURES[name]
     return lambda *given: compute(*given).measure()
 
+
+def _of_curves(
+    measure: Callable[[Curves], Measure], kind: Kind = "deletion"
+) -> Callable[..., Measure]:
+    def compute(model: Explainable, batch: Tensor, explanation: Explanation) -> Measure:
+        (curves,) = deletion_curves(model, batch, [explanation], kind=kind).values()
+        return measure(curves)
+
+    return compute
+
+
+def _between_chance_and_oracle(
+    model: Explainable, batch: Tensor, explanation: Explanation
+) -> Measure:
+    found = deletion_curves(model, batch, [explanation, "random order", "greedy oracle"])
+    return normalised_area(*found.values())
+
+
+def _of_shuffles(measure: Callable[[Permuted], Measure]) -> Callable[..., Measure]:
+    return lambda model, batch: measure(attention_permutation(model, batch))
+
+
+SCORES = ("parts", "score")
+ATTENTION = (*SCORES, "attentions")
 
 MEASURES: dict[str, MeasureSpec] = {
     "agreement": MeasureSpec(
@@ -149,5 +184,61 @@ MEASURES: dict[str, MeasureSpec] = {
         "higher is better",
         (0.0, 1.0),
         "Do models of other seeds recommend the same items?",
+    ),
+    "deletion-area": MeasureSpec(
+        _of_curves(Curves.area_measure),
+        "higher is better",
+        (0.0, math.inf),
+        "Do recommendations change fast as the parts called important go?",
+        needs=SCORES,
+    ),
+    "deletion-area-normalised": MeasureSpec(
+        _between_chance_and_oracle,
+        "higher is better",
+        (-math.inf, math.inf),
+        "How far from chance to a greedy oracle do they change?",
+        needs=SCORES,
+    ),
+    "deletion-shape": MeasureSpec(
+        _of_curves(Curves.shape_measure),
+        "neither",
+        (-math.inf, 0.5),
+        "Do recommendations change last, when few parts are left, or with the first that go?",
+        needs=SCORES,
+    ),
+    "insertion-area": MeasureSpec(
+        _of_curves(Curves.area_measure, "insertion"),
+        "lower is better",
+        (0.0, math.inf),
+        "Do the parts called important bring the recommendations back by themselves?",
+        needs=SCORES,
+    ),
+    "deletions-to-flip": MeasureSpec(
+        _of_curves(lambda curves: flips(curves).measure()),
+        "lower is better",
+        (1.0, math.inf),
+        "How many parts must go until another item is first?",
+        needs=SCORES,
+    ),
+    "deletions-to-flip-ten": MeasureSpec(
+        _of_curves(lambda curves: flips(curves, LISTED).measure()),
+        "lower is better",
+        (1.0, math.inf),
+        "How many parts must go until another item is among the first ten?",
+        needs=SCORES,
+    ),
+    "attention-permutation": MeasureSpec(
+        _of_shuffles(Permuted.top_measure),
+        "higher is better",
+        (0.0, 1.0),
+        "Does the top item's probability change when attention is shuffled?",
+        needs=ATTENTION,
+    ),
+    "attention-permutation-divergence": MeasureSpec(
+        _of_shuffles(Permuted.divergence_measure),
+        "higher is better",
+        (0.0, math.inf),
+        "Do all items' probabilities change when attention is shuffled?",
+        needs=ATTENTION,
     ),
 }
