@@ -17,7 +17,7 @@ from whence.trust.stability import (
     jaccard_index,
     overlap,
 )
-from whence.trust.truth import precision_at_cause
+from whence.trust.truth import precision_at_cause, sign_at_cause
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,12 @@ MEASURES: dict[str, MeasureSpec] = {
         "higher is better",
         (0.0, 1.0),
         "On a world, is the strongest part the true cause?",
+    ),
+    "sign-at-cause": MeasureSpec(
+        sign_at_cause,
+        "higher is better",
+        (0.0, 1.0),
+        "On a world, does the true cause speak on the right side?",
     ),
     "attention-kl": MeasureSpec(
         _over_cases("attention-kl"),
