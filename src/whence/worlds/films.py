@@ -135,9 +135,9 @@ def quantiles(values: npt.ArrayLike, count: int) -> npt.NDArray[np.int64]:
 
 
 def correct_fame(films: Films, met: npt.NDArray[np.int64], popularity: Sequence[int]) -> Films:
-    """Films drawn more often whose like the popularity has met more often, and the other way.
+    """The films, more famous where the charts of what was met lie below the popularity.
 
-    Fame alone does not say how often a film is met: nobody draws one twice, sequels follow their
+    Fame alone does not say how often a film is met: nobody watches one twice, sequels follow their
     first parts, and taste divides fame by genre. So what was met is put beside what is wanted,
     place by place in the charts; films met equally often share the mean of their places.
     """
