@@ -44,6 +44,7 @@ def arguments(world: World, run: Run) -> Arguments:
         "sign-agreement": (two, trusted),
         "sign-agreement-weighted": (two, trusted),
         "precision-at-cause": (two, asked),
+        "sign-at-cause": (two, asked),
         "attention-kl": (sizes, one.parts),
         "jaccard-index": (sizes, one.parts),
         "jaccard-distance": (sizes, one.parts),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -7,10 +8,12 @@ import pytest
 import torch
 
 from whence.contract import Explainable
+from whence.errors import InputError
 from whence.explainers import compare_batch
 from whence.explanation import Explanation
+from whence.measure import Measure
 from whence.run import Run
-from whence.trust import precision_at_cause
+from whence.trust import precision_at_cause, sign_at_cause
 from whence.worlds import REASONS, Questions, World
 
 
@@ -75,3 +78,41 @@ def test_an_oracle_is_always_right_and_chance_is_chance(
     assert found.interval[0] - 0.02 < expected < found.interval[1] + 0.02
     oracle = replace(chance, scores=asked.truth.astype(np.float64))
     assert precision_at_cause(oracle, asked).value == 1.0
+
+
+def test_the_sign_at_the_cause_by_hand(world: World) -> None:
+    """For what was caused: a right sign, a wrong one and none. The other way for what was not."""
+    scores = [[0.1, 0.9, -0.2], [0.9, -0.1, 0.2], [0.5, 0.0, 0.2]]
+    said, truth = hand_made(scores, signed=True), [[False, True, False]] * 3
+    caused = sign_at_cause(said, questions(world, "caused", truth))
+    assert caused.value == pytest.approx(1 / 3)
+    assert caused.n == 3
+    prevented = sign_at_cause(said, questions(world, "prevented", truth))
+    assert prevented.value == pytest.approx(1 / 3)
+    turned = sign_at_cause(replace(said, scores=-said.scores), questions(world, "caused", truth))
+    assert turned.value == prevented.value
+
+
+def test_of_a_taste_the_share_of_right_signs_counts(world: World) -> None:
+    """Two of three items of the genre speak for the target, and one of one: (2/3 + 1) / 2."""
+    scores = [[0.3, -0.1, 0.2], [-0.9, 0.1, -0.2]]
+    truth = [[True, True, True], [False, True, False]]
+    found = sign_at_cause(hand_made(scores, signed=True), questions(world, "taste", truth))
+    assert found.value == pytest.approx(5 / 6)
+
+
+def test_a_method_without_signs_has_none_at_the_cause(world: World) -> None:
+    asked = questions(world, "caused", [[False, True, False]])
+    with pytest.raises(InputError, match=r"^by hand does not tell for from against"):
+        sign_at_cause(hand_made([[0.1, 0.9, 0.2]], signed=False), asked)
+
+
+@pytest.mark.parametrize("measure", [precision_at_cause, sign_at_cause])
+def test_only_answers_to_the_questions_are_marked(
+    measure: Callable[[Explanation, Questions], Measure], world: World
+) -> None:
+    said = hand_made([[0.1, 0.9, 0.2]], signed=True)
+    with pytest.raises(InputError, match=r"\[1, 3\] cases by slots .* questions of \[1, 2\]"):
+        measure(said, questions(world, "caused", [[False, True]]))
+    with pytest.raises(InputError, match=r"^The world has no caused events to ask about"):
+        measure(said, world.questions("caused", 3, 0))

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import interactions_of
 from whence.contract import PAD
 from whence.errors import InputError
-from whence.worlds import NONE, REASONS, Kind, World, WorldConfig, make_world
+from whence.worlds import NONE, REASONS, Kind, World, WorldConfig, make_world, world_like
 from whence.worlds.films import design_films, name_films
 
 
@@ -72,6 +73,22 @@ def test_the_record_is_true_and_every_kind_occurs(world: World) -> None:
 def test_the_record_is_true_in_any_world(**settings: float) -> None:
     config = WorldConfig(items=60, events=15, **settings)  # type: ignore[arg-type]
     check_truth(make_world(config))
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    users=st.integers(1, 8),
+    items=st.integers(10, 60),
+    longest=st.integers(3, 30),
+    wanted=st.integers(1, 8),
+)
+def test_the_record_is_true_in_any_likeness(
+    seed: int, users: int, items: int, longest: int, wanted: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = [longest, *rng.integers(1, longest + 1, users).tolist()]
+    data = interactions_of([list(range(items)), *(rng.integers(0, items, n) for n in lengths)])
+    check_truth(world_like(data, users=wanted, seed=seed))
 
 
 def test_same_seed_same_world_and_another_seed_another(world: World) -> None:
@@ -159,6 +176,10 @@ def test_questions_point_at_the_true_slot(world: World, reason: str) -> None:
         {"versions": 0},
         {"seed": -1},
         {"sequels": 0.0, "remakes": 0.6, "versions": 1},
+        {"users": 3, "lengths": (5, 5)},
+        {"users": 2, "lengths": (5, 0)},
+        {"items": 80, "popularity": (1,) * 79},
+        {"items": 80, "popularity": (0,) * 80},
     ],
 )
 def test_impossible_worlds_are_refused(settings: dict[str, float]) -> None:

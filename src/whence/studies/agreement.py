@@ -23,7 +23,8 @@ from whence.progress import progress_bar
 from whence.ranking import device_of
 from whence.studies.found import Asked, Curves, Found, Measurement
 from whence.studies.points import Points, draw_points
-from whence.trust.agreement import Bools, centred_ranks, correlate
+from whence.trust.agreement import centred_ranks, correlate
+from whence.trust.cases import Bools
 from whence.trust.entropy import entropy
 from whence.trust.top import top_jaccard
 from whence.trust.top_heavy import mu_lin, mu_log
@@ -136,8 +137,7 @@ def agreement(asked: Asked, how: Points) -> dict[str, Found]:
 
 def of_model(model: Recommender, cases: Cases) -> dict[str, tuple[float, int]]:
     """By column its value, and of how many points it is."""
-    symbols = [one for one in ASKED if one not in OF_HEADS or model.config.heads > 1]
-    points = per_point(explain_points(model, cases, symbols))
+    points = per_point(explain_points(model, cases, ASKED))
     columns: dict[str, tuple[float, int]] = {}
     for column, values in points.items():
         defined = values[~np.isnan(values)]
@@ -166,12 +166,18 @@ class Explained:
 
 
 def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> Explained:
-    """The importances of these symbols, and φ* where both its halves are among them."""
+    """The importances of these symbols, and φ* where both its halves are among them.
+
+    Single heads are left out where there is but one.
+    """
     device = device_of(model)
     batch = torch.from_numpy(cases.histories(model.config.length)).to(device)
     targets = torch.from_numpy(cases.targets).to(device)
     asked: dict[int, dict[str, str]] = {}
+    heads = model.attentions(batch[:1])[0].shape[1]
     for symbol in symbols:
+        if symbol in OF_HEADS and heads == 1:
+            continue
         method, seed = ASKED[symbol]
         asked.setdefault(seed, {})[symbol] = method
     scores: dict[str, Floats] = {}

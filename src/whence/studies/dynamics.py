@@ -100,7 +100,8 @@ def knee(curves: Floats) -> Floats:
     """`[S]`: the epoch at which each curve `[S, epochs]` is furthest above the line to its end."""
     share = np.linspace(0, 1, curves.shape[1])
     chord = curves[:, :1] + share * (curves[:, -1:] - curves[:, :1])
-    return (curves - chord).argmax(axis=1).astype(np.float64)
+    epochs: Floats = (curves - chord).argmax(axis=1).astype(np.float64)
+    return epochs
 
 
 def _steps(run: Run) -> list[int]:

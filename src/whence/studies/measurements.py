@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whence.errors import InputError
-from whence.studies import agreement, controls, deletion, dynamics
+from whence.studies import agreement, controls, deletion, dynamics, truth
 from whence.studies.found import AsItComes, Asked, Curves, Found, Measurement
 from whence.studies.study import Study
 from whence.trust.seeds import METHODS, TOP, seed_stability
@@ -40,6 +40,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "controls": controls.MEASUREMENT,
     "deletion": deletion.MEASUREMENT,
     "dynamics": dynamics.MEASUREMENT,
+    "truth": truth.MEASUREMENT,
     "accuracy": Measurement(("recall@10 of 101", "recall@10", "NDCG@10", "MRR"), accuracy),
     "stability": Measurement(
         (

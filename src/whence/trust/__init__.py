@@ -22,6 +22,7 @@ from whence.trust.deletion import deletion_curves
 from whence.trust.divergences import DIVERGENCES, jensen_shannon, symmetrised_kl
 from whence.trust.entropy import entropy, importance_entropy
 from whence.trust.flips import Flips, flips
+from whence.trust.likeness import Mark, OnLikeness, precision_on_likeness
 from whence.trust.permutation import Permuted, attention_permutation
 from whence.trust.registry import MEASURES, SEED_MEASURES, MeasureSpec
 from whence.trust.seeds import seed_stability
@@ -35,7 +36,7 @@ from whence.trust.stability import (
 )
 from whence.trust.top import top_agreement, top_jaccard
 from whence.trust.top_heavy import mu_lin, mu_lin_agreement, mu_log, mu_log_agreement
-from whence.trust.truth import precision_at_cause
+from whence.trust.truth import precision_at_cause, sign_at_cause
 from whence.trust.values import CoalitionValues, coalition_values, value_correlation, value_fit
 from whence.trust.wilcoxon import SignedRank, signed_rank
 
@@ -46,7 +47,9 @@ __all__ = [
     "CoalitionValues",
     "Curves",
     "Flips",
+    "Mark",
     "MeasureSpec",
+    "OnLikeness",
     "Permuted",
     "SeedPairs",
     "SignedRank",
@@ -71,8 +74,10 @@ __all__ = [
     "normalised_area",
     "overlap",
     "precision_at_cause",
+    "precision_on_likeness",
     "seed_stability",
     "sign_agreement",
+    "sign_at_cause",
     "signed_rank",
     "spearman",
     "symmetrised_kl",

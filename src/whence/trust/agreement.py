@@ -58,15 +58,30 @@ def kendall(first: Floats, second: Floats, parts: Bools) -> Floats:
     return by_case(_kendall, parts, first, second, numbers_each=parts.shape[-1] ** 2)
 
 
-def _spearman(first: Floats, second: Floats, parts: Bools) -> Floats:
-    # How many parts lie below minus how many lie above is twice the rank, less the mean rank.
-    one, two = (
-        orders(values, parts).sum(axis=2, dtype=np.float64) / 2 for values in (first, second)
-    )
-    spread = np.sqrt((one**2).sum(axis=1) * (two**2).sum(axis=1))
+def centred_ranks(values: Floats, parts: Bools) -> Floats:
+    """`[B, n]`: each part's rank among its row's parts less the mean rank; 0 without a part.
+
+    Whoever compares many methods ranks each of them once, and correlates the ranks.
+    """
+    return by_case(_centred_ranks, parts, values, numbers_each=parts.shape[-1] ** 2)
+
+
+def correlate(first: Floats, second: Floats) -> Floats:
+    """`[B]`: the correlation of centred ranks `[B, n]`; NaN where a row has no ranking."""
+    spread = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        rho: Floats = (one * two).sum(axis=1) / spread
+        rho: Floats = (first * second).sum(axis=1) / spread
     return rho
+
+
+def _spearman(first: Floats, second: Floats, parts: Bools) -> Floats:
+    return correlate(_centred_ranks(first, parts), _centred_ranks(second, parts))
+
+
+def _centred_ranks(values: Floats, parts: Bools) -> Floats:
+    # How many parts lie below minus how many lie above is twice the rank, less the mean rank.
+    ranks: Floats = orders(values, parts).sum(axis=2, dtype=np.float64) / 2
+    return ranks
 
 
 def _kendall(first: Floats, second: Floats, parts: Bools) -> Floats:

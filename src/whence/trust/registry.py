@@ -30,7 +30,7 @@ from whence.trust.stability import (
 )
 from whence.trust.top import top_agreement
 from whence.trust.top_heavy import mu_lin_agreement, mu_log_agreement
-from whence.trust.truth import precision_at_cause
+from whence.trust.truth import precision_at_cause, sign_at_cause
 from whence.trust.values import value_correlation, value_fit
 
 
@@ -160,6 +160,12 @@ MEASURES: dict[str, MeasureSpec] = {
         "higher is better",
         (0.0, 1.0),
         "On a world, is the strongest part the true cause?",
+    ),
+    "sign-at-cause": MeasureSpec(
+        sign_at_cause,
+        "higher is better",
+        (0.0, 1.0),
+        "On a world, does the true cause speak on the right side?",
     ),
     "attention-kl": MeasureSpec(
         _over_cases("attention-kl"),

@@ -1,9 +1,10 @@
-"""Truth: on a world, does the explainer put the true cause first?"""
+"""Truth: on a world, does the explainer put the true cause first, and on the right side?"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_measure
 from whence.worlds import Questions
@@ -16,9 +17,38 @@ def precision_at_cause(explanation: Explanation, questions: Questions) -> Measur
     a method without a sign can only say how much. Where several parts are equally strong, the case
     counts with the share of them that is true.
     """
+    _check(explanation, questions)
     against = explanation.signed and questions.reason == "prevented"
     strength = -explanation.scores if against else explanation.scores
     strength = np.where(explanation.parts, strength, -np.inf)
     first = strength == strength.max(axis=1, keepdims=True)
     hit = (first & questions.truth).sum(axis=1) / first.sum(axis=1)
     return mean_measure(hit, f"the strongest part is the true reason; {questions.reason} events")
+
+
+def sign_at_cause(explanation: Explanation, questions: Questions) -> Measure:
+    """How often the true cause speaks for what it caused, or against what it prevented.
+
+    For taste a case counts with the share of the items of the genre that speak for the target. A
+    sign of 0 takes no side and is not right; a method without signs cannot be asked.
+    """
+    _check(explanation, questions)
+    if not explanation.signed:
+        raise InputError(
+            f"{explanation.method} does not tell for from against, so it has no sign at the cause."
+        )
+    side = -1 if questions.reason == "prevented" else 1
+    right = questions.truth & (np.sign(explanation.scores) == side)
+    share = right.sum(axis=1) / questions.truth.sum(axis=1)
+    return mean_measure(share, f"the true reason has the right sign; {questions.reason} events")
+
+
+def _check(explanation: Explanation, questions: Questions) -> None:
+    """Refuse what was not asked, and where nothing was."""
+    if not len(questions.truth):
+        raise InputError(f"The world has no {questions.reason} events to ask about.")
+    if explanation.scores.shape != questions.truth.shape:
+        told, asked = list(explanation.scores.shape), list(questions.truth.shape)
+        raise InputError(
+            f"An explanation of {told} cases by slots does not answer questions of {asked}."
+        )

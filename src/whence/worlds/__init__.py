@@ -14,6 +14,18 @@ data can say.
 """
 
 from whence.worlds.config import NONE, Kind, WorldConfig
+from whence.worlds.likeness import Alike, how_alike, world_like
 from whence.worlds.world import REASONS, Questions, World, make_world
 
-__all__ = ["NONE", "REASONS", "Kind", "Questions", "World", "WorldConfig", "make_world"]
+__all__ = [
+    "NONE",
+    "REASONS",
+    "Alike",
+    "Kind",
+    "Questions",
+    "World",
+    "WorldConfig",
+    "how_alike",
+    "make_world",
+    "world_like",
+]

@@ -50,6 +50,10 @@ class WorldConfig:
     memory: int = 20
     """How many events back a sequel's first part may lie."""
     seed: int = 0
+    lengths: tuple[int, ...] = ()
+    """The events of each user, in place of `events`."""
+    popularity: tuple[int, ...] = ()
+    """How often items are to be met, one number an item in any order, in place of charts."""
 
     def __post_init__(self) -> None:
         if self.users < 1 or self.events < 3 or min(self.memory, self.versions) < 1:
@@ -63,3 +67,9 @@ class WorldConfig:
             raise InputError("A world needs 10 items a genre; at most half continue or remake one.")
         if self.seed < 0:
             raise InputError(f"A world's seed is a whole number from 0 on, not {self.seed}.")
+        for given, count in ((self.lengths, self.users), (self.popularity, self.items)):
+            if given and (len(given) != count or min(given) < 1):
+                raise InputError(
+                    "A world's lengths are one for each user, its popularity one number for each "
+                    "item, all from 1 on."
+                )

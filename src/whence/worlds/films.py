@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +22,9 @@ FAME_DECAY = 0.6
 
 REMADE_FAME, REMAKE_FAME = 0.3, 0.5
 """How often remade films and remakes are drawn, all together, for each other film drawn."""
+
+LARGEST_CHANGE = 4.0
+"""The largest factor by which a fame is corrected at a time."""
 
 ADJECTIVES = """
 Amber Ancient Blue Borrowed Broken Burning Crimson Crooked Distant Electric Emerald Endless
@@ -111,12 +115,37 @@ def design_films(config: WorldConfig, rng: np.random.Generator) -> Films:
     genre = rng.integers(0, config.genres, plain, dtype=np.int32)
     genre[: config.genres] = np.arange(config.genres)  # no genre is empty
     fame = np.zeros(count)
-    fame[:plain] = 1.0 / (1 + rng.permutation(plain)) ** FAME_DECAY
     # Only a well-known original keeps many people from remakes that many would watch.
-    fame /= fame.sum()
-    fame[remade] += REMADE_FAME / max(1, len(remade))
-    fame[remake] = REMAKE_FAME / max(1, remakes)
+    if config.popularity:
+        drawn = np.concatenate((np.arange(plain), remake))
+        others = rng.permutation(np.setdiff1d(drawn, remade))
+        fame[np.concatenate((remade, others))] = quantiles(config.popularity, len(drawn))[::-1]
+    else:
+        fame[:plain] = 1.0 / (1 + rng.permutation(plain)) ** FAME_DECAY
+        fame /= fame.sum()
+        fame[remade] += REMADE_FAME / max(1, len(remade))
+        fame[remake] = REMAKE_FAME / max(1, remakes)
     return Films(plain, sequel, original, root, genre[root], fame)
+
+
+def quantiles(values: npt.ArrayLike, count: int) -> npt.NDArray[np.int64]:
+    """So many of the values, equally spaced in their order, smallest first."""
+    ordered = np.sort(np.asarray(values, dtype=np.int64))
+    return ordered[((np.arange(count) + 0.5) * len(ordered) / count).astype(np.int64)]
+
+
+def correct_fame(films: Films, met: npt.NDArray[np.int64], popularity: Sequence[int]) -> Films:
+    """The films, more famous where the charts of what was met lie below the popularity.
+
+    Fame alone does not say how often a film is met: nobody watches one twice, sequels follow their
+    first parts, and taste divides fame by genre. So what was met is put beside what is wanted,
+    place by place in the charts; films met equally often share the mean of their places.
+    """
+    wanted = np.sort(popularity) * (met.sum() / np.sum(popularity))
+    in_order = np.sort(met)
+    wanted_of = np.bincount(in_order, wanted) / np.maximum(1, np.bincount(in_order))
+    change = (1 + wanted_of[met]) / (1 + met)
+    return replace(films, fame=films.fame * change.clip(1 / LARGEST_CHANGE, LARGEST_CHANGE))
 
 
 def name_films(films: Films) -> Catalog:

@@ -24,13 +24,12 @@ class Lives:
     """
 
     def __init__(
-        self, config: WorldConfig, films: Films, users: int, rng: np.random.Generator
+        self, config: WorldConfig, films: Films, users: slice, rng: np.random.Generator
     ) -> None:
         self.config, self.films, self.rng = config, films, rng
-        spread = rng.gamma(2.0, (config.events - 3) / 2, users).astype(np.int64)
-        self.lengths = np.sort(3 + np.minimum(spread, 4 * config.events))[::-1]
-        self.taste = rng.dirichlet(np.full(config.genres, 0.3), users).cumsum(axis=1)
-        shape = (users, int(self.lengths[0]))
+        self.lengths = np.sort(self._draw_lengths(users))[::-1]
+        shape = (len(self.lengths), int(self.lengths[0]))
+        self.taste = rng.dirichlet(np.full(config.genres, 0.3), shape[0]).cumsum(axis=1)
         self.item, self.cause, self.prevented, self.inhibitor = (
             np.full(shape, NONE, dtype=np.int32) for _ in range(4)
         )
@@ -46,6 +45,14 @@ class Lives:
         lived = np.arange(self.item.shape[1]) < lengths[:, None]
         grids = (self.item, self.kind, self.cause, self.prevented, self.inhibitor)
         return lengths, [grid[order][lived] for grid in grids]
+
+    def _draw_lengths(self, users: slice) -> Rows:
+        """How many events each has, where it is not given."""
+        if self.config.lengths:
+            return np.array(self.config.lengths[users])
+        count = len(range(self.config.users)[users])
+        spread = self.rng.gamma(2.0, (self.config.events - 3) / 2, count).astype(np.int64)
+        return 3 + np.minimum(spread, 4 * self.config.events)
 
     def _live(self, step: int) -> None:
         """One event of everyone alive."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,15 @@ from whence.data.histories import Cases, span_events
 from whence.data.interactions import Interactions
 from whence.errors import InputError
 from whence.worlds.config import NONE, Kind, WorldConfig
-from whence.worlds.films import design_films, name_films
+from whence.worlds.films import Films, correct_fame, design_films, name_films
 from whence.worlds.lives import Lives
 
 Ints = npt.NDArray[np.int32]
 Events = npt.NDArray[np.int64]
 
 USERS_AT_ONCE: Final = 16_384
+CORRECTIONS: Final = 3
+"""How often a world is lived again until its films are met as often as a given popularity says."""
 YEAR_2000: Final = 946_684_800
 REASONS: Final = ("caused", "prevented", "taste")
 
@@ -90,20 +93,15 @@ def make_world(config: WorldConfig | None = None) -> World:
     """A world; the same configuration gives the same world."""
     config = config or WorldConfig()
     chunks = -(-config.users // USERS_AT_ONCE)
-    rng, *chunk_rngs = map(
-        np.random.default_rng, np.random.SeedSequence(config.seed).spawn(1 + chunks)
-    )
+    design, *chances = np.random.SeedSequence(config.seed).spawn(1 + chunks)
+    rng = np.random.default_rng(design)
     films = design_films(config, rng)
-    lives = [
-        Lives(config, films, len(users), chunk_rng).columns()
-        for users, chunk_rng in zip(
-            np.array_split(np.arange(config.users), chunks), chunk_rngs, strict=True
-        )
-    ]
-    lengths = np.concatenate([lengths for lengths, _ in lives])
-    item, kind, cause, prevented, inhibitor = (
-        np.concatenate(column) for column in zip(*(columns for _, columns in lives), strict=True)
-    )
+    lengths, events = _live(config, films, chances)
+    for _ in range(CORRECTIONS if config.popularity else 0):
+        met = np.bincount(events[0], minlength=config.items)
+        films = correct_fame(films, met, config.popularity)
+        lengths, events = _live(config, films, chances)
+    item, kind, cause, prevented, inhibitor = events
     offsets = np.concatenate(([0], lengths.cumsum())).astype(np.int64)
     interactions = Interactions(
         items=item,
@@ -116,6 +114,19 @@ def make_world(config: WorldConfig | None = None) -> World:
         verb="watched",
     )
     return World(config, interactions, kind, cause, prevented, inhibitor, films.genre)
+
+
+def _live(
+    config: WorldConfig, films: Films, chances: Sequence[np.random.SeedSequence]
+) -> tuple[Events, list[npt.NDArray[Any]]]:
+    """The users' lengths, and the columns of their events; some users at a time."""
+    chunks = len(chances)
+    lives = [
+        Lives(config, films, slice(first, None, chunks), np.random.default_rng(chance)).columns()
+        for first, chance in enumerate(chances)
+    ]
+    lengths, columns = zip(*lives, strict=True)
+    return np.concatenate(lengths), [np.concatenate(some) for some in zip(*columns, strict=True)]
 
 
 def _times(offsets: Events, rng: np.random.Generator) -> Events:

@@ -1,0 +1,128 @@
+"""Truth on a world in the likeness of the data: there the same kind of model can be marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import torch
+
+from whence.data.interactions import Interactions
+from whence.errors import InputError
+from whence.explainers import explain_batch, find_explainer
+from whence.explanation import Explanation
+from whence.measure import Measure, mean_over_seeds
+from whence.models import Recommender
+from whence.progress import progress_bar
+from whence.ranking import device_of
+from whence.run import Run
+from whence.training import TrainingConfig, train
+from whence.trust.truth import precision_at_cause, sign_at_cause
+from whence.worlds import REASONS, Alike, Questions, how_alike, world_like
+
+IN_STEPS: Final = ("warmup", "epoch", "validate_every")
+"""Settings of a training that stay the same share of all its steps."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How right an explainer is about one kind of reason."""
+
+    precision: Measure
+    """How often the strongest part is the true reason."""
+    sign: Measure | None
+    """How often the true reason has the right sign; None of a method without signs."""
+
+
+@dataclass(frozen=True)
+class OnLikeness:
+    """What a world in the likeness of the data says of explainers."""
+
+    alike: Sequence[Alike]
+    """The data beside the world, a row a figure."""
+    marks: Mapping[str, Mapping[str, Mark]]
+    """By explainer, then by reason; a reason that nothing has in the world is left out."""
+
+
+def precision_on_likeness(
+    run: Run,
+    interactions: Interactions,
+    explainers: Sequence[str],
+    *,
+    users: int = 5_000,
+    steps: int = 1_000,
+    seeds: int = 1,
+    cases: int = 200,
+    seed: int = 0,
+    show_progress: bool = True,
+) -> OnLikeness:
+    """Train the run's kind of model on a world like the data, and mark explainers by its truth.
+
+    Model and training are set as in the run, but for the number of steps. Of each reason at most
+    so many cases are asked, the same of the models of all seeds; `seed` makes the world and draws
+    them. One seed has an interval over cases, several have theirs over seeds.
+    """
+    if not explainers or cases < 1:
+        raise InputError("Marks on a world need an explainer and at least one case.")
+    for explainer in explainers:
+        find_explainer(explainer)
+    world = world_like(interactions, users=users, seed=seed)
+    length = run.first.config.length
+    asked = [world.questions(reason, length, cases, seed) for reason in REASONS]
+    asked = [questions for questions in asked if len(questions.cases)]
+    if not asked:
+        raise InputError("In a world like these data nothing has a reason: there is too little.")
+    trained = train(
+        world.interactions,
+        model=run.model,
+        model_settings=run.model_settings,
+        training=_in_fewer_steps(run.training, steps),
+        seeds=seeds,
+        split=run.training["split"],
+        device=str(device_of(run.first)),
+        show_progress=show_progress,
+    )
+    pairs = [(explainer, questions) for explainer in explainers for questions in asked]
+    marks: dict[str, dict[str, Mark]] = {explainer: {} for explainer in explainers}
+    for explainer, questions in progress_bar("marking", len(pairs), show_progress).track(pairs):
+        said = [_answer(model, questions, explainer, own) for own, model in trained.models.items()]
+        marks[explainer][questions.reason] = _mark(said, questions)
+    return OnLikeness(how_alike(interactions, world.interactions), marks)
+
+
+def _in_fewer_steps(training: Mapping[str, Any], steps: int) -> dict[str, Any]:
+    """The same training, as far as a number of steps allows; without snapshots."""
+    settings = {field.name: training[field.name] for field in fields(TrainingConfig)}
+    before = max(1, settings["steps"])
+    shares = {name: max(1, settings[name] * steps // before) for name in IN_STEPS if settings[name]}
+    return {**settings, **shares, "steps": steps, "snapshots": 0}
+
+
+def _answer(model: Recommender, questions: Questions, explainer: str, seed: int) -> Explanation:
+    device = device_of(model)
+    batch = torch.from_numpy(questions.cases.histories(model.config.length)).to(device)
+    targets = torch.from_numpy(questions.cases.targets).to(device)
+    return explain_batch(model, batch, targets, explainer, seed)
+
+
+def _mark(said: Sequence[Explanation], questions: Questions) -> Mark:
+    """The answers of one explainer about the models of all seeds."""
+    signs = [sign_at_cause(one, questions) for one in said if one.signed]
+    precisions = [precision_at_cause(one, questions) for one in said]
+    return Mark(_over_seeds(precisions), _over_seeds(signs) if signs else None)
+
+
+def _over_seeds(measures: Sequence[Measure]) -> Measure:
+    """The mean with its interval over seeds, where there are several."""
+    first = measures[0]
+    if len(measures) == 1:
+        return first
+    mean = mean_over_seeds([one.value for one in measures])
+    low, high = first.range
+    return replace(
+        first,
+        value=mean.value,
+        interval=(max(low, mean.interval[0]), min(high, mean.interval[1])),
+        protocol=f"{first.protocol}; mean over {len(measures)} seeds",
+    )

@@ -1,0 +1,168 @@
+"""Worlds in the likeness of data that no world would make by itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+import whence.worlds.world
+from conftest import interactions_of
+from whence.data import Interactions
+from whence.data.sources import reload
+from whence.errors import InputError
+from whence.worlds import REASONS, World, WorldConfig, how_alike, make_world, world_like
+from whence.worlds.films import correct_fame, design_films
+
+
+def shop(users: int, items: int, steep: float, seed: int = 0) -> Interactions:
+    """Many users of few purchases and few of many; some goods are what everybody buys, once."""
+    rng = np.random.default_rng(seed)
+    lengths = np.minimum(1 + rng.geometric(0.12, users), items)
+    fame = 1.0 / np.arange(1, items + 1) ** steep
+    wanted = (rng.exponential(size=(users, items)) / fame).argsort(axis=1)
+    bought = wanted[np.arange(items) < lengths[:, None]]
+    user = np.repeat(np.arange(users), lengths)
+    return Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([bought]))
+
+
+def lengths_of(interactions: Interactions) -> np.ndarray:
+    return np.sort(np.diff(interactions.offsets))
+
+
+def popularity_of(interactions: Interactions) -> np.ndarray:
+    return np.bincount(interactions.items, minlength=interactions.item_count)
+
+
+def top_share(interactions: Interactions) -> float:
+    (share,) = (
+        row.data for row in how_alike(interactions, interactions) if "top 10 %" in row.figure
+    )
+    return share
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return shop(users=1_000, items=300, steep=1.1)
+
+
+@pytest.fixture(scope="module")
+def like(data: Interactions) -> World:
+    return world_like(data)
+
+
+def test_small_data_keep_their_users_items_and_lengths(data: Interactions, like: World) -> None:
+    assert like.interactions.user_count == data.user_count
+    assert like.interactions.item_count == data.item_count
+    assert (lengths_of(like.interactions) == lengths_of(data)).all()
+    assert not (np.diff(like.interactions.offsets)[:-1] > np.diff(data.offsets)[1:]).all()
+
+
+@pytest.mark.parametrize("steep", [0.3, 1.1])
+def test_items_are_as_popular_as_in_the_data(steep: float) -> None:
+    """Kolmogorov and Smirnov find the distributions alike, where the usual charts are not."""
+    data = shop(users=1_000, items=300, steep=steep)
+    world = world_like(data, seed=2).interactions
+    found = stats.ks_2samp(popularity_of(data), popularity_of(world))
+    assert found.pvalue > 0.2, found
+    assert top_share(world) == pytest.approx(top_share(data), abs=0.03)
+    usual = make_world(WorldConfig(users=1_000, items=300, events=9)).interactions
+    assert stats.ks_2samp(popularity_of(data), popularity_of(usual)).pvalue < 0.01
+
+
+def test_fewer_users_have_fewer_items_and_the_same_quantiles() -> None:
+    data = shop(users=1_200, items=300, steep=0.7)
+    world = world_like(data, users=600).interactions
+    assert world.user_count == 600
+    assert len(world) / world.item_count == pytest.approx(len(data) / data.item_count, rel=0.02)
+    assert (lengths_of(world) == lengths_of(data)[1::2]).all()
+    assert top_share(world) == pytest.approx(top_share(data), abs=0.03)
+
+
+def test_enough_items_stay_for_the_longest_history_and_the_most_popular_item(
+    data: Interactions,
+) -> None:
+    """Of a quarter of the items the most popular would have to be met three times by each user."""
+    world = world_like(data, users=250).interactions
+    assert world.item_count == round(popularity_of(data).max() / 1_000 * data.item_count)
+    assert top_share(world) == pytest.approx(top_share(data), abs=0.03)
+    calm = interactions_of([[*range(first, first + 45)] for first in range(500)])
+    assert world_like(calm, users=50).interactions.item_count == 2 * 45
+
+
+def test_long_histories_are_cut(data: Interactions) -> None:
+    cut = lengths_of(world_like(data, longest=12).interactions)
+    assert (cut == np.minimum(lengths_of(data), 12)).all()
+
+
+def test_lengths_are_kept_when_not_all_users_live_at_once(
+    data: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whence.worlds.world, "USERS_AT_ONCE", 300)
+    assert (lengths_of(world_like(data).interactions) == lengths_of(data)).all()
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_every_reason_is_there(like: World, reason: str) -> None:
+    assert len(like.questions(reason, 50, 10_000).cases) >= 100
+
+
+def test_same_seed_same_world_also_from_what_a_run_remembers(
+    data: Interactions, like: World
+) -> None:
+    again = world_like(data)
+    assert again.interactions.content_hash == like.interactions.content_hash
+    assert again.cause.tobytes() == like.cause.tobytes()
+    remembered = json.loads(json.dumps(dict(like.interactions.origin)))
+    assert reload(remembered).content_hash == like.interactions.content_hash
+    assert world_like(data, seed=1).interactions.content_hash != like.interactions.content_hash
+
+
+def test_a_correction_by_hand() -> None:
+    """Wanted are 8, 2, 1 and 1 of 12. The three met once share the mean of their places."""
+    films = design_films(WorldConfig(items=80), np.random.default_rng(0))
+    some = replace(films, fame=np.ones(4))
+    changed = correct_fame(some, np.array([1, 9, 1, 1]), popularity=(1, 1, 8, 2))
+    mean = (1 + 1 + 2) / 3
+    assert changed.fame == pytest.approx([(1 + mean) / 2, 9 / 10, (1 + mean) / 2, (1 + mean) / 2])
+    far = correct_fame(some, np.array([0, 0, 0, 100]), popularity=(25, 25, 25, 25))
+    assert far.fame == pytest.approx([4, 4, 4, 26 / 101]), "no fame changes more than fourfold"
+
+
+def test_figures_by_hand() -> None:
+    """20 items of which one is met by everybody, in a world where each is met once."""
+    data = interactions_of([[0, 1, 2], [0, 3], [0, 4, 5, 6, 7, 8, 9]])
+    world = interactions_of([list(range(20))])
+    rows = {row.figure: (row.data, row.world) for row in how_alike(data, world)}
+    assert rows == {
+        "users": (3, 1),
+        "items": (10, 20),
+        "events": (12, 20),
+        "median events of a user": (3, 20),
+        "median events of an item": (1, 1),
+        "density": (12 / 30, 1),
+        "share of events with the top 10 % of items": (3 / 12, 2 / 20),
+    }
+
+
+def test_the_smallest_data_with_reasons_have_a_world() -> None:
+    data = interactions_of([[(user + step) % 10 for step in range(3)] for user in range(30)])
+    assert world_like(data).interactions.item_count == 10
+
+
+def test_data_without_reasons_are_refused() -> None:
+    short = interactions_of([[user % 40, (user + 1) % 40] for user in range(100)])
+    with pytest.raises(InputError, match=r"^No user of these data has the 3 events"):
+        world_like(short)
+    with pytest.raises(InputError, match="needs 10 items, and only 4 of these data were met"):
+        world_like(interactions_of([[0, 1, 2, 3], [1, 2, 3]]))
+
+
+@pytest.mark.parametrize("limit", [{"users": 0}, {"longest": 2}])
+def test_impossible_limits_are_refused(data: Interactions, limit: dict[str, int]) -> None:
+    with pytest.raises(InputError, match=r"^A world like the data needs"):
+        world_like(data, **limit)
