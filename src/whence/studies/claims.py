@@ -10,9 +10,9 @@ import numpy as np
 from scipy import stats
 
 from whence.measure import mean_over_seeds
-from whence.studies.study import Band, Claim
+from whence.studies.study import Claim, Expectation
 
-BANDS: dict[Band, tuple[float, float]] = {
+BANDS: dict[Expectation, tuple[float, float]] = {
     "weak": (-math.inf, 0.3),
     "moderate": (0.3, 0.7),
     "strong": (0.7, math.inf),

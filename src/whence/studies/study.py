@@ -15,8 +15,9 @@ from whence.errors import InputError, did_you_mean
 from whence.files import read_json, reason
 
 HERE = Path(__file__).parent
-Band = Literal["weak", "moderate", "strong"]
-Expectation = Literal["higher", "lower", "not higher", "not lower", "spread lower"] | Band
+Expectation = Literal[
+    "higher", "lower", "not higher", "not lower", "spread lower", "weak", "moderate", "strong"
+]
 Settings = Mapping[str, Any]
 COUNTS = "counts"
 """The one measurement that is of the data, not of trained models."""
