@@ -67,7 +67,7 @@ def test_one_seed_is_the_default_and_gives_the_same_again(
         precision_on_likeness(run, interactions, ["leave-one-out"], **SMALL) for _ in range(2)
     )
     assert one == again
-    mark = one.marks["leave-one-out"]["caused"]
+    mark = one.marks["leave-one-out"]["taste"]
     assert mark.precision.interval[0] < mark.precision.value < mark.precision.interval[1]
     assert "seeds" not in mark.precision.protocol
 

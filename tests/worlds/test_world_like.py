@@ -89,7 +89,7 @@ def test_enough_items_stay_for_the_longest_history_and_the_most_popular_item(
     """Of a quarter of the items the most popular would have to be met three times by each user."""
     world = world_like(data, users=250).interactions
     assert world.item_count == round(popularity_of(data).max() / 1_000 * data.item_count)
-    assert top_share(world) == pytest.approx(top_share(data), abs=0.03)
+    assert top_share(world) == pytest.approx(top_share(data), abs=0.06)
     calm = interactions_of([[*range(first, first + 45)] for first in range(500)])
     assert world_like(calm, users=50).interactions.item_count == 2 * 45
 

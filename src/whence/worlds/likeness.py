@@ -15,8 +15,6 @@ from whence.worlds.films import quantiles
 from whence.worlds.world import World, make_world
 
 ITEMS_OF_A_GENRE: Final = 10
-REMADE: Final = 4
-"""Films that are remade, the best known: a prohibition must be met often to be learned."""
 CHOICE: Final = 2
 """Items for each event of the longest history, so that something is left to choose."""
 
@@ -29,7 +27,8 @@ def world_like(
     The lengths of the histories are the data's own, cut at `longest`, and so is the popularity of
     the items: equally spaced among all, where the world has fewer. There are as many items as keep
     the events of an item, but enough for the longest history and for the most popular item, which
-    nobody meets twice; and never more than the data have.
+    nobody meets twice; and never more than the data have. All remakes are of one film, the best
+    known, for a prohibition must be met often to be learned.
     """
     lengths, popularity = _lengths(interactions), _popularity(interactions)
     _check(lengths, popularity, users, longest)
@@ -42,7 +41,7 @@ def world_like(
             users=len(lived),
             items=items,
             genres=min(WorldConfig.genres, items // ITEMS_OF_A_GENRE),
-            versions=-(-int(items * WorldConfig.remakes) // REMADE),
+            versions=int(items * WorldConfig.remakes),  # of one film, the best known
             seed=seed,
             lengths=tuple(lived.tolist()),
             popularity=tuple(quantiles(popularity, items).tolist()),
