@@ -7,6 +7,7 @@ from collections import ChainMap
 from whence.errors import InputError
 from whence.studies import agreement, controls, deletion, dynamics, truth
 from whence.studies.found import AsItComes, Asked, Figure, Found, Measurement
+from whence.studies.genres import GENRES
 from whence.studies.study import Study
 from whence.trust.seeds import METHODS, TOP, seed_stability
 
@@ -51,6 +52,7 @@ MEASUREMENTS: dict[str, Measurement] = {
         ),
         stability,
     ),
+    "genres": GENRES,
 }
 
 
