@@ -24,7 +24,7 @@ from whence.studies.genres import (
     BY_KEY_SHUFFLED,
     BY_QUERY,
     CHOSEN,
-    GENRES,
+    MEASUREMENT,
     OWN,
     OWN_SHUFFLED,
     Pairs,
@@ -144,7 +144,7 @@ def test_the_columns_are_those_declared_and_the_spreads_add_up(split: Split) -> 
     models = [lively_sasrec(blocks=1, items=ITEMS, seed=seed) for seed in range(3)]
     how = Pairs(30, films=5)
     found = measured(split, *models, how=how)
-    assert sorted(found) == sorted(GENRES.all_columns)
+    assert sorted(found) == sorted(MEASUREMENT.all_columns)
     blocks = np.array([found[column] for column in BLOCKS.values()]).T.reshape(3, 4, 4)
     np.testing.assert_allclose(blocks.mean(axis=2), 1)
     squares = np.square(found[BY_KEY]) + np.square(found[BY_QUERY])

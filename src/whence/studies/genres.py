@@ -181,7 +181,7 @@ def _protocol(how: Pairs) -> str:
     )
 
 
-GENRES = Measurement(
+MEASUREMENT = Measurement(
     (OWN, OWN_SHUFFLED, BY_KEY, BY_KEY_SHUFFLED, BY_QUERY),
     genres,
     options=Pairs,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import ChainMap
 
 from whence.errors import InputError
-from whence.studies import agreement, controls, deletion, dynamics, truth
+from whence.studies import agreement, controls, deletion, dynamics, example, genres, truth
 from whence.studies.found import AsItComes, Asked, Figure, Found, Measurement
-from whence.studies.genres import GENRES
 from whence.studies.study import Study
 from whence.trust.seeds import METHODS, TOP, seed_stability
 
@@ -43,6 +42,8 @@ MEASUREMENTS: dict[str, Measurement] = {
     "controls": controls.MEASUREMENT,
     "deletion": deletion.MEASUREMENT,
     "dynamics": dynamics.MEASUREMENT,
+    "example": example.MEASUREMENT,
+    "genres": genres.MEASUREMENT,
     "truth": truth.MEASUREMENT,
     "accuracy": Measurement(("recall@10 of 101", "recall@10", "NDCG@10", "MRR"), accuracy),
     "stability": Measurement(
@@ -52,7 +53,6 @@ MEASUREMENTS: dict[str, Measurement] = {
         ),
         stability,
     ),
-    "genres": GENRES,
 }
 
 
