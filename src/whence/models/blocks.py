@@ -72,11 +72,16 @@ class Block(nn.Module):
 
         A row that sees nothing attends to nothing: its weights are all 0.
         """
-        query, key = self._heads(self.query(rows)), self._heads(self.key(rows))
-        logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+        logits = self.logits(rows)
         logits = logits.masked_fill(~visible, torch.finfo(logits.dtype).min)
         weights: Tensor = logits.softmax(dim=-1) * visible
         return weights
+
+    def logits(self, rows: Tensor) -> Tensor:
+        """`[B, h, n, n]`: QKᵀ/√(d/h)."""
+        query, key = self._heads(self.query(rows)), self._heads(self.key(rows))
+        logits: Tensor = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+        return logits
 
     def forward(self, rows: Tensor, weights: Tensor, drop: Drop) -> Tensor:
         """The block's output rows, given its attention weights."""

@@ -13,7 +13,7 @@ from whence.explanation import Explanation
 from whence.measure import Measure, SeedMean
 from whence.reasons import Reason
 
-FOR, AGAINST, NEUTRAL = "#2a7f62", "#b3423a", "#3d5a80"
+FOR, AGAINST, NEUTRAL, BLANK = "#2a7f62", "#b3423a", "#3d5a80", "#f7f5f0"
 FONT = "system-ui, sans-serif"
 PADDING = {"left": 32, "right": 24, "top": 6, "bottom": 6}  # a reader's font may be wider
 
@@ -61,15 +61,9 @@ def _bars(values: list[tuple[str, float]], title: str, signed: bool) -> alt.Char
     """Bars from the top, for to the right and against to the left; unsigned ones take no side."""
     rows = [
         # Numbered, so that an item that stands in the history twice has two bars.
-        {"part": f"{place}. {name}", "value": value, "speaks": _side(value, signed)}
+        {"part": f"{place}. {name}", "value": value, "speaks": side(value, signed)}
         for place, (name, value) in enumerate(values, start=1)
     ]
-    colour = alt.Color(
-        "speaks:N",
-        title="speaks",
-        scale=alt.Scale(domain=["for it", "against it", "unsigned"], range=[FOR, AGAINST, NEUTRAL]),
-        legend=alt.Legend(values=["for it", "against it"]) if signed else None,
-    )
     order = [str(row["part"]) for row in rows]
     chart: alt.Chart = (
         alt.Chart(inline(rows))
@@ -77,14 +71,25 @@ def _bars(values: list[tuple[str, float]], title: str, signed: bool) -> alt.Char
         .encode(
             x=alt.X("value:Q", title=title),
             y=alt.Y("part:N", title=None, sort=order, axis=alt.Axis(minExtent=LABEL_WIDTH)),
-            color=colour,
+            color=speaking(signed),
             tooltip=["part:N", alt.Tooltip("value:Q", format=".4f"), "speaks:N"],
         )
     )
     return _dress(chart, width=420, height=24 * len(rows))
 
 
-def _side(value: float, signed: bool) -> str:
+def speaking(told: bool = True) -> alt.Color:
+    """The colours of what speaks for, against or for no side; told in the legend, or not."""
+    return alt.Color(
+        "speaks:N",
+        title="speaks",
+        scale=alt.Scale(domain=["for it", "against it", "unsigned"], range=[FOR, AGAINST, NEUTRAL]),
+        legend=alt.Legend(values=["for it", "against it"]) if told else None,
+    )
+
+
+def side(value: float, signed: bool) -> str:
+    """Whom a bar speaks for."""
     if not signed:
         return "unsigned"
     return "for it" if value >= 0 else "against it"
@@ -103,7 +108,7 @@ def agreement_chart(agreements: Mapping[tuple[str, str], Measure]) -> alt.LayerC
         y=alt.Y("one:N", title=None, sort=names),
         tooltip=["one:N", "other:N", *(alt.Tooltip(f"{x}:Q", format=".2f") for x in _RHO)],
     )
-    scale = alt.Scale(domain=[-1, 0, 1], range=[AGAINST, "#f7f5f0", NEUTRAL], interpolate="rgb")
+    scale = alt.Scale(domain=[-1, 0, 1], range=[AGAINST, BLANK, NEUTRAL], interpolate="rgb")
     tiles: alt.Chart = base.mark_rect(stroke="white").encode(
         color=alt.Color("rho:Q", title="Spearman's rho", scale=scale)
     )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group
 from rich.markup import escape
 
 from whence.report.plain import captioned, plain_table
-from whence.studies.found import Curves
-from whence.studies.measurements import curves_of
+from whence.studies.found import Bars, Curves, Figure, Map
+from whence.studies.measurements import figures_of
 from whence.studies.records import Record
 from whence.studies.results import AGREES, HIGHER, LOWER
 from whence.studies.study import Cell, Study
@@ -39,14 +39,14 @@ class StudyTable:
 
 
 def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
-    """Of what is measured, with datasets down, of the curves, and then of the claims."""
+    """Of what is measured, with datasets down, of the figures, and then of the claims."""
     if study.counts_data:
         return [_counts(study, records)]
     claims = {claim.text for claim in study.claims}
-    curves = curves_of(study)
-    points = {column for one in curves.values() for column in one.columns}
+    figures = figures_of(study)
+    drawn = {column for figure in figures for column in figure.columns}
     cells = [record for record in records if record.row not in claims]
-    measured = [record for record in cells if record.column not in points]
+    measured = [record for record in cells if record.column not in drawn]
     tables = (
         [_variant(study, variant, measured) for variant in study.variants]
         if study.across == "columns" and measured
@@ -55,7 +55,7 @@ def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
             for column in dict.fromkeys(record.column for record in measured)
         ]
     )
-    tables += [_curves(study, one, cells) for one in curves.values()]
+    tables += [_figure(study, figure, cells) for figure in figures]
     judged = [record for record in records if record.row in claims]
     return [*tables, _claims(study, judged)] if judged else tables
 
@@ -161,29 +161,71 @@ def _variant(study: Study, variant: str, records: Sequence[Record]) -> StudyTabl
     return StudyTable(variant, headings, tuple(rows), notes, numbers=len(columns))
 
 
-def _curves(study: Study, curves: Curves, records: Sequence[Record]) -> StudyTable:
-    """Every line's values; their intervals are in the records and in the chart."""
+Found = Mapping[tuple[str, str | None, str, str], Record]
+"""By data, model, variant and column."""
+
+
+def _figure(study: Study, figure: Figure, records: Sequence[Record]) -> StudyTable:
+    """What the figure shows, as a table of its own."""
     found = {(one.dataset, one.model, one.row, one.column): one for one in records}
+    of = [one for one in records if one.column in figure.columns]
+    match figure:
+        case Curves():
+            return _curves(study, figure, found, _protocols(study, of))
+        case Map():
+            return _map(study, figure, found, _protocols(study, of))
+        case Bars():
+            return _bars(study, figure, found, _protocols(study, of))
+
+
+def _curves(study: Study, curves: Curves, found: Found, protocols: list[str]) -> StudyTable:
+    """Every line's values; their intervals are in the records and in the chart."""
     places = list(dict.fromkeys(x for line in curves.lines.values() for x in line))
     rows = [
         (
-            *_who(study, cell.model, cell.dataset),
-            *((cell.variant,) if len(study.variants) > 1 else ()),
+            *_where(study, cell),
             name,
             *(_point(found.get((*study.record_key(cell), line[x]))) for x in places if x in line),
         )
         for cell in study.cells()
         for name, line in curves.lines.items()
     ]
-    headings = (
-        *_who_headings(study),
-        *(("variant",) if len(study.variants) > 1 else ()),
-        curves.y,
-        *(f"{x:g}" for x in places),
-    )
-    drawn = [one for one in records if one.column in curves.columns]
-    notes = (f"Across: {curves.x}. Means over seeds.", *_protocols(study, drawn))
+    headings = (*_where_headings(study), curves.y, *(f"{x:g}" for x in places))
+    notes = (f"Across: {curves.x}. Means over seeds.", *protocols)
     return StudyTable(curves.title, headings, tuple(rows), notes, numbers=len(places))
+
+
+def _map(study: Study, shades: Map, found: Found, protocols: list[str]) -> StudyTable:
+    """As it is drawn."""
+    down, across = (list(dict.fromkeys(names)) for names in zip(*shades.cells, strict=True))
+    rows = [
+        (
+            *_where(study, cell),
+            name,
+            *(_cell(found[*study.record_key(cell), shades.cells[name, one]]) for one in across),
+        )
+        for cell in study.cells()
+        for name in down
+    ]
+    headings = (*_where_headings(study), shades.down, *across)
+    notes = (f"Across: {shades.across}. {ALONE}", *protocols)
+    return StudyTable(shades.title, headings, tuple(rows), notes, numbers=len(across))
+
+
+def _bars(study: Study, bars: Bars, found: Found, protocols: list[str]) -> StudyTable:
+    """Bars down, each by its name and what it is of; panels across."""
+    rows = []
+    for cell in study.cells():
+        key = study.record_key(cell)
+        about = found[*key, bars.about].label or ABSENT
+        for name in next(iter(bars.panels.values())):
+            own = [found[*key, panel[name]] for panel in bars.panels.values()]
+            of = own[0].label or ABSENT
+            rows.append((*_where(study, cell), about, name, of, *map(_cell, own)))
+    headings = (*_where_headings(study), *bars.headings, *bars.panels)
+    return StudyTable(
+        bars.title, headings, tuple(rows), (ALONE, *protocols), numbers=len(bars.panels)
+    )
 
 
 def _point(record: Record | None) -> str:
@@ -221,7 +263,17 @@ def _who(study: Study, model: str, dataset: str) -> tuple[str, ...]:
     return (dataset,) if len(study.models) == 1 else (model, dataset)
 
 
-def _cell(record: Record, printed: str | None) -> str:
+def _where_headings(study: Study) -> tuple[str, ...]:
+    return (*_who_headings(study), *(("variant",) if len(study.variants) > 1 else ()))
+
+
+def _where(study: Study, cell: Cell) -> tuple[str, ...]:
+    """Model and variant are said where there are several."""
+    who = _who(study, cell.model, cell.dataset)
+    return (*who, cell.variant) if len(study.variants) > 1 else who
+
+
+def _cell(record: Record, printed: str | None = None) -> str:
     published = ""
     if printed is not None:
         sign = SIGNS.get(record.verdict)

@@ -9,11 +9,11 @@ from typing import Any
 
 import altair as alt
 
-from whence.report.charts import AGAINST, FOR, NEUTRAL, dress, inline
+from whence.report.charts import AGAINST, BLANK, FOR, NEUTRAL, dress, inline, side, speaking
 from whence.report.study import CLAIMS
 from whence.studies.claims import BANDS, FAILS, HOLDS, UNDECIDED
-from whence.studies.found import Curves
-from whence.studies.measurements import curves_of
+from whence.studies.found import Bars, Curves, Figure, Map
+from whence.studies.measurements import figures_of
 from whence.studies.records import Record
 from whence.studies.results import half_a_unit
 from whence.studies.study import Cell, Claim, Study
@@ -21,8 +21,10 @@ from whence.studies.study import Cell, Claim, Study
 HERE, PUBLISHED = "here, with the 95 % interval over seeds", "published, as far as it is printed"
 PRINT, LIMIT, OPEN = "#d9a441", "#1d2630", "#8a94a0"
 ROW_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT, CLAIM_WIDTH = 26, 190, 150, 560
+TILE = (92, 44)
 AXIS = alt.Axis(tickCount=3, labelOverlap=True, grid=True, gridOpacity=0.5, gridColor="#e4e7ea")
 DASHED = "dashed: the limit to one side of which the whole interval must lie"
+LINES = "lines: the 95 % interval over seeds"
 FIGURES = ("value", "low", "high")
 
 
@@ -30,18 +32,18 @@ def study_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.Facet
     """By the title of the table beside it, as far as run."""
     claims = {claim.text for claim in study.claims}
     found = [record for record in records if record.interval]
-    curves = curves_of(study)
-    points = {column for one in curves.values() for column in one.columns}
-    measured = [one for one in found if one.row not in claims and one.column not in points]
+    figures = figures_of(study)
+    drawn = {column for figure in figures for column in figure.columns}
+    measured = [one for one in found if one.row not in claims and one.column not in drawn]
     if study.across == "columns":
         shown = dict.fromkeys(record.row for record in measured)
         charts = {variant: variant_chart(study, measured, variant) for variant in shown}
     else:
         columns = dict.fromkeys(record.column for record in measured)
         charts = {column: measure_chart(study, records, column) for column in columns}
-    for one in curves.values():
-        if drawn := [record for record in found if record.column in one.columns]:
-            charts[one.title] = curves_chart(study, one, drawn)
+    for figure in figures:
+        if any(record.column in figure.columns for record in found):
+            charts[figure.title] = figure_chart(study, figure, found)
     judged = [record for record in found if record.row in claims]
     return {**charts, CLAIMS: claims_chart(study, judged)} if judged else charts
 
@@ -81,17 +83,26 @@ def variant_chart(study: Study, records: Sequence[Record], variant: str) -> alt.
     return dress(chart)
 
 
+def figure_chart(study: Study, figure: Figure, records: Sequence[Record]) -> alt.FacetChart:
+    """Curves, a map or bars, with the records that have an interval."""
+    of = [record for record in records if record.column in figure.columns]
+    match figure:
+        case Curves():
+            return curves_chart(study, figure, of)
+        case Map():
+            return map_chart(study, figure, of)
+        case Bars():
+            labels = [record for record in records if record.column == figure.about]
+            return bars_chart(study, figure, of, labels)
+
+
 def curves_chart(study: Study, curves: Curves, records: Sequence[Record]) -> alt.FacetChart:
     """A panel a dataset and model; every line with its interval."""
     place = {column: (name, x) for name, line in curves.lines.items() for x, column in line.items()}
     rows = []
     for record in records:
-        cell = _cell_of(study, record.dataset, record.model, record.row)
         name, x = place[record.column]
-        who = f"{cell.model} {cell.variant}" if len(study.variants) > 1 else cell.model
-        rows.append({"dataset": cell.dataset, "who": who, "line": name, "x": x, **_figures(record)})
-    across = list(dict.fromkeys(f"{cell.model} {cell.variant}" for cell in study.cells()))
-    order = across if len(study.variants) > 1 else list(study.models)
+        rows.append({**_where(study, record), "line": name, "x": x, **_figures(record)})
     base = alt.Chart().encode(
         x=alt.X("x:Q", title=curves.x, scale=alt.Scale(nice=False), axis=AXIS),
         color=alt.Color("line:N", title=None, sort=list(curves.lines)),
@@ -105,10 +116,113 @@ def curves_chart(study: Study, curves: Curves, records: Sequence[Record]) -> alt
     panel = alt.LayerChart(layer=[band, line], width=PANEL_WIDTH, height=PANEL_HEIGHT)
     chart: alt.FacetChart = panel.facet(
         column=alt.Column("dataset:N", title=None, sort=list(study.datasets)),
-        row=alt.Row("who:N", title=None, sort=order),
+        row=alt.Row("who:N", title=None, sort=_order(study)),
         data=inline(rows),
     ).resolve_scale(y="independent")
     return dress(chart)
+
+
+def map_chart(study: Study, shades: Map, records: Sequence[Record]) -> alt.FacetChart:
+    """A panel a dataset and model; every cell with its value, in colours from the middle on."""
+    place = {column: names for names, column in shades.cells.items()}
+    down, across = (list(dict.fromkeys(names)) for names in zip(*shades.cells, strict=True))
+    rows = []
+    for record in records:
+        name, other = place[record.column]
+        rows.append({**_where(study, record), "down": name, "across": other, **_figures(record)})
+    reach = max(abs(row["value"] - shades.middle) for row in rows) or 1.0
+    base = alt.Chart().encode(
+        x=alt.X("across:N", title=shades.across, sort=across, axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("down:N", title=shades.down, sort=down),
+        tooltip=[
+            "down:N",
+            "across:N",
+            *(alt.Tooltip(f"{one}:Q", format=".4f") for one in FIGURES),
+        ],
+    )
+    scale = alt.Scale(
+        domain=[shades.middle - reach, shades.middle, shades.middle + reach],
+        range=[AGAINST, BLANK, NEUTRAL],
+        interpolate="rgb",
+    )
+    tiles: alt.Chart = base.mark_rect(stroke="white").encode(
+        color=alt.Color("value:Q", title=shades.value, scale=scale)
+    )
+    numbers: alt.Chart = base.mark_text(fontSize=12).encode(
+        text=alt.Text("value:Q", format=".3f"),
+        color=alt.condition(
+            f"abs(datum.value - {shades.middle}) > {0.6 * reach}",
+            alt.value("white"),
+            alt.value(LIMIT),
+        ),
+    )
+    panel = alt.LayerChart(
+        layer=[tiles, numbers], width=TILE[0] * len(across), height=TILE[1] * len(down)
+    )
+    chart: alt.FacetChart = panel.facet(
+        column=alt.Column("dataset:N", title=None, sort=list(study.datasets)),
+        row=alt.Row("who:N", title=None, sort=_order(study)),
+        data=inline(rows),
+    )
+    return dress(chart)
+
+
+def bars_chart(
+    study: Study, bars: Bars, records: Sequence[Record], labels: Sequence[Record]
+) -> alt.FacetChart:
+    """A row of panels a dataset and model, headed by what the bars speak of."""
+    place = {column: (name, bar) for name, of in bars.panels.items() for bar, column in of.items()}
+    about = {(one.dataset, one.model, one.row): one.label for one in labels}
+    rows = []
+    for record in records:
+        name, bar = place[record.column]
+        where = _where(study, record)
+        explained = about[record.dataset, record.model, record.row]
+        rows.append(
+            {
+                "of": f"{where['dataset']}, {where['who']}: why {explained}?",
+                "panel": name,
+                # Numbered, so that an item that stands in the history twice has two bars.
+                "name": f"{bar}. {record.label}",
+                "speaks": side(record.value or 0.0, name in bars.signed),
+                **_figures(record),
+            }
+        )
+    rows_of = list(dict.fromkeys(row["of"] for row in rows))
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    places = next(iter(bars.panels.values()))
+    base = alt.Chart().encode(
+        y=alt.Y("name:N", title=None, sort=names), tooltip=[*_tooltips(), "speaks:N"]
+    )
+    bar_marks: alt.Chart = base.mark_bar(cornerRadiusEnd=3, height=14).encode(
+        x=alt.X("value:Q", title=None, axis=AXIS), color=speaking()
+    )
+    span: alt.Chart = base.mark_rule(strokeWidth=1.5, color=LIMIT, opacity=0.6).encode(
+        x=alt.X("low:Q", title=None), x2="high:Q"
+    )
+    panel = alt.LayerChart(
+        layer=[bar_marks, span], width=PANEL_WIDTH, height=ROW_HEIGHT * len(places)
+    )
+    chart: alt.FacetChart = panel.facet(
+        column=alt.Column("panel:N", title=None, sort=list(bars.panels)),
+        row=alt.Row("of:N", title=None, sort=rows_of),
+        data=inline(rows),
+    ).resolve_scale(x="independent", y="independent" if len(rows_of) > 1 else "shared")
+    return dress(chart.properties(title=_small_title(LINES)))
+
+
+def _where(study: Study, record: Record) -> dict[str, str]:
+    """The panel that a record is drawn in; the variant is said where there are several."""
+    cell = _cell_of(study, record.dataset, record.model, record.row)
+    return {"dataset": cell.dataset, "who": _who(study, cell)}
+
+
+def _who(study: Study, cell: Cell) -> str:
+    return f"{cell.model} {cell.variant}" if len(study.variants) > 1 else cell.model
+
+
+def _order(study: Study) -> list[str]:
+    return list(dict.fromkeys(_who(study, cell) for cell in study.cells()))
 
 
 def _cell_of(study: Study, data: str, model: str | None, variant: str) -> Cell:
@@ -147,7 +261,7 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
 
     rows = [
         {
-            "claim": f"{record.row} ({record.column}, {_compared(said[record.row])})",
+            "claim": f"{record.row} ({_compared(said[record.row])})",
             "name": f"{shown[record.dataset]}{of_model(record)}",
             "verdict": record.verdict,
             "limit": _limit(said[record.row]),
@@ -177,7 +291,11 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
     chart: alt.FacetChart = panel.facet(
         row=alt.Row("claim:N", title=None, sort=panels, header=header), data=inline(rows)
     ).resolve_scale(x="independent")
-    return dress(chart.properties(title=alt.Title(DASHED, fontSize=12, fontWeight="normal")))
+    return dress(chart.properties(title=_small_title(DASHED)))
+
+
+def _small_title(text: str) -> alt.Title:
+    return alt.Title(text, fontSize=12, fontWeight="normal")
 
 
 def _dots(base: alt.Chart, title: str | None) -> list[alt.Chart]:
@@ -221,9 +339,10 @@ def _figures(record: Record) -> dict[str, Any]:
 
 
 def _compared(claim: Claim) -> str:
+    column = f"{claim.column}, " if claim.column else ""
     if claim.than is None:
-        return str(claim.of)
-    return f"{claim.of} {'÷' if claim.expect == 'spread lower' else '−'} {claim.than}"
+        return f"{column}{claim.of}".removesuffix(", ")
+    return f"{column}{claim.of} {'÷' if claim.expect == 'spread lower' else '−'} {claim.than}"
 
 
 def _limit(claim: Claim) -> float:

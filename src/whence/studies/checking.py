@@ -9,7 +9,8 @@ from whence.errors import InputError, did_you_mean
 from whence.studies.cache import resolve
 from whence.studies.claims import BANDS
 from whence.studies.dataset_statistics import COUNTS
-from whence.studies.measurements import MEASUREMENTS, columns_of
+from whence.studies.found import Bars
+from whence.studies.measurements import MEASUREMENTS, columns_of, figures_of
 from whence.studies.study import Claim, Study
 from whence.trust.stability import check_interval_over
 
@@ -102,6 +103,13 @@ def _check_columns(study: Study) -> None:
         _check_known("column", column, [known for one in measured for known in one.columns])
     for curves in study.curves:
         _check_known("curve", curves, [known for one in measured for known in one.curves])
+    for drawn in study.maps:
+        _check_known("map", drawn, [known for one in measured for known in one.maps])
+    for bars in study.bars:
+        _check_known("set of bars", bars, [known for one in measured for known in one.bars])
+    for figure in figures_of(study):
+        if isinstance(figure, Bars):
+            _check_known("column", figure.about, columns_of(study))
 
 
 def _check_measuring(study: Study) -> None:

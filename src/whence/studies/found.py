@@ -29,6 +29,8 @@ class Found:
     """Points a seed."""
     protocol: str
     direction: Direction
+    label: str | None = None
+    """What the column is about, where only the data know: the title of a film, say."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,48 @@ class Curves:
 
 
 @dataclass(frozen=True)
+class Map:
+    """Columns that are cells of a grid, and are drawn as shades."""
+
+    title: str
+    down: str
+    across: str
+    value: str
+    cells: Mapping[tuple[str, str], str]
+    """By the names down and across, the column of the cell."""
+    middle: float = 0.0
+    """The value that has no colour."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of all cells."""
+        return tuple(self.cells.values())
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Columns that are bars in panels side by side; labels say what each bar is of."""
+
+    title: str
+    about: str
+    """The column, not itself a bar, whose label is what all bars speak of."""
+    panels: Mapping[str, Mapping[str, str]]
+    """By the panel's name and the bar's, the column; the same bars in every panel."""
+    headings: tuple[str, str, str]
+    """For the label of what is spoken of, the bars' names and their labels."""
+    signed: tuple[str, ...]
+    """The panels whose bars speak for or against."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of all panels."""
+        return tuple(column for panel in self.panels.values() for column in panel.values())
+
+
+Figure = Curves | Map | Bars
+
+
+@dataclass(frozen=True)
 class AsItComes:
     """Of a measurement that leaves nothing to choose."""
 
@@ -74,14 +118,14 @@ class Measurement:
     options: type[DataclassInstance] = AsItComes
     """What can be chosen in how it is measured."""
     curves: Mapping[str, Curves] = field(default_factory=dict)
+    maps: Mapping[str, Map] = field(default_factory=dict)
+    bars: Mapping[str, Bars] = field(default_factory=dict)
 
     @property
     def all_columns(self) -> tuple[str, ...]:
-        """With the points of its curves."""
-        return (
-            *self.columns,
-            *(column for curves in self.curves.values() for column in curves.columns),
-        )
+        """With those of its figures."""
+        figures: list[Figure] = [*self.curves.values(), *self.maps.values(), *self.bars.values()]
+        return (*self.columns, *(column for figure in figures for column in figure.columns))
 
     def choose(self, settings: Mapping[str, Any]) -> DataclassInstance:
         """The options with these settings, checked."""

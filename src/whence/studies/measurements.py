@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
+
 from whence.errors import InputError
-from whence.studies import agreement, controls, deletion, dynamics, truth
-from whence.studies.found import AsItComes, Asked, Curves, Found, Measurement
+from whence.studies import agreement, controls, deletion, dynamics, example, genres, truth
+from whence.studies.found import AsItComes, Asked, Figure, Found, Measurement
 from whence.studies.study import Study
 from whence.trust.seeds import METHODS, TOP, seed_stability
 
@@ -40,6 +42,8 @@ MEASUREMENTS: dict[str, Measurement] = {
     "controls": controls.MEASUREMENT,
     "deletion": deletion.MEASUREMENT,
     "dynamics": dynamics.MEASUREMENT,
+    "example": example.MEASUREMENT,
+    "genres": genres.MEASUREMENT,
     "truth": truth.MEASUREMENT,
     "accuracy": Measurement(("recall@10 of 101", "recall@10", "NDCG@10", "MRR"), accuracy),
     "stability": Measurement(
@@ -53,17 +57,20 @@ MEASUREMENTS: dict[str, Measurement] = {
 
 
 def columns_of(study: Study) -> list[str]:
-    """What a study shows, the points of its curves last."""
+    """What a study shows, that of its figures last."""
     known = [column for one in study.measurements for column in MEASUREMENTS[one].columns]
-    points = [column for curves in curves_of(study).values() for column in curves.columns]
-    return [*(study.columns or known), *points]
+    drawn = [column for figure in figures_of(study) for column in figure.columns]
+    return [*(study.columns or known), *drawn]
 
 
-def curves_of(study: Study) -> dict[str, Curves]:
-    """The curves that a study draws, by name."""
-    known = {
-        name: curves
-        for one in study.measurements
-        for name, curves in MEASUREMENTS[one].curves.items()
-    }
-    return {name: known[name] for name in study.curves}
+def figures_of(study: Study) -> list[Figure]:
+    """What a study draws beside its tables: curves, then maps, then bars."""
+    measured = [MEASUREMENTS[one] for one in study.measurements]
+    curves = ChainMap(*(dict(one.curves) for one in measured))
+    maps = ChainMap(*(dict(one.maps) for one in measured))
+    bars = ChainMap(*(dict(one.bars) for one in measured))
+    return [
+        *(curves[name] for name in study.curves),
+        *(maps[name] for name in study.maps),
+        *(bars[name] for name in study.bars),
+    ]

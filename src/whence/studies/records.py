@@ -25,6 +25,8 @@ class Record:
     model: str | None = None
     row: str
     column: str
+    label: str | None = None
+    """What the column is about, where only the data know."""
     value: float | None
     spread: float | None = None
     """Standard deviation over seeds; of what is measured between seeds, over its pseudo-values."""
@@ -61,10 +63,17 @@ def records_file(study: str, folder: Path) -> Path:
 def write_records(records: Sequence[Record], folder: Path) -> Path:
     """`<study>.json`, whole or not at all."""
     path = records_file(records[0].study, folder)
-    documents: list[dict[str, Any]] = [asdict(record) for record in records]
     with new_file(path) as partial:
-        write_json(partial, documents)
+        write_json(partial, [_document(record) for record in records])
     return path
+
+
+def _document(record: Record) -> dict[str, Any]:
+    """Few have a label, and the others need not say so."""
+    document = asdict(record)
+    if record.label is None:
+        del document["label"]
+    return document
 
 
 def read_records(study: str, folder: Path) -> list[Record]:

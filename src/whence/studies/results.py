@@ -62,6 +62,7 @@ class Results:
             seeds=tuple(found.by_seed),
             verdict=compare_with_print(estimate, printed),
             protocol=found.column.protocol,
+            label=found.column.label,
         )
 
     def _of_claim(self, claim: Claim, dataset: str, model: str) -> Record:

@@ -131,6 +131,8 @@ class StudyFile:
     """Those that are shown of all that is measured; every one, where none is named."""
     curves: tuple[str, ...] = ()
     """The curves that are drawn, of those that are measured."""
+    maps: tuple[str, ...] = ()
+    bars: tuple[str, ...] = ()
     across: Literal["variants", "columns"] = "variants"
     """What stands side by side in a table."""
     seeds: int = 10

@@ -1,0 +1,170 @@
+"""Maps and bars of a study, from the same records as its tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from whence.errors import InputError
+from whence.report.charts import to_png, to_svg
+from whence.report.study import ABSENT, as_markdown, study_tables
+from whence.report.study_charts import study_charts
+from whence.studies import Study, find_study
+from whence.studies.cache import Measured
+from whence.studies.checking import check_study
+from whence.studies.example import AGREEMENT, BACK, RANK, ROLLOUT, SHAPLEY
+from whence.studies.found import Found
+from whence.studies.genres import BLOCKS, CHOSEN
+from whence.studies.measurements import MEASUREMENTS, figures_of
+from whence.studies.records import Record, read_records, write_records
+from whence.studies.results import Results
+from whence.studies.study import Cell, Variant
+
+TITLES = {column: f"Film {back}" for of in BACK.values() for back, column in of.items()}
+
+
+def results(study: Study, done: int | None = None) -> list[Record]:
+    """Other values in every column of every cell, of two seeds each; of some cells alone."""
+    number = count(1)
+    found: dict[Cell, dict[str, Measured]] = {cell: {} for cell in study.cells()}
+    for cell in study.cells()[:done]:
+        for name in study.measurements:
+            columns = {
+                column: Found(
+                    (value := (-1) ** at * at / 100, value + 0.001),
+                    1,
+                    "1 event",
+                    "neither",
+                    {**TITLES, RANK: "Goldfinger"}.get(column),
+                )
+                for column, at in zip(MEASUREMENTS[name].all_columns, number, strict=False)
+            }
+            found[cell][name] = Measured((0, 1), columns)
+    return Results(study, "2 CPU cores", study.command, found).records()
+
+
+def values(records: list[Record]) -> dict[str, float]:
+    return {one.column: one.value or 0.0 for one in records}
+
+
+@pytest.fixture(scope="module")
+def genres() -> Study:
+    return find_study("sequential-genres")
+
+
+@pytest.fixture(scope="module")
+def example() -> Study:
+    return find_study("sequential-example")
+
+
+def test_a_map_is_a_table_of_its_own(genres: Study) -> None:
+    records = results(genres)
+    variant, shades, claims = study_tables(genres, records)
+    assert variant.headings == ("dataset", *MEASUREMENTS["genres"].columns)
+    assert shades.headings == ("dataset", "genre of the query", *CHOSEN)
+    found = values(records)
+    for row, query in zip(shades.rows, CHOSEN, strict=True):
+        assert row[:2] == ("ML-1M", query)
+        shown = [float(cell.split(" ± ")[0]) for cell in row[2:]]
+        assert shown == pytest.approx([found[BLOCKS[query, key]] for key in CHOSEN], abs=1e-4)
+    assert len(claims.rows) == 3
+
+
+def test_a_map_is_drawn_where_its_cells_are(genres: Study) -> None:
+    records = results(genres)
+    chart = study_charts(genres, records)["Attention between genres"].to_dict()
+    (drawn,) = chart["datasets"].values()
+    found = values(records)
+    assert len(drawn) == 16
+    for cell in drawn:
+        assert cell["value"] == found[BLOCKS[cell["down"], cell["across"]]]
+    tiles, _ = chart["spec"]["layer"]
+    low, middle, high = tiles["encoding"]["color"]["scale"]["domain"]
+    assert middle == 1
+    assert high - 1 == pytest.approx(1 - low) == max(abs(cell["value"] - 1) for cell in drawn)
+
+
+def test_bars_are_told_by_what_they_are_of(example: Study) -> None:
+    records = results(example)
+    *_, bars, _ = study_tables(example, records)
+    assert bars.headings == ("dataset", "explained", "back", "item", *BACK)
+    found = values(records)
+    assert len(bars.rows) == 10
+    for back, row in enumerate(bars.rows, start=1):
+        assert row[:4] == ("ML-1M", "Goldfinger", str(back), f"Film {back}")
+        shown = [float(cell.split(" ± ")[0]) for cell in row[4:]]
+        expected = [found[of[str(back)]] for of in BACK.values()]
+        assert shown == pytest.approx(expected, abs=1e-4)
+
+
+def test_bars_speak_for_or_against_where_they_can(example: Study) -> None:
+    chart = study_charts(example, results(example))["The ten newest items"].to_dict()
+    (drawn,) = chart["datasets"].values()
+    assert len(drawn) == 30
+    sides = {bar["name"]: bar["speaks"] for bar in drawn if bar["panel"] == SHAPLEY}
+    assert list(sides)[:2] == ["1. Film 1", "2. Film 2"]
+    assert set(sides.values()) == {"for it", "against it"}
+    for bar in drawn:
+        expected = "for it" if bar["value"] >= 0 else "against it"
+        assert bar["speaks"] == ("unsigned" if bar["panel"] == ROLLOUT else expected)
+    assert {bar["of"] for bar in drawn} == {"ML-1M, SASRec: why Goldfinger?"}
+
+
+@pytest.mark.parametrize("name", ["genres", "example"])
+def test_they_become_pictures(name: str, request: pytest.FixtureRequest) -> None:
+    study: Study = request.getfixturevalue(name)
+    (figure,) = figures_of(study)
+    chart = study_charts(study, results(study))[figure.title]
+    assert to_png(chart, scale=1)[:8] == b"\x89PNG\r\n\x1a\n"
+    texts = "".join(ElementTree.fromstring(to_svg(chart, figure.title)).itertext())
+    for shown in ("Romance",) if name == "genres" else ("3. Film 3", "why Goldfinger?"):
+        assert shown in texts
+
+
+def test_labels_are_kept_in_the_records(example: Study, tmp_path: Path) -> None:
+    records = results(example)
+    write_records(records, tmp_path)
+    assert read_records(example.id, tmp_path) == records
+    labels = {one.column: one.label for one in records if one.label}
+    assert labels == {**TITLES, RANK: "Goldfinger"}
+    written = json.loads((tmp_path / f"{example.id}.json").read_text())
+    assert {one["column"] for one in written if "label" in one} == set(labels)
+
+
+def test_without_values_there_is_a_table_and_no_chart(genres: Study, example: Study) -> None:
+    assert study_charts(genres, results(genres, 0)) == {}
+    assert study_charts(example, results(example, 0)) == {}
+    assert as_markdown(genres, results(genres, 0)).count("– not run yet: ML-1M.") == 3
+    *_, bars, _ = study_tables(example, results(example, 0))
+    assert bars.rows[0] == ("ML-1M", ABSENT, "1", ABSENT, *[ABSENT] * 3)
+
+
+def test_several_variants_are_told_apart(genres: Study, example: Study) -> None:
+    two = {"a": Variant(), "b": Variant({"blocks": 3})}
+    genres, example = replace(genres, variants=two), replace(example, variants=two)
+    *_, shades, _ = study_tables(genres, results(genres))
+    assert [row[1] for row in shades.rows] == ["a"] * 4 + ["b"] * 4
+    chart = study_charts(genres, results(genres))["Attention between genres"].to_dict()
+    (drawn,) = chart["datasets"].values()
+    assert {cell["who"] for cell in drawn} == {"SASRec a", "SASRec b"}
+    *_, bars, _ = study_tables(example, results(example, 1))
+    assert bars.rows[9][1:4] == ("a", "Goldfinger", "10")
+    assert bars.rows[10][1:4] == ("b", ABSENT, "1")
+    chart = study_charts(example, results(example))["The ten newest items"].to_dict()
+    (drawn,) = chart["datasets"].values()
+    assert len({bar["of"] for bar in drawn}) == 2
+    assert chart["resolve"]["scale"]["y"] == "independent"
+
+
+def test_a_figure_that_is_not_measured_is_refused(genres: Study, example: Study) -> None:
+    with pytest.raises(InputError, match="There is no map 'genre': did you mean 'genres'"):
+        check_study(replace(genres, maps=("genre",)))
+    with pytest.raises(InputError, match="There is no set of bars 'example'"):
+        check_study(replace(genres, bars=("example",)))
+    with pytest.raises(InputError, match="There is no column 'rank of the recommended'"):
+        check_study(replace(example, columns=(AGREEMENT,)))
