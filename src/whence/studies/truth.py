@@ -14,7 +14,7 @@ from whence.models import Recommender
 from whence.progress import progress_bar
 from whence.ranking import device_of
 from whence.run import Run
-from whence.studies.found import Asked, Found, Measurement
+from whence.studies.found import Asked, Found, Map, Measurement
 from whence.trust.truth import precision_at_cause, sign_at_cause
 from whence.worlds import REASONS, Questions, World, WorldConfig, make_world
 
@@ -106,4 +106,23 @@ MEASUREMENT: Final = Measurement(
     ),
     truth,
     Questioned,
+    maps={
+        "precision": Map(
+            title="How often the strongest item is the true reason",
+            down="explainer",
+            across="reason",
+            value="precision",
+            cells={
+                (name, reason): precision(name, reason) for name in EXPLAINERS for reason in REASONS
+            },
+        ),
+        "sign": Map(
+            title="How often the true reason has the right sign",
+            down="explainer",
+            across="reason",
+            value="share",
+            cells={(name, reason): sign(name, reason) for name in SIGNED for reason in REASONS},
+            middle=0.5,
+        ),
+    },
 )
