@@ -1,0 +1,62 @@
+"""Which explainer to use for this model, from what the stages measured, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from whence.auditing.finding import Finding, Standing
+
+BASES: Final = ("likeness", "faithfulness")
+"""The stages that can tell a better explainer from a worse one; the truth comes first."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The explainer to use, and why, in words."""
+
+    explainer: str | None
+    sentence: str
+    basis: str | None
+    """The stage it rests on."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types only."""
+        return asdict(self)
+
+
+def reach_verdict(findings: Mapping[str, Finding]) -> Verdict:
+    """The cheapest of the explainers that are better than chance and not worse than the best."""
+    basis = next((name for name in BASES if name in findings and findings[name].ranking), None)
+    if basis is None:
+        return Verdict(
+            None,
+            "No explainer can be recommended yet: nothing was measured that tells a good one from "
+            "a bad one.",
+            None,
+        )
+    ranking = findings[basis].ranking
+    best = max(ranking, key=lambda one: one.value)
+    able = [one for one in ranking if one.better_than_random and one.as_good_as_best]
+    if not able:
+        return Verdict(
+            None,
+            f"No explainer can be recommended for this model: even the best, {best.explainer}, "
+            f"{best.says}, is not clearly better than chance.",
+            basis,
+        )
+    chosen = min(able, key=lambda one: (one.inputs, -one.value))
+    return Verdict(chosen.explainer, _sentence(chosen, best), basis)
+
+
+def _sentence(chosen: Standing, best: Standing) -> str:
+    found = f"Use {chosen.explainer}: it {chosen.says}, {_cost(chosen)}"
+    if chosen == best:
+        return f"{found}, and no other does better."
+    return f"{found}; {best.explainer}, which {best.says}, is not clearly better, {_cost(best)}."
+
+
+def _cost(one: Standing) -> str:
+    asked = "input" if round(one.inputs) == 1 else "inputs"
+    return f"at the cost of {one.inputs:,.0f} {asked} a history"
