@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from whence.auditing.audited import HELD, Audited
-from whence.auditing.finding import Answer, Chart, Figure, Finding
+from whence.auditing.finding import Answer, Chart, Figure, Finding, dot
 from whence.auditing.words import between, listed, percent, sentence
 from whence.config import build
 from whence.errors import InputError, WhenceError
@@ -66,7 +66,7 @@ def accuracy(audited: Audited) -> Finding:
                 "what came next is among the first ten",
                 "Each dot is a share of the held-out cases, with its 95 % interval; further to the "
                 "right is better.",
-                tuple(_dot(name, measure) for name, measure in shown.items()),
+                tuple(dot(name, measure) for name, measure in shown.items()),
             ),
         ),
         notes=(sentence(measures[MAIN].protocol),),
@@ -129,8 +129,3 @@ def _reading(name: str, measure: Measure, verb: str) -> str:
     if name not in READINGS:
         return f"{name} is {measure.value:.3f}."
     return READINGS[name].format(verb=verb, value=f"{percent(measure.value)} ({between(measure)})")
-
-
-def _dot(name: str, measure: Measure) -> dict[str, Any]:
-    low, high = measure.interval
-    return {"name": name, "value": measure.value, "low": low, "high": high}

@@ -43,6 +43,12 @@ class Chart:
     """Of lines, the axis of x."""
 
 
+def dot(name: str, measure: Measure) -> dict[str, Any]:
+    """A row of a chart of dots."""
+    low, high = measure.interval
+    return {"name": name, "value": measure.value, "low": low, "high": high}
+
+
 @dataclass(frozen=True)
 class Standing:
     """How an explainer does by the stage's own measure, on the same cases as the others."""

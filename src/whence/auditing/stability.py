@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from whence.auditing.audited import CONTROL, HELD, Audited
-from whence.auditing.finding import Answer, Chart, Figure, Finding
+from whence.auditing.finding import Answer, Chart, Figure, Finding, dot
 from whence.auditing.words import between, percent
 from whence.measure import Measure, mean_over_seeds
 from whence.trust import seed_stability
@@ -56,11 +56,7 @@ def stability(audited: Audited) -> Finding:
                 "share of the most important items that two trainings have in common",
                 "Further to the right, the reasons depend less on the random seed; an explainer "
                 "is steady only if it lies clearly to the right of 'random'.",
-                tuple(
-                    {"name": name, "value": one.value, "low": low, "high": high}
-                    for name, one in shared.items()
-                    for low, high in [one.interval]
-                ),
+                tuple(dot(name, one) for name, one in shared.items()),
             ),
         ),
         notes=(

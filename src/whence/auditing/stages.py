@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from whence.auditing.accuracy import accuracy
 from whence.auditing.agreement import agreement
 from whence.auditing.audited import Audited
+from whence.auditing.faithfulness import faithfulness
 from whence.auditing.finding import Finding
+from whence.auditing.likeness import likeness
+from whence.auditing.permutation import permutation
 from whence.auditing.stability import stability
 from whence.contract import missing, offers
 from whence.errors import InputError, WhenceError, did_you_mean
@@ -50,6 +53,18 @@ class Stage:
 
 STAGES: dict[str, Stage] = {
     "accuracy": Stage("Accuracy", "Is the model any good?", accuracy, data=False),
+    "likeness": Stage(
+        "True reasons",
+        "Do explainers find the true reason, where it is known?",
+        likeness,
+        needs=("parts", "score"),
+    ),
+    "faithfulness": Stage(
+        "Faithfulness",
+        "Do the recommendations change without what is called important?",
+        faithfulness,
+        needs=("parts", "score"),
+    ),
     "agreement": Stage(
         "Agreement", "Do the explainers agree with each other?", agreement, needs=("parts", "score")
     ),
@@ -59,6 +74,12 @@ STAGES: dict[str, Stage] = {
         stability,
         needs=("parts", "score"),
         seeds=3,
+    ),
+    "permutation": Stage(
+        "Attention",
+        "Does it matter which items get the attention?",
+        permutation,
+        needs=("parts", "score", "attentions"),
     ),
 }
 

@@ -9,7 +9,7 @@ import typer
 from whence.cli.options import AsJson, err, out, print_json, say
 
 CASES = 300
-STAGE_NAMES = "accuracy, agreement, stability"
+STAGE_NAMES = "accuracy, likeness, faithfulness, agreement, stability, permutation"
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder 'whence train' wrote.")]
 
