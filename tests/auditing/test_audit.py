@@ -325,8 +325,8 @@ def ranked(*ranking: Standing) -> Finding:
 
 def test_the_cheapest_of_the_best_is_recommended() -> None:
     dear, cheap = standing("shapley", 0.62, 256), standing("fading", 0.61, 2)
-    worse = standing("rollout", 0.3, 1, behind=0.2)
-    found = reach_verdict({"faithfulness": ranked(dear, cheap, worse)})
+    worse, cheaper = standing("rollout", 0.3, 1, behind=0.2), standing("gradient-norm", 0.6, 1)
+    found = reach_verdict({"faithfulness": ranked(dear, cheap, worse, cheaper)})
     assert (found.explainer, found.basis) == ("fading", "faithfulness")
     assert found.sentence == (
         "Use fading: it is right in 61 % of the cases, at the cost of 2 inputs a history; shapley, "

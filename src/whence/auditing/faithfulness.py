@@ -57,7 +57,8 @@ def faithfulness(audited: Audited) -> Finding:
             f"Of {len(curves[CHANCE].counts)} of the histories; how far the probabilities of all "
             "items move is the symmetrised Kullback-Leibler divergence. 'Best possible' deletes at "
             "each step the item that changes most, which no explainer knows beforehand.",
-            f"An item is left out as the model's own explainers do it: {audited.model.removal}.",
+            f"The first recommendation is here the most probable of all items, met or not; items "
+            f"are left out by way of '{audited.model.removal}'.",
         ),
         ranking=ranking,
     )

@@ -73,9 +73,10 @@ def permutation(audited: Audited) -> Finding:
             ),
         ),
         notes=(
-            f"The weights of the row that answers are shuffled among the items of a history, in "
+            "The weights of the row that answers are shuffled among the items of a history, in "
             f"all blocks alike, {REPEATS} times for each of {int(known.sum()):,} histories. Where "
-            "nothing changes, explanations from attention explain nothing.",
+            "nothing changes, explanations from attention explain nothing. The first "
+            "recommendation is here the most probable of all items, met or not.",
         ),
     )
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from whence.auditing.finding import Finding, Standing
+from whence.explainers.measured import FEW
 
 BASES: Final = ("likeness", "faithfulness")
 """The stages that can tell a better explainer from a worse one; the truth comes first."""
@@ -27,7 +28,10 @@ class Verdict:
 
 
 def reach_verdict(findings: Mapping[str, Finding]) -> Verdict:
-    """The cheapest of the explainers that are better than chance and not worse than the best."""
+    """The cheapest of the explainers that are better than chance and not worse than the best.
+
+    Those of a few inputs a history are equally cheap, and the best of them is taken.
+    """
     basis = next((name for name in BASES if name in findings and findings[name].ranking), None)
     if basis is None:
         return Verdict(
@@ -46,7 +50,7 @@ def reach_verdict(findings: Mapping[str, Finding]) -> Verdict:
             f"{best.says}, is not clearly better than chance.",
             basis,
         )
-    chosen = min(able, key=lambda one: (one.inputs, -one.value))
+    chosen = min(able, key=lambda one: (max(one.inputs, FEW), -one.value))
     return Verdict(chosen.explainer, _sentence(chosen, best), basis)
 
 
