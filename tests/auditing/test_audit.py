@@ -17,16 +17,21 @@ from torch import Tensor
 
 import whence
 from whence.auditing import STAGES, Audit, Audited, Finding, Stage, Standing, audit
+from whence.auditing import likeness as likeness_module
 from whence.auditing.audited import CHEAP, CONTROL, usual_methods
 from whence.auditing.finding import read_finding
 from whence.auditing.kept import kept_in
+from whence.auditing.permutation import REPEATS
 from whence.auditing.verdict import reach_verdict
 from whence.auditing.words import listed, percent
-from whence.contract import PAD, All
+from whence.contract import ALL, PAD, All
 from whence.data import Interactions
 from whence.errors import CapabilityError, InputError
+from whence.measure import Measure, bootstrap_interval
 from whence.models import Recommender
 from whence.run import Run
+from whence.trust import Mark, OnLikeness, attention_permutation
+from whence.worlds import Alike
 
 METHODS = ("attention-last", "rollout", "gradient-norm", "leave-one-out")
 
@@ -129,6 +134,78 @@ def test_agreement_is_scipys(three: Run) -> None:
     tiles = {(row["one"], row["other"]): row["value"] for row in finding.charts[0].rows}
     assert len(tiles) == 25
     assert tiles["rollout", "rollout"] == pytest.approx(1.0)
+
+
+def test_faithfulness_is_what_leaving_out_does(three: Run) -> None:
+    audited = Audited(three, 0, (*METHODS, CONTROL), 30)
+    finding = STAGES["faithfulness"].find(audited)
+    figures = {(one.of, one.name): one.measure for one in finding.figures}
+    for name in METHODS:
+        changed = []
+        for case in range(len(audited.asked)):
+            history = audited.batch[case : case + 1]
+            present = torch.ones_like(history, dtype=torch.bool)
+            present[0, audited.explanations[name].strongest(case, 1)] = False
+            with torch.no_grad():
+                whole = audited.model.score(history, ALL)
+                less = audited.model.score(history, ALL, present=present)
+            changed.append(int(whole.argmax()) != int(less.argmax()))
+        one = figures[name, "first recommendation changed by one item"]
+        assert one.value == pytest.approx(np.mean(changed))
+    assert {one.explainer: one.value for one in finding.ranking} == {
+        name: figures[name, "deletion area"].value for name in METHODS
+    }
+    best = max(finding.ranking, key=lambda one: one.value)
+    assert best.behind_best == (0.0, 0.0)
+    names = {row["name"] for row in finding.charts[0].rows}
+    assert names == {*METHODS, "random", "best possible"}
+
+
+def test_permutation_is_relative_to_the_probability(three: Run) -> None:
+    audited = Audited(three, 0, METHODS, 30)
+    share, often, plain = STAGES["permutation"].find(audited).figures
+    found = attention_permutation(audited.model, audited.batch, repeats=REPEATS)
+    relative = found.top / found.confidence
+    assert share.measure.value == pytest.approx(np.nanmean(relative))
+    assert often.measure.value == pytest.approx(np.mean(relative[~np.isnan(relative)] >= 0.1))
+    assert plain.measure.value == pytest.approx(np.nanmean(found.top))
+
+
+def test_likeness_holds_explainers_against_chance_case_by_case(
+    three: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Marks that were made up: which reason counts, and how differences are taken."""
+    measure = Measure(0.5, (0.4, 0.6), 4, "made up", "higher is better", (0.0, 1.0))
+    right = {"rollout": (1.0, 1.0, 1.0, 0.0), "leave-one-out": (1.0,) * 4, CONTROL: (0.0,) * 4}
+    marks = {
+        name: {
+            "caused": Mark(replace(measure, value=float(np.mean(hits))), None, hits),
+            "taste": Mark(replace(measure, value=0.25), None, hits),
+        }
+        for name, hits in right.items()
+    }
+    alike = [Alike("users", 300, 280)]
+    asked: dict[str, Any] = {}
+
+    def made_up(*given: object, **settings: Any) -> OnLikeness:  # noqa: ANN401
+        asked.update(settings)
+        return OnLikeness(alike, marks)
+
+    monkeypatch.setattr(likeness_module, "precision_on_likeness", made_up)
+    finding = likeness_module.likeness(Audited(three, 0, tuple(right), 30))
+    assert (asked["steps"], asked["cases"]) == (30, 30), "no more than the run and the audit have"
+    assert finding.answer == "yes"
+    rollout, left_out = finding.ranking
+    assert (rollout.value, left_out.value) == (0.75, 1.0)
+    assert left_out.over_random == (1.0, 1.0)
+    assert left_out.behind_best == (0.0, 0.0)
+    assert rollout.behind_best == bootstrap_interval(np.array([0.0, 0.0, 0.0, 1.0]))
+    assert rollout.inputs == 1
+    assert [(one.of, one.measure.value) for one in finding.figures] == [
+        *((name, np.mean(hits)) for name, hits in right.items()),
+        *((name, 0.25) for name in right),
+    ]
+    assert "users 300 and 280" in finding.notes[1]
 
 
 def test_what_is_explained_is_what_would_be_recommended(three: Run) -> None:
@@ -280,7 +357,7 @@ def test_a_stage_that_is_stopped_leaves_those_before_it(
     with monkeypatch.context() as patch:
         patch.setitem(STAGES, "agreement", broken)
         with pytest.raises(KeyboardInterrupt):
-            quick(run, out=tmp_path / "audit")
+            quick(run, out=tmp_path / "audit", stages=["accuracy", "agreement"])
     assert [path.name for path in (tmp_path / "audit").rglob("*.json")] == ["accuracy.json"]
 
 

@@ -13,11 +13,12 @@ from whence.auditing.finding import Answer, Chart, Figure, Finding
 from whence.auditing.words import listed, percent, rounded
 from whence.errors import InputError
 from whence.explanation import Explanation, Floats
-from whence.measure import Measure, mean_measure
-from whence.trust import agreement as ranked_alike
-from whence.trust import spearman
-from whence.trust.agreement import PROTOCOL
+from whence.measure import Direction, Measure, mean_measure
+from whence.trust.agreement import centred_ranks, correlate
+from whence.trust.cases import mean_over_cases
 
+PROTOCOL: Final = "mean over histories of Spearman's rho between the sizes of the importances"
+SIDES: Final[tuple[Direction, tuple[float, float]]] = ("neither", (-1.0, 1.0))
 STRONG: Final = 0.7
 WEAK: Final = 0.3
 """The bands of Baumhauer (2021)."""
@@ -29,7 +30,8 @@ def agreement(audited: Audited) -> Finding:
     if len(names) < 2:
         raise InputError(f"Agreement needs two explainers, and there is only {listed(names)}.")
     pairs = list(combinations(names, 2))
-    rho = {pair: _rho(found[pair[0]], found[pair[1]]) for pair in pairs}
+    ranks = {name: centred_ranks(one.magnitude(), one.parts) for name, one in found.items()}
+    rho = {(one, other): correlate(ranks[one], ranks[other]) for one, other in pairs}
     overall = _mean_of_pairs(list(rho.values()))
     first = {name: _first(found[name]) for name in found}
     same = mean_measure(
@@ -72,7 +74,7 @@ def agreement(audited: Audited) -> Finding:
                 "each other, red ones contradict each other; 'random' shows what chance looks "
                 "like.",
                 tuple(
-                    _tile(one, other, ranked_alike(found[one], found[other]))
+                    _tile(one, other, correlate(ranks[one], ranks[other]))
                     for one, other in product(found, found)
                 ),
             ),
@@ -85,17 +87,9 @@ def agreement(audited: Audited) -> Finding:
     )
 
 
-def _rho(one: Explanation, other: Explanation) -> Floats:
-    return spearman(one.magnitude(), other.magnitude(), one.parts)
-
-
 def _mean_of_pairs(rho: list[Floats]) -> Measure:
     """Over the histories that every pair ranks, the mean over pairs."""
-    whole = np.stack(rho)
-    ranked = whole[:, ~np.isnan(whole).any(axis=0)]
-    if not ranked.shape[1]:
-        raise InputError("No history has two items that every explainer tells apart.")
-    return mean_measure(ranked.mean(axis=0), f"{PROTOCOL}; mean over pairs", "neither", (-1.0, 1.0))
+    return mean_over_cases(np.mean(rho, axis=0), f"{PROTOCOL}; mean over pairs", *SIDES)
 
 
 def _first(explanation: Explanation) -> npt.NDArray[np.int64]:
@@ -123,6 +117,7 @@ def _answer(rho: float) -> Answer:
     return "yes" if rho >= STRONG else "partly" if rho >= WEAK else "no"
 
 
-def _tile(one: str, other: str, measure: Measure) -> dict[str, str | float]:
+def _tile(one: str, other: str, rho: Floats) -> dict[str, str | float]:
+    measure = mean_over_cases(rho, PROTOCOL, *SIDES)
     low, high = measure.interval
     return {"one": one, "other": other, "value": measure.value, "low": low, "high": high}
