@@ -92,7 +92,7 @@ def test_the_document_keeps_its_form(whole: tuple[Audit, Path]) -> None:
     assert list(document) == ["format", "whence", "run", "settings", "verdict", "stages"]
     assert list(document["run"]) == ["folder", "model", "model_settings", "seeds", "data"]
     assert list(document["settings"]) == ["seed", "methods", "cases", "held"]
-    assert list(document["verdict"]) == ["explainer", "sentence", "basis"]
+    assert list(document["verdict"]) == ["explainer", "sentence", "basis", "caution"]
     assert [stage["stage"] for stage in document["stages"]] == list(STAGES)
     for stage in document["stages"]:
         assert list(stage) == ["stage", "title", "question", "not_measured", "finding"]
@@ -400,18 +400,20 @@ def ranked(*ranking: Standing) -> Finding:
     return Finding("yes", "Yes.", (), ranking=ranking)
 
 
+QUESTIONS = {name: stage.question for name, stage in STAGES.items()}
+
+
 def test_the_cheapest_of_the_best_is_recommended() -> None:
     dear, cheap = standing("shapley", 0.62, 256), standing("fading", 0.61, 2)
     worse, cheaper = standing("rollout", 0.3, 1, behind=0.2), standing("gradient-norm", 0.6, 1)
-    found = reach_verdict({"faithfulness": ranked(dear, cheap, worse, cheaper)})
+    found = reach_verdict({"faithfulness": ranked(dear, cheap, worse, cheaper)}, QUESTIONS)
     assert (found.explainer, found.basis) == ("fading", "faithfulness")
     assert found.sentence == (
-        "Use fading: it is right in 61 % of the cases, at the cost of 2 inputs a history; shapley, "
-        "which is right in 62 % of the cases, is not clearly better, at the cost of 256 inputs a "
-        "history."
+        "Use fading: it is right in 61 % of the cases, and has the model score 2 inputs a history. "
+        "shapley (62 %, 256 inputs) is not clearly better."
     )
-    alone = reach_verdict({"faithfulness": ranked(replace(cheap, value=0.7), dear)})
-    assert alone.sentence.endswith("at the cost of 2 inputs a history, and no other does better.")
+    alone = reach_verdict({"faithfulness": ranked(replace(cheap, value=0.7), dear)}, QUESTIONS)
+    assert alone.sentence.endswith("score 2 inputs a history. No other does better.")
 
 
 def test_the_truth_weighs_more_than_faithfulness() -> None:
@@ -419,15 +421,26 @@ def test_the_truth_weighs_more_than_faithfulness() -> None:
         {
             "faithfulness": ranked(standing("rollout", 0.9, 1)),
             "likeness": ranked(standing("fading", 0.6, 2)),
-        }
+        },
+        QUESTIONS,
     )
     assert (found.explainer, found.basis) == ("fading", "likeness")
 
 
 def test_nothing_is_recommended_that_chance_can_do() -> None:
-    found = reach_verdict({"likeness": ranked(standing("rollout", 0.1, 1, over=-0.1))})
+    found = reach_verdict({"likeness": ranked(standing("rollout", 0.1, 1, over=-0.1))}, QUESTIONS)
     assert found.explainer is None
     assert "not clearly better than chance" in found.sentence
+    assert found.caution == ""
+
+
+def test_what_was_answered_with_no_is_told_with_the_verdict() -> None:
+    poor = Finding("no", "No.", ())
+    found = reach_verdict({"accuracy": poor, "agreement": poor}, QUESTIONS)
+    assert found.caution == (
+        "Mind what was answered with no: Is the model any good? Do the explainers agree with each "
+        "other?"
+    )
 
 
 def test_numbers_in_words() -> None:

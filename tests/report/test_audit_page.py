@@ -80,7 +80,9 @@ def made_up(run: Run) -> Audit:
             "bad": finding("no", "In none.", 1),
         },
         {"open": "This needs at least 3 seeds, and the run has 2."},
-        Verdict("fading", "Use fading: it is right in 70 % of the cases.", "good"),
+        Verdict(
+            "fading", "Use fading: it is right in 70 % of the cases.", "good", "Mind the rest."
+        ),
     )
 
 
@@ -128,7 +130,7 @@ def test_names_cannot_smuggle_markup(made_up: Audit, tmp_path: Path) -> None:
         made_up,
         run=replace(made_up.run, data=origin),
         findings={**made_up.findings, "good": evil},
-        verdict=Verdict(EVIL, EVIL, "good"),
+        verdict=Verdict(EVIL, EVIL, "good", EVIL),
     )
     page = write_audit(odd, tmp_path / "audit.html", EVIL).read_text()
     assert "<script" not in page
@@ -146,7 +148,7 @@ def test_the_table_says_the_same(made_up: Audit, capsys: pytest.CaptureFixture[s
 
 
 def test_without_an_explainer_the_page_says_so(made_up: Audit, tmp_path: Path) -> None:
-    none = replace(made_up, verdict=Verdict(None, "No explainer can be recommended.", None))
+    none = replace(made_up, verdict=Verdict(None, "No explainer can be recommended.", None, ""))
     page = write_audit(none, tmp_path / "audit.html", "whence audit RUN").read_text()
     assert "None, for now" in page
     assert "No explainer can be recommended." in page

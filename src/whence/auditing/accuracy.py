@@ -101,17 +101,19 @@ def _beside_rules(audited: Audited) -> dict[str, tuple[PerCase, PerCase]]:
 
 def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[Answer, str]:
     """Better than every rule, than some, or than none."""
-    beaten = [rule for rule, lead in leads.items() if lead.interval[0] > 0]
-    others = [rule for rule in leads if rule not in beaten]
+    sides: dict[str, list[str]] = {"clearly better than": [], "level with": [], "worse than": []}
+    better, level, worse = sides.values()
+    for rule, lead in leads.items():
+        side = better if lead.interval[0] > 0 else worse if lead.interval[1] < 0 else level
+        side.append(f"'{rule}'")
     said = (
         f"What a user {verb} next is among the model's first ten in {percent(found.value)} of the "
-        f"cases"
+        "cases"
     )
-    if not others:
+    if len(better) == len(leads):
         return "yes", f"{said}, clearly more often than by any of {len(leads)} simple rules."
-    if not beaten:
-        return "no", f"{said}, not clearly more often than by {listed(others)}, simple rules."
-    return "partly", f"{said}: clearly better than {listed(beaten)}, but not than {listed(others)}."
+    told = ", ".join(f"{side} {listed(rules)}" for side, rules in sides.items() if rules)
+    return "partly" if better else "no", f"{said}; against simple rules it is {told}."
 
 
 def _lead(rule: str, lead: Measure) -> Figure:

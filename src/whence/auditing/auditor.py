@@ -99,7 +99,9 @@ def audit(
         else:
             obstacles[name] = found
     bar.say("")
-    done = Audit(run, audited.settings(), asked, findings, obstacles, reach_verdict(findings))
+    questions = {name: stage.question for name, stage in asked.items()}
+    verdict = reach_verdict(findings, questions)
+    done = Audit(run, audited.settings(), asked, findings, obstacles, verdict)
     if kept is not None:
         with new_file(kept.folder / DOCUMENT) as partial:
             write_json(partial, done.as_dict())

@@ -146,7 +146,7 @@ def _curves_chart(curves: Mapping[str, Curves]) -> Chart:
     )
     return Chart(
         "lines",
-        "how far the recommendations have moved",
+        "change of the recommendations",
         "Each line deletes the items of a history one by one, what an explainer calls most "
         "important first; the sooner it rises, the better the explainer knows what the "
         "recommendations rest on.",
@@ -160,7 +160,7 @@ def _shares_chart(shares: Mapping[str, Measure]) -> Chart:
     rows.append({"name": "random", "value": 0.0, "low": 0.0, "high": 0.0})
     return Chart(
         "dots",
-        "from a random order (0 %) to the best possible (100 %)",
+        "way from a random order to the best possible",
         "The same as one number each: how much of the way from chance to the best possible order "
         "an explainer goes.",
         tuple(rows),

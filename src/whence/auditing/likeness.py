@@ -9,7 +9,7 @@ import numpy as np
 
 from whence.auditing.audited import CONTROL, Audited
 from whence.auditing.finding import Answer, Chart, Figure, Finding, Standing, dot
-from whence.auditing.words import between, percent
+from whence.auditing.words import between, percent, short
 from whence.explanation import Floats
 from whence.measure import Measure, bootstrap_interval
 from whence.trust import precision_on_likeness
@@ -22,10 +22,11 @@ STEPS: Final = 1_000
 MOST: Final = 0.5
 """From here on the true reason is named more often than not."""
 REASONS: Final = {
-    "caused": "the one earlier item that caused the choice",
-    "taste": "an item of the genre that the choice shows a taste for",
-    "prevented": "the item that kept another from being chosen",
+    "caused": "the one that caused the choice",
+    "taste": "of the genre that the choice shows a taste for",
+    "prevented": "the one that kept another from being chosen",
 }
+"""What the item is that should be ranked first."""
 
 
 def likeness(audited: Audited) -> Finding:
@@ -50,8 +51,9 @@ def likeness(audited: Audited) -> Finding:
     best = max(ranking, key=lambda one: one.value)
     return Finding(
         answer=_answer(best),
-        summary=f"On a world made like the data, {best.explainer} puts {REASONS[main]} first in "
-        f"{percent(best.value)} of the cases, chance in {percent(chance.value)}.",
+        summary=f"On a world made like the data, the item that {best.explainer} ranks first is "
+        f"{REASONS[main]} in {percent(best.value)} of the cases, a random item in "
+        f"{percent(chance.value)}.",
         figures=tuple(
             _figure(name, reason, mark)
             for reason in reasons
@@ -64,7 +66,9 @@ def likeness(audited: Audited) -> Finding:
             "items, and reasons of its own: that an explainer finds those is a good sign for the "
             "data, not a proof. One model was trained there; the intervals are over cases.",
             "The data and the world: "
-            + "; ".join(f"{one.figure} {one.data:,.3g} and {one.world:,.3g}" for one in found.alike)
+            + "; ".join(
+                f"{one.figure} {short(one.data)} and {short(one.world)}" for one in found.alike
+            )
             + ".",
         ),
         ranking=ranking,
@@ -75,7 +79,8 @@ def _chart(reason: str, marks: Mapping[str, Mark]) -> Chart:
     return Chart(
         "dots",
         "the true reason is named first",
-        f"How often each explainer puts {REASONS[reason]} first; the dashed line is chance.",
+        f"How often the item that each explainer ranks first is {REASONS[reason]}; the dashed line "
+        "is chance.",
         tuple(dot(name, mark.precision) for name, mark in marks.items()),
     )
 
@@ -90,8 +95,8 @@ def _ranking(
         Standing(
             name,
             one.value,
-            f"names the true reason in {percent(one.value)} of the cases on a world like the data "
-            f"(chance: {percent(chance)})",
+            f"names the true reason first in {percent(one.value)} of the cases on a world like "
+            f"the data (chance: {percent(chance)})",
             bootstrap_interval(hits[name] - hits[CONTROL]),
             bootstrap_interval(hits[best] - hits[name]),
             inputs[name],
@@ -101,12 +106,12 @@ def _ranking(
 
 
 def _figure(name: str, reason: str, mark: Mark) -> Figure:
-    who = "A random choice" if name == CONTROL else name
+    item = "A random item" if name == CONTROL else f"The item that {name} ranks first"
     return Figure(
         f"precision at the cause: {reason}",
         name,
         mark.precision,
-        f"{who} puts {REASONS[reason]} first in {percent(mark.precision.value)} of the cases "
+        f"{item} is {REASONS[reason]} in {percent(mark.precision.value)} of the cases "
         f"({between(mark.precision)}).",
     )
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from whence.auditing.finding import Finding, Standing
+from whence.auditing.words import percent
 from whence.explainers.measured import FEW
 
 BASES: Final = ("likeness", "faithfulness")
@@ -21,17 +22,21 @@ class Verdict:
     sentence: str
     basis: str | None
     """The stage it rests on."""
+    caution: str
+    """What else speaks against relying on it; empty where nothing does."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types only."""
         return asdict(self)
 
 
-def reach_verdict(findings: Mapping[str, Finding]) -> Verdict:
+def reach_verdict(findings: Mapping[str, Finding], questions: Mapping[str, str]) -> Verdict:
     """The cheapest of the explainers that are better than chance and not worse than the best.
 
-    Those of a few inputs a history are equally cheap, and the best of them is taken.
+    Those of a few inputs a history are equally cheap, and the best of them is taken. `questions`
+    says what each stage asked.
     """
+    caution = _caution([questions[name] for name, one in findings.items() if one.answer == "no"])
     basis = next((name for name in BASES if name in findings and findings[name].ranking), None)
     if basis is None:
         return Verdict(
@@ -39,6 +44,7 @@ def reach_verdict(findings: Mapping[str, Finding]) -> Verdict:
             "No explainer can be recommended yet: nothing was measured that tells a good one from "
             "a bad one.",
             None,
+            caution,
         )
     ranking = findings[basis].ranking
     best = max(ranking, key=lambda one: one.value)
@@ -46,21 +52,31 @@ def reach_verdict(findings: Mapping[str, Finding]) -> Verdict:
     if not able:
         return Verdict(
             None,
-            f"No explainer can be recommended for this model: even the best, {best.explainer}, "
+            f"No explainer can be recommended for this model: even {best.explainer}, which "
             f"{best.says}, is not clearly better than chance.",
             basis,
+            caution,
         )
     chosen = min(able, key=lambda one: (max(one.inputs, FEW), -one.value))
-    return Verdict(chosen.explainer, _sentence(chosen, best), basis)
+    return Verdict(chosen.explainer, _sentence(chosen, best), basis, caution)
 
 
 def _sentence(chosen: Standing, best: Standing) -> str:
-    found = f"Use {chosen.explainer}: it {chosen.says}, {_cost(chosen)}"
+    asked = "input" if round(chosen.inputs) == 1 else "inputs"
+    found = (
+        f"Use {chosen.explainer}: it {chosen.says}, and has the model score "
+        f"{chosen.inputs:,.0f} {asked} a history"
+    )
     if chosen == best:
-        return f"{found}, and no other does better."
-    return f"{found}; {best.explainer}, which {best.says}, is not clearly better, {_cost(best)}."
+        return f"{found}. No other does better."
+    return (
+        f"{found}. {best.explainer} ({percent(best.value)}, {best.inputs:,.0f} inputs) is not "
+        "clearly better."
+    )
 
 
-def _cost(one: Standing) -> str:
-    asked = "input" if round(one.inputs) == 1 else "inputs"
-    return f"at the cost of {one.inputs:,.0f} {asked} a history"
+def _caution(questions: list[str]) -> str:
+    """The questions that were answered with no."""
+    if not questions:
+        return ""
+    return f"Mind what was answered with no: {' '.join(questions)}"

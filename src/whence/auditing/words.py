@@ -33,3 +33,8 @@ def rounded(measure: Measure, decimals: int = 2) -> str:
 def sentence(words: str) -> str:
     """Begun large and ended with a full stop."""
     return f"{words[:1].upper()}{words[1:]}."
+
+
+def short(number: float) -> str:
+    """Whole from 10 on, with thousands set apart; below with three digits."""
+    return f"{number:,.0f}" if abs(number) >= 10 else f"{number:.3g}"

@@ -72,11 +72,15 @@ def _picture(chart: Chart, chosen: str | None) -> Markup:
 
 
 def audit_table(audit: Audit) -> Group:
-    """Every question with its answer, and the verdict above."""
-    table = plain_table("Audit", "question", "answer", "in a sentence")
+    """The verdict, and every question with its answer."""
+    table = plain_table("", "", "")
+    table.show_header = False
     for name, stage in audit.stages.items():
         finding = audit.findings.get(name)
         answer = finding.answer if finding else NOT_MEASURED
         said = finding.summary if finding else audit.obstacles[name]
-        table.add_row(escape(stage.question), f"[{COLOURS[answer]}]{answer}[/]", escape(said))
-    return Group(Text(audit.verdict.sentence, style="bold"), "", table)
+        question = f"[bold]{escape(stage.question)}[/]"
+        table.add_row(f"[{COLOURS[answer]}]{answer}[/]", f"{question}\n{escape(said)}")
+    table.columns[0].no_wrap = True
+    verdict = [Text(audit.verdict.sentence, style="bold"), Text(audit.verdict.caution)]
+    return Group(*verdict, table)

@@ -8,14 +8,19 @@ from typing import Final
 import altair as alt
 
 from whence.auditing.finding import Chart
-from whence.report.charts import AGAINST, FOR, NEUTRAL, dress, inline
+from whence.auditing.words import percent
+from whence.report.charts import FOR, NEUTRAL, dress, inline, matrix_chart
 
 REFERENCE: Final = "#6b7580"
 """What others are held against: chance, or the best that is possible."""
-REFERENCES: Final = ("random", "best possible")
+REFERENCES: Final = ("best possible", "random")
+OTHERS: Final = "other explainers"
+FAINT: Final = "#a9b6c8"
+NAMES: Final = alt.Axis(ticks=False, domain=False, labelPadding=8)
+GRID: Final = "#e9ebed"
 LINES: Final = {"best possible": [6, 3], "random": [2, 3]}
-WIDTH: Final = 460
-INK: Final = "#1d2630"
+WIDTH: Final = 300
+"""Narrow, for phones; a page on a larger screen draws it larger."""
 
 
 def draw(chart: Chart, chosen: str | None) -> alt.LayerChart:
@@ -25,82 +30,69 @@ def draw(chart: Chart, chosen: str | None) -> alt.LayerChart:
 
 def _dots(chart: Chart, chosen: str | None) -> alt.LayerChart:
     """A dot with its interval each, the highest first; a dashed line at chance."""
-    rows = sorted(chart.rows, key=lambda row: -row["value"])
+    ranked = sorted(chart.rows, key=lambda row: -row["value"])
+    share = max(abs(float(row["value"])) for row in ranked) <= 1
+    rows = [
+        {**row, "label": percent(row["value"]) if share else f"{row['value']:.2f}"}
+        for row in ranked
+    ]
     names = [str(row["name"]) for row in rows]
-    base = alt.Chart(inline(list(map(dict, rows)))).encode(
-        y=alt.Y("name:N", title=None, sort=names, axis=alt.Axis(ticks=False, domain=False)),
+    base = alt.Chart(inline(rows)).encode(
+        y=alt.Y("name:N", title=None, sort=names, axis=NAMES),
         color=_colour(names, chosen),
     )
+    axis = alt.Axis(format="%" if share else ".2f", tickCount=4, grid=True, gridColor=GRID)
     span: alt.Chart = base.mark_rule(strokeWidth=4, opacity=0.35).encode(
-        x=alt.X("low:Q", title=chart.title, axis=_axis(chart)), x2="high:Q"
+        x=alt.X("low:Q", title=chart.title, axis=axis), x2="high:Q"
     )
     dot: alt.Chart = base.mark_circle(size=90, opacity=1).encode(x="value:Q")
     number: alt.Chart = base.mark_text(align="left", dx=8, fontSize=11).encode(
-        x="high:Q", text=alt.Text("value:Q", format=_format(chart))
+        x="high:Q", text="label:N"
     )
     chance: alt.Chart = (
-        alt.Chart(inline([dict(row) for row in rows if row["name"] == "random"]))
+        alt.Chart(inline([row for row in rows if row["name"] == "random"]))
         .mark_rule(strokeDash=LINES["random"], color=REFERENCE)
         .encode(x="value:Q")
     )
     layers = [span, dot, number]
     layers = [chance, *layers] if "random" in names else layers
-    return _sized(alt.LayerChart(layer=layers), WIDTH, 26 * len(rows))
+    return _sized(alt.LayerChart(layer=layers), WIDTH, 24 * len(rows))
 
 
 def _matrix(chart: Chart, chosen: str | None) -> alt.LayerChart:
-    """A tile a pair, from red for opposite through pale to blue for alike."""
-    names = list(dict.fromkeys(str(row["one"]) for row in chart.rows))
-    base = alt.Chart(inline(list(map(dict, chart.rows)))).encode(
-        x=alt.X("other:N", title=None, sort=names, axis=alt.Axis(labelAngle=-40, ticks=False)),
-        y=alt.Y("one:N", title=None, sort=names, axis=alt.Axis(ticks=False)),
-    )
-    scale = alt.Scale(domain=[-1, 0, 1], range=[AGAINST, "#f7f5f0", NEUTRAL], interpolate="rgb")
-    tiles: alt.Chart = base.mark_rect(stroke="white").encode(
-        color=alt.Color("value:Q", title=chart.title, scale=scale)
-    )
-    numbers: alt.Chart = base.mark_text(fontSize=11).encode(
-        text=alt.Text("value:Q", format=".2f"),
-        color=alt.condition("abs(datum.value) > 0.6", alt.value("white"), alt.value(INK)),
-    )
-    layers = alt.LayerChart(layer=[tiles, numbers])
-    return _sized(layers, 42 * len(names), 28 * len(names))
+    """A tile a pair."""
+    return matrix_chart(list(map(dict, chart.rows)), chart.title)
 
 
 def _lines(chart: Chart, chosen: str | None) -> alt.LayerChart:
     """A curve each; only the recommended one and those it is held against have a name."""
-    rows = list(map(dict, chart.rows))
-    names = list(dict.fromkeys(str(row["name"]) for row in rows))
-    named = [name for name in names if name in REFERENCES or name == chosen]
-    base = alt.Chart(inline(rows)).encode(
-        x=alt.X("x:Q", title=chart.across, axis=alt.Axis(tickMinStep=1)),
-        y=alt.Y("y:Q", title=chart.title, scale=alt.Scale(zero=True)),
-        detail="name:N",
+    named = [*([chosen] if chosen else []), *REFERENCES, OTHERS]
+    rows = [{**row, "shown": row["name"] if row["name"] in named else OTHERS} for row in chart.rows]
+    domain = [name for name in named if any(row["shown"] == name for row in rows)]
+    legend = alt.Legend(
+        title=None, symbolType="stroke", symbolSize=400, symbolStrokeWidth=2.5, columns=2
     )
-    others: alt.Chart = base.transform_filter(
-        alt.FieldOneOfPredicate("name", [name for name in names if name not in named])
-    ).mark_line(strokeWidth=1.2, opacity=0.45, color=NEUTRAL)
-    main: alt.Chart = (
-        base.transform_filter(alt.FieldOneOfPredicate("name", named))
-        .mark_line(strokeWidth=2.6)
+    lines: alt.Chart = (
+        alt.Chart(inline(rows))
+        .mark_line()
         .encode(
-            color=_colour(named, chosen),
+            x=alt.X("x:Q", title=chart.across, axis=alt.Axis(format="%", tickCount=5)),
+            y=alt.Y(
+                "y:Q", title=chart.title, axis=alt.Axis(tickCount=4, grid=True, gridColor=GRID)
+            ),
+            detail="name:N",
+            color=_colour(domain, chosen, "shown", legend),
             strokeDash=alt.StrokeDash(
-                "name:N",
-                scale=alt.Scale(domain=named, range=[LINES.get(name, [1, 0]) for name in named]),
-                legend=None,
+                "shown:N",
+                scale=alt.Scale(domain=domain, range=[LINES.get(one, [1, 0]) for one in domain]),
+                legend=legend,
+            ),
+            strokeWidth=alt.condition(
+                alt.FieldEqualPredicate(OTHERS, "shown"), alt.value(1.2), alt.value(2.8)
             ),
         )
     )
-    ends = [
-        max((row for row in rows if row["name"] == name), key=lambda r: r["x"]) for name in named
-    ]
-    labels: alt.Chart = (
-        alt.Chart(inline(ends))
-        .mark_text(align="left", dx=6, fontSize=12, fontWeight="bold")
-        .encode(x="x:Q", y="y:Q", text="name:N", color=_colour(named, chosen))
-    )
-    return _sized(alt.LayerChart(layer=[others, main, labels]), WIDTH, 260)
+    return _sized(alt.LayerChart(layer=[lines]), 1.2 * WIDTH, 200)
 
 
 DRAWN: Final[dict[str, Callable[[Chart, str | None], alt.LayerChart]]] = {
@@ -110,24 +102,15 @@ DRAWN: Final[dict[str, Callable[[Chart, str | None], alt.LayerChart]]] = {
 }
 
 
-def _colour(names: list[str], chosen: str | None) -> alt.Color:
-    colours = [
-        REFERENCE if name in REFERENCES else FOR if name == chosen else NEUTRAL for name in names
-    ]
-    return alt.Color("name:N", scale=alt.Scale(domain=names, range=colours), legend=None)
+def _colour(
+    names: list[str], chosen: str | None, field: str = "name", legend: alt.Legend | None = None
+) -> alt.Color:
+    known = {**dict.fromkeys(REFERENCES, REFERENCE), OTHERS: FAINT, chosen or "": FOR}
+    colours = [known.get(name, NEUTRAL) for name in names]
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
 
 
-def _axis(chart: Chart) -> alt.Axis:
-    return alt.Axis(format=_format(chart, "%"), tickCount=5, grid=True, gridColor="#e9ebed")
-
-
-def _format(chart: Chart, share: str = ".0%") -> str:
-    """Shares as per cent, other values with two decimals."""
-    highest = max(abs(float(row["value"])) for row in chart.rows)
-    return share if highest <= 1 else ".2f"
-
-
-def _sized(chart: alt.LayerChart, width: int, height: int) -> alt.LayerChart:
+def _sized(chart: alt.LayerChart, width: float, height: int) -> alt.LayerChart:
     sized: alt.LayerChart = dress(chart.properties(width=width, height=height))
     return sized
 
