@@ -288,7 +288,7 @@ class Bag(Recommender):
 
 def test_a_model_without_attention_is_asked_what_it_can_answer(three: Run) -> None:
     bag = replace(three, models={0: Bag(len(three.catalog))}, folder=None)
-    assert usual_methods(bag.first) == ("leave-one-out", "shapley:coalitions=256", CONTROL)
+    assert usual_methods(bag.first) == ("leave-one-out", "shapley:coalitions=512", CONTROL)
     found = audit(bag, cases=10, show_progress=False)
     assert "agreement" in found.findings
     with pytest.raises(CapabilityError, match="no 'attentions', which rollout needs"):
@@ -296,7 +296,7 @@ def test_a_model_without_attention_is_asked_what_it_can_answer(three: Run) -> No
 
 
 def test_the_usual_explainers_are_the_cheap_ones_and_shapley(three: Run) -> None:
-    assert usual_methods(three.first) == (*CHEAP, "shapley:coalitions=256", CONTROL)
+    assert usual_methods(three.first) == (*CHEAP, "shapley:coalitions=512", CONTROL)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:

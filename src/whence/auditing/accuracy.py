@@ -101,7 +101,11 @@ def _beside_rules(audited: Audited) -> dict[str, tuple[PerCase, PerCase]]:
 
 def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[Answer, str]:
     """Better than every rule, than some, or than none."""
-    sides: dict[str, list[str]] = {"clearly better than": [], "level with": [], "worse than": []}
+    sides: dict[str, list[str]] = {
+        "clearly better than": [],
+        "level with": [],
+        "clearly worse than": [],
+    }
     better, level, worse = sides.values()
     for rule, lead in leads.items():
         side = better if lead.interval[0] > 0 else worse if lead.interval[1] < 0 else level

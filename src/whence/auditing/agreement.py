@@ -19,6 +19,8 @@ from whence.trust.cases import mean_over_cases
 
 PROTOCOL: Final = "mean over histories of Spearman's rho between the sizes of the importances"
 SIDES: Final[tuple[Direction, tuple[float, float]]] = ("neither", (-1.0, 1.0))
+SAME: Final = 1 - 1e-9
+"""Explainers that differ in signs alone, as rollout and its signed form do, agree by making."""
 STRONG: Final = 0.7
 WEAK: Final = 0.3
 """The bands of Baumhauer (2021)."""
@@ -40,9 +42,9 @@ def agreement(audited: Audited) -> Finding:
         direction="neither",
     )
     chance = float(np.mean(1 / np.maximum(1, found[CONTROL].parts.sum(axis=1))))
-    closest, furthest = (
-        choose(pairs, key=lambda pair: float(np.nanmean(rho[pair]))) for choose in (max, min)
-    )
+    mean = {pair: float(np.nanmean(values)) for pair, values in rho.items()}
+    different = [pair for pair in pairs if mean[pair] < SAME] or pairs
+    closest, furthest = (choose(different, key=mean.__getitem__) for choose in (max, min))
     figures = [
         Figure(
             "rank agreement",

@@ -41,7 +41,7 @@ CHEAP: Final = (
     "integrated-gradients",
     "leave-one-out",
 )
-COALITIONS: Final = 256
+COALITIONS: Final = 512
 """For Shapley values; of long histories more, since each needs twice as many as it has items."""
 
 

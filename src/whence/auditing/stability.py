@@ -53,7 +53,7 @@ def stability(audited: Audited) -> Finding:
         charts=(
             Chart(
                 "dots",
-                "share of the most important items that two trainings have in common",
+                "most important items that two trainings share",
                 "Further to the right, the reasons depend less on the random seed; an explainer "
                 "is steady only if it lies clearly to the right of 'random'.",
                 tuple(dot(name, one) for name, one in shared.items()),

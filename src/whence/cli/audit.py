@@ -75,15 +75,19 @@ def audit(
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from what was last kept")
         raise
-    options = {"--stages": stages, "--cases": None if cases == CASES else cases, "--seed": seed}
-    words = ["whence", "audit", str(run)]
-    words += [
-        str(word) for name, value in options.items() if value is not None for word in (name, value)
-    ]
-    words += [word for one in method or [] for word in ("--method", one)]
-    page = write_audit(found, place / PAGE, shlex.join(words))
+    page = write_audit(found, place / PAGE, _command(run, stages, method or [], cases, seed))
     if as_json:
         print_json(found.as_dict())
         return
     out.print(audit_table(found))
     say(f"The report: {page}")
+
+
+def _command(
+    run: Path, stages: str | None, methods: list[str], cases: int, seed: int | None
+) -> str:
+    """What to type for the same page."""
+    options = {"--stages": stages, "--cases": None if cases == CASES else cases, "--seed": seed}
+    said = [(name, value) for name, value in options.items() if value is not None]
+    said += [("--method", method) for method in methods]
+    return shlex.join(["whence", "audit", str(run), *(str(word) for pair in said for word in pair)])

@@ -70,7 +70,12 @@ def _lines(chart: Chart, chosen: str | None) -> alt.LayerChart:
     rows = [{**row, "shown": row["name"] if row["name"] in named else OTHERS} for row in chart.rows]
     domain = [name for name in named if any(row["shown"] == name for row in rows)]
     legend = alt.Legend(
-        title=None, symbolType="stroke", symbolSize=400, symbolStrokeWidth=2.5, columns=2
+        title=None,
+        symbolType="stroke",
+        symbolSize=400,
+        symbolStrokeWidth=2.5,
+        columns=2,
+        columnPadding=24,
     )
     lines: alt.Chart = (
         alt.Chart(inline(rows))
