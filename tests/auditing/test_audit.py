@@ -158,7 +158,7 @@ def test_faithfulness_is_what_leaving_out_does(three: Run) -> None:
     best = max(finding.ranking, key=lambda one: one.value)
     assert best.behind_best == (0.0, 0.0)
     names = {row["name"] for row in finding.charts[0].rows}
-    assert names == {*METHODS, "random", "best possible"}
+    assert names == {*METHODS, "random", "best found"}
 
 
 def test_permutation_is_relative_to_the_probability(three: Run) -> None:

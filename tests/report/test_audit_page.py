@@ -56,7 +56,7 @@ LINES = Chart(
     "Sooner is better.",
     tuple(
         {"name": name, "x": x / 10, "y": height * x}
-        for name, height in (("rollout", 1), ("fading", 3), ("random", 0.5), ("best possible", 4))
+        for name, height in (("rollout", 1), ("fading", 3), ("random", 0.5), ("best found", 4))
         for x in range(11)
     ),
     across="share left out",

@@ -90,7 +90,7 @@ def audit(
         kept.forget()
     findings: dict[str, Finding] = {}
     obstacles: dict[str, str] = {}
-    bar = progress_bar("auditing", len(asked), show_progress)
+    bar = progress_bar("auditing", len(asked), show_progress, passing=True)
     for name, stage in bar.track(list(asked.items())):
         bar.say(stage.question)
         found = _answer(name, stage, audited, kept)
@@ -98,7 +98,6 @@ def audit(
             findings[name] = found
         else:
             obstacles[name] = found
-    bar.say("")
     questions = {name: stage.question for name, stage in asked.items()}
     verdict = reach_verdict(findings, questions)
     done = Audit(run, audited.settings(), asked, findings, obstacles, verdict)

@@ -16,10 +16,10 @@ from whence.trust import Curves, deletion_at, deletion_curves, flips, normalised
 from whence.trust.curves import SHARES
 
 CASES: Final = 60
-"""Histories whose items are deleted: the best possible order takes n²/2 inputs of each."""
+"""Histories whose items are deleted: the greedy oracle takes n²/2 inputs of each."""
 CHANCE: Final = "random order"
 ORACLE: Final = "greedy oracle"
-SHOWN: Final = {CHANCE: "random", ORACLE: "best possible"}
+SHOWN: Final = {CHANCE: "random", ORACLE: "best found"}
 """What a reader knows them by."""
 
 
@@ -55,8 +55,8 @@ def faithfulness(audited: Audited) -> Finding:
         charts=(_curves_chart(curves), _shares_chart(shares)),
         notes=(
             f"Of {len(curves[CHANCE].counts)} of the histories; how far the probabilities of all "
-            "items move is the symmetrised Kullback-Leibler divergence. 'Best possible' deletes at "
-            "each step the item that changes most, which no explainer knows beforehand.",
+            "items move is the symmetrised Kullback-Leibler divergence. 'Best found' deletes at "
+            "each step the item that changes most, having tried every one.",
             f"The first recommendation is here the most probable of all items, met or not; items "
             f"are left out by way of '{audited.model.removal}'.",
         ),
@@ -76,7 +76,7 @@ def _ranking(
             name,
             shares[name].value,
             "moves the recommendations, when the items it ranks first are left out, "
-            f"{percent(shares[name].value)} of the way from a random order to the best possible",
+            f"{percent(shares[name].value)} of the way from a random order to the best found",
             bootstrap_interval((areas[name] - areas[CHANCE])[known]),
             bootstrap_interval((areas[best] - areas[name])[known]),
             inputs[name],
@@ -133,7 +133,7 @@ def _figures(
         who,
         share,
         f"Deleting items in the order of {name} moves the recommendations {percent(share.value)} "
-        f"of the way from a random order to the best possible ({between(share)}).",
+        f"of the way from a random order to the best found ({between(share)}).",
     )
     return [area, *found]
 
@@ -160,8 +160,8 @@ def _shares_chart(shares: Mapping[str, Measure]) -> Chart:
     rows.append({"name": "random", "value": 0.0, "low": 0.0, "high": 0.0})
     return Chart(
         "dots",
-        "way from a random order to the best possible",
-        "The same as one number each: how much of the way from chance to the best possible order "
+        "way from a random order to the best found",
+        "The same as one number each: how much of the way from chance to the best found order "
         "an explainer goes.",
         tuple(rows),
     )

@@ -12,13 +12,13 @@ from whence.auditing.words import percent
 from whence.report.charts import FOR, NEUTRAL, dress, inline, matrix_chart
 
 REFERENCE: Final = "#6b7580"
-"""What others are held against: chance, or the best that is possible."""
-REFERENCES: Final = ("best possible", "random")
+"""What others are held against: chance, or the best order found."""
+REFERENCES: Final = ("best found", "random")
 OTHERS: Final = "other explainers"
 FAINT: Final = "#a9b6c8"
 NAMES: Final = alt.Axis(ticks=False, domain=False, labelPadding=8)
 GRID: Final = "#e9ebed"
-LINES: Final = {"best possible": [6, 3], "random": [2, 3]}
+LINES: Final = {"best found": [6, 3], "random": [2, 3]}
 WIDTH: Final = 300
 """Narrow, for phones; a page on a larger screen draws it larger."""
 
