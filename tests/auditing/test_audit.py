@@ -410,10 +410,14 @@ def test_the_cheapest_of_the_best_is_recommended() -> None:
     assert (found.explainer, found.basis) == ("fading", "faithfulness")
     assert found.sentence == (
         "Use fading: it is right in 61 % of the cases, and has the model score 2 inputs a history. "
-        "shapley (62 %, 256 inputs) is not clearly better."
+        "shapley (62 %, 256 inputs) is not clearly better; as far as these cases tell, "
+        "gradient-norm may be as good."
     )
     alone = reach_verdict({"faithfulness": ranked(replace(cheap, value=0.7), dear)}, QUESTIONS)
-    assert alone.sentence.endswith("score 2 inputs a history. No other does better.")
+    assert alone.sentence.endswith(
+        "score 2 inputs a history. No other does better; "
+        "as far as these cases tell, shapley may be as good."
+    )
 
 
 def test_the_truth_weighs_more_than_faithfulness() -> None:

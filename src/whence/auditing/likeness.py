@@ -15,8 +15,6 @@ from whence.measure import Measure, bootstrap_interval
 from whence.trust import precision_on_likeness
 from whence.trust.likeness import Mark
 
-CASES: Final = 200
-"""Of each kind of reason, at most."""
 STEPS: Final = 1_000
 """Of the training on the world, at most; no more than the run's own had."""
 MOST: Final = 0.5
@@ -37,7 +35,7 @@ def likeness(audited: Audited) -> Finding:
         run.interactions,
         audited.methods,
         steps=min(STEPS, run.training["steps"]),
-        cases=min(CASES, audited.cases),
+        cases=audited.cases,
         seed=audited.seed,
         show_progress=False,
     )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from whence.auditing.finding import Finding, Standing
-from whence.auditing.words import percent
+from whence.auditing.words import listed, percent
 from whence.explainers.measured import FEW
 
 BASES: Final = ("likeness", "faithfulness")
@@ -58,21 +58,24 @@ def reach_verdict(findings: Mapping[str, Finding], questions: Mapping[str, str])
             caution,
         )
     chosen = min(able, key=lambda one: (max(one.inputs, FEW), -one.value))
-    return Verdict(chosen.explainer, _sentence(chosen, best), basis, caution)
+    return Verdict(chosen.explainer, _sentence(chosen, best, able), basis, caution)
 
 
-def _sentence(chosen: Standing, best: Standing) -> str:
+def _sentence(chosen: Standing, best: Standing, able: list[Standing]) -> str:
     asked = "input" if round(chosen.inputs) == 1 else "inputs"
     found = (
         f"Use {chosen.explainer}: it {chosen.says}, and has the model score "
         f"{chosen.inputs:,.0f} {asked} a history"
     )
     if chosen == best:
-        return f"{found}. No other does better."
-    return (
-        f"{found}. {best.explainer} ({percent(best.value)}, {best.inputs:,.0f} inputs) is not "
-        "clearly better."
-    )
+        found += ". No other does better"
+    else:
+        figures = f"({percent(best.value)}, {best.inputs:,.0f} inputs)"
+        found += f". {best.explainer} {figures} is not clearly better"
+    level = [one.explainer for one in able if one not in (chosen, best)]
+    if level:
+        found += f"; as far as these cases tell, {listed(level)} may be as good"
+    return f"{found}."
 
 
 def _caution(questions: list[str]) -> str:
