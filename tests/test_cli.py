@@ -66,10 +66,10 @@ def trained(csv: Path) -> Path:
 def test_help_version_and_no_command() -> None:
     done = whence("--help")
     assert done.returncode == 0
-    for verb in ("demo", "data", "train", "recommend", "explain", "explainers", "doctor"):
+    for verb in ("demo", "data", "train", "recommend", "explain", "audit", "explainers", "doctor"):
         assert verb in done.stdout
     assert whence("--version").stdout.strip() == f"whence {__version__}"
-    for verb in ("demo", "train", "recommend", "explain", "explainers", "doctor"):
+    for verb in ("demo", "train", "recommend", "explain", "audit", "explainers", "doctor"):
         assert whence(verb, "--help").returncode == 0
 
 

@@ -33,10 +33,13 @@ def test_types_and_runtime_name_the_same_homes() -> None:
 
 
 def test_verbs_stay_verbs_whatever_is_imported() -> None:
+    import whence.auditing
+    import whence.cli.audit
     import whence.explainers
     import whence.recommendation
     import whence.training.runs
 
+    assert callable(whence.audit)
     assert callable(whence.explain)
     assert callable(whence.train)
     assert callable(whence.recommend)
@@ -50,6 +53,7 @@ def test_the_numeric_core_needs_only_the_core_packages() -> None:
         "    sys.modules[name] = None\n"
         "import whence, whence.models, whence.training, whence.explainers, whence.trust\n"
         "import whence.worlds, whence.recommendation, whence.cli, whence.studies\n"
+        "import whence.auditing\n"
         "whence.train(whence.worlds.make_world(whence.worlds.WorldConfig(users=20, items=80,"
         " events=5)).interactions, model_settings={'length': 4, 'width': 8},"
         " training={'steps': 2}, show_progress=False)\n"

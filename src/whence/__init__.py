@@ -17,6 +17,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from whence import worlds as worlds
+    from whence.auditing import Audit as Audit
+    from whence.auditing import audit as audit
     from whence.contract import ALL as ALL
     from whence.contract import PAD as PAD
     from whence.contract import Explainable as Explainable
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
 # Names are looked up on first use, so that `whence --help` need not wait for PyTorch.
 _HOMES = {
+    "auditing": ("Audit", "audit"),
     "contract": ("ALL", "PAD", "Explainable"),
     "data": (
         "Catalog",

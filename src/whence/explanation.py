@@ -63,20 +63,21 @@ class Explanation:
         """How many cases."""
         return len(self.target)
 
-    def __getitem__(self, case: int) -> Explanation:
-        """One case, as an explanation of its own."""
-        first = range(len(self))[case]
-        one = slice(first, first + 1)
+    def __getitem__(self, cases: int | slice) -> Explanation:
+        """One case or some, as an explanation of their own."""
+        if not isinstance(cases, slice):
+            first = range(len(self))[cases]
+            cases = slice(first, first + 1)
         return replace(
             self,
-            scores=self.scores[one],
-            parts=self.parts[one],
-            target=self.target[one],
-            full_score=self.full_score[one],
-            empty_score=self.empty_score[one],
-            evaluations=self.evaluations[one],
-            error=None if self.error is None else self.error[one],
-            labels=self.labels and self.labels[one],
+            scores=self.scores[cases],
+            parts=self.parts[cases],
+            target=self.target[cases],
+            full_score=self.full_score[cases],
+            empty_score=self.empty_score[cases],
+            evaluations=self.evaluations[cases],
+            error=None if self.error is None else self.error[cases],
+            labels=self.labels and self.labels[cases],
         )
 
     def magnitude(self) -> Floats:

@@ -48,7 +48,8 @@ def test_marks_are_those_of_the_same_model_trained_on_the_world(
             mark = found.marks[method][reason]
             precision = [precision_at_cause(one, asked).value for one in said]
             assert mark.precision.value == pytest.approx(np.mean(precision))
-            assert mark.precision.n == len(asked.cases) > 0
+            assert mark.precision.n == len(mark.hits) == len(asked.cases) > 0
+            assert np.mean(mark.hits) == pytest.approx(mark.precision.value)
             assert "mean over 2 seeds" in mark.precision.protocol
             low, high = mean_over_seeds(precision).interval
             assert mark.precision.interval == pytest.approx((max(0, low), min(1, high)))
@@ -97,6 +98,8 @@ def test_training_is_set_as_in_the_run_but_for_its_steps(
     monkeypatch.setattr(likeness_module, "train", train)
     changed = {"steps": 1_000, "warmup": 100, "epoch": 5, "snapshots": 11, "clip": 2.0}
     longer = replace(run, training={**run.training, **changed, "split": "user-holdout"})
+    older = {name: value for name, value in longer.training.items() if name != "absence"}
+    longer = replace(longer, training=older)
     world = world_like(interactions, users=300)
     assert world.interactions.item_count == len(run.catalog), "the run stands for the trained one"
     precision_on_likeness(
@@ -108,6 +111,7 @@ def test_training_is_set_as_in_the_run_but_for_its_steps(
     assert (training["steps"], training["warmup"], training["epoch"]) == (50, 5, 1)
     assert (training["snapshots"], training["validate_every"]) == (0, 0)
     assert (training["clip"], training["batch"]) == (2.0, 64)
+    assert training["absence"] == 0, "a run of before there was this setting"
 
 
 def test_nothing_is_trained_for_what_cannot_be_asked(

@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 
 from whence import __version__
+from whence.cli import audit as audit_command
 from whence.cli import data as data_commands
 from whence.cli import study as study_commands
 from whence.cli.options import AsJson, Overwrite, err, out, print_json, reads_data, say
@@ -236,6 +237,9 @@ def explain(
     where = "already in the history" if target in parts else place
     say(f"{target}, {where}: {found.sentence}")
     out.print(tables.side_by_side(answers, found, top))
+
+
+app.command()(audit_command.audit)
 
 
 @app.command()

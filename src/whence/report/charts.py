@@ -97,24 +97,29 @@ def side(value: float, signed: bool) -> str:
 
 def agreement_chart(agreements: Mapping[tuple[str, str], Measure]) -> alt.LayerChart:
     """A heat map of how alike the explainers rank the parts."""
-    names = list(dict.fromkeys(first for first, _ in agreements))
     rows = [
-        {"one": one, "other": other, "rho": measure.value, "low": low, "high": high}
+        {"one": one, "other": other, "value": measure.value, "low": low, "high": high}
         for (one, other), measure in agreements.items()
         for low, high in [measure.interval]
     ]
+    return matrix_chart(rows, "Spearman's rho")
+
+
+def matrix_chart(rows: list[dict[str, Any]], title: str) -> alt.LayerChart:
+    """A tile for every pair, from red for opposite through pale to blue for alike."""
+    names = list(dict.fromkeys(str(row["one"]) for row in rows))
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("other:N", title=None, sort=names, axis=alt.Axis(labelAngle=-40)),
         y=alt.Y("one:N", title=None, sort=names),
-        tooltip=["one:N", "other:N", *(alt.Tooltip(f"{x}:Q", format=".2f") for x in _RHO)],
+        tooltip=["one:N", "other:N", *(alt.Tooltip(f"{x}:Q", format=".2f") for x in _INTERVAL)],
     )
     scale = alt.Scale(domain=[-1, 0, 1], range=[AGAINST, BLANK, NEUTRAL], interpolate="rgb")
     tiles: alt.Chart = base.mark_rect(stroke="white").encode(
-        color=alt.Color("rho:Q", title="Spearman's rho", scale=scale)
+        color=alt.Color("value:Q", title=title, scale=scale)
     )
     numbers: alt.Chart = base.mark_text(fontSize=11).encode(
-        text=alt.Text("rho:Q", format=".2f"),
-        color=alt.condition("abs(datum.rho) > 0.6", alt.value("white"), alt.value("#222")),
+        text=alt.Text("value:Q", format=".2f"),
+        color=alt.condition("abs(datum.value) > 0.6", alt.value("white"), alt.value("#222")),
     )
     return _dress(
         alt.LayerChart(layer=[tiles, numbers]), width=44 * len(names), height=34 * len(names)
@@ -122,7 +127,6 @@ def agreement_chart(agreements: Mapping[tuple[str, str], Measure]) -> alt.LayerC
 
 
 _INTERVAL = ("value", "low", "high")
-_RHO = ("rho", "low", "high")
 
 
 def to_svg(chart: alt.TopLevelMixin, description: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
+import numpy as np
 import torch
 
+from whence.config import build
 from whence.data.interactions import Interactions
 from whence.errors import InputError
 from whence.explainers import explain_batch, find_explainer
@@ -18,7 +20,7 @@ from whence.progress import progress_bar
 from whence.ranking import device_of
 from whence.run import Run
 from whence.training import TrainingConfig, train
-from whence.trust.truth import precision_at_cause, sign_at_cause
+from whence.trust.truth import hits_at_cause, precision_at_cause, sign_at_cause
 from whence.worlds import REASONS, Alike, Questions, how_alike, world_like
 
 IN_STEPS: Final = ("warmup", "epoch", "validate_every")
@@ -33,6 +35,8 @@ class Mark:
     """How often the strongest part is the true reason."""
     sign: Measure | None
     """How often the true reason has the right sign; None of a method without signs."""
+    hits: tuple[float, ...]
+    """Of each case, how often: for differences between explainers, case by case."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,8 @@ def precision_on_likeness(
 
 def _in_fewer_steps(training: Mapping[str, Any], steps: int) -> dict[str, Any]:
     """The same training, as far as a number of steps allows; without snapshots."""
-    settings = {field.name: training[field.name] for field in fields(TrainingConfig)}
+    own = {field.name for field in fields(TrainingConfig)} & training.keys()  # some may be newer
+    settings = asdict(build(TrainingConfig, {name: training[name] for name in own}))
     before = max(1, settings["steps"])
     shares = {name: max(1, settings[name] * steps // before) for name in IN_STEPS if settings[name]}
     return {**settings, **shares, "steps": steps, "snapshots": 0}
@@ -110,7 +115,10 @@ def _mark(said: Sequence[Explanation], questions: Questions) -> Mark:
     """The answers of one explainer about the models of all seeds."""
     signs = [sign_at_cause(one, questions) for one in said if one.signed]
     precisions = [precision_at_cause(one, questions) for one in said]
-    return Mark(_over_seeds(precisions), _over_seeds(signs) if signs else None)
+    hits = np.mean([hits_at_cause(one, questions) for one in said], axis=0)
+    return Mark(
+        _over_seeds(precisions), _over_seeds(signs) if signs else None, tuple(hits.tolist())
+    )
 
 
 def _over_seeds(measures: Sequence[Measure]) -> Measure:

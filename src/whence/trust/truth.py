@@ -5,13 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from whence.errors import InputError
-from whence.explanation import Explanation
+from whence.explanation import Explanation, Floats
 from whence.measure import Measure, mean_measure
 from whence.worlds import Questions
 
 
 def precision_at_cause(explanation: Explanation, questions: Questions) -> Measure:
-    """How often the strongest part is the true cause (for taste: an item of the genre).
+    """How often the strongest part is the true cause (for taste: an item of the genre)."""
+    hits = hits_at_cause(explanation, questions)
+    return mean_measure(hits, f"the strongest part is the true reason; {questions.reason} events")
+
+
+def hits_at_cause(explanation: Explanation, questions: Questions) -> Floats:
+    """`[B]`: 1 where the strongest part is the true cause, else 0.
 
     "Strongest" is most in favour, or most against where the question is what prevented the target;
     a method without a sign can only say how much. Where several parts are equally strong, the case
@@ -22,8 +28,8 @@ def precision_at_cause(explanation: Explanation, questions: Questions) -> Measur
     strength = -explanation.scores if against else explanation.scores
     strength = np.where(explanation.parts, strength, -np.inf)
     first = strength == strength.max(axis=1, keepdims=True)
-    hit = (first & questions.truth).sum(axis=1) / first.sum(axis=1)
-    return mean_measure(hit, f"the strongest part is the true reason; {questions.reason} events")
+    hits: Floats = (first & questions.truth).sum(axis=1) / first.sum(axis=1)
+    return hits
 
 
 def sign_at_cause(explanation: Explanation, questions: Questions) -> Measure:

@@ -1,0 +1,137 @@
+"""Accuracy: a model that foresees nothing is not worth explaining."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from whence.auditing.audited import HELD, Audited
+from whence.auditing.finding import Answer, Chart, Figure, Finding, dot
+from whence.auditing.words import between, listed, percent, sentence
+from whence.config import build
+from whence.errors import InputError, WhenceError
+from whence.measure import Measure, mean_over_seeds
+from whence.models.baselines import BASELINES
+from whence.run import Run
+from whence.training import Evaluation, PerCase
+
+MAIN: Final = "recall@10"
+READINGS: Final = {
+    "recall@10": "What a user {verb} next is among the model's first ten in {value} of the cases.",
+    "recall@10 of 101": "Among 100 random items, what a user {verb} next is in the first ten in "
+    "{value} of the cases.",
+    "NDCG@10": "Weighted by its place in the first ten, what a user {verb} next earns {value} of "
+    "what always being first would.",
+    "MRR": "The reciprocal of its place is {value} on average: first place would be 100 %, second "
+    "50 %.",
+}
+
+
+def accuracy(audited: Audited) -> Finding:
+    """What training measured, beside simple rules where the data are at hand."""
+    run = audited.run
+    found = run.metrics[audited.seed].get(HELD)
+    if found is None:
+        raise InputError(f"No {HELD} events were held out to measure accuracy on.")
+    measures = {name: build(Measure, fields) for name, fields in found.items()}
+    figures = [
+        Figure(name, run.model, measure, _reading(name, measure, run.verb))
+        for name, measure in measures.items()
+    ]
+    figures += _over_seeds(run, measures[MAIN])
+    try:
+        rules = _beside_rules(audited)
+    except WhenceError as problem:
+        value = percent(measures[MAIN].value)
+        return Finding(
+            answer="partly",
+            summary=f"What a user {run.verb} next is among the model's first ten in {value} of "
+            "the cases; how simple rules do is not known, without the data.",
+            figures=tuple(figures),
+            notes=(str(problem),),
+            complete=False,
+        )
+    leads = {rule: own.lead_over(found)[MAIN] for rule, (own, found) in rules.items()}
+    answer, summary = _verdict(measures[MAIN], leads, run.verb)
+    shown = {run.model: measures[MAIN]}
+    shown |= {rule: found.measures()[MAIN] for rule, (_, found) in rules.items()}
+    return Finding(
+        answer=answer,
+        summary=summary,
+        figures=(*figures, *(_lead(rule, lead) for rule, lead in leads.items())),
+        charts=(
+            Chart(
+                "dots",
+                "what came next is among the first ten",
+                "Each dot is a share of the held-out cases, with its 95 % interval; further to the "
+                "right is better.",
+                tuple(dot(name, measure) for name, measure in shown.items()),
+            ),
+        ),
+        notes=(sentence(measures[MAIN].protocol),),
+    )
+
+
+def _over_seeds(run: Run, one: Measure) -> list[Figure]:
+    """The mean of several seeds, with its interval over them."""
+    values = [found[HELD][MAIN]["value"] for found in run.metrics.values()]
+    if len(values) == 1:
+        return []
+    mean = mean_over_seeds(values)
+    protocol = f"mean of {len(values)} seeds; {one.protocol}"
+    measure = replace(one, value=mean.value, interval=mean.interval, protocol=protocol)
+    return [
+        Figure(
+            f"{MAIN} over seeds",
+            run.model,
+            measure,
+            f"Over the {len(values)} trainings of this run it is {percent(mean.value)} on average "
+            f"({between(measure)}).",
+        )
+    ]
+
+
+def _beside_rules(audited: Audited) -> dict[str, tuple[PerCase, PerCase]]:
+    """By rule, the model and the rule on the same cases."""
+    evaluation = Evaluation(audited.split, HELD, audited.model.config.length)
+    own = evaluation.full(audited.model)
+    return {name: (own, evaluation.full(make(audited.split))) for name, make in BASELINES.items()}
+
+
+def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[Answer, str]:
+    """Better than every rule, than some, or than none."""
+    sides: dict[str, list[str]] = {
+        "clearly better than": [],
+        "level with": [],
+        "clearly worse than": [],
+    }
+    better, level, worse = sides.values()
+    for rule, lead in leads.items():
+        side = better if lead.interval[0] > 0 else worse if lead.interval[1] < 0 else level
+        side.append(f"'{rule}'")
+    said = (
+        f"What a user {verb} next is among the model's first ten in {percent(found.value)} of the "
+        "cases"
+    )
+    if len(better) == len(leads):
+        return "yes", f"{said}, clearly more often than by any of {len(leads)} simple rules."
+    told = ", ".join(f"{side} {listed(rules)}" for side, rules in sides.items() if rules)
+    return "partly" if better else "no", f"{said}; against simple rules it is {told}."
+
+
+def _lead(rule: str, lead: Measure) -> Figure:
+    more = "more" if lead.value >= 0 else "less"
+    return Figure(
+        f"lead over {rule}",
+        "model",
+        lead,
+        f"That is {percent(abs(lead.value))} of the cases {more} than by the rule '{rule}' "
+        f"(difference: {between(lead)}).",
+    )
+
+
+def _reading(name: str, measure: Measure, verb: str) -> str:
+    if name not in READINGS:
+        return f"{name} is {measure.value:.3f}."
+    return READINGS[name].format(verb=verb, value=f"{percent(measure.value)} ({between(measure)})")

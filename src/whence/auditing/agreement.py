@@ -1,0 +1,125 @@
+"""Agreement: explainers that contradict each other cannot all be right."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from whence.auditing.audited import CONTROL, Audited
+from whence.auditing.finding import Answer, Chart, Figure, Finding
+from whence.auditing.words import listed, percent, rounded
+from whence.errors import InputError
+from whence.explanation import Explanation, Floats
+from whence.measure import Direction, Measure, mean_measure
+from whence.trust.agreement import centred_ranks, correlate
+from whence.trust.cases import mean_over_cases
+
+PROTOCOL: Final = "mean over histories of Spearman's rho between the sizes of the importances"
+SIDES: Final[tuple[Direction, tuple[float, float]]] = ("neither", (-1.0, 1.0))
+SAME: Final = 1 - 1e-9
+"""Explainers that differ in signs alone, as rollout and its signed form do, agree by making."""
+STRONG: Final = 0.7
+WEAK: Final = 0.3
+"""The bands of Baumhauer (2021)."""
+
+
+def agreement(audited: Audited) -> Finding:
+    """How alike every two explainers order the items of a history, by size and whatever sign."""
+    found, names = audited.explanations, audited.explainers
+    if len(names) < 2:
+        raise InputError(f"Agreement needs two explainers, and there is only {listed(names)}.")
+    pairs = list(combinations(names, 2))
+    ranks = {name: centred_ranks(one.magnitude(), one.parts) for name, one in found.items()}
+    rho = {(one, other): correlate(ranks[one], ranks[other]) for one, other in pairs}
+    overall = _mean_of_pairs(list(rho.values()))
+    first = {name: _first(found[name]) for name in found}
+    same = mean_measure(
+        np.mean([first[one] == first[other] for one, other in pairs], axis=0),
+        "mean over histories of the share of pairs of explainers with the same strongest part",
+        direction="neither",
+    )
+    chance = float(np.mean(1 / np.maximum(1, found[CONTROL].parts.sum(axis=1))))
+    mean = {pair: float(np.nanmean(values)) for pair, values in rho.items()}
+    different = [pair for pair in pairs if mean[pair] < SAME] or pairs
+    closest, furthest = (choose(different, key=mean.__getitem__) for choose in (max, min))
+    figures = [
+        Figure(
+            "rank agreement",
+            "every pair",
+            overall,
+            f"Two explainers order the items of a history alike at {rounded(overall)} on average, "
+            "where 1 is the same order and 0 no relation.",
+        ),
+        Figure(
+            "same first item",
+            "every pair",
+            same,
+            f"Two explainers put the same item first in {percent(same.value)} of the histories; "
+            f"two random orders would in {percent(chance)}.",
+        ),
+        *(_with_others(name, rho) for name in names),
+    ]
+    return Finding(
+        answer=_answer(overall.value),
+        summary=f"Two explainers name the same most important item in {percent(same.value)} of the "
+        f"histories (chance: {percent(chance)}); most alike are {listed(closest)}, least "
+        f"{listed(furthest)}.",
+        figures=tuple(figures),
+        charts=(
+            Chart(
+                "matrix",
+                "Spearman's rho",
+                "Blue pairs order the items of a history alike, pale ones have nothing to do with "
+                "each other, red ones contradict each other; 'random' shows what chance looks "
+                "like.",
+                tuple(
+                    _tile(one, other, correlate(ranks[one], ranks[other]))
+                    for one, other in product(found, found)
+                ),
+            ),
+        ),
+        notes=(
+            f"Of the first recommendation for {len(audited.asked):,} held-out histories; sizes "
+            "are compared, for or against alike.",
+            "Agreement is no proof: explainers can be wrong together.",
+        ),
+    )
+
+
+def _mean_of_pairs(rho: list[Floats]) -> Measure:
+    """Over the histories that every pair ranks, the mean over pairs."""
+    return mean_over_cases(np.mean(rho, axis=0), f"{PROTOCOL}; mean over pairs", *SIDES)
+
+
+def _first(explanation: Explanation) -> npt.NDArray[np.int64]:
+    """`[B]`: the slot of the strongest part."""
+    sizes = np.where(explanation.parts, explanation.magnitude(), -np.inf)
+    first: npt.NDArray[np.int64] = sizes.argmax(axis=1)
+    return first
+
+
+def _with_others(name: str, rho: dict[tuple[str, str], Floats]) -> Figure:
+    own = {pair: values for pair, values in rho.items() if name in pair}
+    measure = _mean_of_pairs(list(own.values()))
+    nearest = max(own, key=lambda pair: float(np.nanmean(own[pair])))
+    (other,) = set(nearest) - {name}
+    return Figure(
+        "agreement with the others",
+        name,
+        measure,
+        f"{name} orders the items as the others do at {rounded(measure)} on average; most like it "
+        f"is {other} ({np.nanmean(own[nearest]):.2f}).",
+    )
+
+
+def _answer(rho: float) -> Answer:
+    return "yes" if rho >= STRONG else "partly" if rho >= WEAK else "no"
+
+
+def _tile(one: str, other: str, rho: Floats) -> dict[str, str | float]:
+    measure = mean_over_cases(rho, PROTOCOL, *SIDES)
+    low, high = measure.interval
+    return {"one": one, "other": other, "value": measure.value, "low": low, "high": high}

@@ -1,0 +1,132 @@
+"""What is audited: a run, some of its held-out cases, and what explainers say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from whence.contract import offers
+from whence.data.histories import Cases
+from whence.data.splits import Held, Split, split_by
+from whence.errors import InputError
+from whence.explainers import compare_batch, find_explainer
+from whence.explanation import Explanation
+from whence.memory import cases_at_once, row_slices
+from whence.models import Recommender
+from whence.randomness import Randomness
+from whence.ranking import best_unmet, device_of
+from whence.run import Run
+
+Ints = npt.NDArray[np.int64]
+
+CASES: Final = 300
+HELD: Final[Held] = "test"
+CONTROL: Final = "random"
+CHEAP: Final = (
+    "attention-first",
+    "attention-last",
+    "rollout",
+    "signed-rollout",
+    "gradient-rollout",
+    "fading",
+    "gradient-norm",
+    "gradient-input",
+    "integrated-gradients",
+    "leave-one-out",
+)
+COALITIONS: Final = 512
+"""For Shapley values; of long histories more, since each needs twice as many as it has items."""
+
+
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """All that a stage may ask for; what takes time is worked out when it is first asked for."""
+
+    run: Run
+    seed: int
+    """Which of the run's models answers, and where explainers that draw begin."""
+    methods: tuple[str, ...]
+    cases: int
+    """How many of the held-out histories are asked about, at most."""
+    memory: int | None = None
+
+    @property
+    def model(self) -> Recommender:
+        """The one that is audited; the others say how much of it is chance."""
+        return self.run.models[self.seed]
+
+    @cached_property
+    def split(self) -> Split:
+        """The data as they were divided for training."""
+        split = split_by(self.run.training["split"], self.run.interactions)
+        if not len(split.held[HELD]):
+            raise InputError(f"No {HELD} events are held out to ask about.")
+        return split
+
+    @cached_property
+    def _recommended(self) -> tuple[Cases, Ints]:
+        """Held-out cases in random order, and what the model recommends first."""
+        every = self.split.held[HELD]
+        order = Randomness(self.seed).numpy("evaluation").permutation(len(every))
+        drawn = every[order[: self.cases]]
+        items, scores = np.zeros(len(drawn), dtype=np.int64), np.zeros(len(drawn))
+        for some in row_slices(len(drawn), cases_at_once(self.split.interactions.item_count)):
+            best, score = best_unmet(self.model, drawn[some], self.model.config.length, 1)
+            items[some], scores[some] = best[:, 0], score[:, 0]
+        left = np.flatnonzero(np.isfinite(scores))
+        if not len(left):
+            raise InputError("Every user has met every item; there is nothing to give reasons for.")
+        return drawn[left], items[left]
+
+    @property
+    def asked(self) -> Cases:
+        """The cases, without users who have met every item."""
+        return self._recommended[0]
+
+    @cached_property
+    def batch(self) -> Tensor:
+        """`[B, n]`: their histories, where the model is."""
+        histories = torch.from_numpy(self.asked.histories(self.model.config.length))
+        return histories.to(device_of(self.model))
+
+    @cached_property
+    def targets(self) -> Tensor:
+        """`[B]`: what the model recommends first, which is what users would see reasons for."""
+        return torch.from_numpy(self._recommended[1]).to(device_of(self.model))
+
+    @cached_property
+    def explanations(self) -> dict[str, Explanation]:
+        """By method, of the first recommendation to each of these users."""
+        return compare_batch(
+            self.model, self.batch, self.targets, self.methods, self.seed, memory=self.memory
+        )
+
+    @property
+    def explainers(self) -> list[str]:
+        """The methods without the control."""
+        return [method for method in self.methods if method != CONTROL]
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the figures, beside the run."""
+        return {"seed": self.seed, "methods": list(self.methods), "cases": self.cases, "held": HELD}
+
+
+def usual_methods(model: Recommender) -> tuple[str, ...]:
+    """The cheap explainers that this model has what it takes for, Shapley values, and chance."""
+    coalitions = max(COALITIONS, 4 * model.config.length)
+    every = (*CHEAP, f"shapley:coalitions={coalitions}", CONTROL)
+    return tuple(
+        name for name in every if all(offers(model, need) for need in find_explainer(name)[1].needs)
+    )
+
+
+def with_control(methods: Sequence[str]) -> tuple[str, ...]:
+    """Each once, and chance at the end, which every figure is held against."""
+    return (*dict.fromkeys(method for method in methods if method != CONTROL), CONTROL)

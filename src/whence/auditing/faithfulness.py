@@ -1,0 +1,173 @@
+"""Faithfulness: without the items that are called important, the recommendations must change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from whence.auditing.audited import Audited
+from whence.auditing.finding import Answer, Chart, Figure, Finding, Standing, dot
+from whence.auditing.words import between, percent, rounded
+from whence.errors import InputError
+from whence.measure import Measure, bootstrap_interval, mean_measure
+from whence.trust import Curves, deletion_at, deletion_curves, flips, normalised_area
+from whence.trust.curves import SHARES
+
+FEWEST: Final = 60
+SHARE: Final = 5
+"""One history in so many has its items deleted: the greedy oracle takes n²/2 inputs of each."""
+CHANCE: Final = "random order"
+ORACLE: Final = "greedy oracle"
+SHOWN: Final = {CHANCE: "random", ORACLE: "best found"}
+"""What a reader knows them by."""
+
+
+def faithfulness(audited: Audited) -> Finding:
+    """Delete the items of histories in the order of each explainer, of chance and of an oracle."""
+    names = audited.explainers
+    if not names:
+        raise InputError("Faithfulness needs an explainer, and there is only chance.")
+    some = slice(max(FEWEST, audited.cases // SHARE))
+    curves = deletion_curves(
+        audited.model,
+        audited.batch[some],
+        [CHANCE, ORACLE, *(audited.explanations[name][some] for name in names)],
+        seed=audited.seed,
+        memory=audited.memory,
+    )
+    shares = {name: normalised_area(curves[name], curves[CHANCE], curves[ORACLE]) for name in names}
+    inputs = {name: float(audited.explanations[name].evaluations.mean()) for name in names}
+    ranking = _ranking(curves, shares, inputs)
+    best = max(ranking, key=lambda one: one.value)
+    at_once = {name: _changed_by_first(one) for name, one in curves.items()}
+    steady = [one for one in ranking if one.better_than_random]
+    return Finding(
+        answer=_answer(len(steady), len(ranking)),
+        summary=f"Leaving out the one item that {best.explainer} ranks first changes the first "
+        f"recommendation in {percent(at_once[best.explainer].value)} of the histories, a random "
+        f"item in {percent(at_once[CHANCE].value)}; {len(steady)} of {len(ranking)} explainers are "
+        "clearly better than chance.",
+        figures=tuple(
+            figure
+            for name in (*names, CHANCE, ORACLE)
+            for figure in _figures(name, curves[name], shares.get(name), at_once)
+        ),
+        charts=(_curves_chart(curves), _shares_chart(shares)),
+        notes=(
+            f"Of {len(curves[CHANCE].counts)} of the histories; how far the probabilities of all "
+            "items move is the symmetrised Kullback-Leibler divergence. 'Best found' deletes at "
+            "each step the item that changes most, having tried every one.",
+            f"The first recommendation is here the most probable of all items, met or not; items "
+            f"are left out by way of '{audited.model.removal}'.",
+        ),
+        ranking=ranking,
+    )
+
+
+def _ranking(
+    curves: Mapping[str, Curves], shares: Mapping[str, Measure], inputs: Mapping[str, float]
+) -> tuple[Standing, ...]:
+    """By the area under the curve, compared case by case."""
+    areas = {name: one.area() for name, one in curves.items()}
+    known = ~np.isnan(areas[CHANCE])
+    best = max(shares, key=lambda name: shares[name].value)
+    return tuple(
+        Standing(
+            name,
+            shares[name].value,
+            "moves the recommendations, when the items it ranks first are left out, "
+            f"{percent(shares[name].value)} of the way from a random order to the best found",
+            bootstrap_interval((areas[name] - areas[CHANCE])[known]),
+            bootstrap_interval((areas[best] - areas[name])[known]),
+            inputs[name],
+        )
+        for name in shares
+    )
+
+
+def _changed_by_first(curves: Curves) -> Measure:
+    """How often the first recommendation changes with the first item that goes."""
+    return mean_measure(
+        curves.changed[1][curves.counts > 0, 1],
+        f"share of cases whose top item changes with the first deletion, parts by {curves.order}",
+        "neither",
+    )
+
+
+def _figures(
+    name: str, curves: Curves, share: Measure | None, at_once: Mapping[str, Measure]
+) -> list[Figure]:
+    """Four of an explainer; chance and the oracle are what the first is measured from."""
+    who = SHOWN.get(name, name)
+    item = {CHANCE: "a random item", ORACLE: "the most telling item"}.get(
+        name, f"the item that {name} ranks first"
+    )
+    one, ten = flips(curves).measure(), flips(curves, 10).measure()
+    found = [
+        Figure(
+            "first recommendation changed by one item",
+            who,
+            at_once[name],
+            f"Leaving out {item} changes the first recommendation in "
+            f"{percent(at_once[name].value)} of the histories ({between(at_once[name])}).",
+        ),
+        Figure(
+            "items until the first recommendation changes",
+            who,
+            one,
+            f"Beginning with {item}, {rounded(one, 1)} items must go on average until another "
+            "recommendation is first.",
+        ),
+        Figure(
+            "items until the first ten change",
+            who,
+            ten,
+            f"Beginning with {item}, {rounded(ten, 1)} items must go on average until another "
+            "recommendation is among the first ten.",
+        ),
+    ]
+    if share is None:
+        return found
+    area = Figure(
+        "deletion area",
+        who,
+        share,
+        f"Deleting items in the order of {name} moves the recommendations {percent(share.value)} "
+        f"of the way from a random order to the best found ({between(share)}).",
+    )
+    return [area, *found]
+
+
+def _curves_chart(curves: Mapping[str, Curves]) -> Chart:
+    rows = tuple(
+        {"name": SHOWN.get(name, name), "x": share, "y": float(height)}
+        for name, one in curves.items()
+        for share, height in zip(SHARES, deletion_at(one), strict=True)
+    )
+    return Chart(
+        "lines",
+        "change of the recommendations",
+        "Each line deletes the items of a history one by one, what an explainer calls most "
+        "important first; the sooner it rises, the better the explainer knows what the "
+        "recommendations rest on.",
+        rows,
+        across="share of the history's items left out",
+    )
+
+
+def _shares_chart(shares: Mapping[str, Measure]) -> Chart:
+    rows = [dot(name, one) for name, one in shares.items()]
+    rows.append({"name": "random", "value": 0.0, "low": 0.0, "high": 0.0})
+    return Chart(
+        "dots",
+        "way from a random order to the best found",
+        "The same as one number each: how much of the way from chance to the best found order "
+        "an explainer goes.",
+        tuple(rows),
+    )
+
+
+def _answer(better: int, of: int) -> Answer:
+    return "yes" if better == of else "partly" if better else "no"

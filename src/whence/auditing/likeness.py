@@ -1,0 +1,120 @@
+"""Likeness: on a world made like the data the true reasons are known, and explainers are marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from whence.auditing.audited import CONTROL, Audited
+from whence.auditing.finding import Answer, Chart, Figure, Finding, Standing, dot
+from whence.auditing.words import between, percent, short
+from whence.explanation import Floats
+from whence.measure import Measure, bootstrap_interval
+from whence.trust import precision_on_likeness
+from whence.trust.likeness import Mark
+
+STEPS: Final = 1_000
+"""Of the training on the world, at most; no more than the run's own had."""
+MOST: Final = 0.5
+"""From here on the true reason is named more often than not."""
+REASONS: Final = {
+    "caused": "the one that caused the choice",
+    "taste": "of the genre that the choice shows a taste for",
+    "prevented": "the one that kept another from being chosen",
+}
+"""What the item is that should be ranked first."""
+
+
+def likeness(audited: Audited) -> Finding:
+    """Train the same kind of model on a world like the data, and ask for reasons there."""
+    run = audited.run
+    found = precision_on_likeness(
+        run,
+        run.interactions,
+        audited.methods,
+        steps=min(STEPS, run.training["steps"]),
+        cases=audited.cases,
+        seed=audited.seed,
+        show_progress=False,
+    )
+    reasons = [reason for reason in REASONS if reason in found.marks[CONTROL]]
+    main = reasons[0]
+    right = {name: marks[main].precision for name, marks in found.marks.items()}
+    chance = right.pop(CONTROL)
+    inputs = {name: float(audited.explanations[name].evaluations.mean()) for name in right}
+    hits = {name: np.array(marks[main].hits) for name, marks in found.marks.items()}
+    ranking = _ranking(right, hits, inputs)
+    best = max(ranking, key=lambda one: one.value)
+    return Finding(
+        answer=_answer(best),
+        summary=f"On a world made like the data, the item that {best.explainer} ranks first is "
+        f"{REASONS[main]} in {percent(best.value)} of the cases, a random item in "
+        f"{percent(chance.value)}.",
+        figures=tuple(
+            _figure(name, reason, mark)
+            for reason in reasons
+            for name, marks in found.marks.items()
+            for mark in [marks[reason]]
+        ),
+        charts=(_chart(main, {name: marks[main] for name, marks in found.marks.items()}),),
+        notes=(
+            "The world has the data's number of users, lengths of histories and popularity of "
+            "items, and reasons of its own: that an explainer finds those is a good sign for the "
+            "data, not a proof. One model was trained there; the intervals are over cases.",
+            "The data and the world: "
+            + "; ".join(
+                f"{one.figure} {short(one.data)} and {short(one.world)}" for one in found.alike
+            )
+            + ".",
+        ),
+        ranking=ranking,
+    )
+
+
+def _chart(reason: str, marks: Mapping[str, Mark]) -> Chart:
+    return Chart(
+        "dots",
+        "the true reason is named first",
+        f"How often the item that each explainer ranks first is {REASONS[reason]}; the dashed line "
+        "is chance.",
+        tuple(dot(name, mark.precision) for name, mark in marks.items()),
+    )
+
+
+def _ranking(
+    right: Mapping[str, Measure], hits: Mapping[str, Floats], inputs: Mapping[str, float]
+) -> tuple[Standing, ...]:
+    """By how often the true reason is named, compared case by case."""
+    best = max(right, key=lambda name: right[name].value)
+    chance = float(hits[CONTROL].mean())
+    return tuple(
+        Standing(
+            name,
+            one.value,
+            f"names the true reason first in {percent(one.value)} of the cases on a world like "
+            f"the data (chance: {percent(chance)})",
+            bootstrap_interval(hits[name] - hits[CONTROL]),
+            bootstrap_interval(hits[best] - hits[name]),
+            inputs[name],
+        )
+        for name, one in right.items()
+    )
+
+
+def _figure(name: str, reason: str, mark: Mark) -> Figure:
+    item = "A random item" if name == CONTROL else f"The item that {name} ranks first"
+    return Figure(
+        f"precision at the cause: {reason}",
+        name,
+        mark.precision,
+        f"{item} is {REASONS[reason]} in {percent(mark.precision.value)} of the cases "
+        f"({between(mark.precision)}).",
+    )
+
+
+def _answer(best: Standing) -> Answer:
+    if not best.better_than_random:
+        return "no"
+    return "yes" if best.value >= MOST else "partly"

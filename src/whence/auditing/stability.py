@@ -1,0 +1,102 @@
+"""Stability: a reason that another random seed would not give is an accident."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from whence.auditing.audited import CONTROL, HELD, Audited
+from whence.auditing.finding import Answer, Chart, Figure, Finding, dot
+from whence.auditing.words import between, percent
+from whence.measure import Measure, mean_over_seeds
+from whence.trust import seed_stability
+from whence.trust.seeds import TOP
+
+SAME: Final = 0.7
+HARDLY: Final = 0.3
+"""Of the way from chance to the very same."""
+
+
+def stability(audited: Audited) -> Finding:
+    """What models of other seeds recommend, and which items they find most important."""
+    columns = seed_stability(
+        audited.run.models,
+        audited.split,
+        HELD,
+        audited.methods,
+        cases=audited.cases,
+        seed=audited.seed,
+    )
+    measures = {name: _over_seeds(*found) for name, found in columns.items()}
+    lists = measures[f"top-{TOP} overlap"]
+    shared = {
+        method: _shared(measures[f"{method} Jaccard distance %"]) for method in audited.methods
+    }
+    chance = shared[CONTROL]
+    best = max(audited.explainers, key=lambda name: shared[name].value)
+    seeds = len(audited.run.models)
+    return Finding(
+        answer=_answer(shared[best], chance),
+        summary=f"Two of {seeds} trainings share {percent(lists.value)} of their first {TOP} "
+        f"recommendations, and by {best}, the steadiest explainer, {percent(shared[best].value)} "
+        f"of the items they find most important (chance: {percent(chance.value)}).",
+        figures=(
+            Figure(
+                f"overlap of the first {TOP}",
+                audited.run.model,
+                lists,
+                f"Two trainings that differ only in their seed have {percent(lists.value)} of "
+                f"their first {TOP} recommendations in common ({between(lists)}).",
+            ),
+            *(_figure(method, measure, chance) for method, measure in shared.items()),
+        ),
+        charts=(
+            Chart(
+                "dots",
+                "most important items that two trainings share",
+                "Further to the right, the reasons depend less on the random seed; an explainer "
+                "is steady only if it lies clearly to the right of 'random'.",
+                tuple(dot(name, one) for name, one in shared.items()),
+            ),
+        ),
+        notes=(
+            "The most important items are the top fifth of a history by each explainer, for the "
+            "item that came next; of two sets, the share is of all items in either (Jaccard). "
+            f"The interval is over the {seeds} seeds (jackknife).",
+        ),
+    )
+
+
+def _over_seeds(values: list[float], measure: Measure) -> Measure:
+    """With the interval over seeds, which is what another training would differ by."""
+    low, high = mean_over_seeds(values).interval
+    least, most = measure.range
+    return replace(measure, interval=(max(low, least), min(high, most)))
+
+
+def _shared(distance: Measure) -> Measure:
+    """The Jaccard index from the distance in per cent."""
+    low, high = distance.interval
+    return replace(
+        distance,
+        value=1 - distance.value / 100,
+        interval=(1 - high / 100, 1 - low / 100),
+        protocol=distance.protocol.replace("distance in per cent", "index"),
+        direction="higher is better",
+        range=(0.0, 1.0),
+    )
+
+
+def _figure(method: str, measure: Measure, chance: Measure) -> Figure:
+    said = (
+        f"By {method}, two trainings have {percent(measure.value)} of the most important items of "
+        f"a history in common ({between(measure)}); by chance it would be {percent(chance.value)}."
+    )
+    if method == CONTROL:
+        said = f"Two random choices of items have {percent(measure.value)} in common."
+    return Figure("shared top items", method, measure, said)
+
+
+def _answer(best: Measure, chance: Measure) -> Answer:
+    above = (best.value - chance.value) / (1 - chance.value) if chance.value < 1 else 0.0
+    return "yes" if above >= SAME else "partly" if above >= HARDLY else "no"

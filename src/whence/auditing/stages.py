@@ -1,0 +1,92 @@
+"""The stages of an audit, by name, in the order in which they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from whence.auditing.accuracy import accuracy
+from whence.auditing.agreement import agreement
+from whence.auditing.audited import Audited
+from whence.auditing.faithfulness import faithfulness
+from whence.auditing.finding import Finding
+from whence.auditing.likeness import likeness
+from whence.auditing.permutation import permutation
+from whence.auditing.stability import stability
+from whence.contract import missing, offers
+from whence.errors import InputError, WhenceError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One question, and what it takes to answer it."""
+
+    title: str
+    question: str
+    """That can be answered with yes, partly or no."""
+    find: Callable[[Audited], Finding]
+    needs: tuple[str, ...] = ()
+    """Capabilities of the model."""
+    seeds: int = 1
+    """How many the run must have."""
+    data: bool = True
+    """Whether it needs the data that the run was trained on."""
+
+    def obstacle(self, audited: Audited) -> str | None:
+        """Why it cannot be answered here, in a sentence; nothing if it can."""
+        for capability in self.needs:
+            if not offers(audited.model, capability):
+                return str(missing(audited.model, capability, f"'{self.title}'"))
+        count = len(audited.run.models)
+        if count < self.seeds:
+            return (
+                f"This needs at least {self.seeds} seeds, and the run has {count}; train with "
+                f"--seeds {self.seeds} or more."
+            )
+        try:
+            if self.data:
+                audited.split  # noqa: B018
+        except WhenceError as problem:
+            return str(problem)
+        return None
+
+
+STAGES: dict[str, Stage] = {
+    "accuracy": Stage("Accuracy", "Is the model any good?", accuracy, data=False),
+    "likeness": Stage(
+        "True reasons",
+        "Do explainers find the true reason, where it is known?",
+        likeness,
+        needs=("parts", "score"),
+    ),
+    "faithfulness": Stage(
+        "Faithfulness",
+        "Do the recommendations change without what is called important?",
+        faithfulness,
+        needs=("parts", "score"),
+    ),
+    "agreement": Stage(
+        "Agreement", "Do the explainers agree with each other?", agreement, needs=("parts", "score")
+    ),
+    "stability": Stage(
+        "Stability",
+        "Would another training give the same reasons?",
+        stability,
+        needs=("parts", "score"),
+        seeds=3,
+    ),
+    "permutation": Stage(
+        "Attention",
+        "Does it matter which items get the attention?",
+        permutation,
+        needs=("parts", "score", "attentions"),
+    ),
+}
+
+
+def chosen_stages(names: Sequence[str] | None) -> dict[str, Stage]:
+    """Those of these names, or all, in the order of the registry."""
+    for name in names or ():
+        if name not in STAGES:
+            raise InputError(f"An audit has no stage '{name}': {did_you_mean(name, STAGES)}")
+    return {name: stage for name, stage in STAGES.items() if names is None or name in names}

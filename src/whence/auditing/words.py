@@ -1,0 +1,40 @@
+"""Numbers in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whence.measure import Measure
+
+
+def percent(share: float) -> str:
+    """`0.083` as "8.3 %"; from 10 % on without a decimal."""
+    value = 100 * share
+    return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.1f} %"
+
+
+def between(measure: Measure) -> str:
+    """The interval of a share: "7.6 % to 9.0 %"."""
+    low, high = measure.interval
+    return f"{percent(low)} to {percent(high)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def rounded(measure: Measure, decimals: int = 2) -> str:
+    """With the interval: "0.41 (0.39 to 0.43)"."""
+    value, low, high = (f"{one:.{decimals}f}" for one in (measure.value, *measure.interval))
+    return f"{value} ({low} to {high})"
+
+
+def sentence(words: str) -> str:
+    """Begun large and ended with a full stop."""
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def short(number: float) -> str:
+    """Whole from 10 on, with thousands set apart; below with three digits."""
+    return f"{number:,.0f}" if abs(number) >= 10 else f"{number:.3g}"

@@ -1,0 +1,128 @@
+"""The pictures of an audit, from what its stages found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import altair as alt
+
+from whence.auditing.finding import Chart
+from whence.auditing.words import percent
+from whence.report.charts import FOR, NEUTRAL, dress, inline, matrix_chart
+
+REFERENCE: Final = "#6b7580"
+"""What others are held against: chance, or the best order found."""
+REFERENCES: Final = ("best found", "random")
+OTHERS: Final = "other explainers"
+FAINT: Final = "#a9b6c8"
+NAMES: Final = alt.Axis(ticks=False, domain=False, labelPadding=8)
+GRID: Final = "#e9ebed"
+LINES: Final = {"best found": [6, 3], "random": [2, 3]}
+WIDTH: Final = 300
+"""Narrow, for phones; a page on a larger screen draws it larger."""
+
+
+def draw(chart: Chart, chosen: str | None) -> alt.LayerChart:
+    """A finding's chart, with the recommended explainer in green."""
+    return DRAWN[chart.kind](chart, chosen)
+
+
+def _dots(chart: Chart, chosen: str | None) -> alt.LayerChart:
+    """A dot with its interval each, the highest first; a dashed line at chance."""
+    ranked = sorted(chart.rows, key=lambda row: -row["value"])
+    share = max(abs(float(row["value"])) for row in ranked) <= 1
+    rows = [
+        {**row, "label": percent(row["value"]) if share else f"{row['value']:.2f}"}
+        for row in ranked
+    ]
+    names = [str(row["name"]) for row in rows]
+    base = alt.Chart(inline(rows)).encode(
+        y=alt.Y("name:N", title=None, sort=names, axis=NAMES),
+        color=_colour(names, chosen),
+    )
+    axis = alt.Axis(format="%" if share else ".2f", tickCount=4, grid=True, gridColor=GRID)
+    span: alt.Chart = base.mark_rule(strokeWidth=4, opacity=0.35).encode(
+        x=alt.X("low:Q", title=chart.title, axis=axis), x2="high:Q"
+    )
+    dot: alt.Chart = base.mark_circle(size=90, opacity=1).encode(x="value:Q")
+    number: alt.Chart = base.mark_text(align="left", dx=8, fontSize=11).encode(
+        x="high:Q", text="label:N"
+    )
+    chance: alt.Chart = (
+        alt.Chart(inline([row for row in rows if row["name"] == "random"]))
+        .mark_rule(strokeDash=LINES["random"], color=REFERENCE)
+        .encode(x="value:Q")
+    )
+    layers = [span, dot, number]
+    layers = [chance, *layers] if "random" in names else layers
+    return _sized(alt.LayerChart(layer=layers), WIDTH, 24 * len(rows))
+
+
+def _matrix(chart: Chart, chosen: str | None) -> alt.LayerChart:
+    """A tile a pair."""
+    return matrix_chart(list(map(dict, chart.rows)), chart.title)
+
+
+def _lines(chart: Chart, chosen: str | None) -> alt.LayerChart:
+    """A curve each; only the recommended one and those it is held against have a name."""
+    named = [*([chosen] if chosen else []), *REFERENCES, OTHERS]
+    rows = [{**row, "shown": row["name"] if row["name"] in named else OTHERS} for row in chart.rows]
+    domain = [name for name in named if any(row["shown"] == name for row in rows)]
+    legend = alt.Legend(
+        title=None,
+        symbolType="stroke",
+        symbolSize=400,
+        symbolStrokeWidth=2.5,
+        columns=2,
+        columnPadding=24,
+    )
+    lines: alt.Chart = (
+        alt.Chart(inline(rows))
+        .mark_line()
+        .encode(
+            x=alt.X("x:Q", title=chart.across, axis=alt.Axis(format="%", tickCount=5)),
+            y=alt.Y(
+                "y:Q", title=chart.title, axis=alt.Axis(tickCount=4, grid=True, gridColor=GRID)
+            ),
+            detail="name:N",
+            color=_colour(domain, chosen, "shown", legend),
+            strokeDash=alt.StrokeDash(
+                "shown:N",
+                scale=alt.Scale(domain=domain, range=[LINES.get(one, [1, 0]) for one in domain]),
+                legend=legend,
+            ),
+            strokeWidth=alt.condition(
+                alt.FieldEqualPredicate(OTHERS, "shown"), alt.value(1.2), alt.value(2.8)
+            ),
+        )
+    )
+    return _sized(alt.LayerChart(layer=[lines]), 1.2 * WIDTH, 200)
+
+
+DRAWN: Final[dict[str, Callable[[Chart, str | None], alt.LayerChart]]] = {
+    "dots": _dots,
+    "matrix": _matrix,
+    "lines": _lines,
+}
+
+
+def _colour(
+    names: list[str], chosen: str | None, field: str = "name", legend: alt.Legend | None = None
+) -> alt.Color:
+    known = {**dict.fromkeys(REFERENCES, REFERENCE), OTHERS: FAINT, chosen or "": FOR}
+    colours = [known.get(name, NEUTRAL) for name in names]
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
+
+
+def _sized(chart: alt.LayerChart, width: float, height: int) -> alt.LayerChart:
+    sized: alt.LayerChart = dress(chart.properties(width=width, height=height))
+    return sized
+
+
+def alternative(chart: Chart) -> str:
+    """The picture in words, for those who do not see it."""
+    if chart.kind != "dots":
+        return f"{chart.title}. {chart.reading}"
+    told = ", ".join(f"{row['name']} {row['value']:.2f}" for row in chart.rows)
+    return f"{chart.title}: {told}"

@@ -1,0 +1,455 @@
+"""Audits: every question is answered or says why not, and nothing is asked twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+import whence
+from whence.auditing import STAGES, Audit, Audited, Finding, Stage, Standing, audit
+from whence.auditing import likeness as likeness_module
+from whence.auditing.audited import CHEAP, CONTROL, usual_methods
+from whence.auditing.finding import read_finding
+from whence.auditing.kept import kept_in
+from whence.auditing.permutation import REPEATS
+from whence.auditing.verdict import reach_verdict
+from whence.auditing.words import listed, percent
+from whence.contract import ALL, PAD, All
+from whence.data import Interactions
+from whence.errors import CapabilityError, InputError
+from whence.measure import Measure, bootstrap_interval
+from whence.models import Recommender
+from whence.run import Run
+from whence.trust import Mark, OnLikeness, attention_permutation
+from whence.worlds import Alike
+
+METHODS = ("attention-last", "rollout", "gradient-norm", "leave-one-out")
+
+
+@pytest.fixture(scope="module")
+def three(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Three seeds, hardly trained."""
+    return whence.train(
+        interactions,
+        model_settings={"length": 8, "width": 8},
+        training={"steps": 30, "batch": 32},
+        seeds=3,
+        out=tmp_path_factory.mktemp("runs") / "three",
+        show_progress=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(three: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[Audit, Path]:
+    folder = tmp_path_factory.mktemp("audits") / "audit"
+    return quick(three, out=folder), folder
+
+
+def quick(run: Run, **more: Any) -> Audit:  # noqa: ANN401
+    return audit(run, **{"methods": METHODS, "cases": 30, "show_progress": False, **more})
+
+
+def test_every_question_is_answered_in_sentences(whole: tuple[Audit, Path]) -> None:
+    found, _ = whole
+    assert list(found.findings) == list(STAGES)
+    assert found.obstacles == {}
+    for name, finding in found.findings.items():
+        assert finding.complete, name
+        sentences = [finding.summary, *finding.notes, *(one.reading for one in finding.figures)]
+        sentences += [chart.reading for chart in finding.charts]
+        for one in (*sentences, found.verdict.sentence):
+            assert not one[0].islower() or one.split()[0] in found.settings["methods"]
+            assert one.endswith(".")
+            assert "nan" not in one.split()
+        assert finding.figures
+        assert all(chart.rows for chart in finding.charts)
+        for figure in finding.figures:
+            assert figure.measure.interval[0] <= figure.measure.interval[1]
+            low, high = figure.measure.range
+            assert low <= figure.measure.value <= high
+
+
+def test_findings_survive_being_written(whole: tuple[Audit, Path]) -> None:
+    for finding in whole[0].findings.values():
+        assert read_finding(json.loads(json.dumps(finding.as_dict()))) == finding
+
+
+def test_the_document_keeps_its_form(whole: tuple[Audit, Path]) -> None:
+    found, folder = whole
+    document = json.loads((folder / "audit.json").read_text())
+    assert document == json.loads(json.dumps(found.as_dict()))
+    assert document["format"] == 1
+    assert list(document) == ["format", "whence", "run", "settings", "verdict", "stages"]
+    assert list(document["run"]) == ["folder", "model", "model_settings", "seeds", "data"]
+    assert list(document["settings"]) == ["seed", "methods", "cases", "held"]
+    assert list(document["verdict"]) == ["explainer", "sentence", "basis", "caution"]
+    assert [stage["stage"] for stage in document["stages"]] == list(STAGES)
+    for stage in document["stages"]:
+        assert list(stage) == ["stage", "title", "question", "not_measured", "finding"]
+        assert list(stage["finding"]) == [
+            "answer", "summary", "figures", "charts", "notes", "ranking", "complete",
+        ]  # fmt: skip
+        for figure in stage["finding"]["figures"]:
+            assert list(figure) == ["name", "of", "measure", "reading"]
+            assert list(figure["measure"]) == [
+                "value", "interval", "n", "protocol", "direction", "range",
+            ]  # fmt: skip
+
+
+def test_accuracy_is_what_training_measured(whole: tuple[Audit, Path], three: Run) -> None:
+    figures = {one.name: one.measure for one in whole[0].findings["accuracy"].figures}
+    for name, fields in three.metrics[0]["test"].items():
+        assert figures[name].value == fields["value"]
+    values = [metrics["test"]["recall@10"]["value"] for metrics in three.metrics.values()]
+    assert figures["recall@10 over seeds"].value == pytest.approx(np.mean(values))
+    rules = {row["name"]: row["value"] for row in whole[0].findings["accuracy"].charts[0].rows}
+    for rule in ("popularity", "last item", "item to item"):
+        lead = figures[f"lead over {rule}"].value
+        assert lead == pytest.approx(rules["sasrec"] - rules[rule])
+
+
+def test_agreement_is_scipys(three: Run) -> None:
+    audited = Audited(three, 0, (*METHODS, CONTROL), 30)
+    finding = STAGES["agreement"].find(audited)
+    rho, same = [], []
+    for case in range(len(audited.asked)):
+        parts = audited.explanations[CONTROL].parts[case]
+        sizes = [np.abs(audited.explanations[name].scores[case, parts]) for name in METHODS]
+        pairs = list(combinations(sizes, 2))
+        rho.append([stats.spearmanr(one, other).statistic for one, other in pairs])
+        same.append([one.argmax() == other.argmax() for one, other in pairs])
+    overall, first, *_ = finding.figures
+    assert overall.measure.value == pytest.approx(np.mean(rho))
+    assert first.measure.value == pytest.approx(np.mean(same))
+    tiles = {(row["one"], row["other"]): row["value"] for row in finding.charts[0].rows}
+    assert len(tiles) == 25
+    assert tiles["rollout", "rollout"] == pytest.approx(1.0)
+
+
+def test_faithfulness_is_what_leaving_out_does(three: Run) -> None:
+    audited = Audited(three, 0, (*METHODS, CONTROL), 30)
+    finding = STAGES["faithfulness"].find(audited)
+    figures = {(one.of, one.name): one.measure for one in finding.figures}
+    for name in METHODS:
+        changed = []
+        for case in range(len(audited.asked)):
+            history = audited.batch[case : case + 1]
+            present = torch.ones_like(history, dtype=torch.bool)
+            present[0, audited.explanations[name].strongest(case, 1)] = False
+            with torch.no_grad():
+                whole = audited.model.score(history, ALL)
+                less = audited.model.score(history, ALL, present=present)
+            changed.append(int(whole.argmax()) != int(less.argmax()))
+        one = figures[name, "first recommendation changed by one item"]
+        assert one.value == pytest.approx(np.mean(changed))
+    assert {one.explainer: one.value for one in finding.ranking} == {
+        name: figures[name, "deletion area"].value for name in METHODS
+    }
+    best = max(finding.ranking, key=lambda one: one.value)
+    assert best.behind_best == (0.0, 0.0)
+    names = {row["name"] for row in finding.charts[0].rows}
+    assert names == {*METHODS, "random", "best found"}
+
+
+def test_permutation_is_relative_to_the_probability(three: Run) -> None:
+    audited = Audited(three, 0, METHODS, 30)
+    share, often, plain = STAGES["permutation"].find(audited).figures
+    found = attention_permutation(audited.model, audited.batch, repeats=REPEATS)
+    relative = found.top / found.confidence
+    assert share.measure.value == pytest.approx(np.nanmean(relative))
+    assert often.measure.value == pytest.approx(np.mean(relative[~np.isnan(relative)] >= 0.1))
+    assert plain.measure.value == pytest.approx(np.nanmean(found.top))
+
+
+def test_likeness_holds_explainers_against_chance_case_by_case(
+    three: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Marks that were made up: which reason counts, and how differences are taken."""
+    measure = Measure(0.5, (0.4, 0.6), 4, "made up", "higher is better", (0.0, 1.0))
+    right = {"rollout": (1.0, 1.0, 1.0, 0.0), "leave-one-out": (1.0,) * 4, CONTROL: (0.0,) * 4}
+    marks = {
+        name: {
+            "caused": Mark(replace(measure, value=float(np.mean(hits))), None, hits),
+            "taste": Mark(replace(measure, value=0.25), None, hits),
+        }
+        for name, hits in right.items()
+    }
+    alike = [Alike("users", 300, 280)]
+    asked: dict[str, Any] = {}
+
+    def made_up(*given: object, **settings: Any) -> OnLikeness:  # noqa: ANN401
+        asked.update(settings)
+        return OnLikeness(alike, marks)
+
+    monkeypatch.setattr(likeness_module, "precision_on_likeness", made_up)
+    finding = likeness_module.likeness(Audited(three, 0, tuple(right), 30))
+    assert (asked["steps"], asked["cases"]) == (30, 30), "no more than the run and the audit have"
+    assert finding.answer == "yes"
+    rollout, left_out = finding.ranking
+    assert (rollout.value, left_out.value) == (0.75, 1.0)
+    assert left_out.over_random == (1.0, 1.0)
+    assert left_out.behind_best == (0.0, 0.0)
+    assert rollout.behind_best == bootstrap_interval(np.array([0.0, 0.0, 0.0, 1.0]))
+    assert rollout.inputs == 1
+    assert [(one.of, one.measure.value) for one in finding.figures] == [
+        *((name, np.mean(hits)) for name, hits in right.items()),
+        *((name, 0.25) for name in right),
+    ]
+    assert "users 300 and 280" in finding.notes[1]
+
+
+def test_what_is_explained_is_what_would_be_recommended(three: Run) -> None:
+    audited = Audited(three, 1, METHODS, 5)
+    users = three.interactions.users["user"].to_pylist()
+    for user, target, end in zip(
+        audited.asked.users, audited.targets.tolist(), audited.asked.ends, strict=True
+    ):
+        known = three.interactions.items[three.interactions.offsets[user] : end]
+        ids = three.catalog.raw_ids(known)
+        (pick,) = whence.recommend(three, history=ids, k=1, seed=1).picks
+        assert pick.item == three.catalog.raw_ids([target])[0], users[user]
+
+
+def test_a_question_that_cannot_be_asked_says_why_and_the_others_go_on(run: Run) -> None:
+    found = quick(run, stages=["accuracy", "stability"])
+    assert list(found.findings) == ["accuracy"]
+    assert found.obstacles == {
+        "stability": "This needs at least 3 seeds, and the run has 2; train with --seeds 3 or more."
+    }
+    assert found.verdict.explainer is None
+    assert "nothing was measured" in found.verdict.sentence
+
+
+def test_without_the_data_only_accuracy_is_known(
+    interactions: Interactions, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    interactions.save(data)
+    folder = tmp_path / "run"
+    whence.train(
+        str(data),
+        model_settings={"length": 6, "width": 8},
+        training={"steps": 2},
+        out=folder,
+        show_progress=False,
+    )
+    data.rename(tmp_path / "away")
+    found = quick(whence.open_run(folder), out=tmp_path / "audit")
+    assert list(found.findings) == ["accuracy"]
+    assert "no longer there" in found.obstacles["agreement"]
+    assert "no longer there" in found.findings["accuracy"].notes[0]
+    (tmp_path / "away").rename(data)
+    again = quick(whence.open_run(folder), out=tmp_path / "audit")
+    assert "agreement" in again.findings
+    assert again.findings["accuracy"].complete, "what lacked something is asked again"
+
+
+class Bag(Recommender):
+    """Counts what it was shown; it has neither attention nor embeddings."""
+
+    removal = "dropped"
+
+    @dataclass(frozen=True)
+    class Config:
+        length: int = 8
+        dropout: float = 0.0
+
+    def __init__(self, items: int) -> None:
+        super().__init__()
+        self.config = self.Config()
+        self.likes = torch.randn(items, items, generator=torch.Generator().manual_seed(0))
+
+    def parts(self, batch: Tensor) -> Tensor:
+        return batch != PAD
+
+    def score(
+        self,
+        batch: Tensor,
+        targets: Tensor | All,
+        *,
+        present: Tensor | None = None,
+        embedded: Tensor | None = None,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        there = self.parts(batch) if present is None else self.parts(batch) & present
+        scores = (self.likes[batch.clamp(min=0)] * there[..., None]).sum(dim=1)
+        return scores if isinstance(targets, All) else scores.gather(1, targets)
+
+
+def test_a_model_without_attention_is_asked_what_it_can_answer(three: Run) -> None:
+    bag = replace(three, models={0: Bag(len(three.catalog))}, folder=None)
+    assert usual_methods(bag.first) == ("leave-one-out", "shapley:coalitions=512", CONTROL)
+    found = audit(bag, cases=10, show_progress=False)
+    assert "agreement" in found.findings
+    with pytest.raises(CapabilityError, match="no 'attentions', which rollout needs"):
+        audit(bag, methods=["rollout"])
+
+
+def test_the_usual_explainers_are_the_cheap_ones_and_shapley(three: Run) -> None:
+    assert usual_methods(three.first) == (*CHEAP, "shapley:coalitions=512", CONTROL)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The stages that really ran, in their order."""
+    ran: list[str] = []
+
+    def counting(name: str, stage: Stage) -> Stage:
+        def find(audited: Audited) -> Finding:
+            ran.append(name)
+            return stage.find(audited)
+
+        return replace(stage, find=find)
+
+    for name, stage in STAGES.items():
+        monkeypatch.setitem(STAGES, name, counting(name, stage))
+    return ran
+
+
+def test_the_same_call_goes_on_with_what_is_missing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = counted(monkeypatch)
+    asked: dict[str, Any] = {"out": tmp_path / "audit", "stages": ["accuracy", "agreement"]}
+    first = quick(run, **asked)
+    assert ran == ["accuracy", "agreement"]
+    again = quick(run, **asked)
+    assert ran == ["accuracy", "agreement"], "all is kept"
+    assert again.as_dict() == first.as_dict()
+    (tmp_path / "audit" / "stages" / "agreement.json").unlink()
+    (tmp_path / "audit" / "audit.json").unlink()
+    assert quick(run, **asked).as_dict() == first.as_dict()
+    assert ran[2:] == ["agreement"], "only what was lost"
+    (tmp_path / "audit" / "stages" / "accuracy.json").write_text('{"key": 3')
+    quick(run, **asked)
+    assert ran[3:] == ["accuracy"], "what cannot be read is asked again"
+    quick(run, **asked, cases=29)
+    assert ran[4:] == ["accuracy", "agreement"], "other settings"
+    quick(run, **asked, cases=29, fresh=True)
+    assert ran[6:] == ["accuracy", "agreement"], "begun anew"
+
+
+def test_what_is_found_of_one_run_is_not_told_of_another(
+    run: Run, three: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = counted(monkeypatch)
+    for one in (run, three, three):
+        quick(one, out=tmp_path / "audit", stages=["accuracy"])
+    assert ran == ["accuracy", "accuracy"]
+
+
+def test_a_stage_that_is_stopped_leaves_those_before_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(audited: Audited) -> Finding:
+        raise KeyboardInterrupt
+
+    broken = replace(STAGES["agreement"], find=stop)
+    with monkeypatch.context() as patch:
+        patch.setitem(STAGES, "agreement", broken)
+        with pytest.raises(KeyboardInterrupt):
+            quick(run, out=tmp_path / "audit", stages=["accuracy", "agreement"])
+    assert [path.name for path in (tmp_path / "audit").rglob("*.json")] == ["accuracy.json"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"stages": ["acuracy"]}, "no stage 'acuracy': did you mean 'accuracy'"),
+        ({"cases": 0}, "at least one history, not 0"),
+        ({"seed": 7}, "has no seed 7; it has 0, 1, 2"),
+        ({"methods": ["rolout"]}, "no explainer 'rolout'"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_written(
+    three: Run, tmp_path: Path, asked: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        quick(three, out=tmp_path / "audit", **asked)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_something_else_is_left_alone(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "thesis.doc").write_text("all my work")
+    with pytest.raises(InputError, match=r"holds thesis.doc, so it is not an audit's"):
+        kept_in(tmp_path, run, {})
+    with pytest.raises(InputError, match="is a file"):
+        kept_in(tmp_path / "thesis.doc", run, {})
+    with pytest.raises(InputError, match="in memory alone"):
+        kept_in(tmp_path / "new", replace(run, folder=None), {})
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.doc"]
+
+
+def standing(
+    name: str, value: float, inputs: float, over: float = 0.1, behind: float = 0.0
+) -> Standing:
+    says = f"is right in {percent(value)} of the cases"
+    return Standing(name, value, says, (over, 1.0), (behind, 1.0), inputs)
+
+
+def ranked(*ranking: Standing) -> Finding:
+    return Finding("yes", "Yes.", (), ranking=ranking)
+
+
+QUESTIONS = {name: stage.question for name, stage in STAGES.items()}
+
+
+def test_the_cheapest_of_the_best_is_recommended() -> None:
+    dear, cheap = standing("shapley", 0.62, 256), standing("fading", 0.61, 2)
+    worse, cheaper = standing("rollout", 0.3, 1, behind=0.2), standing("gradient-norm", 0.6, 1)
+    found = reach_verdict({"faithfulness": ranked(dear, cheap, worse, cheaper)}, QUESTIONS)
+    assert (found.explainer, found.basis) == ("fading", "faithfulness")
+    assert found.sentence == (
+        "Use fading: it is right in 61 % of the cases, and has the model score 2 inputs a history. "
+        "shapley (62 %, 256 inputs) is not clearly better; as far as these cases tell, "
+        "gradient-norm may be as good."
+    )
+    alone = reach_verdict({"faithfulness": ranked(replace(cheap, value=0.7), dear)}, QUESTIONS)
+    assert alone.sentence.endswith(
+        "score 2 inputs a history. No other does better; "
+        "as far as these cases tell, shapley may be as good."
+    )
+
+
+def test_the_truth_weighs_more_than_faithfulness() -> None:
+    found = reach_verdict(
+        {
+            "faithfulness": ranked(standing("rollout", 0.9, 1)),
+            "likeness": ranked(standing("fading", 0.6, 2)),
+        },
+        QUESTIONS,
+    )
+    assert (found.explainer, found.basis) == ("fading", "likeness")
+
+
+def test_nothing_is_recommended_that_chance_can_do() -> None:
+    found = reach_verdict({"likeness": ranked(standing("rollout", 0.1, 1, over=-0.1))}, QUESTIONS)
+    assert found.explainer is None
+    assert "not clearly better than chance" in found.sentence
+    assert found.caution == ""
+
+
+def test_what_was_answered_with_no_is_told_with_the_verdict() -> None:
+    poor = Finding("no", "No.", ())
+    found = reach_verdict({"accuracy": poor, "agreement": poor}, QUESTIONS)
+    assert found.caution == (
+        "Mind what was answered with no: Is the model any good? Do the explainers agree with each "
+        "other?"
+    )
+
+
+def test_numbers_in_words() -> None:
+    assert [percent(x) for x in (0, 0.0834, 0.0996, 0.5, -0.012)] == [
+        "0 %", "8.3 %", "10 %", "50 %", "-1.2 %",
+    ]  # fmt: skip
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"]) == "a, b and c"

@@ -1,0 +1,103 @@
+"""`whence audit` as a user meets it: real processes, real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from whence.auditing import STAGES
+from whence.auditing.audited import CASES as CASES_IN_PYTHON
+from whence.cli.audit import CASES, STAGE_NAMES
+from whence.run import Run
+
+QUICK = ("--cases", "20", "--method", "rollout", "--method", "gradient-norm")
+FEW = ("--stages", "accuracy,agreement")
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "whence", "audit", *map(str, arguments)]
+
+
+def audit(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "160", "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+
+
+def test_help_names_every_stage_and_the_default() -> None:
+    assert ", ".join(STAGES) == STAGE_NAMES
+    assert CASES == CASES_IN_PYTHON
+
+
+def test_a_report_a_document_and_a_table(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "audit"
+    done = audit(run.folder, *QUICK, *FEW, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    assert "Is the model any good?" in done.stdout
+    assert f"The report: {folder / 'audit.html'}" in done.stdout
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*"))
+    assert names == ["audit.html", "audit.json", "stages/accuracy.json", "stages/agreement.json"]
+    before = {path: path.stat().st_mtime_ns for path in (folder / "stages").iterdir()}
+    again = audit(run.folder, *QUICK, *FEW, "--out", folder, "--json")
+    assert json.loads(again.stdout) == json.loads((folder / "audit.json").read_text())
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "nothing ran twice"
+    page = (folder / "audit.html").read_text()
+    assert "--stages accuracy,agreement --cases 20 --method rollout --method gradient-norm" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["nowhere"], 3, "nowhere is not a run; 'whence train' writes one."),
+        (["{run}", "--stages", "acuracy"], 2, "did you mean 'accuracy'?"),
+        (["{run}", "--seed", "7"], 2, "This run has no seed 7; it has 0, 1."),
+        (["{run}", "--method", "magic"], 2, "no explainer 'magic'"),
+        (["{run}", "--cases", "0"], 2, "--cases"),
+        (["{run}", "--memory", "lots"], 2, "'lots' is no size of memory"),
+        (["{run}", "--device", "gpu"], 2, "no device 'gpu'"),
+        (["{run}", "--out", "{run}"], 2, "so it is not an audit's; name another folder."),
+    ],
+)
+def test_mistakes_are_one_sentence_and_the_right_code(
+    arguments: list[str], code: int, sentence: str, run: Run, tmp_path: Path
+) -> None:
+    assert run.folder is not None
+    done = audit(*(text.format(run=run.folder) for text in arguments), cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert sentence in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == [], "nothing half-written"
+    assert not run.folder.with_name(f"{run.folder.name}-audit").exists()
+
+
+@pytest.mark.kill
+def test_ctrl_c_keeps_what_is_done_and_says_130(run: Run, tmp_path: Path) -> None:
+    folder, log = tmp_path / "audit", tmp_path / "log"
+    slow = ("--method", "shapley:exact_up_to=0,coalitions=3000000", "--method", "rollout")
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            command(run.folder, "--out", folder, *slow),
+            stderr=stderr,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        deadline = time.monotonic() + 60
+        while not (folder / "stages" / "accuracy.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+    assert "Traceback" not in log.read_text()
+    assert "the same command goes on from what was last kept" in log.read_text()
+    assert [path.name for path in folder.rglob("*.*")] == ["accuracy.json"]
