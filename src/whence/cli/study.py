@@ -71,16 +71,21 @@ def run(
     from whence.studies.cache import Cache, default_folder
     from whence.studies.records import (
         NOT_RUN,
+        Record,
         read_records,
         records_file,
         with_former,
         write_records,
     )
-    from whence.studies.results import rows_done
+    from whence.studies.results import judge_between_datasets, rows_done
     from whence.studies.runner import run_study
 
     study = find_study(name)
     former = read_records(study.id, folder) if records_file(study.id, folder).exists() else []
+
+    def together(found: list[Record]) -> list[Record]:
+        return judge_between_datasets(study, with_former(found, former))
+
     try:
         records = run_study(
             study,
@@ -88,12 +93,12 @@ def run(
             minutes=minutes,
             device=device,
             only=only or (),
-            keep=lambda found: write_records(with_former(found, former), folder),
+            keep=lambda found: write_records(together(found), folder),
         )
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from what was last kept")
         raise
-    records = with_former(records, former)
+    records = together(records)
     write_study(study, records, folder)
     for table in terminal_tables(study, records):
         out.print(table)

@@ -47,14 +47,14 @@ def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
     drawn = {column for figure in figures for column in figure.columns}
     cells = [record for record in records if record.row not in claims]
     measured = [record for record in cells if record.column not in drawn]
-    tables = (
-        [_variant(study, variant, measured) for variant in study.variants]
-        if study.across == "columns" and measured
-        else [
-            _measure(study, column, [record for record in measured if record.column == column])
-            for column in dict.fromkeys(record.column for record in measured)
-        ]
-    )
+    tables = [
+        _group(study, title, variant, measured)
+        for title in study.groups
+        for variant in study.variants
+    ] or [
+        _measure(study, column, [record for record in measured if record.column == column])
+        for column in dict.fromkeys(record.column for record in measured)
+    ]
     tables += [_figure(study, figure, cells) for figure in figures]
     judged = [record for record in records if record.row in claims]
     return [*tables, _claims(study, judged)] if judged else tables
@@ -141,10 +141,15 @@ def _measure(study: Study, column: str, records: Sequence[Record]) -> StudyTable
     return StudyTable(column, headings, tuple(rows), notes, numbers=len(study.variants))
 
 
-def _variant(study: Study, variant: str, records: Sequence[Record]) -> StudyTable:
-    """All that is measured of one variant side by side, as a paper prints it."""
-    columns = list(dict.fromkeys(record.column for record in records))
-    own = [record for record in records if record.row == variant]
+def group_title(study: Study, group: str, variant: str) -> str:
+    """The variant is said where there are several."""
+    return f"{group}, {variant}" if len(study.variants) > 1 else group
+
+
+def _group(study: Study, group: str, variant: str, records: Sequence[Record]) -> StudyTable:
+    """Columns of one variant side by side, as a paper prints them."""
+    columns = study.groups[group]
+    own = [one for one in records if one.row == variant and one.column in columns]
     found = {(record.dataset, record.model, record.column): record for record in own}
     rows = []
     for model in study.models:
@@ -158,7 +163,8 @@ def _variant(study: Study, variant: str, records: Sequence[Record]) -> StudyTabl
     published = any(record.published is not None for record in own)
     notes = (LEGEND if published else ALONE, *_protocols(study, own))
     headings = (*_who_headings(study), *columns)
-    return StudyTable(variant, headings, tuple(rows), notes, numbers=len(columns))
+    title = group_title(study, group, variant)
+    return StudyTable(title, headings, tuple(rows), notes, numbers=len(columns))
 
 
 Found = Mapping[tuple[str, str | None, str, str], Record]

@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from whence.report.charts import AGAINST, BLANK, FOR, NEUTRAL, dress, inline, side, speaking
-from whence.report.study import CLAIMS
+from whence.report.study import CLAIMS, group_title
 from whence.studies.claims import BANDS, FAILS, HOLDS, UNDECIDED
 from whence.studies.found import Bars, Curves, Figure, Map
 from whence.studies.measurements import figures_of
@@ -35,16 +35,20 @@ def study_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.Facet
     figures = figures_of(study)
     drawn = {column for figure in figures for column in figure.columns}
     measured = [one for one in found if one.row not in claims and one.column not in drawn]
-    if study.across == "columns":
-        shown = dict.fromkeys(record.row for record in measured)
-        charts = {variant: variant_chart(study, measured, variant) for variant in shown}
-    else:
-        columns = dict.fromkeys(record.column for record in measured)
-        charts = {column: measure_chart(study, records, column) for column in columns}
-    for figure in figures:
-        if any(record.column in figure.columns for record in found):
-            charts[figure.title] = figure_chart(study, figure, found)
+    charts = {
+        group_title(study, group, variant): group_chart(study, measured, group, variant)
+        for group, columns in study.groups.items()
+        for variant in study.variants
+        if any(one.row == variant and one.column in columns for one in measured)
+    }
+    if not study.groups:
+        shown = dict.fromkeys(record.column for record in measured)
+        charts = {column: measure_chart(study, records, column) for column in shown}
     judged = [record for record in found if record.row in claims]
+    cells = [record for record in found if record.row not in claims]
+    for figure in figures:
+        if any(record.column in figure.columns for record in cells):
+            charts[figure.title] = figure_chart(study, figure, cells)
     return {**charts, CLAIMS: claims_chart(study, judged)} if judged else charts
 
 
@@ -64,15 +68,16 @@ def measure_chart(study: Study, records: Sequence[Record], column: str) -> alt.F
     return dress(chart)
 
 
-def variant_chart(study: Study, records: Sequence[Record], variant: str) -> alt.FacetChart:
+def group_chart(
+    study: Study, records: Sequence[Record], group: str, variant: str
+) -> alt.FacetChart:
     """A panel a dataset and model; for each column a dot with its interval, beside the print."""
-    found = {(one.dataset, one.model, one.row, one.column): one for one in records}
+    own = [one for one in records if one.row == variant and one.column in study.groups[group]]
     rows = []
-    for (dataset, model, row, column), record in found.items():
-        cell = _cell_of(study, dataset, model, row)
-        if row == variant:
-            figures = _row(study, cell, column, record)
-            rows.append({**figures, "name": column, "model": cell.model})
+    for record in own:
+        cell = _cell_of(study, record.dataset, record.model, variant)
+        figures = _row(study, cell, record.column, record)
+        rows.append({**figures, "name": record.column, "model": cell.model})
     layers, height = _beside_print(rows, None)
     panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=height)
     chart: alt.FacetChart = panel.facet(
@@ -105,17 +110,21 @@ def curves_chart(study: Study, curves: Curves, records: Sequence[Record]) -> alt
         rows.append({**_where(study, record), "line": name, "x": x, **_figures(record)})
     base = alt.Chart().encode(
         x=alt.X("x:Q", title=curves.x, scale=alt.Scale(nice=False), axis=AXIS),
-        color=alt.Color("line:N", title=None, sort=list(curves.lines)),
+        color=alt.Color(
+            "line:N",
+            title=None,
+            sort=list(curves.lines),
+            legend=alt.Legend(symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=3),
+        ),
         tooltip=["line:N", "x:Q", *(alt.Tooltip(f"{one}:Q", format=".4f") for one in FIGURES)],
     )
-    interpolate: Any = "step-after" if curves.steps else "linear"
-    band: alt.Chart = base.mark_area(opacity=0.2, interpolate=interpolate).encode(
+    band: alt.Chart = base.mark_area(opacity=0.2).encode(
         y=alt.Y("low:Q", title=curves.y, scale=alt.Scale(zero=False), axis=AXIS), y2="high:Q"
     )
-    line: alt.Chart = base.mark_line(interpolate=interpolate).encode(y="value:Q")
+    line: alt.Chart = base.mark_line().encode(y="value:Q")
     panel = alt.LayerChart(layer=[band, line], width=PANEL_WIDTH, height=PANEL_HEIGHT)
     chart: alt.FacetChart = panel.facet(
-        column=alt.Column("dataset:N", title=None, sort=list(study.datasets)),
+        column=alt.Column("beside:N", title=None, sort=_beside(study)),
         row=alt.Row("who:N", title=None, sort=_order(study)),
         data=inline(rows),
     ).resolve_scale(y="independent")
@@ -140,9 +149,10 @@ def map_chart(study: Study, shades: Map, records: Sequence[Record]) -> alt.Facet
             *(alt.Tooltip(f"{one}:Q", format=".4f") for one in FIGURES),
         ],
     )
+    below = min(row["value"] for row in rows) < shades.middle
     scale = alt.Scale(
-        domain=[shades.middle - reach, shades.middle, shades.middle + reach],
-        range=[AGAINST, BLANK, NEUTRAL],
+        domain=[*([shades.middle - reach] if below else []), shades.middle, shades.middle + reach],
+        range=[*([AGAINST] if below else []), BLANK, NEUTRAL],
         interpolate="rgb",
     )
     tiles: alt.Chart = base.mark_rect(stroke="white").encode(
@@ -160,7 +170,7 @@ def map_chart(study: Study, shades: Map, records: Sequence[Record]) -> alt.Facet
         layer=[tiles, numbers], width=TILE[0] * len(across), height=TILE[1] * len(down)
     )
     chart: alt.FacetChart = panel.facet(
-        column=alt.Column("dataset:N", title=None, sort=list(study.datasets)),
+        column=alt.Column("beside:N", title=None, sort=_beside(study)),
         row=alt.Row("who:N", title=None, sort=_order(study)),
         data=inline(rows),
     )
@@ -180,7 +190,7 @@ def bars_chart(
         explained = about[record.dataset, record.model, record.row]
         rows.append(
             {
-                "of": f"{where['dataset']}, {where['who']}: why {explained}?",
+                "of": f"{where['beside']}, {where['who']}: why {explained}?",
                 "panel": name,
                 # Numbered, so that an item that stands in the history twice has two bars.
                 "name": f"{bar}. {record.label}",
@@ -214,11 +224,22 @@ def bars_chart(
 def _where(study: Study, record: Record) -> dict[str, str]:
     """The panel that a record is drawn in; the variant is said where there are several."""
     cell = _cell_of(study, record.dataset, record.model, record.row)
-    return {"dataset": cell.dataset, "who": _who(study, cell)}
+    beside = cell.variant if _variants_beside(study) else cell.dataset
+    return {"beside": beside, "who": _who(study, cell)}
+
+
+def _variants_beside(study: Study) -> bool:
+    """Whether variants stand side by side, where a single dataset does not."""
+    return len(study.datasets) == 1 and len(study.variants) > 1
+
+
+def _beside(study: Study) -> list[str]:
+    return list(study.variants if _variants_beside(study) else study.datasets)
 
 
 def _who(study: Study, cell: Cell) -> str:
-    return f"{cell.model} {cell.variant}" if len(study.variants) > 1 else cell.model
+    said = len(study.variants) > 1 and not _variants_beside(study)
+    return f"{cell.model} {cell.variant}" if said else cell.model
 
 
 def _order(study: Study) -> list[str]:

@@ -104,13 +104,14 @@ def _bin(column: str, number: int) -> str:
 CURVES: Final = {
     "histograms": Curves(
         title="Points by their correlation",
-        x="Spearman's ρ of a point, from … on",
+        x="Spearman's ρ of a point",
         y="share of the points",
         lines={
-            column: {-1 + 2 * bin / BINS: _bin(column, bin) for bin in range(BINS)}
+            column: {
+                round(-1 + (2 * bin + 1) / BINS, 2): _bin(column, bin) for bin in range(BINS)
+            }
             for column in HISTOGRAMS
         },
-        steps=True,
     )
 }
 

@@ -99,8 +99,10 @@ def _check_published(study: Study) -> None:
 
 def _check_columns(study: Study) -> None:
     measured = [MEASUREMENTS[one] for one in study.measurements]
-    for column in study.columns:
+    for column in (*study.columns, *(one for group in study.groups.values() for one in group)):
         _check_known("column", column, [known for one in measured for known in one.columns])
+    if study.columns and study.groups:
+        raise InputError("A study names its columns or groups of them, not both.")
     for curves in study.curves:
         _check_known("curve", curves, [known for one in measured for known in one.curves])
     for drawn in study.maps:

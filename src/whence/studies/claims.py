@@ -47,6 +47,19 @@ def compare(claim: Claim, of: Sequence[float], than: Sequence[float] | None) -> 
     return over_seeds([one - other for one, other in zip(of, than, strict=True)])
 
 
+def difference(of: tuple[float, float, int], than: tuple[float, float, int]) -> Estimate:
+    """Of two means that are no pairs, each with its spread and number of seeds; Welch (1947)."""
+    errors = [spread**2 / seeds for _, spread, seeds in (of, than)]
+    value, error = of[0] - than[0], sum(errors) ** 0.5
+    if not error:
+        return Estimate(value, None, (value, value))
+    free = sum(errors) ** 2 / sum(
+        one**2 / (seeds - 1) for one, (_, _, seeds) in zip(errors, (of, than), strict=True)
+    )
+    reach = float(stats.t.ppf(0.975, free)) * error
+    return Estimate(value, None, (value - reach, value + reach))
+
+
 def protocol(claim: Claim) -> str:
     """What was compared, in words."""
     beyond = f" by more than {claim.margin:g}" if claim.margin else ""
@@ -63,10 +76,8 @@ def protocol(claim: Claim) -> str:
             f"standard deviation over seeds of {claim.of} divided by that of {claim.than}, the "
             "same seeds in both; 95 % interval of Pitman and Morgan; expected below 1"
         )
-    return (
-        f"{claim.of} less {claim.than}, seed by seed; 95 % t-interval; "
-        f"expected {claim.expect}{beyond}"
-    )
+    pairing = "means over seeds; Welch's 95 %" if claim.between_datasets else "seed by seed; 95 %"
+    return f"{claim.of} less {claim.than}, {pairing} t-interval; expected {claim.expect}{beyond}"
 
 
 def spread_ratio(of: Sequence[float], than: Sequence[float]) -> Estimate:

@@ -67,8 +67,8 @@ def _at(order: str, share: float) -> str:
 
 CURVES: Final = {
     "deletion": Lines(
-        title="Change of the distribution as items are deleted",
-        x="share of the items deleted, the most important first",
+        title="Change as the most important items are deleted",
+        x="share of the items deleted",
         y="symmetrised KL in nats",
         lines={order: {share: _at(order, share) for share in SHARES} for order in ORDERS},
     )

@@ -52,8 +52,6 @@ class Curves:
     y: str
     lines: Mapping[str, Mapping[float, str]]
     """By the line's name and x, the column of the point."""
-    steps: bool = False
-    """Whether x is where a bar of a histogram begins."""
 
     @property
     def columns(self) -> tuple[str, ...]:

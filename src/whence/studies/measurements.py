@@ -60,7 +60,8 @@ def columns_of(study: Study) -> list[str]:
     """What a study shows, that of its figures last."""
     known = [column for one in study.measurements for column in MEASUREMENTS[one].columns]
     drawn = [column for figure in figures_of(study) for column in figure.columns]
-    return [*(study.columns or known), *drawn]
+    grouped = [column for group in study.groups.values() for column in group]
+    return list(dict.fromkeys((*(study.columns or grouped or known), *drawn)))
 
 
 def figures_of(study: Study) -> list[Figure]:

@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from whence.errors import InputError
 from whence.studies.cache import Measured
-from whence.studies.claims import Estimate, compare, over_seeds, protocol, verdict
+from whence.studies.claims import (
+    Estimate,
+    compare,
+    difference,
+    over_seeds,
+    protocol,
+    verdict,
+)
 from whence.studies.found import Found
 from whence.studies.measurements import MEASUREMENTS, columns_of
 from whence.studies.records import NEEDS_FILE, NOT_RUN, Record
@@ -38,7 +45,7 @@ class Results:
     def records(self) -> list[Record]:
         """Of every cell, then of every claim, also of what is not there yet."""
         columns = columns_of(self.study)
-        return [
+        records = [
             *(self._of_cell(cell, column) for cell in self.study.cells() for column in columns),
             *(
                 self._of_claim(claim, dataset, model)
@@ -46,6 +53,7 @@ class Results:
                 for dataset, model in self.study.judged_on(claim)
             ),
         ]
+        return judge_between_datasets(self.study, records)
 
     def _of_cell(self, cell: Cell, column: str) -> Record:
         printed = self.study.printed(column, cell)
@@ -80,7 +88,7 @@ class Results:
             protocol=protocol(claim),
         )
         there = [side for side in sides if side is not None]
-        if len(there) < len(places):
+        if len(there) < len(places) or claim.between_datasets:
             return blank
         of, *others = there
         seeds = tuple(seed for seed in of.by_seed if all(seed in one.by_seed for one in others))
@@ -127,6 +135,36 @@ def _giving(column: str, measured: Mapping[str, Measured]) -> Measured | None:
     return next(
         (one for name, one in measured.items() if column in MEASUREMENTS[name].all_columns), None
     )
+
+
+def judge_between_datasets(study: Study, records: Sequence[Record]) -> list[Record]:
+    """Claims that compare datasets are judged by records, which machines may have made apart."""
+    claims = {claim.text: claim for claim in study.claims if claim.between_datasets}
+    cells = {(one.dataset, one.model, one.row, one.column): one for one in records}
+    shown = {data.data: name for name, data in study.datasets.items()}
+    models = {model.name: name for name, model in study.models.items()}
+
+    def judge(record: Record) -> Record:
+        claim = claims.get(record.row)
+        if claim is None:
+            return record
+        sides = []
+        for side in claim.sides:
+            place = (shown[record.dataset], models[record.model or ""])
+            cell, column = study.side_of(claim, side, *place)
+            sides.append(cells.get((*study.record_key(cell), column)))
+        of, than = sides
+        if of is None or than is None or of.spread is None or than.spread is None:
+            return record
+        assert of.value is not None
+        assert than.value is not None
+        estimate = difference(
+            (of.value, of.spread, len(of.seeds)), (than.value, than.spread, len(than.seeds))
+        )
+        judged = verdict(claim, estimate.interval)
+        return replace(record, **estimate._asdict(), n=of.n, seeds=of.seeds, verdict=judged)
+
+    return [judge(record) for record in records]
 
 
 def compare_with_print(estimate: Estimate, printed: str | None) -> str:

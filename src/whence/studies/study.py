@@ -95,6 +95,11 @@ class Claim:
     models: tuple[str, ...] = ()
 
     @property
+    def between_datasets(self) -> bool:
+        """Whether its sides are of different data, where the same seed makes no pair."""
+        return self.than is not None and self.of.dataset != self.than.dataset
+
+    @property
     def sides(self) -> tuple[Side, ...]:
         """One, or the two that are compared."""
         return (self.of,) if self.than is None else (self.of, self.than)
@@ -133,8 +138,11 @@ class StudyFile:
     """The curves that are drawn, of those that are measured."""
     maps: tuple[str, ...] = ()
     bars: tuple[str, ...] = ()
-    across: Literal["variants", "columns"] = "variants"
-    """What stands side by side in a table."""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Columns that stand side by side in a table of this title, one for each variant.
+
+    Without groups every column has a table, with the variants side by side.
+    """
     seeds: int = 10
     split: str = "leave-one-out"
     held: Held = "validation"
