@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -119,6 +120,27 @@ def run(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) ->
         out=tmp_path_factory.mktemp("runs") / "small",
         show_progress=False,
     )
+
+
+@pytest.fixture(scope="session")
+def followed(
+    interactions: Interactions, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Run]:
+    """Trains a tiny run of three seeds, once for every model, and keeps weights on the way."""
+
+    @cache
+    def train(model: str = "sasrec") -> Run:
+        return whence.train(
+            interactions,
+            model=model,
+            model_settings={"length": 8, "width": 8},
+            training={"steps": 40, "batch": 32, "snapshots": 11, "learning_rate": 0.01},
+            seeds=3,
+            out=tmp_path_factory.mktemp("followed") / model,
+            show_progress=False,
+        )
+
+    return train
 
 
 @pytest.fixture(scope="session")

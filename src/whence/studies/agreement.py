@@ -107,9 +107,7 @@ CURVES: Final = {
         x="Spearman's ρ of a point",
         y="share of the points",
         lines={
-            column: {
-                round(-1 + (2 * bin + 1) / BINS, 2): _bin(column, bin) for bin in range(BINS)
-            }
+            column: {round(-1 + (2 * bin + 1) / BINS, 2): _bin(column, bin) for bin in range(BINS)}
             for column in HISTOGRAMS
         },
     )

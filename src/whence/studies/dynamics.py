@@ -34,6 +34,11 @@ class Watched(Points):
     seeds: int = 5
     events: int = 2_000
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.seeds, self.events) < 1:
+            raise InputError("Dynamics need at least one seed and one event.")
+
 
 def _at(column: str, epoch: int) -> str:
     return f"{column} after epoch {epoch}"
@@ -57,9 +62,8 @@ def dynamics(asked: Asked, how: Watched) -> dict[str, Found]:
     run = asked.run
     steps = _steps(run)
     cases = draw_points(asked.split, asked.held, how)
-    evaluation = Evaluation(
-        _some_events(asked.split, asked.held, how.events), asked.held, run.first.config.length
-    )
+    some = _some_events(asked.split, asked.held, how.events)
+    evaluation = Evaluation(some, asked.held, run.first.config.length)
     seeds = list(run.models)[: how.seeds]
     snapshots = [(seed, step) for seed in seeds for step in steps]
     bar = progress_bar("snapshots", len(snapshots), asked.show_progress, passing=True)
@@ -75,7 +79,7 @@ def dynamics(asked: Asked, how: Watched) -> dict[str, Found]:
     curves = values.reshape(len(seeds), len(steps), len(LINES)).transpose(2, 0, 1)
     protocol = (
         f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the item that "
-        f"came next is explained; recall on {how.events:,} events"
+        f"came next is explained; recall on {len(some.held[asked.held]):,} events"
     )
     return {
         column: Found(tuple(of_seeds.tolist()), how.points, protocol, "neither")

@@ -121,9 +121,10 @@ class Measurement:
 
     @property
     def all_columns(self) -> tuple[str, ...]:
-        """With those of its figures."""
+        """With those of its figures, each once."""
         figures: list[Figure] = [*self.curves.values(), *self.maps.values(), *self.bars.values()]
-        return (*self.columns, *(column for figure in figures for column in figure.columns))
+        drawn = (column for figure in figures for column in figure.columns)
+        return tuple(dict.fromkeys((*self.columns, *drawn)))
 
     def choose(self, settings: Mapping[str, Any]) -> DataclassInstance:
         """The options with these settings, checked."""

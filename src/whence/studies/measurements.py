@@ -57,7 +57,7 @@ MEASUREMENTS: dict[str, Measurement] = {
 
 
 def columns_of(study: Study) -> list[str]:
-    """What a study shows, that of its figures last."""
+    """What a study shows, each once, that of its figures last."""
     known = [column for one in study.measurements for column in MEASUREMENTS[one].columns]
     drawn = [column for figure in figures_of(study) for column in figure.columns]
     grouped = [column for group in study.groups.values() for column in group]

@@ -1,0 +1,110 @@
+"""Training dynamics, against every snapshot explained by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import whence
+from conftest import LIVELY
+from whence.data import Split
+from whence.errors import InputError
+from whence.explainers import compare_batch
+from whence.models import Recommender
+from whence.run import Run
+from whence.studies.dynamics import KNEE_LATER, MEASUREMENT, Watched, dynamics, knee
+from whence.studies.found import Asked, Found
+from whence.studies.points import Points, draw_points
+from whence.trust import agreement
+
+Followed = Callable[..., Run]
+PRINTED = "shapley:sampler=uniform,coalitions=1024,exact_up_to=0"
+PAIRS = {
+    "ρ(∇, α first)": ("gradient-norm", "attention-first"),
+    "ρ(∇, α)": ("gradient-norm", "rollout"),
+    "ρ(|φ|, α first)": (PRINTED, "attention-first"),
+}
+RECALL = "recall@10 of 101"
+
+
+def watched(run: Run, split: Split, how: Watched) -> dict[str, Found]:
+    return dict(dynamics(Asked(run, split, "validation", False), how))
+
+
+def by_hand(model: Recommender, split: Split, points: int) -> dict[str, float]:
+    """By line."""
+    cases = draw_points(split, "validation", Points(points))
+    batch, targets = torch.from_numpy(cases.histories(8)), torch.from_numpy(cases.targets)
+    methods = ["gradient-norm", "attention-first", "rollout", PRINTED]
+    said = compare_batch(model, batch, targets, methods)
+    found = {line: agreement(said[one], said[two]).value for line, (one, two) in PAIRS.items()}
+    return {**found, RECALL: whence.evaluate(model, split, "validation", 8)[RECALL].value}
+
+
+@pytest.mark.parametrize("name", list(LIVELY))
+def test_a_point_of_a_curve_is_what_that_snapshot_gives(
+    name: str, followed: Followed, split: Split
+) -> None:
+    run = followed(name)
+    found = watched(run, split, Watched(6, seeds=2, events=10_000))
+    assert set(found) == set(MEASUREMENT.all_columns)
+    assert {len(one.per_seed) for one in found.values()} == {2}, "the first seeds alone"
+    steps = sorted(run.snapshots[0])
+    curves = {seed: [by_hand(run.at(step, seed), split, 6) for step in steps] for seed in (0, 1)}
+    for seed, of_seed in curves.items():
+        for line in (*PAIRS, RECALL):
+            values = [one[line] for one in of_seed]
+            ours = [found[f"{line} after epoch {epoch}"].per_seed[seed] for epoch in range(11)]
+            assert ours == pytest.approx(values, abs=1e-9), line
+            assert np.ptp(values) > 0
+            if line in PAIRS:
+                least = found[f"least {line} from epoch 1 on"].per_seed[seed]
+                assert least == pytest.approx(min(values[1:]), abs=1e-9)
+        knees = [slow_knee([one[line] for one in of_seed]) for line in ("ρ(|φ|, α first)", RECALL)]
+        assert found[KNEE_LATER].per_seed[seed] == knees[0] - knees[1]
+
+
+def slow_knee(curve: list[float]) -> int:
+    """The epoch that lies furthest above the straight line from the first to the last."""
+    rise = (curve[-1] - curve[0]) / (len(curve) - 1)
+    above = [value - (curve[0] + epoch * rise) for epoch, value in enumerate(curve)]
+    return above.index(max(above))
+
+
+def test_knees_by_hand() -> None:
+    """A curve that bends at epoch 2 and one that bends at 7, and one that does not bend."""
+    early = [0.0, 0.4, 0.8, 0.82, 0.84, 0.86, 0.9, 0.92, 0.94, 0.97, 1.0]
+    late = [0.0, 0.0, 0.0, 0.1, 0.3, 0.6, 0.8, 0.99, 1.0, 1.0, 1.0]
+    np.testing.assert_array_equal(knee(np.array([early, late, [0.5] * 11])), [2, 7, 0])
+
+
+def test_recall_is_of_some_events_spread_over_all(followed: Followed, split: Split) -> None:
+    run, every = followed(), split.held["validation"]
+    found = watched(run, split, Watched(2, seeds=1, events=2))
+    ends = replace(split, held={"validation": every[np.array([0, len(every) - 1])]})
+    for epoch, step in ((0, 0), (10, 40)):
+        expected = whence.evaluate(run.at(step), ends, "validation", 8)[RECALL].value
+        assert found[f"{RECALL} after epoch {epoch}"].per_seed == (expected,)
+    assert found[KNEE_LATER].protocol.endswith("recall on 2 events")
+    every_one = watched(run, split, Watched(2, seeds=1, events=10_000))
+    assert every_one[KNEE_LATER].protocol.endswith("recall on 300 events"), "as many as there are"
+
+
+def test_every_epoch_needs_its_snapshot(followed: Followed, split: Split) -> None:
+    run = followed()
+    for fewer in ({}, {seed: {0: kept[0], 40: kept[40]} for seed, kept in run.snapshots.items()}):
+        with pytest.raises(InputError, match="a snapshot after each of 10 epochs .* snapshots=11"):
+            watched(replace(run, snapshots=fewer), split, Watched(2))
+
+
+def test_nothing_cannot_be_watched() -> None:
+    with pytest.raises(InputError, match="at least one seed and one event"):
+        Watched(seeds=0)
+    with pytest.raises(InputError, match="at least one seed and one event"):
+        Watched(events=0)
+    with pytest.raises(InputError, match="at least 1 point, not 0"):
+        Watched(points=0)

@@ -1,0 +1,72 @@
+"""True reasons, against the world's own answers, question by question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import interactions_of
+from whence.data import Split
+from whence.errors import InputError
+from whence.explainers import EXPLAINERS, explain_batch
+from whence.run import Run
+from whence.studies.found import Asked
+from whence.studies.truth import MEASUREMENT, Questioned, truth
+from whence.trust import precision_at_cause, sign_at_cause
+from whence.worlds import World
+
+Followed = Callable[..., Run]
+
+
+def test_the_columns_are_what_the_world_knows(
+    followed: Followed, split: Split, world: World
+) -> None:
+    run = followed()
+    found = truth(Asked(run, split, "validation", False), Questioned(25))
+    assert sorted(found) == sorted(MEASUREMENT.all_columns)
+    for reason in ("caused", "prevented", "taste"):
+        questions = world.questions(reason, 8, 25)
+        batch = torch.from_numpy(questions.cases.histories(8))
+        targets = torch.from_numpy(questions.cases.targets)
+        for name in ("gradient-norm", "leave-one-out", "lime", "random"):
+            column = found[f"precision of {name}, {reason}"]
+            assert column.n == len(batch)
+            for seed, model in run.models.items():
+                said = explain_batch(model, batch, targets, name, seed)
+                hits, right = [], []
+                for scores, parts, true in zip(
+                    said.scores, said.parts, questions.truth, strict=True
+                ):
+                    side = -1 if said.signed and reason == "prevented" else 1
+                    strengths = np.where(parts, side * scores, -np.inf)
+                    hits.append(true[strengths.argmax()])
+                    right.append(np.mean(side * scores[true] > 0))
+                assert column.per_seed[seed] == pytest.approx(np.mean(hits))
+                assert column.per_seed[seed] == precision_at_cause(said, questions).value
+                sign = f"sign of {name}, {reason}"
+                assert (sign in found) == said.signed
+                if said.signed:
+                    assert found[sign].per_seed[seed] == pytest.approx(np.mean(right))
+                    assert found[sign].per_seed[seed] == sign_at_cause(said, questions).value
+
+
+def test_only_who_has_a_sign_is_asked_for_it() -> None:
+    asked = [name for name in EXPLAINERS if f"precision of {name}, taste" in MEASUREMENT.columns]
+    signed = [name for name in asked if f"sign of {name}, taste" in MEASUREMENT.columns]
+    assert signed == [name for name in asked if EXPLAINERS[name].signed]
+    assert "shapley" in signed
+    assert "rollout" not in signed
+    cells = {column for one in MEASUREMENT.maps.values() for column in one.columns}
+    assert cells == set(MEASUREMENT.columns)
+
+
+def test_elsewhere_the_truth_is_not_known(followed: Followed, split: Split) -> None:
+    real = replace(followed(), loaded=interactions_of([[0, 1, 2, 3]] * 3))
+    with pytest.raises(InputError, match="known of worlds alone; these data are none"):
+        truth(Asked(real, split, "validation", False), Questioned(5))
+    with pytest.raises(InputError, match="at least 1 question, not 0"):
+        Questioned(0)
