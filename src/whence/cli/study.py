@@ -77,14 +77,14 @@ def run(
         with_former,
         write_records,
     )
-    from whence.studies.results import judge_between_datasets, rows_done
+    from whence.studies.results import judge_by_records, rows_done
     from whence.studies.runner import run_study
 
     study = find_study(name)
     former = read_records(study.id, folder) if records_file(study.id, folder).exists() else []
 
     def together(found: list[Record]) -> list[Record]:
-        return judge_between_datasets(study, with_former(found, former))
+        return judge_by_records(study, with_former(found, former))
 
     try:
         records = run_study(
@@ -120,8 +120,6 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what a study found, from its records."""
-    from dataclasses import asdict
-
     from whence.report.study import terminal_tables
     from whence.report.study_page import write_study
     from whence.studies import find_study
@@ -137,7 +135,7 @@ def show(
         for path in write_study(study, records, results):
             err.print(str(path), markup=False, highlight=False, soft_wrap=True)
     if as_json:
-        print_json([asdict(record) for record in records])
+        print_json([record.as_dict() for record in records])
         return
     for table in terminal_tables(study, records):
         out.print(table)

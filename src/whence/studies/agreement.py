@@ -131,6 +131,7 @@ def agreement(asked: Asked, how: Points) -> dict[str, Found]:
             direction="neither",
         )
         for column in found[0]
+        if all(column in one for one in found)
     }
 
 
@@ -140,6 +141,8 @@ def of_model(model: Recommender, cases: Cases) -> dict[str, tuple[float, int]]:
     columns: dict[str, tuple[float, int]] = {}
     for column, values in points.items():
         defined = values[~np.isnan(values)]
+        if len(defined) < 2:
+            continue
         columns[column] = float(defined.mean()), len(defined)
         columns[spread(column)] = float(defined.std(ddof=1)), len(defined)
     for phi, column in zip(SHAPLEY, P_VALUES, strict=True):

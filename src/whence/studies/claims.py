@@ -60,7 +60,7 @@ def difference(of: tuple[float, float, int], than: tuple[float, float, int]) -> 
     return Estimate(value, None, (value - reach, value + reach))
 
 
-def protocol(claim: Claim) -> str:
+def protocol(claim: Claim, paired: bool = True) -> str:
     """What was compared, in words."""
     beyond = f" by more than {claim.margin:g}" if claim.margin else ""
     alone = f"{str(claim.of) or claim.column}, mean over seeds; 95 % t-interval"
@@ -76,7 +76,7 @@ def protocol(claim: Claim) -> str:
             f"standard deviation over seeds of {claim.of} divided by that of {claim.than}, the "
             "same seeds in both; 95 % interval of Pitman and Morgan; expected below 1"
         )
-    pairing = "means over seeds; Welch's 95 %" if claim.between_datasets else "seed by seed; 95 %"
+    pairing = "seed by seed; 95 %" if paired else "means over seeds; Welch's 95 %"
     return f"{claim.of} less {claim.than}, {pairing} t-interval; expected {claim.expect}{beyond}"
 
 

@@ -83,8 +83,8 @@ def deletions(asked: Asked, how: Full) -> dict[str, Found]:
     found = [of_model(model, cases) for model in bar.track(models)]
     protocol = (
         f"{len(cases):,} {asked.held} events of full length, {asked.split.protocol}; items hidden "
-        "from attention one after the other, the distribution over all items compared with the one "
-        "before"
+        "from attention one after the other, the distribution over all items compared with that of "
+        "the whole history; φ of 1,024 coalitions drawn as printed, φ* of 2,048"
     )
     return {
         column: Found(tuple(one[column] for one in found), len(cases), protocol, "neither")

@@ -41,6 +41,13 @@ class Record:
     machine: str
     command: str
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain types only; few have a label, and the others need not say so."""
+        document = asdict(self)
+        if self.label is None:
+            del document["label"]
+        return document
+
 
 def with_former(records: Sequence[Record], former: Sequence[Record]) -> list[Record]:
     """What has no value now, as it was found before, maybe on another machine."""
@@ -64,16 +71,8 @@ def write_records(records: Sequence[Record], folder: Path) -> Path:
     """`<study>.json`, whole or not at all."""
     path = records_file(records[0].study, folder)
     with new_file(path) as partial:
-        write_json(partial, [_document(record) for record in records])
+        write_json(partial, [record.as_dict() for record in records])
     return path
-
-
-def _document(record: Record) -> dict[str, Any]:
-    """Few have a label, and the others need not say so."""
-    document = asdict(record)
-    if record.label is None:
-        del document["label"]
-    return document
 
 
 def read_records(study: str, folder: Path) -> list[Record]:

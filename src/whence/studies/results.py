@@ -53,7 +53,7 @@ class Results:
                 for dataset, model in self.study.judged_on(claim)
             ),
         ]
-        return judge_between_datasets(self.study, records)
+        return judge_by_records(self.study, records)
 
     def _of_cell(self, cell: Cell, column: str) -> Record:
         printed = self.study.printed(column, cell)
@@ -85,7 +85,7 @@ class Results:
             model=name,
             row=claim.text,
             column=places[0][1],
-            protocol=protocol(claim),
+            protocol=protocol(claim, paired=not claim.between_datasets),
         )
         there = [side for side in sides if side is not None]
         if len(there) < len(places) or claim.between_datasets:
@@ -137,34 +137,54 @@ def _giving(column: str, measured: Mapping[str, Measured]) -> Measured | None:
     )
 
 
-def judge_between_datasets(study: Study, records: Sequence[Record]) -> list[Record]:
-    """Claims that compare datasets are judged by records, which machines may have made apart."""
-    claims = {claim.text: claim for claim in study.claims if claim.between_datasets}
+def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
+    """Claims that no run has judged, from the records that their sides have.
+
+    Machines may have made them apart, and two datasets are no pairs; so means are compared, which
+    says less than a comparison seed by seed.
+    """
+    claims = {claim.text: claim for claim in study.claims}
     cells = {(one.dataset, one.model, one.row, one.column): one for one in records}
     shown = {data.data: name for name, data in study.datasets.items()}
     models = {model.name: name for name, model in study.models.items()}
 
     def judge(record: Record) -> Record:
         claim = claims.get(record.row)
-        if claim is None:
+        if claim is None or (record.value is not None and not claim.between_datasets):
             return record
+        place = (shown[record.dataset], models[record.model or ""])
         sides = []
         for side in claim.sides:
-            place = (shown[record.dataset], models[record.model or ""])
             cell, column = study.side_of(claim, side, *place)
             sides.append(cells.get((*study.record_key(cell), column)))
-        of, than = sides
-        if of is None or than is None or of.spread is None or than.spread is None:
+        estimate = _by_records(claim, sides)
+        if estimate is None or sides[0] is None:
             return record
-        assert of.value is not None
-        assert than.value is not None
-        estimate = difference(
-            (of.value, of.spread, len(of.seeds)), (than.value, than.spread, len(than.seeds))
+        return replace(
+            record,
+            **estimate._asdict(),
+            n=sides[0].n,
+            seeds=sides[0].seeds,
+            protocol=protocol(claim, paired=False),
+            verdict=verdict(claim, estimate.interval),
         )
-        judged = verdict(claim, estimate.interval)
-        return replace(record, **estimate._asdict(), n=of.n, seeds=of.seeds, verdict=judged)
 
     return [judge(record) for record in records]
+
+
+def _by_records(claim: Claim, sides: Sequence[Record | None]) -> Estimate | None:
+    """Nothing where a side has no interval, or where spreads are compared."""
+    known = [
+        (side.value, side.spread, len(side.seeds))
+        for side in sides
+        if side is not None and side.value is not None and side.spread is not None
+    ]
+    if len(known) < len(sides) or claim.expect == "spread lower":
+        return None
+    if len(known) == 1:
+        (of,) = sides
+        return None if of is None else Estimate(of.value, of.spread, of.interval)
+    return difference(*known)
 
 
 def compare_with_print(estimate: Estimate, printed: str | None) -> str:

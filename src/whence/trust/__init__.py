@@ -10,7 +10,14 @@ model, `value_correlation` and `value_fit` hold an explanation against it.
 
 On how many parts does the reason rest? `importance_entropy`, and `entropy` of every case.
 
-Does it name the true cause? `precision_at_cause`, on a world.
+Do recommendations change without the parts that it calls important? `deletion_curves`, by deletion
+or insertion, against chance and a greedy oracle, with `deletion_at`, `normalised_area` and `flips`;
+`symmetrised_kl` and `jensen_shannon` say how far a distribution has moved.
+
+Does anything change when attention is shuffled? `attention_permutation`.
+
+Does it name the true cause, on the right side? `precision_at_cause` and `sign_at_cause`, on a world;
+`precision_on_likeness` on one in the likeness of the data.
 
 Do models of other seeds say the same? `seed_stability`, and what it is made of: `attention_kl`,
 `jaccard_index`, `jaccard_distance`, `overlap`.
