@@ -73,64 +73,84 @@ def records(blocks: Study) -> list[Record]:
     return results(blocks)
 
 
-def test_a_table_a_variant_with_columns_across(blocks: Study, records: list[Record]) -> None:
-    by_length, uniform, histograms, claims = study_tables(blocks, records)
-    assert (by_length.title, uniform.title) == tuple(blocks.variants)
+def test_a_table_a_group_and_variant_with_columns_across(
+    blocks: Study, records: list[Record]
+) -> None:
+    *groups, histograms, claims = study_tables(blocks, records)
     assert histograms.title == "Points by their correlation"
     assert claims.title == "Claims"
+    places = [(group, variant) for group in blocks.groups for variant in blocks.variants]
+    assert [table.title for table in groups] == [f"{one}, {two}" for one, two in places]
     found = by_place(records)
-    for table in (by_length, uniform):
-        assert table.headings == ("model", "dataset", *blocks.columns)
+    for (group, variant), table in zip(places, groups, strict=True):
+        columns = blocks.groups[group]
+        assert table.headings == ("model", "dataset", *columns)
         assert [row[:2] for row in table.rows] == ROWS
-        assert table.numbers == len(blocks.columns) == 14
+        assert table.numbers == len(columns)
         for model, dataset, *cells in table.rows:
-            for column, text in zip(blocks.columns, cells, strict=True):
-                data, name = blocks.datasets[dataset].data, blocks.models[model].name
-                record = found[data, name, table.title, column]
+            data, name = blocks.datasets[dataset].data, blocks.models[model].name
+            for column, text in zip(columns, cells, strict=True):
+                record = found[data, name, variant, column]
                 low, high = record.interval or (0.0, 0.0)
                 value, _, half = text.partition(" (")[0].partition(" ± ")
                 assert float(value) == pytest.approx(record.value, abs=5.1e-3)
                 assert float(half) == pytest.approx((high - low) / 2, rel=0.1)
-    assert by_length.notes[0] == LEGEND
-    assert uniform.notes[0] == ALONE
-    assert not any("(" in cell for row in uniform.rows for cell in row)
+        printed = variant == "points by length" and group != "How sure Shapley values are"
+        assert table.notes[0] == (LEGEND if printed else ALONE)
+        assert any("(" in cell for row in table.rows for cell in row) == printed
 
 
 def test_what_is_printed_stands_beside_with_a_sign(blocks: Study, records: list[Record]) -> None:
-    by_length, *_ = study_tables(blocks, records)
-    first = dict(zip(by_length.headings, by_length.rows[0], strict=True))
+    tables = {table.title: table for table in study_tables(blocks, records)}
+    means = tables["Correlations, points by length"]
+    spreads = tables["Spread over the points, points by length"]
+    first = dict(zip(means.headings, means.rows[0], strict=True))
     assert first["ρ(∇, α first)"].endswith(" (< 0.97)")
-    assert first["sd of ρ(∇, α first)"].endswith(" (> 0.04)")
+    assert spreads.rows[0][2].endswith(" (> 0.04)")
     assert "(" not in first["ρ(|φ*|, α first)"], "nothing is printed of it"
-    ends = [row[2].rpartition(" ")[2] for row in by_length.rows]
+    ends = [row[2].rpartition(" ")[2] for row in means.rows]
     assert ends == ["0.97)", "0.84)", "0.60)", "0.61)", "0.99)", "0.97)", "0.97)", "0.96)"]
 
 
 def test_an_absent_dataset_keeps_what_is_printed(blocks: Study) -> None:
-    by_length, uniform, histograms, _ = study_tables(blocks, results(blocks, "Steam"))
+    by_length, uniform, *_, histograms, _ = study_tables(blocks, results(blocks, "Steam"))
     assert by_length.rows[1][2] == f"{ABSENT} (0.84)"
     assert uniform.rows[1][2] == ABSENT
     assert {row[4] for row in histograms.rows if row[1] == "Steam"} == {ABSENT}
     assert by_length.notes[-1] == "– needs the user's file: Steam."
 
 
-def test_the_chart_of_a_variant_is_its_table(blocks: Study, records: list[Record]) -> None:
+def test_the_chart_of_a_group_is_its_table(blocks: Study, records: list[Record]) -> None:
     charts = study_charts(blocks, records)
     assert list(charts) == [table.title for table in study_tables(blocks, records)]
     found = by_place(records)
     for variant in blocks.variants:
-        rows = drawn(charts[variant])
-        assert len(rows) == 8 * 14
-        for row in rows:
-            data, name = blocks.datasets[row["dataset"]].data, blocks.models[row["model"]].name
-            record = found[data, name, variant, row["name"]]
-            assert (row["value"], row["low"], row["high"]) == figures(record)
-            printed = None if "published" not in row else float(row["published"])
-            assert printed == record.published
-            if printed is not None:
-                assert row["print_low"] == pytest.approx(printed - 0.005)
-                assert row["print_high"] == pytest.approx(printed + 0.005)
-    assert {"published" in row for row in drawn(charts["points uniform"])} == {False}
+        for group, columns in blocks.groups.items():
+            rows = drawn(charts[f"{group}, {variant}"])
+            assert len(rows) == 8 * len(columns)
+            for row in rows:
+                data, name = blocks.datasets[row["dataset"]].data, blocks.models[row["model"]].name
+                record = found[data, name, variant, row["name"]]
+                assert (row["value"], row["low"], row["high"]) == figures(record)
+                printed = None if "published" not in row else float(row["published"])
+                assert printed == record.published
+                if printed is not None:
+                    assert row["print_low"] == pytest.approx(printed - 0.005)
+                    assert row["print_high"] == pytest.approx(printed + 0.005)
+
+
+def test_a_column_may_be_in_a_group_and_in_a_figure() -> None:
+    study = find_study("sequential-truth")
+    column = "precision of shapley, caused"
+    study = replace(study, columns=(), groups={"Shapley values": (column,)}, claims=())
+    records = results(study)
+    (variant,) = list(study.variants)[:1]
+    title = f"Shapley values, {variant}"
+    table = next(one for one in study_tables(study, records) if one.title == title)
+    assert table.headings[-1] == column
+    rows = drawn(study_charts(study, records)[title])
+    assert {row["name"] for row in rows} == {column}
+    assert len(rows) == len(table.rows) == 2
 
 
 def curves_of(study: Study) -> Curves:
@@ -139,11 +159,8 @@ def curves_of(study: Study) -> Curves:
     return figure
 
 
-@pytest.mark.parametrize(
-    ("name", "interpolate"),
-    [("sequential-agreement-b1", "step-after"), ("sequential-dynamics", "linear")],
-)
-def test_curves_are_a_table_and_a_chart_of_the_same_records(name: str, interpolate: str) -> None:
+@pytest.mark.parametrize("name", ["sequential-agreement-b1", "sequential-dynamics"])
+def test_curves_are_a_table_and_a_chart_of_the_same_records(name: str) -> None:
     study = find_study(name)
     records, curves = results(study), curves_of(study)
     found = by_place(records)
@@ -165,14 +182,12 @@ def test_curves_are_a_table_and_a_chart_of_the_same_records(name: str, interpola
     seen = set()
     for point in rows:
         model, variant = point["who"].split(" ", 1)
-        data = study.datasets[point["dataset"]].data
+        data = study.datasets[point["beside"]].data
         column = curves.lines[point["line"]][point["x"]]
         record = found[data, study.models[model].name, variant, column]
         assert (point["value"], point["low"], point["high"]) == figures(record)
         seen.add((data, model, variant, column))
     assert len(seen) == len(rows)
-    for layer in chart.to_dict()["spec"]["layer"]:
-        assert layer["mark"]["interpolate"] == interpolate
 
 
 def test_one_variant_is_not_said(blocks: Study) -> None:
@@ -185,8 +200,9 @@ def test_one_variant_is_not_said(blocks: Study) -> None:
         claims=(),
     )
     records = results(study)
-    table, histograms = study_tables(study, records)
-    assert table.headings == ("dataset", *blocks.columns)
+    *groups, histograms = study_tables(study, records)
+    assert [table.title for table in groups] == list(blocks.groups)
+    assert groups[0].headings == ("dataset", *blocks.groups["Correlations"])
     assert histograms.headings[:2] == ("dataset", "share of the points")
     charts = study_charts(study, records)
     assert {point["who"] for point in drawn(charts[histograms.title])} == {"SASRec"}

@@ -23,8 +23,8 @@ CHANGES = (
     ('"accuracy"', '"agreement"'),
     (
         "seeds = 3",
-        'seeds = 3\nmeasuring = { agreement = { points = 4 } }\nacross = "columns"\n'
-        'curves = ["histograms"]\ncolumns = ["ρ(∇, α)", "ρ(|φ|, α first)", "ρ(∇, α first 2)"]',
+        'seeds = 3\nmeasuring = { agreement = { points = 4 } }\ncurves = ["histograms"]\n'
+        'groups = { Few = ["ρ(∇, α)", "ρ(|φ|, α first)", "ρ(∇, α first 2)"] }',
     ),
     ("one = { settings = { blocks = 1 } }", "one = {}"),
     (

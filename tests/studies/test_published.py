@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 
 from whence.studies import find_study
+from whence.studies.measurements import columns_of
 from whence.studies.study import Cell
 
 DATASETS = ("ML-1M", "Steam", "Beauty", "Games")
@@ -90,7 +91,7 @@ def test_what_tables_4_1_to_4_6_print(name: str) -> None:
         for shown, text in by_variant.items()
     }
     assert held == expected
-    assert {column for column, _ in held} <= set(study.columns)
+    assert {column for column, _ in held} <= set(columns_of(study))
 
 
 def with_zero(text: str) -> str:

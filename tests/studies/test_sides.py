@@ -90,8 +90,9 @@ def judged(study: Study, values: Values, of: Claim, *absent: str) -> dict[tuple[
     return {(one.dataset, one.model or ""): one for one in records if one.row == of.text}
 
 
-def check_difference(record: Record, one: Floats, two: Floats) -> None:
-    reference = stats.ttest_rel(one, two).confidence_interval(0.95)
+def check_difference(record: Record, one: Floats, two: Floats, paired: bool = True) -> None:
+    test = stats.ttest_rel(one, two) if paired else stats.ttest_ind(one, two, equal_var=False)
+    reference = test.confidence_interval(0.95)
     assert record.value == pytest.approx((one - two).mean())
     assert record.interval == pytest.approx((reference.low, reference.high))
     expected = "holds" if reference.low > 0 else "does not hold" if reference.high <= 0 else ""
@@ -112,7 +113,7 @@ def test_between_models_on_every_dataset(study: Study, values: Values) -> None:
         assert found[data, "bert4rec"].protocol.startswith("BERT4Rec less SASRec, seed by seed")
 
 
-def test_between_datasets_for_every_model(study: Study, values: Values) -> None:
+def test_between_datasets_seeds_are_no_pairs(study: Study, values: Values) -> None:
     of = claim(Side(dataset="Games", column=ONE), Side(dataset="ML-1M", column=ONE))
     found = judged(study, values, of)
     assert list(found) == [(DATA["Games"], name) for name in NAMES.values()]
@@ -120,7 +121,8 @@ def test_between_datasets_for_every_model(study: Study, values: Values) -> None:
         one, two = (
             values[Cell(dataset, model, "points by length"), ONE] for dataset in ("Games", "ML-1M")
         )
-        check_difference(found[DATA["Games"], name], one, two)
+        check_difference(found[DATA["Games"], name], one, two, paired=False)
+        assert "means over seeds; Welch's" in found[DATA["Games"], name].protocol
 
 
 def test_between_columns_and_variants_everywhere(study: Study, values: Values) -> None:
@@ -192,6 +194,10 @@ WRONG_CLAIMS = [
     ),
     (claim(Side(column=ONE), Side(column=OTHER), expect="strong"), "“t” is about a band; it has"),
     (claim(Side(column=ONE), expect="spread lower"), "“t” compares a spread, and does not say"),
+    (
+        claim(Side(dataset="Games"), Side(dataset="ML-1M"), column=ONE, expect="spread lower"),
+        "“t” compares spreads of different data, which are no pairs",
+    ),
 ]
 
 
@@ -203,7 +209,9 @@ def test_a_claim_about_nothing_is_one_sentence(study: Study, wrong: Claim, sente
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"columns": ("ρ(∇, β)",)}, "There is no column 'ρ(∇, β)': did you mean"),
+        ({"groups": {"a": ("ρ(∇, β)",)}}, "There is no column 'ρ(∇, β)': did you mean"),
+        ({"groups": {}, "columns": ("ρ(∇, β)",)}, "There is no column 'ρ(∇, β)': did you mean"),
+        ({"columns": (ONE,)}, "A study names its columns or groups of them, not both"),
         ({"curves": ("histogram",)}, "There is no curve 'histogram': did you mean 'histograms'"),
         ({"measuring": {"accuracy": {}}}, "There is no measurement of this study 'accuracy'"),
         ({"measuring": {"agreement": {"point": 5}}}, "Points has no setting 'point': did you mean"),
