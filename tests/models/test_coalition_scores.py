@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 import torch
 from hypothesis import given
@@ -10,9 +12,9 @@ from torch import Tensor
 
 from conftest import LIVELY, lively_sasrec
 from whence.contract import PAD, Explainable
-from whence.models import Recommender
+from whence.models import Recommender, coalition_scores
 from whence.models.blocks import Block
-from whence.models.coalition_scores import plan_rows
+from whence.models.coalition_scores import Plan, plan_rows
 
 ITEMS = 30
 
@@ -137,3 +139,39 @@ def test_changed_coalitions_are_planned_anew(name: str) -> None:
     coalitions.numpy()[:, 3] ^= True  # unseen by PyTorch
     found = model.score_coalitions(batch, targets, coalitions)
     torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))
+
+
+def test_plans_are_kept_as_far_as_there_is_room(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ones last used; one that is larger than all the room is kept alone."""
+    kept: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
+    monkeypatch.setattr(coalition_scores, "_kept", kept)
+    model = LIVELY[name](items=ITEMS, length=12)
+    asked = [some_coalitions(20, slots) for slots in range(5, 13)]
+
+    def check(coalitions: Tensor) -> None:
+        batch, targets = torch.arange(coalitions.shape[1])[None], torch.tensor([3])
+        found = model.score_coalitions(batch, targets, coalitions)
+        torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))
+
+    for coalitions in asked:
+        check(coalitions)
+    assert len(kept) == len(asked)
+    sizes = [size for _, size in kept.values()]
+    assert sizes == sorted(sizes)
+    room = sum(sizes[-3:])
+    monkeypatch.setattr(coalition_scores, "memory_for", lambda _: room)
+    kept.clear()
+    first = None
+    for number, coalitions in enumerate(asked):
+        check(coalitions)
+        first = first or next(iter(kept))
+        check(asked[0])
+        assert sum(size for _, size in kept.values()) <= room
+        assert list(kept)[-1] == first, "it was asked for again and again"
+        assert len(kept) >= min(number + 1, 3)
+    assert len(kept) < len(asked)
+    monkeypatch.setattr(coalition_scores, "memory_for", lambda _: 1)
+    kept.clear()
+    for coalitions in asked:
+        check(coalitions)
+        assert len(kept) == 1

@@ -151,7 +151,7 @@ def test_several_variants_are_told_apart(genres: Study, example: Study) -> None:
     assert [row[1] for row in shades.rows] == ["a"] * 4 + ["b"] * 4
     chart = study_charts(genres, results(genres))["Attention between genres"].to_dict()
     (drawn,) = chart["datasets"].values()
-    assert {(cell["who"], cell["beside"]) for cell in drawn} == {("SASRec", "a"), ("SASRec", "b")}
+    assert {(cell["beside"], cell["who"]) for cell in drawn} == {("a", "SASRec"), ("b", "SASRec")}
     *_, bars, _ = study_tables(example, results(example, 1))
     assert bars.rows[9][1:4] == ("a", "Goldfinger", "10")
     assert bars.rows[10][1:4] == ("b", ABSENT, "1")

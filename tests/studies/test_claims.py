@@ -123,3 +123,69 @@ def test_every_expectation_has_words() -> None:
     for expect in get_args(Expectation):
         assert "new" in protocol(claim(expect))
     assert "not higher by more than 0.01" in protocol(claim("not higher", 0.01))
+
+
+def alone(expect: Expectation, limit: float = 0.0, margin: float = 0.0) -> Claim:
+    return Claim(
+        text="t", source="s", of=Side(column="c"), expect=expect, limit=limit, margin=margin
+    )
+
+
+@pytest.mark.parametrize(
+    ("expect", "holds", "undecided", "fails"),
+    [
+        ("weak", [(-0.4, 0.299)], [(0.1, 0.3), (0.299, 0.8)], [(0.3, 0.4), (0.8, 0.9)]),
+        (
+            "moderate",
+            [(0.3, 0.699)],
+            [(0.299, 0.5), (0.5, 0.7), (0.1, 0.9), (0.1, 0.3)],
+            [(0.1, 0.299), (0.7, 0.8)],
+        ),
+        ("strong", [(0.7, 1.2)], [(0.699, 0.8), (0.1, 0.7)], [(-0.9, 0.699)]),
+    ],
+)
+def test_a_band_holds_its_lower_bound_and_not_its_upper(
+    expect: Expectation,
+    holds: list[tuple[float, float]],
+    undecided: list[tuple[float, float]],
+    fails: list[tuple[float, float]],
+) -> None:
+    judged = alone(expect)
+    for verdicts, intervals in ((HOLDS, holds), (UNDECIDED, undecided), (FAILS, fails)):
+        assert [verdict(judged, one) for one in intervals] == [verdicts] * len(intervals)
+    assert verdict(judged, None) == UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("expect", "below", "across", "above"),
+    [
+        ("higher", FAILS, UNDECIDED, HOLDS),
+        ("not higher", HOLDS, UNDECIDED, FAILS),
+        ("lower", HOLDS, UNDECIDED, FAILS),
+        ("not lower", FAILS, UNDECIDED, HOLDS),
+    ],
+)
+def test_a_limit_is_what_zero_is_to_differences(
+    expect: Expectation, below: str, across: str, above: str
+) -> None:
+    intervals = (0.45, 0.49), (0.48, 0.52), (0.51, 0.6)
+    judged = alone(expect, limit=0.5)
+    assert [verdict(judged, one) for one in intervals] == [below, across, above]
+    beyond = -0.2 if "higher" in expect else 0.2
+    with_margin = alone(expect, limit=0.5 + beyond, margin=0.2)
+    assert [verdict(with_margin, one) for one in intervals] == [below, across, above]
+
+
+def test_alone_it_is_the_mean_over_seeds() -> None:
+    values = np.random.default_rng(3).normal(0.6, 0.1, 7)
+    found = compare(alone("strong"), values.tolist(), None)
+    reference = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert found.value == pytest.approx(values.mean())
+    assert found.interval == pytest.approx((reference.low, reference.high))
+
+
+def test_bands_and_limits_have_words() -> None:
+    assert protocol(alone("weak")).endswith("expected weak, below 0.3")
+    assert protocol(alone("moderate")).endswith("expected moderate, from 0.3 to below 0.7")
+    assert protocol(alone("strong")).endswith("expected strong, from 0.7 on")
+    assert protocol(alone("lower", 0.5, 0.1)).endswith("expected lower than 0.5 by more than 0.1")

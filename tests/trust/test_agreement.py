@@ -18,6 +18,7 @@ from whence.errors import InputError
 from whence.explainers import compare_batch
 from whence.explanation import Floats
 from whence.trust import agreement, kendall, kendall_agreement, mu_log, spearman
+from whence.trust.agreement import centred_ranks, correlate
 from whence.trust.cases import Bools
 
 Coefficient = Callable[[Floats, Floats, Bools], Floats]
@@ -41,6 +42,25 @@ def test_equals_scipys_with_ties_and_padding(
         assert np.isnan(found)
     else:
         assert found == pytest.approx(PEERS[coefficient](one, two).statistic, abs=1e-9)
+
+
+@given(row=rows, padding=st.integers(0, 3))
+def test_ranks_that_are_centred_correlate_like_scipys(
+    row: list[tuple[int, int]], padding: int
+) -> None:
+    """Ranked once, whoever they are compared with; nothing where there is no part."""
+    parts = np.array([[True] * len(row) + [False] * padding])
+    both = np.pad(np.array(row, dtype=np.float64).T, ((0, 0), (0, padding)), constant_values=9)
+    one, two = (centred_ranks(values[None], parts) for values in both)
+    for found, values in ((one, both[0]), (two, both[1])):
+        expected = stats.rankdata(values[: len(row)]) - (len(row) + 1) / 2
+        np.testing.assert_allclose(found[0], [*expected, *[0] * padding])
+    rho = correlate(one, two)[0]
+    if one.any() and two.any():
+        reference = stats.spearmanr(both[0][: len(row)], both[1][: len(row)]).statistic
+        assert rho == pytest.approx(reference, abs=1e-9)
+    else:
+        assert np.isnan(rho)
 
 
 def test_a_method_agrees_with_itself_and_both_ways() -> None:

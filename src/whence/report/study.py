@@ -48,9 +48,7 @@ def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
     cells = [record for record in records if record.row not in claims]
     measured = [record for record in cells if record.column not in drawn]
     tables = [
-        _group(study, title, variant, measured)
-        for title in study.groups
-        for variant in study.variants
+        _group(study, title, variant, cells) for title in study.groups for variant in study.variants
     ] or [
         _measure(study, column, [record for record in measured if record.column == column])
         for column in dict.fromkeys(record.column for record in measured)

@@ -34,18 +34,18 @@ def study_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.Facet
     found = [record for record in records if record.interval]
     figures = figures_of(study)
     drawn = {column for figure in figures for column in figure.columns}
-    measured = [one for one in found if one.row not in claims and one.column not in drawn]
+    cells = [record for record in found if record.row not in claims]
+    measured = [record for record in cells if record.column not in drawn]
     charts = {
-        group_title(study, group, variant): group_chart(study, measured, group, variant)
+        group_title(study, group, variant): group_chart(study, cells, group, variant)
         for group, columns in study.groups.items()
         for variant in study.variants
-        if any(one.row == variant and one.column in columns for one in measured)
+        if any(one.row == variant and one.column in columns for one in cells)
     }
     if not study.groups:
         shown = dict.fromkeys(record.column for record in measured)
         charts = {column: measure_chart(study, records, column) for column in shown}
     judged = [record for record in found if record.row in claims]
-    cells = [record for record in found if record.row not in claims]
     for figure in figures:
         if any(record.column in figure.columns for record in cells):
             charts[figure.title] = figure_chart(study, figure, cells)

@@ -74,9 +74,13 @@ def _check_claims(study: Study) -> None:
 def _check_claim(study: Study, claim: Claim) -> None:
     if claim.expect == "spread lower" and claim.than is None:
         raise InputError(f"“{claim.text}” compares a spread, and does not say with which.")
+    if claim.expect == "spread lower" and claim.between_datasets:
+        raise InputError(f"“{claim.text}” compares spreads of different data, which are no pairs.")
     if claim.expect in BANDS and claim.than is not None:
         raise InputError(f"“{claim.text}” is about a band; it has no other side.")
     for dataset, model in study.judged_on(claim):
+        _check_known("dataset", dataset, study.datasets)
+        _check_known("model", model, study.models)
         for side in claim.sides:
             cell, column = study.side_of(claim, side, dataset, model)
             _check_known("column", column, columns_of(study))

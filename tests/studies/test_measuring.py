@@ -1,0 +1,139 @@
+"""A study whose variants differ only in how they are measured: trained once, measured twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import whence
+from whence.data import leave_one_out
+from whence.studies import Study, find_study
+from whence.studies.agreement import agreement
+from whence.studies.cache import Cache, Measuring
+from whence.studies.found import AsItComes, Asked
+from whence.studies.points import Points
+from whence.studies.records import NOT_RUN, Record
+from whence.studies.results import NOT_THERE, rows_done
+from whence.studies.runner import run_study
+
+Tiny = Callable[..., Path]
+CHANGES = (
+    ('"accuracy"', '"agreement"'),
+    (
+        "seeds = 3",
+        'seeds = 3\nmeasuring = { agreement = { points = 4 } }\ncurves = ["histograms"]\n'
+        'groups = { Few = ["ρ(∇, α)", "ρ(|φ|, α first)", "ρ(∇, α first 2)"] }',
+    ),
+    ("one = { settings = { blocks = 1 } }", "one = {}"),
+    (
+        "two = { settings = { blocks = 2 }, training = { steps = 8 } }",
+        'two = { measuring = { agreement = { drawn = "uniformly" } } }',
+    ),
+    ('"recall@10 of 101"', '"ρ(∇, α)"'),
+)
+COLUMNS = 3 + 4 * 20
+
+
+@pytest.fixture
+def study(tiny: Tiny) -> Study:
+    return find_study(str(tiny(*CHANGES)))
+
+
+def run(study: Study, cache: Path, minutes: float | None = None) -> list[Record]:
+    return run_study(study, cache=Cache(cache), minutes=minutes, show_progress=False)
+
+
+def kept(cache: Path) -> tuple[dict[Path, int], dict[str, int]]:
+    """The run folders and the measured files, with when each was written."""
+    runs = {
+        folder: (folder / "run.json").stat().st_mtime_ns for folder in (cache / "runs").iterdir()
+    }
+    files = {path.name: path.stat().st_mtime_ns for path in (cache / "measured").iterdir()}
+    return runs, files
+
+
+def test_one_training_serves_both_and_each_is_measured_its_own_way(
+    study: Study, tmp_path: Path, data_folder: Path
+) -> None:
+    records = run(study, tmp_path / "cache")
+    runs, files = kept(tmp_path / "cache")
+    assert len(runs) == 1
+    assert len(files) == 2
+    assert all(next(iter(runs)).name in name for name in files)
+    data = whence.load(data_folder)
+    by_hand = whence.train(
+        data,
+        model_settings={"length": 8, "width": 8},
+        training={"batch": 16, "steps": 6},
+        seeds=3,
+        show_progress=False,
+    )
+    asked = Asked(by_hand, leave_one_out(data), "validation", False)
+    for row, how in (("one", Points(4)), ("two", Points(4, "uniformly"))):
+        expected = agreement(asked, how)
+        own = [one for one in records if one.row == row]
+        assert len(own) == COLUMNS
+        for record in own:
+            if record.column == "ρ(∇, α first 2)":
+                assert (record.value, record.verdict) == (None, NOT_THERE)
+            else:
+                of_seeds = expected[record.column].per_seed
+                assert record.value == pytest.approx(sum(of_seeds) / 3), record.column
+    values = {(one.row, one.column): one.value or 0.0 for one in records}
+    assert values["one", "ρ(∇, α)"] != values["two", "ρ(∇, α)"]
+    difference = values["two", "ρ(∇, α)"] - values["one", "ρ(∇, α)"]
+    assert records[-1].value == pytest.approx(difference)
+
+
+def test_stopped_between_the_two_it_goes_on(study: Study, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert {one.verdict for one in run(study, cache, minutes=0)} == {NOT_RUN}
+
+    def stop_after_one(records: list[Record]) -> None:
+        if rows_done(study, records)[0] == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, cache=Cache(cache), show_progress=False, keep=stop_after_one)
+    runs, files = kept(cache)
+    assert (len(runs), len(files)) == (1, 1)
+    half = run(study, cache, minutes=0)
+    assert rows_done(study, half) == (1, 2)
+    records = run(study, cache)
+    assert records == run(study, tmp_path / "calm")
+    assert [one for one in half if one.row == "one"] == [one for one in records if one.row == "one"]
+    runs_after, files_after = kept(cache)
+    assert runs_after == runs, "nothing was trained again"
+    assert files.items() < files_after.items(), "nor measured again"
+
+
+def test_other_points_are_measured_and_not_trained_anew(
+    study: Study, tiny: Tiny, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    records = run(study, cache)
+    runs, files = kept(cache)
+    more = find_study(str(tiny(*CHANGES, ("points = 4", "points = 5"), name="more")))
+    changed = run(more, cache)
+    runs_after, files_after = kept(cache)
+    assert runs_after == runs
+    assert len(files_after) == 4
+    assert files.items() < files_after.items()
+    assert (records[0].n, changed[0].n) == (4, 5)
+    assert changed[0].protocol.startswith("5 validation events")
+
+
+def test_what_is_measured_is_kept_by_how() -> None:
+    one, two = Points(4), Points(4, "uniformly")
+    keys = {
+        Measuring("agreement", "validation", one).key,
+        Measuring("agreement", "validation", two).key,
+        Measuring("agreement", "test", one).key,
+        Measuring("controls", "validation", one).key,
+        Measuring("agreement", "validation", Points(5)).key,
+    }
+    assert len(keys) == 5
+    assert all(set('/\\ :*?"<>|').isdisjoint(key) for key in keys)
+    assert Measuring("accuracy", "test", AsItComes()).key == "accuracy-test"

@@ -1,0 +1,252 @@
+"""Claims between models, datasets and columns: what is judged where, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from whence.errors import InputError
+from whence.explanation import Floats
+from whence.studies import Study, find_study
+from whence.studies.cache import Measured
+from whence.studies.checking import check_study
+from whence.studies.found import Found
+from whence.studies.records import NEEDS_FILE, NOT_RUN, Record
+from whence.studies.results import Results, check_records
+from whence.studies.study import Cell, Claim, Expectation, Side, Variant
+
+SEEDS = tuple(range(5))
+ONE, OTHER = "ρ(∇, α)", "ρ(∇, α first)"
+DATA = {
+    "ML-1M": "ml-1m-sasrec",
+    "Steam": "steam-sasrec",
+    "Beauty": "amazon-beauty-sasrec",
+    "Games": "amazon-games-sasrec",
+}
+NAMES = {"SASRec": "sasrec", "BERT4Rec": "bert4rec"}
+
+Values = Mapping[tuple[Cell, str], Floats]
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return replace(find_study("sequential-agreement-b1"), seeds=len(SEEDS), claims=())
+
+
+@pytest.fixture(scope="module")
+def values(study: Study) -> Values:
+    """Other ones for every cell and column."""
+    rng = np.random.default_rng(0)
+    return {
+        (cell, column): rng.normal(0.5, 0.2, len(SEEDS))
+        for cell in study.cells()
+        for column in (ONE, OTHER)
+    }
+
+
+def claim(
+    of: Side,
+    than: Side | None = None,
+    *,
+    expect: Expectation = "higher",
+    column: str | None = None,
+    limit: float = 0.0,
+    datasets: tuple[str, ...] = (),
+    models: tuple[str, ...] = (),
+) -> Claim:
+    return Claim(
+        text="t",
+        source="s",
+        of=of,
+        than=than,
+        expect=expect,
+        column=column,
+        limit=limit,
+        datasets=datasets,
+        models=models,
+    )
+
+
+def judged(study: Study, values: Values, of: Claim, *absent: str) -> dict[tuple[str, str], Record]:
+    """By data and model, the records of the claim; the absent datasets are not here."""
+    study = replace(study, claims=(of,))
+    check_study(study)
+    found: dict[Cell, dict[str, Measured]] = {}
+    for cell in study.cells():
+        if cell.dataset not in absent:
+            columns = {
+                column: Found(tuple(one.tolist()), 7, "7 events", "neither")
+                for (where, column), one in values.items()
+                if where == cell
+            }
+            found[cell] = {"agreement": Measured(SEEDS, columns)}
+    records = Results(study, "2 CPU cores", "c", found).records()
+    check_records(study, records)
+    return {(one.dataset, one.model or ""): one for one in records if one.row == of.text}
+
+
+def check_difference(record: Record, one: Floats, two: Floats, paired: bool = True) -> None:
+    test = stats.ttest_rel(one, two) if paired else stats.ttest_ind(one, two, equal_var=False)
+    reference = test.confidence_interval(0.95)
+    assert record.value == pytest.approx((one - two).mean())
+    assert record.interval == pytest.approx((reference.low, reference.high))
+    expected = "holds" if reference.low > 0 else "does not hold" if reference.high <= 0 else ""
+    assert record.verdict == (expected or "undecided")
+    assert (record.seeds, record.n) == (SEEDS, 7)
+
+
+def test_between_models_on_every_dataset(study: Study, values: Values) -> None:
+    of = claim(Side(model="BERT4Rec"), Side(model="SASRec"), column=ONE)
+    found = judged(study, values, of)
+    assert list(found) == [(data, "bert4rec") for data in DATA.values()]
+    for dataset, data in DATA.items():
+        one, two = (
+            values[Cell(dataset, model, "points by length"), ONE]
+            for model in ("BERT4Rec", "SASRec")
+        )
+        check_difference(found[data, "bert4rec"], one, two)
+        assert found[data, "bert4rec"].protocol.startswith("BERT4Rec less SASRec, seed by seed")
+
+
+def test_between_datasets_seeds_are_no_pairs(study: Study, values: Values) -> None:
+    of = claim(Side(dataset="Games", column=ONE), Side(dataset="ML-1M", column=ONE))
+    found = judged(study, values, of)
+    assert list(found) == [(DATA["Games"], name) for name in NAMES.values()]
+    for model, name in NAMES.items():
+        one, two = (
+            values[Cell(dataset, model, "points by length"), ONE] for dataset in ("Games", "ML-1M")
+        )
+        check_difference(found[DATA["Games"], name], one, two, paired=False)
+        assert "means over seeds; Welch's" in found[DATA["Games"], name].protocol
+
+
+def test_between_columns_and_variants_everywhere(study: Study, values: Values) -> None:
+    of = claim(Side(variant="points uniform", column=ONE), Side(column=OTHER))
+    found = judged(study, values, of)
+    assert len(found) == 8
+    for (data, name), record in found.items():
+        dataset = next(shown for shown, one in DATA.items() if one == data)
+        model = next(shown for shown, one in NAMES.items() if one == name)
+        one = values[Cell(dataset, model, "points uniform"), ONE]
+        check_difference(record, one, values[Cell(dataset, model, "points by length"), OTHER])
+        assert record.column == ONE
+
+
+def test_against_a_limit_and_only_where_it_is_about(study: Study, values: Values) -> None:
+    of = claim(Side(column=ONE), limit=0.4, models=("SASRec",), datasets=("Steam", "Games"))
+    found = judged(study, values, of)
+    assert list(found) == [(DATA["Steam"], "sasrec"), (DATA["Games"], "sasrec")]
+    for dataset in ("Steam", "Games"):
+        record = found[DATA[dataset], "sasrec"]
+        one = values[Cell(dataset, "SASRec", "points by length"), ONE]
+        low, high = stats.ttest_1samp(one, 0).confidence_interval(0.95)
+        assert record.interval == pytest.approx((low, high))
+        expected = "holds" if low > 0.4 else "does not hold" if high <= 0.4 else "undecided"
+        assert record.verdict == expected
+
+
+@pytest.mark.parametrize(("shift", "expected"), [(0.2, "weak"), (0.5, "moderate"), (0.8, "strong")])
+def test_in_bands(study: Study, values: Values, shift: float, expected: str) -> None:
+    close = {place: shift + 0.01 * (one - 0.5) for place, one in values.items()}
+    bands: tuple[Expectation, ...] = ("weak", "moderate", "strong")
+    for band in bands:
+        found = judged(study, close, claim(Side(column=ONE), expect=band))
+        verdict = "holds" if band == expected else "does not hold"
+        assert {one.verdict for one in found.values()} == {verdict}
+
+
+def test_where_either_side_is_absent_nothing_is_judged(study: Study, values: Values) -> None:
+    of = claim(Side(dataset="Games", column=ONE), Side(dataset="ML-1M", column=ONE))
+    for absent in ("Games", "ML-1M"):
+        found = judged(study, values, of, absent)
+        assert {one.verdict for one in found.values()} == {NEEDS_FILE}
+        assert {one.dataset for one in found.values()} == {DATA["Games"]}
+    empty = Results(replace(study, claims=(of,)), "m", "c", {cell: {} for cell in study.cells()})
+    assert {one.verdict for one in empty.records()} == {NOT_RUN}
+
+
+WRONG_CLAIMS = [
+    (claim(Side(column="ρ(∇, β)")), "There is no column 'ρ(∇, β)': did you mean"),
+    (claim(Side(column=ONE), Side(column="sd")), "There is no column 'sd'"),
+    (claim(Side()), "There is no column ''"),
+    (claim(Side(column=ONE, model="SASRek")), "There is no model 'SASRek'"),
+    (claim(Side(column=ONE), Side(dataset="Game", column=ONE)), "There is no dataset 'Game'"),
+    (claim(Side(column=ONE), datasets=("Game",)), "There is no dataset 'Game'"),
+    (claim(Side(column=ONE), models=("Bert",)), "There is no model 'Bert'"),
+    (
+        claim(
+            Side(column=ONE, dataset="Games"),
+            Side(column=ONE, dataset="ML-1M"),
+            datasets=("Steem",),
+        ),
+        "There is no dataset 'Steem'",
+    ),
+    (
+        claim(
+            Side(column=ONE, model="SASRec"), Side(column=ONE, model="BERT4Rec"), models=("Bert",)
+        ),
+        "There is no model 'Bert'",
+    ),
+    (claim(Side(column=ONE), Side(column=OTHER), expect="strong"), "“t” is about a band; it has"),
+    (claim(Side(column=ONE), expect="spread lower"), "“t” compares a spread, and does not say"),
+    (
+        claim(Side(dataset="Games"), Side(dataset="ML-1M"), column=ONE, expect="spread lower"),
+        "“t” compares spreads of different data, which are no pairs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), WRONG_CLAIMS)
+def test_a_claim_about_nothing_is_one_sentence(study: Study, wrong: Claim, sentence: str) -> None:
+    refused(replace(study, claims=(wrong,)), sentence)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"groups": {"a": ("ρ(∇, β)",)}}, "There is no column 'ρ(∇, β)': did you mean"),
+        ({"groups": {}, "columns": ("ρ(∇, β)",)}, "There is no column 'ρ(∇, β)': did you mean"),
+        ({"columns": (ONE,)}, "A study names its columns or groups of them, not both"),
+        ({"curves": ("histogram",)}, "There is no curve 'histogram': did you mean 'histograms'"),
+        ({"measuring": {"accuracy": {}}}, "There is no measurement of this study 'accuracy'"),
+        ({"measuring": {"agreement": {"point": 5}}}, "Points has no setting 'point': did you mean"),
+        ({"measuring": {"agreement": {"points": 0}}}, "at least 1 point, not 0"),
+        (
+            {"variants": {"a": Variant(measuring={"genres": {}})}},
+            "There is no measurement of this study 'genres'",
+        ),
+        (
+            {"variants": {"a": Variant(measuring={"agreement": {"drawn": "evenly"}})}},
+            "drawn cannot be 'evenly'",
+        ),
+    ],
+)
+def test_what_is_not_measured_so_is_one_sentence(
+    study: Study, changes: dict[str, Any], sentence: str
+) -> None:
+    refused(replace(study, published={}, **changes), sentence)
+
+
+def refused(study: Study, sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        check_study(study)
+    said = str(caught.value)
+    assert sentence in said
+    assert said.startswith("sequential-agreement-b1: ")
+    assert "\n" not in said
+    assert said[-1] in ".?"
+
+
+def test_a_variant_is_measured_in_its_own_way(study: Study) -> None:
+    study = replace(study, measuring={"agreement": {"points": 7}})
+    plain, uniform = (study.measuring_of(cell, "agreement") for cell in study.cells()[:2])
+    assert plain == {"points": 7}
+    assert uniform == {"points": 7, "drawn": "uniformly"}
+    own = Variant(measuring={"agreement": {"points": 9}})
+    other = replace(study, variants={"own": own})
+    assert other.measuring_of(other.cells()[0], "agreement") == {"points": 9}
