@@ -16,8 +16,8 @@ or insertion, against chance and a greedy oracle, with `deletion_at`, `normalise
 
 Does anything change when attention is shuffled? `attention_permutation`.
 
-Does it name the true cause, on the right side? `precision_at_cause` and `sign_at_cause`, on a world;
-`precision_on_likeness` on one in the likeness of the data.
+Does it name the true cause, on the right side? `precision_at_cause` and `sign_at_cause`, on a
+world; `precision_on_likeness` on one in the likeness of the data.
 
 Do models of other seeds say the same? `seed_stability`, and what it is made of: `attention_kl`,
 `jaccard_index`, `jaccard_distance`, `overlap`.
