@@ -30,6 +30,11 @@ def rounded(measure: Measure, decimals: int = 2) -> str:
     return f"{value} ({low} to {high})"
 
 
+def too_few(cases: int, enough: int) -> str:
+    """Why nothing is called clear: "7 cases are too few to call a difference clear; …"."""
+    return f"{cases} cases are too few to call a difference clear, which takes {enough}"
+
+
 def sentence(words: str) -> str:
     """Begun large and ended with a full stop."""
     return f"{words[:1].upper()}{words[1:]}."
