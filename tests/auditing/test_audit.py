@@ -603,6 +603,9 @@ def test_nothing_is_recommended_that_chance_can_do() -> None:
     assert found.explainer is None
     assert "not clearly better than chance" in found.sentence
     assert found.caution == ""
+    few = reach_verdict({"likeness": ranked(standing("rollout", 0.9, 1, cases=7))}, QUESTIONS)
+    assert few.explainer is None
+    assert few.sentence.endswith("cannot be told from chance by 7 cases; it takes 20.")
 
 
 def test_what_was_answered_with_no_is_told_with_the_verdict() -> None:
