@@ -618,8 +618,8 @@ def test_what_was_answered_with_no_is_told_with_the_verdict() -> None:
 
 
 def test_numbers_in_words() -> None:
-    assert [percent(x) for x in (0, 0.0834, 0.0996, 0.5, -0.012)] == [
-        "0 %", "8.3 %", "10 %", "50 %", "-1.2 %",
+    assert [percent(x) for x in (0, 0.0834, 0.0996, 0.5, -0.012, -0.0001)] == [
+        "0 %", "8.3 %", "10 %", "50 %", "-1.2 %", "0.0 %",
     ]  # fmt: skip
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"

@@ -9,7 +9,7 @@ import numpy as np
 
 from whence.auditing.audited import Audited
 from whence.auditing.finding import ENOUGH, Answer, Chart, Figure, Finding, Standing, dot
-from whence.auditing.of_target import foretold, lost_chart, lost_figure, probability_lost
+from whence.auditing.of_target import foretold, lost_chart, lost_figures, probability_lost
 from whence.auditing.words import between, percent, rounded, too_few
 from whence.measure import Measure, bootstrap_interval, mean_measure
 from whence.trust import Curves, deletion_at, deletion_curves, flips, normalised_area
@@ -52,7 +52,7 @@ def faithfulness(audited: Audited) -> Finding:
                 for name in (*names, CHANCE, ORACLE)
                 for figure in _figures(name, curves[name], shares.get(name), at_once)
             ),
-            *(lost_figure(name, one) for name, one in lost.items()),
+            *lost_figures(lost),
             *foretold(audited, some),
         ),
         charts=(_curves_chart(curves), _shares_chart(shares), lost_chart(lost)),

@@ -94,7 +94,7 @@ def _chart(reason: str, marks: Mapping[str, Mark]) -> Chart:
 
 def _beside_each_other(alike: Sequence[Alike]) -> Table:
     return Table(
-        "How alike the world is",
+        "How alike the data and the world are",
         ("the data", "the world"),
         tuple((one.figure, short(one.data), short(one.world)) for one in alike),
     )

@@ -66,16 +66,20 @@ def _share(lost: Floats, whole: Floats, name: str) -> Measure:
     )
 
 
-def lost_figure(name: str, lost: Measure) -> Figure:
-    """In a sentence."""
+def lost_figures(lost: Mapping[str, Measure]) -> list[Figure]:
+    """In a sentence each."""
+    return [
+        Figure("probability lost without its reason", name, one, _lost_sentence(name, one))
+        for name, one in lost.items()
+    ]
+
+
+def _lost_sentence(name: str, lost: Measure) -> str:
     item = "a random item" if name == CONTROL else f"the item that speaks most for it by {name}"
-    less = "loses" if lost.value >= 0 else "gains"
-    return Figure(
-        "probability lost without its reason",
-        name,
-        lost,
+    less = "loses" if round(lost.value, 3) >= 0 else "gains"
+    return (
         f"Without {item}, the recommendation that is explained {less} {percent(abs(lost.value))} "
-        f"of its probability (loss: {between(lost)}).",
+        f"of its probability (loss: {between(lost)})."
     )
 
 
@@ -101,18 +105,19 @@ def foretold(audited: Audited, some: slice) -> list[Figure]:
         audited.seed,
         audited.memory,
     )
-    return [
-        _foretold_figure(name, value_correlation(one[some], values))
+    found = {
+        name: value_correlation(one[some], values)
         for name, one in audited.explanations.items()
         if not np.isnan(values.correlation(one[some])).all()
+    }
+    return [
+        Figure(
+            "foretold on parts of a history",
+            name,
+            one,
+            f"Added up, the importances by {name} go with the recommendation's score on random "
+            f"parts of the history at {rounded(one)}, where 1 foretells it; by chance they do so "
+            f"at {found[CONTROL].value:.2f}, as far as the number of items alone decides.",
+        )
+        for name, one in found.items()
     ]
-
-
-def _foretold_figure(name: str, found: Measure) -> Figure:
-    return Figure(
-        "foretold on parts of a history",
-        name,
-        found,
-        f"Added up, the importances by {name} go with the recommendation's score on random parts "
-        f"of the history at {rounded(found)}, where 1 foretells it and 0 says nothing.",
-    )

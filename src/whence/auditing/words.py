@@ -10,7 +10,7 @@ from whence.measure import Measure
 def percent(share: float) -> str:
     """`0.083` as "8.3 %"; from 10 % on without a decimal."""
     value = 100 * share
-    return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.1f} %"
+    return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:z.1f} %"
 
 
 def between(measure: Measure) -> str:
