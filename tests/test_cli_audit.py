@@ -14,7 +14,8 @@ import pytest
 
 from whence.auditing import STAGES
 from whence.auditing.audited import CASES as CASES_IN_PYTHON
-from whence.cli.audit import CASES, STAGE_NAMES
+from whence.auditing.kept import default_folder
+from whence.cli.audit import CASES, STAGE_NAMES, _command
 from whence.run import Run
 
 QUICK = ("--cases", "20", "--method", "rollout", "--method", "gradient-norm")
@@ -54,7 +55,24 @@ def test_a_report_a_document_and_a_table(run: Run, tmp_path: Path) -> None:
     assert json.loads(again.stdout) == json.loads((folder / "audit.json").read_text())
     assert {path: path.stat().st_mtime_ns for path in before} == before, "nothing ran twice"
     page = (folder / "audit.html").read_text()
+    assert f"whence audit {run.folder} --out {folder} --stages" in page
     assert "--stages accuracy,agreement --cases 20 --method rollout --method gradient-norm" in page
+
+
+def test_the_command_on_the_page_says_all_that_was_asked(tmp_path: Path) -> None:
+    options = {"--out": tmp_path, "--seed": None, "--device": "cuda", "--memory": "2 GB"}
+    assert _command(Path("run"), options, ["fading"]) == (
+        f"whence audit run --out {tmp_path} --device cuda --memory '2 GB' --method fading"
+    )
+
+
+def test_a_run_can_be_the_folder_one_is_in(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert default_folder(Path()) == tmp_path / "here-audit"
 
 
 @pytest.mark.parametrize(
@@ -64,6 +82,7 @@ def test_a_report_a_document_and_a_table(run: Run, tmp_path: Path) -> None:
         (["{run}", "--stages", "acuracy"], 2, "did you mean 'accuracy'?"),
         (["{run}", "--seed", "7"], 2, "This run has no seed 7; it has 0, 1."),
         (["{run}", "--method", "magic"], 2, "no explainer 'magic'"),
+        (["{run}", "--method", "random"], 2, "name one beside it."),
         (["{run}", "--cases", "0"], 2, "--cases"),
         (["{run}", "--memory", "lots"], 2, "'lots' is no size of memory"),
         (["{run}", "--device", "gpu"], 2, "no device 'gpu'"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -79,6 +79,14 @@ def mean_over_seeds(values: Sequence[float]) -> SeedMean:
     mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
     reach = float(stats.t.ppf(0.975, len(values) - 1)) * spread / len(values) ** 0.5
     return SeedMean(mean, (mean - reach, mean + reach), spread)
+
+
+def over_seeds(measure: Measure, values: Sequence[float]) -> Measure:
+    """The same measure as the mean over seeds, with its interval, kept within its range."""
+    mean = mean_over_seeds(values)
+    least, most = measure.range
+    low, high = mean.interval
+    return replace(measure, value=mean.value, interval=(max(low, least), min(high, most)))
 
 
 def bootstrap_interval(values: npt.NDArray[np.float64], seed: int = 0) -> tuple[float, float]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -16,21 +17,32 @@ from scipy import stats
 from torch import Tensor
 
 import whence
+from conftest import interactions_of
 from whence.auditing import STAGES, Audit, Audited, Finding, Stage, Standing, audit
+from whence.auditing import accuracy as accuracy_module
 from whence.auditing import likeness as likeness_module
+from whence.auditing import stability as stability_module
 from whence.auditing.audited import CHEAP, CONTROL, usual_methods
-from whence.auditing.finding import read_finding
+from whence.auditing.finding import ENOUGH, read_finding
 from whence.auditing.kept import kept_in
 from whence.auditing.permutation import REPEATS
 from whence.auditing.verdict import reach_verdict
-from whence.auditing.words import listed, percent
+from whence.auditing.words import listed, percent, too_few
 from whence.contract import ALL, PAD, All
 from whence.data import Interactions
 from whence.errors import CapabilityError, InputError
 from whence.measure import Measure, bootstrap_interval
 from whence.models import Recommender
 from whence.run import Run
-from whence.trust import Mark, OnLikeness, attention_permutation
+from whence.trust import (
+    Mark,
+    OnLikeness,
+    attention_permutation,
+    coalition_values,
+    importance_entropy,
+    top_agreement,
+    value_correlation,
+)
 from whence.worlds import Alike
 
 METHODS = ("attention-last", "rollout", "gradient-norm", "leave-one-out")
@@ -97,7 +109,7 @@ def test_the_document_keeps_its_form(whole: tuple[Audit, Path]) -> None:
     for stage in document["stages"]:
         assert list(stage) == ["stage", "title", "question", "not_measured", "finding"]
         assert list(stage["finding"]) == [
-            "answer", "summary", "figures", "charts", "notes", "ranking", "complete",
+            "answer", "summary", "figures", "charts", "tables", "notes", "ranking", "complete",
         ]  # fmt: skip
         for figure in stage["finding"]["figures"]:
             assert list(figure) == ["name", "of", "measure", "reading"]
@@ -128,9 +140,12 @@ def test_agreement_is_scipys(three: Run) -> None:
         pairs = list(combinations(sizes, 2))
         rho.append([stats.spearmanr(one, other).statistic for one, other in pairs])
         same.append([one.argmax() == other.argmax() for one, other in pairs])
-    overall, first, *_ = finding.figures
+    overall, first, three_first, *_ = finding.figures
     assert overall.measure.value == pytest.approx(np.mean(rho))
     assert first.measure.value == pytest.approx(np.mean(same))
+    said = [audited.explanations[name] for name in METHODS]
+    shared = [top_agreement(one, other).value for one, other in combinations(said, 2)]
+    assert three_first.measure.value == pytest.approx(np.mean(shared))
     tiles = {(row["one"], row["other"]): row["value"] for row in finding.charts[0].rows}
     assert len(tiles) == 25
     assert tiles["rollout", "rollout"] == pytest.approx(1.0)
@@ -157,18 +172,122 @@ def test_faithfulness_is_what_leaving_out_does(three: Run) -> None:
     }
     best = max(finding.ranking, key=lambda one: one.value)
     assert best.behind_best == (0.0, 0.0)
+    assert finding.summary.startswith(
+        f"Deleting items in the order of {best.explainer} moves the recommendations "
+        f"{percent(best.value)} of the way"
+    )
     names = {row["name"] for row in finding.charts[0].rows}
     assert names == {*METHODS, "random", "best found"}
 
 
+def test_what_the_recommendation_loses_without_its_reason(three: Run) -> None:
+    """The same by hand, a history at a time; and what is foretold on parts of it."""
+    audited = Audited(three, 0, (*METHODS, CONTROL), 30)
+    figures = {(one.of, one.name): one for one in STAGES["faithfulness"].find(audited).figures}
+    values = coalition_values(audited.model, audited.batch, audited.targets, 128)
+    for name in (*METHODS, CONTROL):
+        said = audited.explanations[name]
+        lost = whole = 0.0
+        for case, target in enumerate(audited.targets.tolist()):
+            history = audited.batch[case : case + 1]
+            slots = np.flatnonzero(said.parts[case])
+            present = torch.ones_like(history, dtype=torch.bool)
+            present[0, slots[said.scores[case, slots].argmax()]] = False
+            with torch.no_grad():
+                before = audited.model.score(history, ALL).softmax(dim=1)[0, target]
+                after = audited.model.score(history, ALL, present=present).softmax(dim=1)[0, target]
+            lost, whole = lost + float(before - after), whole + float(before)
+        found = figures[name, "probability lost without its reason"]
+        assert found.measure.value == pytest.approx(lost / whole, rel=1e-4)
+        assert found.measure.interval[0] <= found.measure.value <= found.measure.interval[1]
+        foretold = figures[name, "foretold on parts of a history"].measure
+        assert foretold.value == pytest.approx(value_correlation(said, values).value)
+
+
+def test_a_few_cases_make_nothing_clear(three: Run) -> None:
+    few = Audited(three, 0, (*METHODS, CONTROL), 7)
+    finding = STAGES["faithfulness"].find(few)
+    assert finding.answer == "partly"
+    assert finding.summary.endswith(
+        "7 cases are too few to call a difference clear, which takes 20."
+    )
+    assert not any(one.better_than_random for one in finding.ranking)
+    assert all(one.as_good_as_best for one in finding.ranking)
+    leads = {"popularity": Measure(1.0, (1.0, 1.0), 19, "made up", "higher is better", (-1.0, 1.0))}
+    answer, said = accuracy_module._verdict(leads["popularity"], leads, "watched")
+    assert (answer, said.split("; ")[1]) == ("partly", f"{too_few(19, 20)}.")
+    enough = {"popularity": replace(leads["popularity"], n=20)}
+    assert accuracy_module._verdict(enough["popularity"], enough, "watched")[0] == "yes"
+
+
+def test_recall_over_seeds_stays_a_share(three: Run) -> None:
+    """Two seeds of 0.5 and 1 have a t-interval far beyond both ends."""
+    measure = Measure(0.5, (0.4, 0.6), 9, "made up", "higher is better", (0.0, 1.0))
+    metrics = {
+        seed: {"test": {"recall@10": replace(measure, value=value).as_dict()}}
+        for seed, value in ((0, 0.5), (1, 1.0))
+    }
+    (figure,) = accuracy_module._over_seeds(replace(three, metrics=metrics), measure)
+    assert (figure.measure.value, figure.measure.interval) == (0.75, (0.0, 1.0))
+
+
+def test_where_ten_are_all_that_is_left_lists_are_not_measured() -> None:
+    rng = np.random.default_rng(0)
+    small = interactions_of([rng.permutation(12)[:6].tolist() for _ in range(40)])
+    settings: dict[str, Any] = {"length": 4, "width": 4}
+    run = whence.train(
+        small,
+        model_settings=settings,
+        training={"steps": 2, "batch": 8},
+        seeds=3,
+        show_progress=False,
+    )
+    found = quick(run, stages=["accuracy", "stability"], cases=20)
+    assert found.obstacles == {
+        "accuracy": "A list of 10 has all that is left of the catalog, so that being among the "
+        "first ten says nothing."
+    }
+    stability = found.findings["stability"]
+    assert "overlap of the first 10" not in {one.name for one in stability.figures}
+    assert "recommendations, and" not in stability.summary
+    assert "recommendations are not compared" in stability.notes[-1]
+
+
+def test_memory_and_progress_reach_every_stage(three: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    handed: dict[str, Any] = {}
+
+    def recording(name: str) -> Callable[..., None]:
+        def stand_in(*given: object, **settings: Any) -> None:  # noqa: ANN401
+            handed[name] = settings
+            raise InputError("Enough is known.")
+
+        return stand_in
+
+    monkeypatch.setattr(likeness_module, "precision_on_likeness", recording("likeness"))
+    monkeypatch.setattr(stability_module, "seed_stability", recording("stability"))
+    found = quick(three, stages=["likeness", "stability"], memory=2**20, show_progress=True)
+    assert set(found.obstacles.values()) == {"Enough is known."}
+    assert handed["likeness"]["memory"] == handed["stability"]["memory"] == 2**20
+    assert handed["likeness"]["show_progress"] is True
+
+
+def test_of_a_single_pair_nobody_is_most_alike(three: Run) -> None:
+    finding = STAGES["agreement"].find(Audited(three, 0, ("rollout", "fading", CONTROL), 20))
+    assert "most alike" not in finding.summary
+
+
 def test_permutation_is_relative_to_the_probability(three: Run) -> None:
     audited = Audited(three, 0, METHODS, 30)
-    share, often, plain = STAGES["permutation"].find(audited).figures
+    share, often, plain, spread = STAGES["permutation"].find(audited).figures
     found = attention_permutation(audited.model, audited.batch, repeats=REPEATS)
     relative = found.top / found.confidence
     assert share.measure.value == pytest.approx(np.nanmean(relative))
     assert often.measure.value == pytest.approx(np.mean(relative[~np.isnan(relative)] >= 0.1))
     assert plain.measure.value == pytest.approx(np.nanmean(found.top))
+    said = audited.explanations["attention-last"]
+    alone = [2 ** importance_entropy(said[case]).value for case in range(len(said))]
+    assert spread.measure.value == pytest.approx(np.mean(alone))
+    assert 1 < spread.measure.value < said.parts.sum(axis=1).mean()
 
 
 def test_likeness_holds_explainers_against_chance_case_by_case(
@@ -176,7 +295,11 @@ def test_likeness_holds_explainers_against_chance_case_by_case(
 ) -> None:
     """Marks that were made up: which reason counts, and how differences are taken."""
     measure = Measure(0.5, (0.4, 0.6), 4, "made up", "higher is better", (0.0, 1.0))
-    right = {"rollout": (1.0, 1.0, 1.0, 0.0), "leave-one-out": (1.0,) * 4, CONTROL: (0.0,) * 4}
+    right = {
+        "rollout": (1.0, 1.0, 1.0, 0.0) * 5,
+        "leave-one-out": (1.0,) * 20,
+        CONTROL: (0.0,) * 20,
+    }
     marks = {
         name: {
             "caused": Mark(replace(measure, value=float(np.mean(hits))), None, hits),
@@ -199,13 +322,21 @@ def test_likeness_holds_explainers_against_chance_case_by_case(
     assert (rollout.value, left_out.value) == (0.75, 1.0)
     assert left_out.over_random == (1.0, 1.0)
     assert left_out.behind_best == (0.0, 0.0)
-    assert rollout.behind_best == bootstrap_interval(np.array([0.0, 0.0, 0.0, 1.0]))
+    assert rollout.behind_best == bootstrap_interval(np.array([0.0, 0.0, 0.0, 1.0] * 5))
     assert rollout.inputs == 1
     assert [(one.of, one.measure.value) for one in finding.figures] == [
         *((name, np.mean(hits)) for name, hits in right.items()),
         *((name, 0.25) for name in right),
     ]
-    assert "users 300 and 280" in finding.notes[1]
+    (table,) = finding.tables
+    assert table.columns == ("the data", "the world")
+    assert table.rows == (("users", "300", "280"),)
+    assert "up to 5,000 users" in finding.notes[0]
+    for name, hits in right.items():
+        marks[name]["caused"] = replace(marks[name]["caused"], hits=hits[:19])
+    few = likeness_module.likeness(Audited(three, 0, tuple(right), 30))
+    assert (few.answer, any(one.better_than_random for one in few.ranking)) == ("partly", False)
+    assert few.summary.endswith("19 cases are too few to call a difference clear, which takes 20.")
 
 
 def test_what_is_explained_is_what_would_be_recommended(three: Run) -> None:
@@ -368,6 +499,7 @@ def test_a_stage_that_is_stopped_leaves_those_before_it(
         ({"cases": 0}, "at least one history, not 0"),
         ({"seed": 7}, "has no seed 7; it has 0, 1, 2"),
         ({"methods": ["rolout"]}, "no explainer 'rolout'"),
+        ({"methods": ["random"]}, "'random' is what explainers are held against"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_written(
@@ -382,6 +514,11 @@ def test_a_folder_of_something_else_is_left_alone(run: Run, tmp_path: Path) -> N
     (tmp_path / "thesis.doc").write_text("all my work")
     with pytest.raises(InputError, match=r"holds thesis.doc, so it is not an audit's"):
         kept_in(tmp_path, run, {})
+    (tmp_path / "audit").mkdir()
+    for name in (".audit.json.partial-7", ".DS_Store"):
+        (tmp_path / "audit" / name).write_text("left over")
+    assert kept_in(tmp_path / "audit", run, {}).folder == tmp_path / "audit"
+    shutil.rmtree(tmp_path / "audit")
     with pytest.raises(InputError, match="is a file"):
         kept_in(tmp_path / "thesis.doc", run, {})
     with pytest.raises(InputError, match="in memory alone"):
@@ -390,10 +527,15 @@ def test_a_folder_of_something_else_is_left_alone(run: Run, tmp_path: Path) -> N
 
 
 def standing(
-    name: str, value: float, inputs: float, over: float = 0.1, behind: float = 0.0
+    name: str,
+    value: float,
+    inputs: float,
+    over: float = 0.1,
+    behind: float = 0.0,
+    cases: int = ENOUGH,
 ) -> Standing:
     says = f"is right in {percent(value)} of the cases"
-    return Standing(name, value, says, (over, 1.0), (behind, 1.0), inputs)
+    return Standing(name, value, says, (over, 1.0), (behind, 1.0), inputs, cases)
 
 
 def ranked(*ranking: Standing) -> Finding:
@@ -431,11 +573,39 @@ def test_the_truth_weighs_more_than_faithfulness() -> None:
     assert (found.explainer, found.basis) == ("fading", "likeness")
 
 
+def test_one_that_does_well_by_both_is_preferred() -> None:
+    likeness = ranked(standing("rollout", 0.7, 1), standing("fading", 0.6, 2))
+    faithful = ranked(standing("rollout", 0.01, 1, over=-0.1), standing("fading", 0.4, 2))
+    found = reach_verdict({"likeness": likeness, "faithfulness": faithful}, QUESTIONS)
+    assert (found.explainer, found.basis, found.caution) == ("fading", "likeness", "")
+    assert found.sentence.endswith(
+        "rollout (70 %, 1 inputs) is not clearly better. Left aside, since without what they call "
+        "important the recommendations change not clearly more than by chance: rollout."
+    )
+
+
+def test_where_none_does_well_by_both_it_is_said() -> None:
+    likeness = ranked(standing("rollout", 0.7, 1), standing("fading", 0.3, 2, behind=0.2))
+    faithful = ranked(standing("rollout", 0.01, 1, over=-0.1), standing("fading", 0.4, 2))
+    found = reach_verdict({"likeness": likeness, "faithfulness": faithful}, QUESTIONS)
+    assert found.explainer == "rollout"
+    assert found.caution == (
+        "On this very model rollout is right in 1.0 % of the cases, which is not clearly better "
+        "than chance."
+    )
+    few = ranked(standing("rollout", 0.5, 1, cases=7))
+    found = reach_verdict({"likeness": likeness, "faithfulness": few}, QUESTIONS)
+    assert found.caution.endswith("which cannot be told from chance by 7 cases; it takes 20.")
+
+
 def test_nothing_is_recommended_that_chance_can_do() -> None:
     found = reach_verdict({"likeness": ranked(standing("rollout", 0.1, 1, over=-0.1))}, QUESTIONS)
     assert found.explainer is None
     assert "not clearly better than chance" in found.sentence
     assert found.caution == ""
+    few = reach_verdict({"likeness": ranked(standing("rollout", 0.9, 1, cases=7))}, QUESTIONS)
+    assert few.explainer is None
+    assert few.sentence.endswith("cannot be told from chance by 7 cases; it takes 20.")
 
 
 def test_what_was_answered_with_no_is_told_with_the_verdict() -> None:
@@ -448,8 +618,8 @@ def test_what_was_answered_with_no_is_told_with_the_verdict() -> None:
 
 
 def test_numbers_in_words() -> None:
-    assert [percent(x) for x in (0, 0.0834, 0.0996, 0.5, -0.012)] == [
-        "0 %", "8.3 %", "10 %", "50 %", "-1.2 %",
+    assert [percent(x) for x in (0, 0.0834, 0.0996, 0.5, -0.012, -0.0001)] == [
+        "0 %", "8.3 %", "10 %", "50 %", "-1.2 %", "0.0 %",
     ]  # fmt: skip
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"

@@ -10,7 +10,7 @@ import pytest
 from browsing import in_browser
 from rich.console import Console
 
-from whence.auditing import Audit, Chart, Figure, Finding, Stage, Verdict
+from whence.auditing import Audit, Chart, Figure, Finding, Stage, Table, Verdict
 from whence.measure import Measure
 from whence.report.audit import audit_table, write_audit
 from whence.run import Run
@@ -61,6 +61,7 @@ LINES = Chart(
     ),
     across="share left out",
 )
+BESIDE = Table("How alike", ("the data", "the world"), (("users", "671", "5,000"),))
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def made_up(run: Run) -> Audit:
         {
             "good": finding("yes", "In 70 % of the cases.", 2, DOTS),
             "middling": finding("partly", "In some.", 9, MATRIX, LINES),
-            "bad": finding("no", "In none.", 1),
+            "bad": replace(finding("no", "In none.", 1), tables=(BESIDE,)),
         },
         {"open": "This needs at least 3 seeds, and the run has 2."},
         Verdict(
@@ -98,10 +99,13 @@ def test_the_page_needs_nothing_but_itself(made_up: Audit, tmp_path: Path) -> No
     for found in made_up.findings.values():
         for one in (found.summary, *found.notes, *(figure.reading for figure in found.figures)):
             assert one in text
+    assert '<th scope="row">users</th><td class="number">671</td><td class="number">5,000</td>' in (
+        text
+    )
     assert made_up.obstacles["open"] in text
     assert made_up.verdict.sentence in text
     assert text.count("<details open>") == 2, "few figures are shown openly"
-    assert text.count("<details>") == 1
+    assert text.count("<details>") == 2, "more of them and tables are folded away"
 
 
 @pytest.mark.needs("chromium")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from whence.contract import All, Explainable
 from whence.data import Interactions, Split, leave_one_out
 from whence.data.splits import Held
 from whence.errors import InputError
-from whence.measure import bootstrap_interval, mean_measure, mean_over_seeds
+from whence.measure import bootstrap_interval, mean_measure, mean_over_seeds, over_seeds
 from whence.randomness import Randomness
 from whence.training import evaluate
 from whence.training.evaluation import gain
@@ -144,6 +145,9 @@ def test_the_mean_over_seeds_by_scipy() -> None:
     assert found.interval == pytest.approx((expected.low, expected.high))
     assert found.spread == pytest.approx(np.std(values, ddof=1))
     assert str(found) == "0.263 ± 0.199"
+    one = mean_measure(np.array([0.2, 0.4]), "by hand")
+    assert over_seeds(one, values) == replace(one, value=found.value, interval=found.interval)
+    assert over_seeds(one, [0.1, 0.9]).interval == (0.0, 1.0), "no share lies beyond"
 
 
 class Given(Explainable):

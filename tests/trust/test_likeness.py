@@ -12,6 +12,7 @@ from conftest import interactions_of
 from whence.data import Interactions
 from whence.errors import InputError
 from whence.explainers import explain_batch
+from whence.explanation import Explanation
 from whence.measure import mean_over_seeds
 from whence.run import Run
 from whence.trust import likeness as likeness_module
@@ -130,3 +131,17 @@ def test_nothing_is_trained_for_what_cannot_be_asked(
     mostly_one = interactions_of([[1, 2, 3], *([user] for user in range(50))])
     with pytest.raises(InputError, match="nothing has a reason"):
         precision_on_likeness(run, mostly_one, ["random"], users=5)
+
+
+def test_explainers_use_the_memory_that_is_given(
+    run: Run, interactions: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+
+    def explain(*case: Any, **settings: Any) -> Explanation:  # noqa: ANN401
+        used.append(settings["memory"])
+        return explain_batch(*case, **settings)
+
+    monkeypatch.setattr(likeness_module, "explain_batch", explain)
+    precision_on_likeness(run, interactions, ["random"], memory=2**20, **SMALL)
+    assert set(used) == {2**20}

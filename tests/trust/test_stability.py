@@ -5,6 +5,7 @@ import math
 import tracemalloc
 from dataclasses import replace
 from statistics import mean
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,8 @@ from conftest import interactions_of, lively_sasrec
 from whence.contract import PAD
 from whence.data import Interactions, Split, leave_one_out
 from whence.errors import InputError
-from whence.explainers import explain_batch
+from whence.explainers import compare_batch, explain_batch
+from whence.explanation import Explanation
 from whence.measure import mean_over_seeds
 from whence.models import Recommender
 from whence.run import Run
@@ -296,6 +298,20 @@ def test_trained_seeds(three: Run, split: Split) -> None:
         assert measure.protocol.startswith("60 validation events, leave-one-out by")
     assert found == seed_stability(three.models, split, "validation", cases=60)
     assert found != seed_stability(three.models, split, "validation", cases=60, seed=1)
+
+
+def test_explainers_use_the_memory_that_is_given(
+    three: Run, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+
+    def compare(*case: Any, **settings: Any) -> dict[str, Explanation]:  # noqa: ANN401
+        used.append(settings["memory"])
+        return compare_batch(*case, **settings)
+
+    monkeypatch.setattr("whence.trust.seeds.compare_batch", compare)
+    seed_stability(three.models, split, "test", ["random"], cases=9, memory=2**20)
+    assert set(used) == {2**20}
 
 
 def test_equals_what_recommend_and_explain_say(three: Run, split: Split) -> None:

@@ -2,7 +2,7 @@
 
 from whence.auditing.audited import Audited
 from whence.auditing.auditor import Audit, audit
-from whence.auditing.finding import Chart, Figure, Finding, Standing
+from whence.auditing.finding import Chart, Figure, Finding, Standing, Table
 from whence.auditing.stages import STAGES, Stage
 from whence.auditing.verdict import Verdict
 
@@ -15,6 +15,7 @@ __all__ = [
     "Finding",
     "Stage",
     "Standing",
+    "Table",
     "Verdict",
     "audit",
 ]

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from whence.auditing.audited import HELD, Audited
-from whence.auditing.finding import Answer, Chart, Figure, Finding, dot
-from whence.auditing.words import between, listed, percent, sentence
+from whence.auditing.audited import HELD, LISTED, Audited
+from whence.auditing.finding import ENOUGH, Answer, Chart, Figure, Finding, clearly_positive, dot
+from whence.auditing.words import between, listed, percent, sentence, too_few
 from whence.config import build
 from whence.errors import InputError, WhenceError
-from whence.measure import Measure, mean_over_seeds
+from whence.measure import Measure, over_seeds
 from whence.models.baselines import BASELINES
 from whence.run import Run
 from whence.training import Evaluation, PerCase
@@ -34,6 +34,11 @@ def accuracy(audited: Audited) -> Finding:
     found = run.metrics[audited.seed].get(HELD)
     if found is None:
         raise InputError(f"No {HELD} events were held out to measure accuracy on.")
+    if _list_is_catalog(audited):
+        raise InputError(
+            f"A list of {LISTED} has all that is left of the catalog, so that being among the "
+            "first ten says nothing."
+        )
     measures = {name: build(Measure, fields) for name, fields in found.items()}
     figures = [
         Figure(name, run.model, measure, _reading(name, measure, run.verb))
@@ -73,21 +78,28 @@ def accuracy(audited: Audited) -> Finding:
     )
 
 
+def _list_is_catalog(audited: Audited) -> bool:
+    """As far as it is known without the data."""
+    try:
+        return audited.list_is_catalog
+    except WhenceError:
+        return len(audited.run.catalog) <= LISTED
+
+
 def _over_seeds(run: Run, one: Measure) -> list[Figure]:
     """The mean of several seeds, with its interval over them."""
     values = [found[HELD][MAIN]["value"] for found in run.metrics.values()]
     if len(values) == 1:
         return []
-    mean = mean_over_seeds(values)
-    protocol = f"mean of {len(values)} seeds; {one.protocol}"
-    measure = replace(one, value=mean.value, interval=mean.interval, protocol=protocol)
+    protocol = f"{one.protocol}; mean over {len(values)} seeds"
+    measure = over_seeds(replace(one, protocol=protocol), values)
     return [
         Figure(
             f"{MAIN} over seeds",
             run.model,
             measure,
-            f"Over the {len(values)} trainings of this run it is {percent(mean.value)} on average "
-            f"({between(measure)}).",
+            f"Over the {len(values)} trainings of this run it is {percent(measure.value)} on "
+            f"average ({between(measure)}).",
         )
     ]
 
@@ -100,7 +112,7 @@ def _beside_rules(audited: Audited) -> dict[str, tuple[PerCase, PerCase]]:
 
 
 def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[Answer, str]:
-    """Better than every rule, than some, or than none."""
+    """Better than every rule, than some, or than none; of too few cases it cannot be told."""
     sides: dict[str, list[str]] = {
         "clearly better than": [],
         "level with": [],
@@ -108,12 +120,15 @@ def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[A
     }
     better, level, worse = sides.values()
     for rule, lead in leads.items():
-        side = better if lead.interval[0] > 0 else worse if lead.interval[1] < 0 else level
-        side.append(f"'{rule}'")
+        low, high = lead.interval
+        ahead, behind = (clearly_positive(ends, lead.n) for ends in ((low, high), (-high, -low)))
+        (better if ahead else worse if behind else level).append(f"'{rule}'")
     said = (
         f"What a user {verb} next is among the model's first ten in {percent(found.value)} of the "
         "cases"
     )
+    if found.n < ENOUGH:
+        return "partly", f"{said}; {too_few(found.n, ENOUGH)}."
     if len(better) == len(leads):
         return "yes", f"{said}, clearly more often than by any of {len(leads)} simple rules."
     told = ", ".join(f"{side} {listed(rules)}" for side, rules in sides.items() if rules)

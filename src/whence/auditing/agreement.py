@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations, product
 from typing import Final
 
@@ -10,12 +11,13 @@ import numpy.typing as npt
 
 from whence.auditing.audited import CONTROL, Audited
 from whence.auditing.finding import Answer, Chart, Figure, Finding
-from whence.auditing.words import listed, percent, rounded
+from whence.auditing.words import between, listed, percent, rounded
 from whence.errors import InputError
 from whence.explanation import Explanation, Floats
 from whence.measure import Direction, Measure, mean_measure
 from whence.trust.agreement import centred_ranks, correlate
 from whence.trust.cases import mean_over_cases
+from whence.trust.top import TOP, top_jaccard
 
 PROTOCOL: Final = "mean over histories of Spearman's rho between the sizes of the importances"
 SIDES: Final[tuple[Direction, tuple[float, float]]] = ("neither", (-1.0, 1.0))
@@ -24,6 +26,8 @@ SAME: Final = 1 - 1e-9
 STRONG: Final = 0.7
 WEAK: Final = 0.3
 """The bands of Baumhauer (2021)."""
+
+Pair = tuple[str, str]
 
 
 def agreement(audited: Audited) -> Finding:
@@ -44,7 +48,6 @@ def agreement(audited: Audited) -> Finding:
     chance = float(np.mean(1 / np.maximum(1, found[CONTROL].parts.sum(axis=1))))
     mean = {pair: float(np.nanmean(values)) for pair, values in rho.items()}
     different = [pair for pair in pairs if mean[pair] < SAME] or pairs
-    closest, furthest = (choose(different, key=mean.__getitem__) for choose in (max, min))
     figures = [
         Figure(
             "rank agreement",
@@ -60,13 +63,13 @@ def agreement(audited: Audited) -> Finding:
             f"Two explainers put the same item first in {percent(same.value)} of the histories; "
             f"two random orders would in {percent(chance)}.",
         ),
+        _shared_top(found, pairs),
         *(_with_others(name, rho) for name in names),
     ]
     return Finding(
         answer=_answer(overall.value),
         summary=f"Two explainers name the same most important item in {percent(same.value)} of the "
-        f"histories (chance: {percent(chance)}); most alike are {listed(closest)}, least "
-        f"{listed(furthest)}.",
+        f"histories (chance: {percent(chance)}){_ends(different, mean)}.",
         figures=tuple(figures),
         charts=(
             Chart(
@@ -92,6 +95,38 @@ def agreement(audited: Audited) -> Finding:
 def _mean_of_pairs(rho: list[Floats]) -> Measure:
     """Over the histories that every pair ranks, the mean over pairs."""
     return mean_over_cases(np.mean(rho, axis=0), f"{PROTOCOL}; mean over pairs", *SIDES)
+
+
+def _ends(pairs: list[Pair], mean: Mapping[Pair, float]) -> str:
+    """Which two are most alike and which least; nothing of a single pair."""
+    if len(pairs) == 1:
+        return ""
+    closest, furthest = (choose(pairs, key=mean.__getitem__) for choose in (max, min))
+    return f"; most alike are {listed(closest)}, least {listed(furthest)}"
+
+
+def _shared_top(found: Mapping[str, Explanation], pairs: list[Pair]) -> Figure:
+    """The Jaccard index of the top, beside what a random order shares with an explainer."""
+    parts = found[CONTROL].parts
+
+    def shared(one: str, other: str) -> Floats:
+        return top_jaccard(found[one].magnitude(), found[other].magnitude(), parts)
+
+    measure = mean_over_cases(
+        np.mean([shared(*pair) for pair in pairs], axis=0),
+        f"mean over histories of the Jaccard index of the top {TOP} parts by size; mean over pairs",
+        "neither",
+        (0.0, 1.0),
+    )
+    chance = np.nanmean([shared(name, CONTROL) for name in found if name != CONTROL])
+    return Figure(
+        "shared first three",
+        "every pair",
+        measure,
+        f"Of the items that either of two explainers puts among its first three, both do with "
+        f"{percent(measure.value)} ({between(measure)}); an explainer and a random order with "
+        f"{percent(float(chance))}.",
+    )
 
 
 def _first(explanation: Explanation) -> npt.NDArray[np.int64]:

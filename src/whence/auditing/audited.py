@@ -41,6 +41,8 @@ CHEAP: Final = (
     "integrated-gradients",
     "leave-one-out",
 )
+LISTED: Final = 10
+"""Recommendations that a user is shown, whose overlap and recall are asked for."""
 COALITIONS: Final = 512
 """For Shapley values; of long histories more, since each needs twice as many as it has items."""
 
@@ -56,6 +58,8 @@ class Audited:
     cases: int
     """How many of the held-out histories are asked about, at most."""
     memory: int | None = None
+    show_progress: bool = False
+    """Of what takes minutes."""
 
     @property
     def model(self) -> Recommender:
@@ -71,24 +75,32 @@ class Audited:
         return split
 
     @cached_property
-    def _recommended(self) -> tuple[Cases, Ints]:
-        """Held-out cases in random order, and what the model recommends first."""
+    def _recommended(self) -> tuple[Cases, Ints, Ints]:
+        """Held-out cases in random order, what the model recommends first, and of how many.
+
+        More than a list has are not counted.
+        """
         every = self.split.held[HELD]
         order = Randomness(self.seed).numpy("evaluation").permutation(len(every))
         drawn = every[order[: self.cases]]
-        items, scores = np.zeros(len(drawn), dtype=np.int64), np.zeros(len(drawn))
+        items, choices = (np.zeros(len(drawn), dtype=np.int64) for _ in range(2))
         for some in row_slices(len(drawn), cases_at_once(self.split.interactions.item_count)):
-            best, score = best_unmet(self.model, drawn[some], self.model.config.length, 1)
-            items[some], scores[some] = best[:, 0], score[:, 0]
-        left = np.flatnonzero(np.isfinite(scores))
+            best, score = best_unmet(self.model, drawn[some], self.model.config.length, LISTED + 1)
+            items[some], choices[some] = best[:, 0], np.isfinite(score).sum(axis=1)
+        left = np.flatnonzero(choices)
         if not len(left):
             raise InputError("Every user has met every item; there is nothing to give reasons for.")
-        return drawn[left], items[left]
+        return drawn[left], items[left], choices[left]
 
     @property
     def asked(self) -> Cases:
         """The cases, without users who have met every item."""
         return self._recommended[0]
+
+    @property
+    def list_is_catalog(self) -> bool:
+        """Whether a list of ten has all that is left to recommend, whoever is asked about."""
+        return bool((self._recommended[2] <= LISTED).all())
 
     @cached_property
     def batch(self) -> Tensor:

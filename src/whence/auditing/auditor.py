@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import whence
-from whence.auditing.audited import CASES, Audited, usual_methods, with_control
+from whence.auditing.audited import CASES, CONTROL, Audited, usual_methods, with_control
 from whence.auditing.finding import Finding
 from whence.auditing.kept import DOCUMENT, Kept, kept_in
 from whence.auditing.stages import Stage, chosen_stages
@@ -17,7 +17,7 @@ from whence.contract import require
 from whence.errors import InputError, WhenceError
 from whence.explainers import find_explainer
 from whence.files import new_file, write_json
-from whence.progress import progress_bar
+from whence.progress import tell
 from whence.run import Run
 
 FORMAT: Final = 1
@@ -84,15 +84,14 @@ def audit(
     asked about, of the model of `seed`, by default the first.
     """
     asked = chosen_stages(stages)
-    audited = _audited(run, methods, cases, seed, memory)
+    audited = _audited(run, methods, cases, seed, memory, show_progress)
     kept = None if out is None else kept_in(Path(out), run, audited.settings())
     if kept is not None and fresh:
         kept.forget()
     findings: dict[str, Finding] = {}
     obstacles: dict[str, str] = {}
-    bar = progress_bar("auditing", len(asked), show_progress, passing=True)
-    for name, stage in bar.track(list(asked.items())):
-        bar.say(stage.question)
+    for number, (name, stage) in enumerate(asked.items(), start=1):
+        tell(f"{number} of {len(asked)}: {stage.question}", show_progress)
         found = _answer(name, stage, audited, kept)
         if isinstance(found, Finding):
             findings[name] = found
@@ -108,7 +107,12 @@ def audit(
 
 
 def _audited(
-    run: Run, methods: Sequence[str] | None, cases: int, seed: int | None, memory: int | None
+    run: Run,
+    methods: Sequence[str] | None,
+    cases: int,
+    seed: int | None,
+    memory: int | None,
+    show_progress: bool,
 ) -> Audited:
     """What can be told to be wrong before anything is computed."""
     if cases < 1:
@@ -121,7 +125,9 @@ def _audited(
     for method in methods or ():
         require(model, ("parts", "score", *find_explainer(method)[1].needs), who=method)
     chosen = usual_methods(model) if methods is None else with_control(methods)
-    return Audited(run, seed, chosen, cases, memory)
+    if methods is not None and chosen == (CONTROL,):
+        raise InputError(f"'{CONTROL}' is what explainers are held against; name one beside it.")
+    return Audited(run, seed, chosen, cases, memory, show_progress)
 
 
 def _answer(name: str, stage: Stage, audited: Audited, kept: Kept | None) -> Finding | str:

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from whence.auditing.audited import Audited
-from whence.auditing.finding import Answer, Chart, Figure, Finding, Standing, dot
-from whence.auditing.words import between, percent, rounded
-from whence.errors import InputError
+from whence.auditing.finding import ENOUGH, Answer, Chart, Figure, Finding, Standing, dot
+from whence.auditing.of_target import foretold, lost_chart, lost_figures, probability_lost
+from whence.auditing.words import between, percent, rounded, too_few
 from whence.measure import Measure, bootstrap_interval, mean_measure
 from whence.trust import Curves, deletion_at, deletion_curves, flips, normalised_area
 from whence.trust.curves import SHARES
@@ -27,8 +27,6 @@ SHOWN: Final = {CHANCE: "random", ORACLE: "best found"}
 def faithfulness(audited: Audited) -> Finding:
     """Delete the items of histories in the order of each explainer, of chance and of an oracle."""
     names = audited.explainers
-    if not names:
-        raise InputError("Faithfulness needs an explainer, and there is only chance.")
     some = slice(max(FEWEST, audited.cases // SHARE))
     curves = deletion_curves(
         audited.model,
@@ -42,19 +40,22 @@ def faithfulness(audited: Audited) -> Finding:
     ranking = _ranking(curves, shares, inputs)
     best = max(ranking, key=lambda one: one.value)
     at_once = {name: _changed_by_first(one) for name, one in curves.items()}
-    steady = [one for one in ranking if one.better_than_random]
+    lost = probability_lost(audited, some)
+    answer, told = _answer(ranking)
     return Finding(
-        answer=_answer(len(steady), len(ranking)),
-        summary=f"Leaving out the one item that {best.explainer} ranks first changes the first "
-        f"recommendation in {percent(at_once[best.explainer].value)} of the histories, a random "
-        f"item in {percent(at_once[CHANCE].value)}; {len(steady)} of {len(ranking)} explainers are "
-        "clearly better than chance.",
-        figures=tuple(
-            figure
-            for name in (*names, CHANCE, ORACLE)
-            for figure in _figures(name, curves[name], shares.get(name), at_once)
+        answer=answer,
+        summary=f"Deleting items in the order of {best.explainer} moves the recommendations "
+        f"{percent(best.value)} of the way from a random order to the best found; {told}.",
+        figures=(
+            *(
+                figure
+                for name in (*names, CHANCE, ORACLE)
+                for figure in _figures(name, curves[name], shares.get(name), at_once)
+            ),
+            *lost_figures(lost),
+            *foretold(audited, some),
         ),
-        charts=(_curves_chart(curves), _shares_chart(shares)),
+        charts=(_curves_chart(curves), _shares_chart(shares), lost_chart(lost)),
         notes=(
             f"Of {len(curves[CHANCE].counts)} of the histories; how far the probabilities of all "
             "items move is the symmetrised Kullback-Leibler divergence. 'Best found' deletes at "
@@ -82,6 +83,7 @@ def _ranking(
             bootstrap_interval((areas[name] - areas[CHANCE])[known]),
             bootstrap_interval((areas[best] - areas[name])[known]),
             inputs[name],
+            int(known.sum()),
         )
         for name in shares
     )
@@ -164,10 +166,17 @@ def _shares_chart(shares: Mapping[str, Measure]) -> Chart:
         "dots",
         "way from a random order to the best found",
         "The same as one number each: how much of the way from chance to the best found order "
-        "an explainer goes.",
+        "an explainer goes. It compares the probabilities of all items, while Shapley values, "
+        "fading and leave-one-out explain one of them, so that they lie lower here by design.",
         tuple(rows),
     )
 
 
-def _answer(better: int, of: int) -> Answer:
-    return "yes" if better == of else "partly" if better else "no"
+def _answer(ranking: tuple[Standing, ...]) -> tuple[Answer, str]:
+    """By how many are clearly better than chance; of too few histories it cannot be told."""
+    cases, of = ranking[0].cases, len(ranking)
+    if cases < ENOUGH:
+        return "partly", too_few(cases, ENOUGH)
+    better = sum(one.better_than_random for one in ranking)
+    answer: Answer = "yes" if better == of else "partly" if better else "no"
+    return answer, f"{better} of {of} explainers are clearly better than chance"

@@ -5,13 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from whence.config import build
 from whence.measure import Measure
 
 Answer = Literal["yes", "partly", "no"]
 """To the stage's question."""
+
+ENOUGH: Final = 20
+"""Cases, below which nothing is clear: of a few that are all alike, an interval has no width."""
+
+
+def clearly_positive(interval: tuple[float, float], cases: int) -> bool:
+    """Of a difference, case by case: by an interval above 0, of cases enough."""
+    return cases >= ENOUGH and interval[0] > 0
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,16 @@ class Chart:
     """Of lines, the axis of x."""
 
 
+@dataclass(frozen=True)
+class Table:
+    """Numbers side by side that need no picture, as they are to be read."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    """A name and a text for each column."""
+
+
 def dot(name: str, measure: Measure) -> dict[str, Any]:
     """A row of a chart of dots."""
     low, high = measure.interval
@@ -63,16 +81,18 @@ class Standing:
     """95 %: how much worse than the best."""
     inputs: float
     """What it costs: inputs the model scored a history, on average."""
+    cases: int
+    """How many the intervals are over."""
 
     @property
     def better_than_random(self) -> bool:
-        """Clearly, that is by an interval without 0."""
-        return self.over_random[0] > 0
+        """Clearly."""
+        return clearly_positive(self.over_random, self.cases)
 
     @property
     def as_good_as_best(self) -> bool:
         """Not clearly worse."""
-        return self.behind_best[0] <= 0
+        return not clearly_positive(self.behind_best, self.cases)
 
 
 @dataclass(frozen=True)
@@ -84,6 +104,7 @@ class Finding:
     """The answer in a sentence, with its figures."""
     figures: tuple[Figure, ...]
     charts: tuple[Chart, ...] = ()
+    tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader should know before believing it."""
     ranking: tuple[Standing, ...] = ()

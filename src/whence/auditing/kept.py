@@ -68,7 +68,9 @@ def kept_in(folder: Path, run: Run, settings: Mapping[str, Any]) -> Kept:
     known = {STAGES_FOLDER, DOCUMENT, PAGE}
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder for the audit.")
-    others = {path.name for path in folder.iterdir()} - known if folder.exists() else set()
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    # What a stopped writer or a file manager leaves behind begins with a dot.
+    others = {name for name in names - known if not name.startswith(".")}
     if others:
         raise InputError(
             f"{folder} holds {min(others)}, so it is not an audit's; name another folder."
@@ -79,4 +81,5 @@ def kept_in(folder: Path, run: Run, settings: Mapping[str, Any]) -> Kept:
 
 def default_folder(run: Path) -> Path:
     """Beside the run."""
-    return run.with_name(f"{run.resolve().name}-audit")
+    folder = run.resolve()
+    return folder.with_name(f"{folder.name}-audit")

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from whence.auditing.audited import CONTROL, Audited
-from whence.auditing.finding import Answer, Chart, Figure, Finding, Standing, dot
-from whence.auditing.words import between, percent, short
+from whence.auditing.finding import (
+    ENOUGH,
+    Answer,
+    Chart,
+    Figure,
+    Finding,
+    Standing,
+    Table,
+    dot,
+)
+from whence.auditing.words import between, percent, short, too_few
 from whence.explanation import Floats
 from whence.measure import Measure, bootstrap_interval
 from whence.trust import precision_on_likeness
-from whence.trust.likeness import Mark
+from whence.trust.likeness import USERS, Mark
+from whence.worlds import Alike
 
 STEPS: Final = 1_000
 """Of the training on the world, at most; no more than the run's own had."""
@@ -37,7 +47,8 @@ def likeness(audited: Audited) -> Finding:
         steps=min(STEPS, run.training["steps"]),
         cases=audited.cases,
         seed=audited.seed,
-        show_progress=False,
+        memory=audited.memory,
+        show_progress=audited.show_progress,
     )
     reasons = [reason for reason in REASONS if reason in found.marks[CONTROL]]
     main = reasons[0]
@@ -47,11 +58,12 @@ def likeness(audited: Audited) -> Finding:
     hits = {name: np.array(marks[main].hits) for name, marks in found.marks.items()}
     ranking = _ranking(right, hits, inputs)
     best = max(ranking, key=lambda one: one.value)
+    few = "" if best.cases >= ENOUGH else f"; {too_few(best.cases, ENOUGH)}"
     return Finding(
         answer=_answer(best),
         summary=f"On a world made like the data, the item that {best.explainer} ranks first is "
         f"{REASONS[main]} in {percent(best.value)} of the cases, a random item in "
-        f"{percent(chance.value)}.",
+        f"{percent(chance.value)}{few}.",
         figures=tuple(
             _figure(name, reason, mark)
             for reason in reasons
@@ -59,15 +71,12 @@ def likeness(audited: Audited) -> Finding:
             for mark in [marks[reason]]
         ),
         charts=(_chart(main, {name: marks[main] for name, marks in found.marks.items()}),),
+        tables=(_beside_each_other(found.alike),),
         notes=(
-            "The world has the data's number of users, lengths of histories and popularity of "
-            "items, and reasons of its own: that an explainer finds those is a good sign for the "
-            "data, not a proof. One model was trained there; the intervals are over cases.",
-            "The data and the world: "
-            + "; ".join(
-                f"{one.figure} {short(one.data)} and {short(one.world)}" for one in found.alike
-            )
-            + ".",
+            f"The world has up to {USERS:,} users, with the data's lengths of histories and "
+            "popularity of items, and reasons of its own: that an explainer finds those is a good "
+            "sign for the data, not a proof. One model was trained there; the intervals are over "
+            "cases.",
         ),
         ranking=ranking,
     )
@@ -80,6 +89,14 @@ def _chart(reason: str, marks: Mapping[str, Mark]) -> Chart:
         f"How often the item that each explainer ranks first is {REASONS[reason]}; the dashed line "
         "is chance.",
         tuple(dot(name, mark.precision) for name, mark in marks.items()),
+    )
+
+
+def _beside_each_other(alike: Sequence[Alike]) -> Table:
+    return Table(
+        "How alike the data and the world are",
+        ("the data", "the world"),
+        tuple((one.figure, short(one.data), short(one.world)) for one in alike),
     )
 
 
@@ -98,6 +115,7 @@ def _ranking(
             bootstrap_interval(hits[name] - hits[CONTROL]),
             bootstrap_interval(hits[best] - hits[name]),
             inputs[name],
+            len(hits[name]),
         )
         for name, one in right.items()
     )
@@ -115,6 +133,8 @@ def _figure(name: str, reason: str, mark: Mark) -> Figure:
 
 
 def _answer(best: Standing) -> Answer:
+    if best.cases < ENOUGH:
+        return "partly"
     if not best.better_than_random:
         return "no"
     return "yes" if best.value >= MOST else "partly"

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
 from whence.auditing.audited import Audited
 from whence.auditing.finding import Answer, Figure, Finding
-from whence.auditing.words import between, percent
+from whence.auditing.words import between, percent, rounded
 from whence.errors import InputError
+from whence.explainers import explain_batch
 from whence.measure import mean_measure
-from whence.trust import attention_permutation
+from whence.trust import attention_permutation, entropy
+from whence.trust.cases import mean_over_cases
 
 REPEATS: Final = 20
-MUCH: Final = 0.5
-LITTLE: Final = 0.1
-"""Of its probability that the first recommendation must change by for attention to decide it."""
+ATTENTION: Final = "attention-last"
+NOTICEABLE: Final = 0.1
+"""Share of its own probability by which the first recommendation changes where attention counts."""
+NEARLY_ALL: Final = 0.9
+"""Share of the histories in which it does so, from which the answer is yes."""
+HALF: Final = 0.5
+"""The same for partly."""
 
 
 def permutation(audited: Audited) -> Finding:
@@ -38,9 +45,9 @@ def permutation(audited: Audited) -> Finding:
         range=(0.0, float("inf")),
     )
     moves = mean_measure(
-        relative[known] >= LITTLE,
-        f"share of cases whose top item's probability changes by {LITTLE:.0%} of itself or more; "
-        f"{found.protocol}",
+        relative[known] >= NOTICEABLE,
+        f"share of cases whose top item's probability changes by {NOTICEABLE:.0%} of itself or "
+        f"more; {found.protocol}",
     )
     change = found.top_measure()
     model = audited.run.model
@@ -71,6 +78,7 @@ def permutation(audited: Audited) -> Finding:
                 f"In plain probability that is a change of {percent(change.value)} "
                 f"({between(change)}).",
             ),
+            _spread(audited),
         ),
         notes=(
             "The weights of the row that answers are shuffled among the items of a history, in "
@@ -81,5 +89,31 @@ def permutation(audited: Audited) -> Finding:
     )
 
 
+def _spread(audited: Audited) -> Figure:
+    """On how many items attention rests: two to the power of its entropy in bits."""
+    attention = explain_batch(
+        audited.model,
+        audited.batch,
+        audited.targets,
+        ATTENTION,
+        audited.seed,
+        memory=audited.memory,
+    )
+    items = mean_over_cases(
+        2 ** entropy(attention.magnitude(), attention.parts),
+        f"mean over histories of 2 to the entropy in bits of {ATTENTION}",
+        "neither",
+        (1.0, math.inf),
+    )
+    counts = attention.parts.sum(axis=1)
+    return Figure(
+        "items that attention rests on",
+        audited.run.model,
+        items,
+        f"Attention rests on {rounded(items, 1)} items of a history, counted as so many that share "
+        f"it evenly; a history has {counts[counts > 0].mean():.1f}.",
+    )
+
+
 def _answer(share: float) -> Answer:
-    return "yes" if share >= 1 - LITTLE else "partly" if share >= MUCH else "no"
+    return "yes" if share >= NEARLY_ALL else "partly" if share >= HALF else "no"

@@ -8,7 +8,7 @@ from typing import Final
 from whence.auditing.audited import CONTROL, HELD, Audited
 from whence.auditing.finding import Answer, Chart, Figure, Finding, dot
 from whence.auditing.words import between, percent
-from whence.measure import Measure, mean_over_seeds
+from whence.measure import Measure, over_seeds
 from whence.trust import seed_stability
 from whence.trust.seeds import TOP
 
@@ -26,28 +26,26 @@ def stability(audited: Audited) -> Finding:
         audited.methods,
         cases=audited.cases,
         seed=audited.seed,
+        memory=audited.memory,
     )
-    measures = {name: _over_seeds(*found) for name, found in columns.items()}
-    lists = measures[f"top-{TOP} overlap"]
+    measures = {name: over_seeds(one, values) for name, (values, one) in columns.items()}
     shared = {
         method: _shared(measures[f"{method} Jaccard distance %"]) for method in audited.methods
     }
     chance = shared[CONTROL]
     best = max(audited.explainers, key=lambda name: shared[name].value)
     seeds = len(audited.run.models)
+    lists = [] if audited.list_is_catalog else [_overlap(measures[f"top-{TOP} overlap"], audited)]
+    told = "".join(
+        f"{percent(one.measure.value)} of their first {TOP} recommendations, and " for one in lists
+    )
     return Finding(
         answer=_answer(shared[best], chance),
-        summary=f"Two of {seeds} trainings share {percent(lists.value)} of their first {TOP} "
-        f"recommendations, and by {best}, the steadiest explainer, {percent(shared[best].value)} "
-        f"of the items they find most important (chance: {percent(chance.value)}).",
+        summary=f"Two of {seeds} trainings share {told}by {best}, the steadiest explainer, "
+        f"{percent(shared[best].value)} of the items they find most important (chance: "
+        f"{percent(chance.value)}).",
         figures=(
-            Figure(
-                f"overlap of the first {TOP}",
-                audited.run.model,
-                lists,
-                f"Two trainings that differ only in their seed have {percent(lists.value)} of "
-                f"their first {TOP} recommendations in common ({between(lists)}).",
-            ),
+            *lists,
             *(_figure(method, measure, chance) for method, measure in shared.items()),
         ),
         charts=(
@@ -63,15 +61,26 @@ def stability(audited: Audited) -> Finding:
             "The most important items are the top fifth of a history by each explainer, for the "
             "item that came next; of two sets, the share is of all items in either (Jaccard). "
             f"The interval is over the {seeds} seeds (jackknife).",
+            *(
+                []
+                if lists
+                else [
+                    f"A list of {TOP} has all that is left of the catalog, so that "
+                    "recommendations are not compared."
+                ]
+            ),
         ),
     )
 
 
-def _over_seeds(values: list[float], measure: Measure) -> Measure:
-    """With the interval over seeds, which is what another training would differ by."""
-    low, high = mean_over_seeds(values).interval
-    least, most = measure.range
-    return replace(measure, interval=(max(low, least), min(high, most)))
+def _overlap(lists: Measure, audited: Audited) -> Figure:
+    return Figure(
+        f"overlap of the first {TOP}",
+        audited.run.model,
+        lists,
+        f"Two trainings that differ only in their seed have {percent(lists.value)} of their first "
+        f"{TOP} recommendations in common ({between(lists)}).",
+    )
 
 
 def _shared(distance: Measure) -> Measure:

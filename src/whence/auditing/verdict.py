@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from whence.auditing.finding import Finding, Standing
+from whence.auditing.finding import ENOUGH, Finding, Standing
 from whence.auditing.words import listed, percent
 from whence.explainers.measured import FEW
 
@@ -33,12 +33,13 @@ class Verdict:
 def reach_verdict(findings: Mapping[str, Finding], questions: Mapping[str, str]) -> Verdict:
     """The cheapest of the explainers that are better than chance and not worse than the best.
 
-    Those of a few inputs a history are equally cheap, and the best of them is taken. `questions`
-    says what each stage asked.
+    Those of a few inputs a history are equally cheap, and the best of them is taken. One that the
+    other basis finds no better than chance is taken only where there is no other, and with a
+    caution. `questions` says what each stage asked.
     """
     caution = _caution([questions[name] for name, one in findings.items() if one.answer == "no"])
-    basis = next((name for name in BASES if name in findings and findings[name].ranking), None)
-    if basis is None:
+    bases = [name for name in BASES if name in findings and findings[name].ranking]
+    if not bases:
         return Verdict(
             None,
             "No explainer can be recommended yet: nothing was measured that tells a good one from "
@@ -46,6 +47,7 @@ def reach_verdict(findings: Mapping[str, Finding], questions: Mapping[str, str])
             None,
             caution,
         )
+    basis, *others = bases
     ranking = findings[basis].ranking
     best = max(ranking, key=lambda one: one.value)
     able = [one for one in ranking if one.better_than_random and one.as_good_as_best]
@@ -53,12 +55,43 @@ def reach_verdict(findings: Mapping[str, Finding], questions: Mapping[str, str])
         return Verdict(
             None,
             f"No explainer can be recommended for this model: even {best.explainer}, which "
-            f"{best.says}, is not clearly better than chance.",
+            f"{best.says}, {_no_better(best)}.",
             basis,
             caution,
         )
-    chosen = min(able, key=lambda one: (max(one.inputs, FEW), -one.value))
-    return Verdict(chosen.explainer, _sentence(chosen, best, able), basis, caution)
+    doubted = {
+        one.explainer: one
+        for other in others
+        for one in findings[other].ranking
+        if not one.better_than_random
+    }
+    sound = [one for one in able if one.explainer not in doubted]
+    chosen = min(sound or able, key=lambda one: (max(one.inputs, FEW), -one.value))
+    said = _sentence(chosen, best, sound or able)
+    if sound:
+        said += _left_aside([one.explainer for one in able if one not in sound])
+    else:
+        doubt = doubted[chosen.explainer]
+        warned = f"On this very model {doubt.explainer} {doubt.says}, which {_no_better(doubt)}."
+        caution = f"{warned} {caution}".strip()
+    return Verdict(chosen.explainer, said, basis, caution)
+
+
+def _no_better(one: Standing) -> str:
+    """Than chance, to go on from who is not."""
+    if one.cases < ENOUGH:
+        return f"cannot be told from chance by {one.cases} cases; it takes {ENOUGH}"
+    return "is not clearly better than chance"
+
+
+def _left_aside(names: list[str]) -> str:
+    """Those that only one of the two bases speaks for."""
+    if not names:
+        return ""
+    return (
+        " Left aside, since without what they call important the recommendations change not "
+        f"clearly more than by chance: {listed(names)}."
+    )
 
 
 def _sentence(chosen: Standing, best: Standing, able: list[Standing]) -> str:

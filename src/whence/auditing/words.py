@@ -10,7 +10,7 @@ from whence.measure import Measure
 def percent(share: float) -> str:
     """`0.083` as "8.3 %"; from 10 % on without a decimal."""
     value = 100 * share
-    return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.1f} %"
+    return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:z.1f} %"
 
 
 def between(measure: Measure) -> str:
@@ -28,6 +28,11 @@ def rounded(measure: Measure, decimals: int = 2) -> str:
     """With the interval: "0.41 (0.39 to 0.43)"."""
     value, low, high = (f"{one:.{decimals}f}" for one in (measure.value, *measure.interval))
     return f"{value} ({low} to {high})"
+
+
+def too_few(cases: int, enough: int) -> str:
+    """Why nothing is called clear: "7 cases are too few to call a difference clear; …"."""
+    return f"{cases} cases are too few to call a difference clear, which takes {enough}"
 
 
 def sentence(words: str) -> str:

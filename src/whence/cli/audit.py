@@ -1,6 +1,7 @@
 """`whence audit`: every question about a run, and the answers in one page."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 from whence.cli.options import AsJson, err, out, print_json, say
 
 CASES = 300
+DEVICE = "cpu"
 STAGE_NAMES = "accuracy, likeness, faithfulness, agreement, stability, permutation"
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder 'whence train' wrote.")]
@@ -34,7 +36,7 @@ def audit(
     seed: Annotated[
         int | None, typer.Option(help="Which of the run's seeds; the first by default.")
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = DEVICE,
     memory: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +77,15 @@ def audit(
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from what was last kept")
         raise
-    page = write_audit(found, place / PAGE, _command(run, stages, method or [], cases, seed))
+    options = {
+        "--out": folder,
+        "--stages": stages,
+        "--cases": None if cases == CASES else cases,
+        "--seed": seed,
+        "--device": None if device == DEVICE else device,
+        "--memory": memory,
+    }
+    page = write_audit(found, place / PAGE, _command(run, options, method or []))
     if as_json:
         print_json(found.as_dict())
         return
@@ -83,11 +93,8 @@ def audit(
     say(f"The report: {page}")
 
 
-def _command(
-    run: Path, stages: str | None, methods: list[str], cases: int, seed: int | None
-) -> str:
-    """What to type for the same page."""
-    options = {"--stages": stages, "--cases": None if cases == CASES else cases, "--seed": seed}
+def _command(run: Path, options: Mapping[str, object], methods: list[str]) -> str:
+    """What to type for the same page; an option of None is not said."""
     said = [(name, value) for name, value in options.items() if value is not None]
     said += [("--method", method) for method in methods]
     return shlex.join(["whence", "audit", str(run), *(str(word) for pair in said for word in pair)])

@@ -13,6 +13,7 @@ from rich.text import Text
 import whence
 from whence.auditing import Audit, Chart
 from whence.auditing.audited import HELD
+from whence.auditing.finding import ENOUGH
 from whence.explainers import find_explainer
 from whence.files import new_file
 from whence.report.audit_charts import alternative, draw
@@ -43,6 +44,7 @@ def write_audit(audit: Audit, path: Path, command: str) -> Path:
         stages=[_section(audit, name) for name in audit.stages],
         explainers={name: find_explainer(name)[1].words for name in audit.settings["methods"]},
         few=FEW,
+        enough=ENOUGH,
         version=whence.__version__,
         command=command,
     )

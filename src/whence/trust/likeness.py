@@ -14,7 +14,7 @@ from whence.data.interactions import Interactions
 from whence.errors import InputError
 from whence.explainers import explain_batch, find_explainer
 from whence.explanation import Explanation
-from whence.measure import Measure, mean_over_seeds
+from whence.measure import Measure, over_seeds
 from whence.models import Recommender
 from whence.progress import progress_bar
 from whence.ranking import device_of
@@ -23,6 +23,8 @@ from whence.training import TrainingConfig, train
 from whence.trust.truth import hits_at_cause, precision_at_cause, sign_at_cause
 from whence.worlds import REASONS, Alike, Questions, how_alike, world_like
 
+USERS: Final = 5_000
+"""Of the world, at most."""
 IN_STEPS: Final = ("warmup", "epoch", "validate_every")
 """Settings of a training that stay the same share of all its steps."""
 
@@ -54,18 +56,20 @@ def precision_on_likeness(
     interactions: Interactions,
     explainers: Sequence[str],
     *,
-    users: int = 5_000,
+    users: int = USERS,
     steps: int = 1_000,
     seeds: int = 1,
     cases: int = 200,
     seed: int = 0,
+    memory: int | None = None,
     show_progress: bool = True,
 ) -> OnLikeness:
     """Train the run's kind of model on a world like the data, and mark explainers by its truth.
 
     Model and training are set as in the run, but for the number of steps. Of each reason at most
     so many cases are asked, the same of the models of all seeds; `seed` makes the world and draws
-    them. One seed has an interval over cases, several have theirs over seeds.
+    them. One seed has an interval over cases, several have theirs over seeds. Explainers use about
+    `memory` bytes at a time.
     """
     if not explainers or cases < 1:
         raise InputError("Marks on a world need an explainer and at least one case.")
@@ -90,7 +94,10 @@ def precision_on_likeness(
     pairs = [(explainer, questions) for explainer in explainers for questions in asked]
     marks: dict[str, dict[str, Mark]] = {explainer: {} for explainer in explainers}
     for explainer, questions in progress_bar("marking", len(pairs), show_progress).track(pairs):
-        said = [_answer(model, questions, explainer, own) for own, model in trained.models.items()]
+        said = [
+            _answer(model, questions, explainer, own, memory)
+            for own, model in trained.models.items()
+        ]
         marks[explainer][questions.reason] = _mark(said, questions)
     return OnLikeness(how_alike(interactions, world.interactions), marks)
 
@@ -104,11 +111,13 @@ def _in_fewer_steps(training: Mapping[str, Any], steps: int) -> dict[str, Any]:
     return {**settings, **shares, "steps": steps, "snapshots": 0}
 
 
-def _answer(model: Recommender, questions: Questions, explainer: str, seed: int) -> Explanation:
+def _answer(
+    model: Recommender, questions: Questions, explainer: str, seed: int, memory: int | None
+) -> Explanation:
     device = device_of(model)
     batch = torch.from_numpy(questions.cases.histories(model.config.length)).to(device)
     targets = torch.from_numpy(questions.cases.targets).to(device)
-    return explain_batch(model, batch, targets, explainer, seed)
+    return explain_batch(model, batch, targets, explainer, seed, memory=memory)
 
 
 def _mark(said: Sequence[Explanation], questions: Questions) -> Mark:
@@ -126,11 +135,5 @@ def _over_seeds(measures: Sequence[Measure]) -> Measure:
     first = measures[0]
     if len(measures) == 1:
         return first
-    mean = mean_over_seeds([one.value for one in measures])
-    low, high = first.range
-    return replace(
-        first,
-        value=mean.value,
-        interval=(max(low, mean.interval[0]), min(high, mean.interval[1])),
-        protocol=f"{first.protocol}; mean over {len(measures)} seeds",
-    )
+    protocol = f"{first.protocol}; mean over {len(measures)} seeds"
+    return over_seeds(replace(first, protocol=protocol), [one.value for one in measures])

@@ -41,12 +41,14 @@ def seed_stability(
     *,
     cases: int = 1_000,
     seed: int = 0,
+    memory: int | None = None,
 ) -> dict[str, tuple[list[float], Measure]]:
     """By column, a pseudo-value for each model, in their order, and the mean over cases.
 
     The columns are "top-10 overlap", and "KL" and "Jaccard distance %" of each method by its name.
     What is explained is the item held out, the same for every model. `seed` draws at most so many
-    of the held-out cases; an explainer that draws starts from the seed of the model.
+    of the held-out cases; an explainer that draws starts from the seed of the model, and uses about
+    `memory` bytes at a time.
     """
     check_interval_over(len(models))
     lengths = {model.config.length for model in models.values()}
@@ -57,7 +59,7 @@ def seed_stability(
         )
     asked = _draw(split, held, cases, seed)
     lists = np.stack([_best(model, asked, split) for model in models.values()])
-    sizes = [_sizes(model, asked, methods, own) for own, model in models.items()]
+    sizes = [_sizes(model, asked, methods, own, memory) for own, model in models.items()]
     model = next(iter(models.values()))
     parts = model.parts(_batch(model, asked)).cpu().numpy()
     found = {f"top-{TOP} overlap": overlap(lists)}
@@ -99,13 +101,14 @@ def _best(model: Recommender, cases: Cases, split: Split) -> Ints:
 
 
 def _sizes(
-    model: Recommender, cases: Cases, methods: Sequence[str], seed: int
+    model: Recommender, cases: Cases, methods: Sequence[str], seed: int, memory: int | None
 ) -> dict[str, Floats]:
     """By method, `[B, n]`: how much each part matters to this model, for or against."""
     pieces = []
     for some in row_slices(len(cases), cases_at_once(model.config.length**2)):
+        batch = _batch(model, cases[some])
         targets = torch.from_numpy(cases[some].targets).to(device_of(model))
-        pieces.append(compare_batch(model, _batch(model, cases[some]), targets, methods, seed))
+        pieces.append(compare_batch(model, batch, targets, methods, seed, memory=memory))
     return {
         method: np.concatenate([piece[method].magnitude() for piece in pieces])
         for method in methods

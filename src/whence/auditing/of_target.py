@@ -1,0 +1,123 @@
+"""Of the recommendation itself: what does it lose without its reason, and is that foretold?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import torch
+
+from whence.auditing.audited import CONTROL, Audited, Ints
+from whence.auditing.finding import Chart, Figure, dot
+from whence.auditing.words import between, percent, rounded
+from whence.explainers import explain_batch
+from whence.explanation import Explanation, Floats
+from whence.measure import Measure, mean_measure
+from whence.trust import coalition_values, value_correlation
+from whence.trust.altered import whole_cases
+
+COALITIONS: Final = 128
+LOSSES: Final = "leave-one-out:unit=probability"
+
+
+def probability_lost(audited: Audited, some: slice) -> dict[str, Measure]:
+    """By method: of the recommendation's probability, what goes with the strongest reason for it.
+
+    That is the item of the largest importance, whose sign counts where a method has signs. Losses
+    and probabilities are added up over histories before they are divided: a history counts as much
+    as its recommendation is probable.
+    """
+    batch, targets = audited.batch[some], audited.targets[some]
+    lost = explain_batch(audited.model, batch, targets, LOSSES, audited.seed, memory=audited.memory)
+    whole = _probability(audited, some)
+    return {
+        name: _share(lost.scores[np.arange(len(whole)), _strongest(one[some])], whole, name)
+        for name, one in audited.explanations.items()
+    }
+
+
+@torch.no_grad()
+def _probability(audited: Audited, some: slice) -> Floats:
+    """`[b]`: of each case's target, with all items of the history."""
+    batch, targets = audited.batch[some], audited.targets[some]
+    pieces = [
+        whole.log_p.gather(1, targets[cases, None])[:, 0].exp()
+        for cases, whole in whole_cases(audited.model, batch, audited.memory)
+    ]
+    found: Floats = torch.cat(pieces).cpu().numpy().astype(np.float64)
+    return found
+
+
+def _strongest(explanation: Explanation) -> Ints:
+    """`[B]`: the slot of the part that speaks most for the target."""
+    slots: Ints = np.where(explanation.parts, explanation.scores, -np.inf).argmax(axis=1)
+    return slots
+
+
+def _share(lost: Floats, whole: Floats, name: str) -> Measure:
+    """Σ lost / Σ whole, linearised so that the interval knows that both vary together."""
+    share = lost.mean() / whole.mean()
+    return mean_measure(
+        share + (lost - share * whole) / whole.mean(),
+        "share of the recommendation's probability, added up over cases, that is lost without the "
+        f"part that speaks most for it by {name}",
+        range=(-np.inf, 1.0),
+    )
+
+
+def lost_figures(lost: Mapping[str, Measure]) -> list[Figure]:
+    """In a sentence each."""
+    return [
+        Figure("probability lost without its reason", name, one, _lost_sentence(name, one))
+        for name, one in lost.items()
+    ]
+
+
+def _lost_sentence(name: str, lost: Measure) -> str:
+    item = "a random item" if name == CONTROL else f"the item that speaks most for it by {name}"
+    less = "loses" if round(lost.value, 3) >= 0 else "gains"
+    return (
+        f"Without {item}, the recommendation that is explained {less} {percent(abs(lost.value))} "
+        f"of its probability (loss: {between(lost)})."
+    )
+
+
+def lost_chart(lost: Mapping[str, Measure]) -> Chart:
+    """One dot an explainer."""
+    return Chart(
+        "dots",
+        "probability that the recommendation loses",
+        "How much of its own probability the explained recommendation loses without the one item "
+        "that each explainer says speaks most for it; here explainers of one target are asked "
+        "about what they explain.",
+        tuple(dot(name, one) for name, one in lost.items()),
+    )
+
+
+def foretold(audited: Audited, some: slice) -> list[Figure]:
+    """How well each explanation foretells the score with parts of the history only."""
+    values = coalition_values(
+        audited.model,
+        audited.batch[some],
+        audited.targets[some],
+        COALITIONS,
+        audited.seed,
+        audited.memory,
+    )
+    found = {
+        name: value_correlation(one[some], values)
+        for name, one in audited.explanations.items()
+        if not np.isnan(values.correlation(one[some])).all()
+    }
+    return [
+        Figure(
+            "foretold on parts of a history",
+            name,
+            one,
+            f"Added up, the importances by {name} go with the recommendation's score on random "
+            f"parts of the history at {rounded(one)}, where 1 foretells it; by chance they do so "
+            f"at {found[CONTROL].value:.2f}, as far as the number of items alone decides.",
+        )
+        for name, one in found.items()
+    ]
