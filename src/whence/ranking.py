@@ -38,6 +38,13 @@ def score_all(model: Explainable, cases: Cases, length: int) -> Tensor:
     return model.score(torch.from_numpy(cases.histories(length)).to(device_of(model)), ALL)
 
 
+def questions_of(model: Explainable, cases: Cases, length: int) -> tuple[Tensor, Tensor]:
+    """The cases' histories and the items that came next, where the model lives."""
+    device = device_of(model)
+    batch = torch.from_numpy(cases.histories(length))
+    return batch.to(device), torch.from_numpy(cases.targets).to(device)
+
+
 def device_of(model: Explainable) -> torch.device:
     """Where the model lives."""
     weights = model.parameters() if isinstance(model, torch.nn.Module) else iter(())

@@ -68,6 +68,20 @@ def test_a_point_of_a_curve_is_what_that_snapshot_gives(
         assert found[KNEE_LATER].per_seed[seed] == knees[0] - knees[1]
 
 
+def test_the_least_is_of_models_that_have_learned(followed: Followed, split: Split) -> None:
+    """The epoch that would be the least is put first, where it does not count."""
+    run, how, line = followed(), Watched(4, seeds=1, events=5), "ρ(|φ|, α first)"
+    found = watched(run, split, how)
+    values = [found[f"{line} after epoch {epoch}"].per_seed[0] for epoch in range(11)]
+    lowest = 4 * int(np.argmin(values))
+    kept = run.snapshots[0]
+    swapped = {**kept, 0: kept[lowest], lowest: kept[0]}
+    again = watched(replace(run, snapshots={0: swapped}), split, how)
+    assert again[f"{line} after epoch 0"].per_seed == (min(values),)
+    assert again[f"least {line} from epoch 1 on"].per_seed == (sorted(values)[1],)
+    assert min(values) < sorted(values)[1]
+
+
 def slow_knee(curve: list[float]) -> int:
     """The epoch that lies furthest above the straight line from the first to the last."""
     rise = (curve[-1] - curve[0]) / (len(curve) - 1)

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import torch
 
 from whence.data.histories import Cases
 from whence.explainers import compare_batch
 from whence.explanation import Floats
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.ranking import device_of
+from whence.ranking import questions_of
 from whence.studies.found import Asked, Curves, Found, Measurement
 from whence.studies.points import Points, draw_points
 from whence.trust.agreement import centred_ranks, correlate
@@ -172,9 +171,7 @@ def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> 
 
     Single heads are left out where there is but one.
     """
-    device = device_of(model)
-    batch = torch.from_numpy(cases.histories(model.config.length)).to(device)
-    targets = torch.from_numpy(cases.targets).to(device)
+    batch, targets = questions_of(model, cases, model.config.length)
     asked: dict[int, dict[str, str]] = {}
     heads = model.attentions(batch[:1])[0].shape[1]
     for symbol in symbols:

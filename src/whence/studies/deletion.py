@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import torch
 
 from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.explainers import compare_batch
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.ranking import device_of
+from whence.ranking import questions_of
 from whence.studies.agreement import HALF, PRINTED
 from whence.studies.found import Asked, Found, Measurement
 from whence.studies.found import Curves as Lines
@@ -94,9 +93,7 @@ def deletions(asked: Asked, how: Full) -> dict[str, Found]:
 
 def of_model(model: Recommender, cases: Cases) -> dict[str, float]:
     """By column its mean over the histories."""
-    device = device_of(model)
-    batch = torch.from_numpy(cases.histories(model.config.length)).to(device)
-    targets = torch.from_numpy(cases.targets).to(device)
+    batch, targets = questions_of(model, cases, model.config.length)
     explained = compare_batch(model, batch, targets, list(EXPLAINED.values()))
     orders: list[Order] = [*explained.values(), "random order", "greedy oracle"]
     curves = deletion_curves(model, batch, orders)

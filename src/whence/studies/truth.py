@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import torch
-
 from whence.config import build
 from whence.errors import InputError
 from whence.explainers import compare_batch, find_explainer
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.ranking import device_of
+from whence.ranking import questions_of
 from whence.run import Run
 from whence.studies.found import Asked, Found, Map, Measurement
 from whence.trust.truth import precision_at_cause, sign_at_cause
@@ -88,9 +86,7 @@ def _world_of(run: Run) -> World:
 
 
 def _answers(model: Recommender, questions: Questions, seed: int) -> dict[str, float]:
-    device = device_of(model)
-    batch = torch.from_numpy(questions.cases.histories(model.config.length)).to(device)
-    targets = torch.from_numpy(questions.cases.targets).to(device)
+    batch, targets = questions_of(model, questions.cases, model.config.length)
     found = {}
     for name, said in compare_batch(model, batch, targets, EXPLAINERS, seed).items():
         found[precision(name, questions.reason)] = precision_at_cause(said, questions).value
