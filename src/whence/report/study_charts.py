@@ -26,6 +26,10 @@ AXIS = alt.Axis(tickCount=3, labelOverlap=True, grid=True, gridOpacity=0.5, grid
 DASHED = "dashed: the limit to one side of which the whole interval must lie"
 LINES = "lines: the 95 % interval over seeds"
 FIGURES = ("value", "low", "high")
+SPELT = {
+    **{"ρ": "rho", "μ": "mu", "α": "alpha", "φ": "phi", "∇": "gradient", "*": "star", "′": "prime"},
+    **{"₀": "0", "₁": "1", "₂": "2"},
+}
 
 
 def study_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.FacetChart]:
@@ -380,5 +384,6 @@ def _limit(claim: Claim) -> float:
 
 
 def slug(title: str) -> str:
-    """For the name of a file."""
-    return re.sub(r"\W+", "-", title.lower()).strip("-")
+    """For the name of a file, which any machine can have: the papers' symbols are spelt out."""
+    spelt = "".join(f" {SPELT[one]} " if one in SPELT else one for one in title.lower())
+    return re.sub(r"[^a-z0-9]+", "-", spelt).strip("-")

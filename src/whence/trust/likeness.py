@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
-import torch
 
 from whence.config import build
 from whence.data.interactions import Interactions
@@ -17,7 +16,7 @@ from whence.explanation import Explanation
 from whence.measure import Measure, over_seeds
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.ranking import device_of
+from whence.ranking import device_of, questions_of
 from whence.run import Run
 from whence.training import TrainingConfig, train
 from whence.trust.truth import hits_at_cause, precision_at_cause, sign_at_cause
@@ -114,9 +113,7 @@ def _in_fewer_steps(training: Mapping[str, Any], steps: int) -> dict[str, Any]:
 def _answer(
     model: Recommender, questions: Questions, explainer: str, seed: int, memory: int | None
 ) -> Explanation:
-    device = device_of(model)
-    batch = torch.from_numpy(questions.cases.histories(model.config.length)).to(device)
-    targets = torch.from_numpy(questions.cases.targets).to(device)
+    batch, targets = questions_of(model, questions.cases, model.config.length)
     return explain_batch(model, batch, targets, explainer, seed, memory=memory)
 
 

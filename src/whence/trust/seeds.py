@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from whence.contract import PAD
 from whence.data.histories import Cases
@@ -19,7 +17,7 @@ from whence.measure import Measure
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.randomness import Randomness
-from whence.ranking import best_unmet, device_of
+from whence.ranking import best_unmet, questions_of
 from whence.trust.stability import (
     Ints,
     attention_kl,
@@ -61,7 +59,7 @@ def seed_stability(
     lists = np.stack([_best(model, asked, split) for model in models.values()])
     sizes = [_sizes(model, asked, methods, own, memory) for own, model in models.items()]
     model = next(iter(models.values()))
-    parts = model.parts(_batch(model, asked)).cpu().numpy()
+    parts = model.parts(questions_of(model, asked, model.config.length)[0]).cpu().numpy()
     found = {f"top-{TOP} overlap": overlap(lists)}
     for method in methods:
         of_seeds = np.stack([of_seed[method] for of_seed in sizes])
@@ -106,14 +104,9 @@ def _sizes(
     """By method, `[B, n]`: how much each part matters to this model, for or against."""
     pieces = []
     for some in row_slices(len(cases), cases_at_once(model.config.length**2)):
-        batch = _batch(model, cases[some])
-        targets = torch.from_numpy(cases[some].targets).to(device_of(model))
+        batch, targets = questions_of(model, cases[some], model.config.length)
         pieces.append(compare_batch(model, batch, targets, methods, seed, memory=memory))
     return {
         method: np.concatenate([piece[method].magnitude() for piece in pieces])
         for method in methods
     }
-
-
-def _batch(model: Recommender, cases: Cases) -> Tensor:
-    return torch.from_numpy(cases.histories(model.config.length)).to(device_of(model))
