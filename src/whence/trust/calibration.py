@@ -1,0 +1,158 @@
+"""Calibration: of all that a model is 80 % sure of, is it right about 80 %? (Guo et al. 2017)"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from whence.errors import InputError
+from whence.explanation import Floats
+from whence.measure import Measure, mean_measure
+from whence.randomness import Randomness
+from whence.trust.bins import FIFTEEN, Bins, BinSums, EqualMass, EqualWidth, JainBins, bin_sums
+from whence.trust.predictions import Ints, Predictions
+from whence.trust.reliability import by_confidence
+from whence.trust.resampling import drawn_counts, resamples_at_once
+
+OfGaps = Callable[[Floats, Floats], Floats]
+"""From the gaps `[r, K]` and the share of the cases in each bin to `[r]`."""
+
+
+def expected_calibration_error(
+    predictions: Predictions, bins: Bins | None = None, seed: int = 0
+) -> Measure:
+    """ECE: Σ share of the cases · |accuracy − mean confidence| over the bins (Naeini et al. 2015).
+
+    15 bins of equal width unless others are given. It is never below what chance does to a model
+    that is calibrated, and the more bins to the cases the more; the protocol says how much.
+    """
+    return _binned_error(predictions, bins or EqualWidth(), _mean, "mean over the cases", seed)
+
+
+def maximum_calibration_error(
+    predictions: Predictions, bins: Bins | None = None, seed: int = 0
+) -> Measure:
+    """MCE: the largest |accuracy − mean confidence| of a bin, be there ever so few cases in it."""
+    return _binned_error(predictions, bins or EqualWidth(), _largest, "largest of the bins", seed)
+
+
+def adaptive_calibration_error(
+    predictions: Predictions, count: int = FIFTEEN, seed: int = 0
+) -> Measure:
+    """ECE by bins of equally many cases, which go where the confidences are."""
+    return expected_calibration_error(predictions, EqualMass(count), seed)
+
+
+def jain_calibration_error(predictions: Predictions, seed: int = 0) -> Measure:
+    """ECE as the code of Jain (2019) has it: by tenths, against their middles.
+
+    A calibrated model need not have 0, as its confidences need not lie about the middles.
+    """
+    return expected_calibration_error(predictions, JainBins(predictions.classes), seed)
+
+
+def brier_score(predictions: Predictions, seed: int = 0) -> Measure:
+    """The mean of Σ (p − y)² over all classes (Brier 1950): from 0 to 2, of two classes too."""
+    _check_some(predictions)
+    protocol = f"mean of Σ (p − y)² over the classes; {predictions.protocol}"
+    return mean_measure(predictions.squares, protocol, "lower is better", (0.0, 2.0), seed)
+
+
+def negative_log_likelihood(predictions: Predictions, seed: int = 0) -> Measure:
+    """The mean of −ln p of the true class, in nats."""
+    _check_some(predictions)
+    impossible = int((predictions.log_likelihood == -np.inf).sum())
+    if impossible:
+        raise InputError(
+            f"The true class has a probability of 0 in {impossible:,} of {len(predictions):,} "
+            "cases, and −ln 0 is infinite; hand over logits if only rounding made it 0."
+        )
+    protocol = f"mean of −ln p of the true class, in nats; {predictions.protocol}"
+    return mean_measure(
+        -predictions.log_likelihood, protocol, "lower is better", (0.0, math.inf), seed
+    )
+
+
+def calibration_measures(
+    predictions: Predictions, count: int = FIFTEEN, seed: int = 0
+) -> dict[str, Measure]:
+    """All of them by name, but that of Jain (2019), with so many bins."""
+    width = EqualWidth(count)
+    return {
+        "expected calibration error": expected_calibration_error(predictions, width, seed),
+        "maximum calibration error": maximum_calibration_error(predictions, width, seed),
+        "adaptive calibration error": adaptive_calibration_error(predictions, count, seed),
+        "Brier score": brier_score(predictions, seed),
+        "negative log-likelihood": negative_log_likelihood(predictions, seed),
+    }
+
+
+def _binned_error(
+    predictions: Predictions, bins: Bins, of_gaps: OfGaps, what: str, seed: int
+) -> Measure:
+    """The error with its interval: as far below the value as 97.5 % of resamples lie above it.
+
+    Chance makes gaps where there are none, so that the error of a resample is mostly larger than
+    that of the cases, as theirs is than the truth. 95 % of the resamples' errors would therefore
+    lie above the truth; and where a calibrated model could have this error, 0 is in the interval.
+    """
+    _check_some(predictions)
+    confidence, correct = by_confidence(predictions)
+
+    def error(sums: BinSums) -> Floats:
+        gaps = np.abs(bins.accuracy(sums) - bins.expected(sums))
+        return of_gaps(np.nan_to_num(gaps), sums.cases / len(confidence))
+
+    def of(drawn: Ints) -> Floats:
+        starts = bins.starts(confidence, drawn)
+        return error(bin_sums(starts, drawn, drawn * correct, drawn * confidence))
+
+    once = np.ones((1, len(confidence)), dtype=np.int64)
+    value = float(of(once)[0])
+    resampled = np.concatenate([of(drawn) for drawn in drawn_counts(len(confidence), seed)])
+    starts = bins.starts(confidence, once)
+    rng = Randomness(seed).numpy("evaluation")
+    by_chance = np.concatenate(
+        [
+            error(_if_calibrated(confidence, starts, count, rng))
+            for count in resamples_at_once(len(confidence))
+        ]
+    )
+    high = max(value, float(np.percentile(resampled, 97.5)))
+    refuted = value > np.percentile(by_chance, 97.5)
+    return Measure(
+        value,
+        (max(0.0, 2 * value - high) if refuted else 0.0, min(1.0, high)),
+        len(confidence),
+        f"|accuracy − confidence|, {what}, in {bins.words}; {predictions.protocol}; a calibrated "
+        f"model would have {by_chance.mean():.3f} by chance",
+        "lower is better",
+        (0.0, 1.0),
+    )
+
+
+def _if_calibrated(
+    confidence: Floats, starts: Ints, count: int, rng: np.random.Generator
+) -> BinSums:
+    """So many times, which of these cases a calibrated model would predict rightly."""
+    shape = (count, len(confidence))
+    correct = (rng.random(shape) < confidence).astype(np.float64)
+    once, sure = np.ones(shape, dtype=np.int64), np.broadcast_to(confidence, shape)
+    return bin_sums(np.tile(starts, (count, 1)), once, correct, sure)
+
+
+def _mean(gaps: Floats, shares: Floats) -> Floats:
+    mean: Floats = (gaps * shares).sum(axis=1)
+    return mean
+
+
+def _largest(gaps: Floats, shares: Floats) -> Floats:
+    largest: Floats = gaps.max(axis=1)
+    return largest
+
+
+def _check_some(predictions: Predictions) -> None:
+    if not len(predictions):
+        raise InputError("Calibration is measured on at least one case; there is none.")
