@@ -21,17 +21,40 @@ world; `precision_on_likeness` on one in the likeness of the data.
 
 Do models of other seeds say the same? `seed_stability`, and what it is made of: `attention_kl`,
 `jaccard_index`, `jaccard_distance`, `overlap`.
+
+Is a model as often right as it is sure? `predictions_of` and `predictions_from_logits` say how sure
+it was and whether it was right, `next_item_calibration` of a recommender; `reliability` draws it up
+in bins (`EqualWidth`, `EqualMass`, `JainBins`), `expected_calibration_error` and its kin are one
+number, and `temperature_scaling` mends it.
 """
 
 from whence.trust.agreement import agreement, kendall, kendall_agreement, spearman
+from whence.trust.bins import Bins, EqualMass, EqualWidth, JainBins
+from whence.trust.calibration import (
+    adaptive_calibration_error,
+    brier_score,
+    calibration_measures,
+    expected_calibration_error,
+    jain_calibration_error,
+    maximum_calibration_error,
+    negative_log_likelihood,
+)
 from whence.trust.curves import Curves, deletion_at, normalised_area
 from whence.trust.deletion import deletion_curves
 from whence.trust.divergences import DIVERGENCES, jensen_shannon, symmetrised_kl
 from whence.trust.entropy import entropy, importance_entropy
 from whence.trust.flips import Flips, flips
 from whence.trust.likeness import Mark, OnLikeness, precision_on_likeness
+from whence.trust.next_item import NextItemCalibration, next_item_calibration, next_item_logits
 from whence.trust.permutation import Permuted, attention_permutation
+from whence.trust.predictions import (
+    Predictions,
+    logits_of,
+    predictions_from_logits,
+    predictions_of,
+)
 from whence.trust.registry import MEASURES, SEED_MEASURES, MeasureSpec
+from whence.trust.reliability import Reliability, reliability
 from whence.trust.seeds import seed_stability
 from whence.trust.signs import sign_agreement
 from whence.trust.stability import (
@@ -41,6 +64,7 @@ from whence.trust.stability import (
     jaccard_index,
     overlap,
 )
+from whence.trust.temperature import TemperatureScaling, fit_temperature, temperature_scaling
 from whence.trust.top import top_agreement, top_jaccard
 from whence.trust.top_heavy import mu_lin, mu_lin_agreement, mu_log, mu_log_agreement
 from whence.trust.truth import precision_at_cause, sign_at_cause
@@ -51,43 +75,66 @@ __all__ = [
     "DIVERGENCES",
     "MEASURES",
     "SEED_MEASURES",
+    "Bins",
     "CoalitionValues",
     "Curves",
+    "EqualMass",
+    "EqualWidth",
     "Flips",
+    "JainBins",
     "Mark",
     "MeasureSpec",
+    "NextItemCalibration",
     "OnLikeness",
     "Permuted",
+    "Predictions",
+    "Reliability",
     "SeedPairs",
     "SignedRank",
+    "TemperatureScaling",
+    "adaptive_calibration_error",
     "agreement",
     "attention_kl",
     "attention_permutation",
+    "brier_score",
+    "calibration_measures",
     "coalition_values",
     "deletion_at",
     "deletion_curves",
     "entropy",
+    "expected_calibration_error",
+    "fit_temperature",
     "flips",
     "importance_entropy",
     "jaccard_distance",
     "jaccard_index",
+    "jain_calibration_error",
     "jensen_shannon",
     "kendall",
     "kendall_agreement",
+    "logits_of",
+    "maximum_calibration_error",
     "mu_lin",
     "mu_lin_agreement",
     "mu_log",
     "mu_log_agreement",
+    "negative_log_likelihood",
+    "next_item_calibration",
+    "next_item_logits",
     "normalised_area",
     "overlap",
     "precision_at_cause",
     "precision_on_likeness",
+    "predictions_from_logits",
+    "predictions_of",
+    "reliability",
     "seed_stability",
     "sign_agreement",
     "sign_at_cause",
     "signed_rank",
     "spearman",
     "symmetrised_kl",
+    "temperature_scaling",
     "top_agreement",
     "top_jaccard",
     "value_correlation",

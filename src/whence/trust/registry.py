@@ -14,6 +14,14 @@ from whence.explanation import Explanation
 from whence.measure import Direction, Measure
 from whence.trust.agreement import agreement, kendall_agreement
 from whence.trust.altered import LISTED
+from whence.trust.calibration import (
+    adaptive_calibration_error,
+    brier_score,
+    expected_calibration_error,
+    jain_calibration_error,
+    maximum_calibration_error,
+    negative_log_likelihood,
+)
 from whence.trust.curves import Curves, Kind, normalised_area
 from whence.trust.deletion import deletion_curves
 from whence.trust.entropy import importance_entropy
@@ -246,5 +254,41 @@ MEASURES: dict[str, MeasureSpec] = {
         (0.0, math.inf),
         "Do all items' probabilities change when attention is shuffled?",
         needs=ATTENTION,
+    ),
+    "calibration-error": MeasureSpec(
+        expected_calibration_error,
+        "lower is better",
+        (0.0, 1.0),
+        "Is a model as often right as it is sure?",
+    ),
+    "calibration-error-maximum": MeasureSpec(
+        maximum_calibration_error,
+        "lower is better",
+        (0.0, 1.0),
+        "How far from it is it where it is furthest?",
+    ),
+    "calibration-error-adaptive": MeasureSpec(
+        adaptive_calibration_error,
+        "lower is better",
+        (0.0, 1.0),
+        "Is it as often right as it is sure, by bins of equally many cases?",
+    ),
+    "calibration-error-jain": MeasureSpec(
+        jain_calibration_error,
+        "lower is better",
+        (0.0, 1.0),
+        "Is it, by tenths that are held against their middles (Jain 2019)?",
+    ),
+    "brier-score": MeasureSpec(
+        brier_score,
+        "lower is better",
+        (0.0, 2.0),
+        "How far are the probabilities of all classes from what came?",
+    ),
+    "negative-log-likelihood": MeasureSpec(
+        negative_log_likelihood,
+        "lower is better",
+        (0.0, math.inf),
+        "How surprised is a model by what came, in nats?",
     ),
 }
