@@ -12,15 +12,20 @@ import vl_convert
 from whence.explanation import Explanation
 from whence.measure import Measure, SeedMean
 from whence.reasons import Reason
+from whence.trust.reliability import Reliability
 
 FOR, AGAINST, NEUTRAL, BLANK = "#2a7f62", "#b3423a", "#3d5a80", "#f7f5f0"
 FONT = "system-ui, sans-serif"
 PADDING = {"left": 32, "right": 24, "top": 6, "bottom": 6}  # a reader's font may be wider
 
 LABEL_WIDTH = 280
+DIAGRAM, COUNTS = (260, 220), 50
+"""The size of a reliability diagram, and the height of the numbers of cases below it."""
+DIAGONAL = "dashed: as often right as sure; below it the model is too sure; lines: 95 % intervals"
+FEW_TICKS = alt.Axis(tickCount=2, format="~s")
 
 C = TypeVar("C", alt.Chart, alt.LayerChart)
-D = TypeVar("D", alt.Chart, alt.LayerChart, alt.FacetChart)
+D = TypeVar("D", alt.Chart, alt.LayerChart, alt.FacetChart, alt.HConcatChart)
 
 
 def interval_chart(measured: Mapping[str, Measure | SeedMean], title: str) -> alt.LayerChart:
@@ -124,6 +129,71 @@ def matrix_chart(rows: list[dict[str, Any]], title: str) -> alt.LayerChart:
     return _dress(
         alt.LayerChart(layer=[tiles, numbers]), width=44 * len(names), height=34 * len(names)
     )
+
+
+def reliability_chart(diagrams: Mapping[str, Reliability]) -> alt.HConcatChart:
+    """Side by side by name: bars of how often right and of how many cases, over how sure.
+
+    A dot with its interval stands over what the bin's accuracy is held against. Empty bins have no
+    bar.
+    """
+    panels = [_diagram(name, diagram) for name, diagram in diagrams.items()]
+    title = alt.Title(DIAGONAL, fontSize=12, fontWeight="normal", anchor="middle")
+    return dress(alt.HConcatChart(hconcat=panels, title=title))
+
+
+def _diagram(name: str, diagram: Reliability) -> alt.VConcatChart:
+    rows = _bin_rows(diagram)
+    first, last = diagram.edges[[0, -1]].tolist()
+    if first == last:  # all are equally sure
+        first, last = 0.0, 1.0
+    across = alt.Scale(domain=[first, last], nice=False)
+    up = alt.Scale(domain=[0, max([last, *(row["high"] for row in rows)])], nice=False)
+    base = alt.Chart(inline(rows)).encode(
+        x2="to:Q",
+        tooltip=[
+            *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("from", "to", "sure", *_INTERVAL)),
+            alt.Tooltip("cases:Q", format=","),
+        ],
+    )
+    unnamed = alt.X("from:Q", title=None, scale=across, axis=alt.Axis(labels=False))
+    bars: alt.Chart = base.mark_rect(color=NEUTRAL, opacity=0.35, stroke="white").encode(
+        x=unnamed, y=alt.Y("value:Q", title="share predicted rightly", scale=up), y2=alt.datum(0)
+    )
+    held_against = alt.X("sure:Q", scale=across)
+    points = alt.Chart(inline(rows)).encode(x=held_against)
+    span: alt.Chart = points.mark_rule(strokeWidth=2, color=NEUTRAL).encode(y="low:Q", y2="high:Q")
+    dot: alt.Chart = points.mark_circle(size=45, color=NEUTRAL, opacity=1).encode(y="value:Q")
+    ends = alt.Chart(inline([{"sure": first}, {"sure": last}]))
+    line: alt.Chart = ends.mark_line(color=AGAINST, strokeDash=[4, 3]).encode(
+        x=held_against, y=alt.Y("sure:Q", scale=up)
+    )
+    counts: alt.Chart = base.mark_rect(color=NEUTRAL, opacity=0.6, stroke="white").encode(
+        x=alt.X("from:Q", title="how sure", scale=across, axis=alt.Axis(tickCount=5)),
+        y=alt.Y("cases:Q", title="cases", scale=alt.Scale(domainMin=0), axis=FEW_TICKS),
+        y2=alt.datum(0),
+    )
+    width, height = DIAGRAM
+    accuracy = alt.LayerChart(layer=[bars, line, span, dot], width=width, height=height, title=name)
+    return alt.VConcatChart(
+        vconcat=[accuracy, counts.properties(width=width, height=COUNTS)], spacing=6
+    )
+
+
+def _bin_rows(diagram: Reliability) -> list[dict[str, Any]]:
+    """One for every bin that has cases."""
+    columns = {
+        "from": diagram.edges[:-1],
+        "to": diagram.edges[1:],
+        "sure": diagram.expected,
+        "value": diagram.accuracy,
+        "low": diagram.interval[:, 0],
+        "high": diagram.interval[:, 1],
+        "cases": diagram.count,
+    }
+    some = diagram.count > 0
+    numbers = zip(*(column[some].tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in numbers]
 
 
 _INTERVAL = ("value", "low", "high")
