@@ -16,12 +16,25 @@ from whence.errors import CapabilityError, InputError
 from whence.explainers import compare_batch, explain_batch
 from whence.ranking import best_unmet
 from whence.run import Run
-from whence.trust import MEASURES, SEED_MEASURES, coalition_values
+from whence.trust import (
+    MEASURES,
+    SEED_MEASURES,
+    coalition_values,
+    logits_of,
+    next_item_logits,
+    predictions_from_logits,
+)
 from whence.worlds import World
 
 Arguments = Mapping[str, tuple[Any, ...]]
 PAIRS = [name for name in MEASURES if name.startswith("agreement")]
 """Those that compare two explanations."""
+PREDICTIONS = [
+    *(name for name in MEASURES if name.startswith("calibration-error")),
+    "brier-score",
+    "negative-log-likelihood",
+]
+"""Those of how sure a model was and whether it was right."""
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +49,10 @@ def arguments(world: World, run: Run) -> Arguments:
     values = coalition_values(run.first, batch, targets, 32)
     few = explain_batch(run.first, batch[:20], targets[:20], "leave-one-out")
     lists = [best_unmet(model, asked.cases, 12, 10)[0] for model in run.models.values()]
+    predicted = predictions_from_logits(next_item_logits(run.first, asked.cases, 12))
     return {
         **dict.fromkeys(PAIRS, (one, two)),
+        **dict.fromkeys(PREDICTIONS, (predicted,)),
         "entropy": (one,),
         "value-correlation": (two, values),
         "value-fit": (trusted, values),
@@ -118,3 +133,16 @@ def test_what_compares_seeds(name: str, arguments: Arguments) -> None:
         compute(seeds[:1], *rest)
     with pytest.raises(InputError, match="at least 3 seeds, not 2"):
         compute(seeds[:2], *rest).over_seeds()
+
+
+@pytest.mark.parametrize("name", PREDICTIONS)
+def test_what_is_asked_of_predictions(name: str, arguments: Arguments) -> None:
+    """It gets worse when a model that is always right is always wrong, and refuses no cases."""
+    compute, (predicted,) = MEASURES[name].compute, arguments[name]
+    logits = np.tile([8.0, 0.0, 0.0], (50, 1))
+    right, wrong = (
+        compute(predictions_from_logits(logits_of(logits, np.full(50, true)))) for true in (0, 1)
+    )
+    assert right.value < wrong.value
+    with pytest.raises(InputError, match="at least one case; there is none"):
+        compute(predicted[:0])
