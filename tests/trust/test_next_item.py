@@ -88,3 +88,15 @@ def test_what_cannot_be_used_is_refused(cases: Cases) -> None:
         next_item_calibration(model, replace(cases, targets=np.full(25, 120)), 9)
     with pytest.raises(CapabilityError, match="'score', which the calibration of next items needs"):
         next_item_calibration(Explainable(), cases, 9)
+
+
+@pytest.mark.needs("cuda")
+def test_on_a_gpu(cases: Cases) -> None:
+    model = LIVELY["sasrec"](items=120, length=9)
+    here = next_item_calibration(model, cases, 9).predictions
+    temperature = fit_temperature(next_item_logits(model, cases, 9))
+    model.cuda()
+    there = next_item_calibration(model, cases, 9).predictions
+    np.testing.assert_allclose(there.log_likelihood, here.log_likelihood, rtol=1e-6)
+    np.testing.assert_array_equal(there.correct, here.correct)
+    assert fit_temperature(next_item_logits(model, cases, 9)) == pytest.approx(temperature)

@@ -14,6 +14,7 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.explanation import Floats
+from whence.trust.cases import Bools
 from whence.trust.predictions import Ints
 
 FIFTEEN: Final = 15
@@ -162,11 +163,12 @@ def places(edges: Floats, confidence: Floats) -> Ints:
 
 
 def bin_sums(starts: Ints, drawn: Ints, correct: Floats, confidence: Floats) -> BinSums:
-    """Of `[r, B]` numbers of the cases, those of each bin added up."""
-    return BinSums(*(_added(starts, values) for values in (drawn, correct, confidence)))
+    """Of `[r, B]` numbers of the cases, how often they were drawn first."""
+    return BinSums(*(added(starts, values) for values in (drawn, correct, confidence)))
 
 
-def _added(starts: Ints, values: Ints | Floats) -> Floats:
+def added(starts: Ints, values: Ints | Floats | Bools) -> Floats:
+    """`[r, K]`: the numbers `[r, B]` of the cases in each bin, added up."""
     reached = np.zeros((len(values), values.shape[1] + 1))
     values.cumsum(axis=1, out=reached[:, 1:], dtype=np.float64)
     return np.diff(np.take_along_axis(reached, starts, axis=1), axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -11,7 +11,16 @@ from whence.errors import InputError
 from whence.explanation import Floats
 from whence.measure import Measure, mean_measure
 from whence.randomness import Randomness
-from whence.trust.bins import FIFTEEN, Bins, BinSums, EqualMass, EqualWidth, JainBins, bin_sums
+from whence.trust.bins import (
+    FIFTEEN,
+    Bins,
+    BinSums,
+    EqualMass,
+    EqualWidth,
+    JainBins,
+    added,
+    bin_sums,
+)
 from whence.trust.predictions import Ints, Predictions
 from whence.trust.reliability import by_confidence
 from whence.trust.resampling import drawn_counts, resamples_at_once
@@ -113,13 +122,7 @@ def _binned_error(
     value = float(of(once)[0])
     resampled = np.concatenate([of(drawn) for drawn in drawn_counts(len(confidence), seed)])
     starts = bins.starts(confidence, once)
-    rng = Randomness(seed).numpy("evaluation")
-    by_chance = np.concatenate(
-        [
-            error(_if_calibrated(confidence, starts, count, rng))
-            for count in resamples_at_once(len(confidence))
-        ]
-    )
+    by_chance = np.concatenate([error(sums) for sums in _if_calibrated(confidence, starts, seed)])
     high = max(value, float(np.percentile(resampled, 97.5)))
     refuted = value > np.percentile(by_chance, 97.5)
     return Measure(
@@ -133,14 +136,14 @@ def _binned_error(
     )
 
 
-def _if_calibrated(
-    confidence: Floats, starts: Ints, count: int, rng: np.random.Generator
-) -> BinSums:
-    """So many times, which of these cases a calibrated model would predict rightly."""
-    shape = (count, len(confidence))
-    correct = (rng.random(shape) < confidence).astype(np.float64)
-    once, sure = np.ones(shape, dtype=np.int64), np.broadcast_to(confidence, shape)
-    return bin_sums(np.tile(starts, (count, 1)), once, correct, sure)
+def _if_calibrated(confidence: Floats, starts: Ints, seed: int) -> Iterator[BinSums]:
+    """Some at a time: what a calibrated model would predict rightly of these cases, by chance."""
+    rng = Randomness(seed).numpy("evaluation")
+    cases, sure = np.diff(starts).astype(np.float64), added(starts, confidence[None])
+    for count in resamples_at_once(len(confidence)):
+        correct = rng.random((count, len(confidence))) < confidence
+        hits = added(np.tile(starts, (count, 1)), correct)
+        yield BinSums(np.tile(cases, (count, 1)), hits, np.tile(sure, (count, 1)))
 
 
 def _mean(gaps: Floats, shares: Floats) -> Floats:

@@ -134,4 +134,4 @@ def _sums(logits: Tensor, true: Tensor, beta: float) -> Tensor:
     below.masked_fill_(below == -torch.inf, 0)  # where p is 0
     mean = (p * below).sum(dim=1)
     variance = p.mul_(below.sub_(mean[:, None]).square_()).sum(dim=1)
-    return torch.stack((mean - own, variance, own < 0)).double().sum(dim=1)
+    return torch.stack((mean - own, variance, (own < 0).to(own))).double().sum(dim=1)
