@@ -184,7 +184,7 @@ def test_takes_arrays_and_tensors_of_any_precision(
     probabilities.flags.writeable = False
     whole = predictions_of(probabilities, true)
     monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 3 * 5)
-    before = torch.tensor(probabilities)
+    before = torch.tensor(probabilities, requires_grad=True)
     sliced = predictions_of(before, torch.tensor(true))
     assert torch.equal(before, torch.tensor(probabilities)), "left as it was"
     for name in ("confidence", "correct", "true", "log_likelihood", "squares"):

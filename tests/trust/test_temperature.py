@@ -78,6 +78,16 @@ def test_few_passes_are_needed() -> None:
         assert passes <= 8
 
 
+def test_a_steep_slope_between_flat_ones() -> None:
+    """One item a little above 100,000 others, which comes in 7 of 10 cases: its p is to be .7."""
+    others = 100_000
+    logits = np.full((10, others + 1), -1.0)
+    logits[:, 0] = 0
+    true = np.array([0] * 7 + [1, 2, 3])
+    expected = 1 / np.log(others * 0.7 / 0.3)
+    assert fit_temperature(logits_of(logits, true)) == pytest.approx(expected, rel=1e-6)
+
+
 def test_pieces_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     logits, true = drawn(50, 5, 0)
     whole = fit_temperature(logits_of(logits, true))

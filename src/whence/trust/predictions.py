@@ -74,6 +74,7 @@ class Predictions:
         )
 
 
+@torch.no_grad()
 def predictions_of(probabilities: Numbers, true: Numbers) -> Predictions:
     """From the probabilities `[B, C]` of every class, and the true ones `[B]`."""
     _check_shapes(probabilities, true)
@@ -81,6 +82,7 @@ def predictions_of(probabilities: Numbers, true: Numbers) -> Predictions:
     return _joined(found, probabilities.shape[1], "probabilities of the predicted class")
 
 
+@torch.no_grad()
 def predictions_from_logits(
     logits: Logits, temperature: float = 1.0, protocol: str = "softmax of the predicted class"
 ) -> Predictions:

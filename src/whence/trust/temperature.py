@@ -75,11 +75,12 @@ def fit_temperature(logits: Logits) -> float:
             f"No temperature is best: in none of {found.cases:,} cases has another class a higher "
             "logit than the true one, and the surer the model the better; fit it on more cases."
         )
-    at, low, high = 0.0, -FURTHEST, FURTHEST
+    at, low, high = 0.0, -math.inf, math.inf
     for _ in range(PASSES):
         low, high = (low, at) if found.slope > 0 else (at, high)
         to = min(max(at + found.step(math.exp(at)), -FURTHEST), FURTHEST)
-        to = to if low <= to <= high else (low + high) / 2
+        if to != at and not low < to < high:
+            to = (low + high) / 2
         moved, at = abs(to - at), to
         if moved < EXACT:
             break
