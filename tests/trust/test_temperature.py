@@ -123,6 +123,13 @@ def test_one_changes_nothing() -> None:
     assert "temperature 2" in predictions_from_logits(logits_of(logits, true), 2.0).protocol
 
 
+def test_almost_none_makes_certain() -> None:
+    logits, true = drawn(30, 4, 0)
+    found = predictions_from_logits(logits_of(logits.astype(np.float32), true), 1e-39)
+    np.testing.assert_array_equal(found.confidence, 1)
+    np.testing.assert_array_equal(found.squares, np.where(found.correct, 0, 2))
+
+
 def test_says_what_it_changes_on_another_part() -> None:
     """A model three times too sure of itself."""
     validation, test = (logits_of(*drawn(1500, 5, seed, 3.0, 4.0)) for seed in (0, 1))

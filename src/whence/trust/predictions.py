@@ -163,7 +163,8 @@ def _of_probabilities(p: Tensor, true: Tensor) -> Tensor:
 def _of_logits(logits: Tensor, true: Tensor, temperature: float) -> Tensor:
     """The same; the predicted class is that of the largest logit, which no rounding can change."""
     check_logits(logits, true)
-    log_p = at_least_single(logits).div(temperature).log_softmax(dim=1)
+    below = at_least_single(logits) - logits.amax(dim=1, keepdim=True)  # no T makes it too large
+    log_p = below.div_(temperature).log_softmax(dim=1)
     own = _own(log_p, true)
     return _reduced(log_p.exp_(), logits.argmax(dim=1), own, true)
 
