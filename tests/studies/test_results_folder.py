@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from whence.report.study import as_markdown, study_tables
+from whence.report.study import as_markdown, study_tables, terminal_tables
 from whence.report.study_charts import slug
 from whence.studies import find_study, study_files
 from whence.studies.records import read_records
@@ -29,3 +31,14 @@ def test_every_table_has_a_chart_of_its_own_name(name: str) -> None:
     names = {slug(title) for title in titles}
     assert len(names) == len(titles)
     assert all(one.isascii() for one in names)
+
+
+def test_a_terminal_is_told_where_wide_tables_are() -> None:
+    study, console = find_study("sequential-dynamics"), Console(width=100, file=StringIO())
+    for table in terminal_tables(study, read_records(study.id, RESULTS)):
+        console.print(table)
+    assert isinstance(console.file, StringIO)
+    shown = console.file.getvalue()
+    assert "Training dynamics: 15 columns, too many for a terminal" in shown
+    assert "in sequential-dynamics.md" in " ".join(shown.split())
+    assert "…" not in shown

@@ -23,6 +23,8 @@ LEGEND = (
 )
 ABSENT = "–"
 CLAIMS = "Claims"
+WIDEST = 12
+"""Columns of a table that a terminal can show."""
 ALONE = "Mean over seeds ± half of its 95 % t-interval."
 
 
@@ -79,6 +81,12 @@ def as_markdown(study: Study, records: Sequence[Record]) -> str:
 def terminal_tables(study: Study, records: Sequence[Record]) -> Iterable[Group]:
     """For the terminal."""
     for table in study_tables(study, records):
+        if len(table.headings) > WIDEST:
+            yield Group(
+                f"{escape(table.title)}: {len(table.headings)} columns, too many for a terminal; "
+                f"they are in {study.id}.md and {study.id}.html, and by --json.\n"
+            )
+            continue
         headings = (escape(heading) for heading in table.headings)
         shown = plain_table(table.title or study.title, *headings, numbers=table.numbers)
         for row in table.rows:

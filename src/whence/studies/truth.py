@@ -70,11 +70,12 @@ def truth(asked: Asked, how: Questioned) -> dict[str, Found]:
     return {
         column: Found(
             per_seed=tuple(one[column] for one in found),
-            n=counts[column.rpartition(", ")[2]],
-            protocol="events of a world whose reason is known",
+            n=counts[reason],
+            protocol=f"events of a world whose reasons are known: {reason}",
             direction="higher is better",
         )
         for column in found[0]
+        for reason in [column.rpartition(", ")[2]]
     }
 
 
