@@ -43,6 +43,7 @@ from whence.trust import (
     top_agreement,
     value_correlation,
 )
+from whence.trust.likeness import Learned
 from whence.worlds import Alike
 
 METHODS = ("attention-last", "rollout", "gradient-norm", "leave-one-out")
@@ -307,12 +308,13 @@ def test_likeness_holds_explainers_against_chance_case_by_case(
         }
         for name, hits in right.items()
     }
-    alike = [Alike("users", 300, 280)]
+    alike = [Alike("users", 300, 4280)]
+    learned: Learned | None = Learned(replace(measure, value=0.12), replace(measure, value=0.05))
     asked: dict[str, Any] = {}
 
     def made_up(*given: object, **settings: Any) -> OnLikeness:  # noqa: ANN401
         asked.update(settings)
-        return OnLikeness(alike, marks)
+        return OnLikeness(alike, marks, learned)
 
     monkeypatch.setattr(likeness_module, "precision_on_likeness", made_up)
     finding = likeness_module.likeness(Audited(three, 0, tuple(right), 30))
@@ -325,16 +327,23 @@ def test_likeness_holds_explainers_against_chance_case_by_case(
     assert rollout.behind_best == bootstrap_interval(np.array([0.0, 0.0, 0.0, 1.0] * 5))
     assert rollout.inputs == 1
     assert [(one.of, one.measure.value) for one in finding.figures] == [
+        ("sasrec", 0.12),
         *((name, np.mean(hits)) for name, hits in right.items()),
         *((name, 0.25) for name in right),
     ]
     (table,) = finding.tables
     assert table.columns == ("the data", "the world")
-    assert table.rows == (("users", "300", "280"),)
-    assert "up to 5,000 users" in finding.notes[0]
+    assert table.rows == (("users", "300", "4,280"),)
+    assert finding.figures[0].reading.endswith(
+        "trained there in 12 % of the cases (40 % to 60 %), by popularity alone in 5.0 %."
+    )
+    assert finding.notes[0].endswith("first ten in 12 % of the cases, popularity in 5.0 %.")
+    assert finding.notes[1].startswith("The world has 4,280 users")
     for name, hits in right.items():
         marks[name]["caused"] = replace(marks[name]["caused"], hits=hits[:19])
+    learned = None
     few = likeness_module.likeness(Audited(three, 0, tuple(right), 30))
+    assert (len(few.figures), len(few.notes)) == (6, 1), "nothing is said of what is not known"
     assert (few.answer, any(one.better_than_random for one in few.ranking)) == ("partly", False)
     assert few.summary.endswith("19 cases are too few to call a difference clear, which takes 20.")
 

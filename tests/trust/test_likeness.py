@@ -15,6 +15,7 @@ from whence.explainers import explain_batch
 from whence.explanation import Explanation
 from whence.measure import mean_over_seeds
 from whence.run import Run
+from whence.training.runs import baseline_accuracy
 from whence.trust import likeness as likeness_module
 from whence.trust import precision_at_cause, precision_on_likeness, sign_at_cause
 from whence.worlds import REASONS, how_alike, world_like
@@ -38,6 +39,11 @@ def test_marks_are_those_of_the_same_model_trained_on_the_world(
     )
     assert list(found.marks) == methods
     assert found.alike == how_alike(interactions, world.interactions)
+    assert found.learned is not None
+    recall = [metrics["test"]["recall@10"]["value"] for metrics in trained.metrics.values()]
+    assert found.learned.model.value == pytest.approx(np.mean(recall))
+    rules = baseline_accuracy(world.interactions, "leave-one-out", 12)
+    assert found.learned.popularity == rules["popularity"]["recall@10"]
     for reason in REASONS:
         asked = world.questions(reason, 12, 20, seed=5)
         batch, targets = map(torch.from_numpy, (asked.cases.histories(12), asked.cases.targets))

@@ -22,7 +22,7 @@ from whence.auditing.words import between, percent, short, too_few
 from whence.explanation import Floats
 from whence.measure import Measure, bootstrap_interval
 from whence.trust import precision_on_likeness
-from whence.trust.likeness import USERS, Mark
+from whence.trust.likeness import LEARNED, Learned, Mark
 from whence.worlds import Alike
 
 STEPS: Final = 1_000
@@ -64,22 +64,58 @@ def likeness(audited: Audited) -> Finding:
         summary=f"On a world made like the data, the item that {best.explainer} ranks first is "
         f"{REASONS[main]} in {percent(best.value)} of the cases, a random item in "
         f"{percent(chance.value)}{few}.",
-        figures=tuple(
-            _figure(name, reason, mark)
-            for reason in reasons
-            for name, marks in found.marks.items()
-            for mark in [marks[reason]]
+        figures=(
+            *_foreseen(found.learned, run.model, run.verb),
+            *(
+                _figure(name, reason, marks[reason])
+                for reason in reasons
+                for name, marks in found.marks.items()
+            ),
         ),
         charts=(_chart(main, {name: marks[main] for name, marks in found.marks.items()}),),
         tables=(_beside_each_other(found.alike),),
         notes=(
-            f"The world has up to {USERS:,} users, with the data's lengths of histories and "
-            "popularity of items, and reasons of its own: that an explainer finds those is a good "
-            "sign for the data, not a proof. One model was trained there; the intervals are over "
-            "cases.",
+            *_what_was_learned(found.learned),
+            f"The world has {_users(found.alike):,} users, with the data's lengths of histories "
+            "and popularity of items, and reasons of its own: that an explainer finds those is a "
+            "good sign for the data, not a proof. One model was trained there; the intervals are "
+            "over cases.",
         ),
         ranking=ranking,
     )
+
+
+def _foreseen(learned: Learned | None, model: str, verb: str) -> list[Figure]:
+    """The accuracy of the model that the explainers are asked about."""
+    if learned is None:
+        return []
+    return [
+        Figure(
+            f"{LEARNED} on the world",
+            model,
+            learned.model,
+            f"On the world, what a user {verb} next is among the first ten of the model that was "
+            f"trained there in {percent(learned.model.value)} of the cases "
+            f"({between(learned.model)}), by popularity alone in "
+            f"{percent(learned.popularity.value)}.",
+        )
+    ]
+
+
+def _what_was_learned(learned: Learned | None) -> list[str]:
+    """A caution that every precision here depends on."""
+    if learned is None:
+        return []
+    return [
+        "What a model has not learned, no explainer can find: the one trained on the world has "
+        f"what comes next among its first ten in {percent(learned.model.value)} of the cases, "
+        f"popularity in {percent(learned.popularity.value)}."
+    ]
+
+
+def _users(alike: Sequence[Alike]) -> int:
+    """Of the world."""
+    return next(int(one.world) for one in alike if one.figure == "users")
 
 
 def _chart(reason: str, marks: Mapping[str, Mark]) -> Chart:

@@ -10,18 +10,22 @@ import numpy as np
 
 from whence.config import build
 from whence.data.interactions import Interactions
+from whence.data.splits import Held, split_by
 from whence.errors import InputError
 from whence.explainers import explain_batch, find_explainer
 from whence.explanation import Explanation
 from whence.measure import Measure, over_seeds
 from whence.models import Recommender
+from whence.models.baselines import Popularity
 from whence.progress import progress_bar
 from whence.ranking import device_of, questions_of
 from whence.run import Run
-from whence.training import TrainingConfig, train
+from whence.training import Evaluation, TrainingConfig, train
 from whence.trust.truth import hits_at_cause, precision_at_cause, sign_at_cause
 from whence.worlds import REASONS, Alike, Questions, how_alike, world_like
 
+HELD: Final[Held] = "test"
+LEARNED: Final = "recall@10"
 USERS: Final = 5_000
 """Of the world, at most."""
 IN_STEPS: Final = ("warmup", "epoch", "validate_every")
@@ -41,6 +45,14 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Learned:
+    """What the model that was trained on the world foresees there, and what popularity does."""
+
+    model: Measure
+    popularity: Measure
+
+
+@dataclass(frozen=True)
 class OnLikeness:
     """What a world in the likeness of the data says of explainers."""
 
@@ -48,6 +60,8 @@ class OnLikeness:
     """The data beside the world, a row a figure."""
     marks: Mapping[str, Mapping[str, Mark]]
     """By explainer, then by reason; a reason that nothing has in the world is left out."""
+    learned: Learned | None
+    """None where no events of the world are held out for it."""
 
 
 def precision_on_likeness(
@@ -98,7 +112,18 @@ def precision_on_likeness(
             for own, model in trained.models.items()
         ]
         marks[explainer][questions.reason] = _mark(said, questions)
-    return OnLikeness(how_alike(interactions, world.interactions), marks)
+    learned = _learned(trained, world.interactions, run.training["split"])
+    return OnLikeness(how_alike(interactions, world.interactions), marks, learned)
+
+
+def _learned(trained: Run, interactions: Interactions, by: str) -> Learned | None:
+    """On the same events: a model that is no better than popularity has no reasons to find."""
+    split = split_by(by, interactions)
+    if not len(split.held[HELD]):
+        return None
+    own = [build(Measure, found[HELD][LEARNED]) for found in trained.metrics.values()]
+    rule = Evaluation(split, HELD, trained.first.config.length).full(Popularity(split))
+    return Learned(_over_seeds(own), rule.measures()[LEARNED])
 
 
 def _in_fewer_steps(training: Mapping[str, Any], steps: int) -> dict[str, Any]:
