@@ -20,14 +20,16 @@ import whence
 from conftest import interactions_of
 from whence.auditing import STAGES, Audit, Audited, Finding, Stage, Standing, audit
 from whence.auditing import accuracy as accuracy_module
+from whence.auditing import agreement as agreement_module
 from whence.auditing import likeness as likeness_module
+from whence.auditing import of_target as of_target_module
 from whence.auditing import stability as stability_module
 from whence.auditing.audited import CHEAP, CONTROL, usual_methods
 from whence.auditing.finding import ENOUGH, read_finding
 from whence.auditing.kept import kept_in
 from whence.auditing.permutation import REPEATS
 from whence.auditing.verdict import reach_verdict
-from whence.auditing.words import listed, percent, too_few
+from whence.auditing.words import listed, percent, points, points_between, signed, too_few
 from whence.contract import ALL, PAD, All
 from whence.data import Interactions
 from whence.errors import CapabilityError, InputError
@@ -175,8 +177,10 @@ def test_faithfulness_is_what_leaving_out_does(three: Run) -> None:
     assert best.behind_best == (0.0, 0.0)
     assert finding.summary.startswith(
         f"Deleting items in the order of {best.explainer} moves the recommendations "
-        f"{percent(best.value)} of the way"
+        f"{percent(best.value)} of the way from a random order to the best found, over 30 "
+        "histories; "
     )
+    assert finding.notes[0].startswith("Of 30 of the 30 histories")
     names = {row["name"] for row in finding.charts[0].rows}
     assert names == {*METHODS, "random", "best found"}
 
@@ -275,6 +279,67 @@ def test_memory_and_progress_reach_every_stage(three: Run, monkeypatch: pytest.M
 def test_of_a_single_pair_nobody_is_most_alike(three: Run) -> None:
     finding = STAGES["agreement"].find(Audited(three, 0, ("rollout", "fading", CONTROL), 20))
     assert "most alike" not in finding.summary
+
+
+def test_the_ends_of_agreement_are_those_of_the_chart(three: Run) -> None:
+    """Explainers that differ in signs alone are named as such, and not left out in silence."""
+    methods = ("rollout", "signed-rollout", "fading", "leave-one-out", CONTROL)
+    finding = STAGES["agreement"].find(Audited(three, 0, methods, 20))
+    rho = {
+        (row["one"], row["other"]): row["value"]
+        for row in finding.charts[0].rows
+        if methods.index(row["one"]) < methods.index(row["other"]) and row["other"] != CONTROL
+    }
+    assert rho.pop(("rollout", "signed-rollout")) == pytest.approx(1.0)
+    (closest, high), *_, (furthest, low) = sorted(rho.items(), key=lambda pair: -pair[1])
+    least = {pair for pair, value in rho.items() if value == pytest.approx(low)}
+    said, (most, end) = finding.summary, finding.summary.split("; ")[-2:]
+    assert most == (
+        "most alike, apart from rollout and signed-rollout, which order items the same, are "
+        f"{listed(closest)} ({signed(high)})"
+    )
+    assert end in {f"least alike {listed(pair)} ({signed(low)})." for pair in least | {furthest}}
+    overall, same, *_ = (one.measure.value for one in finding.figures)
+    assert said.startswith(
+        f"Two explainers order a history's items alike at {signed(overall)} (1: the same order; "
+    )
+    assert f"name the same first item in {percent(same)} of the histories (chance: " in said
+
+
+@pytest.mark.parametrize(
+    ("rho", "band"),
+    [
+        (0.27, "from 0.3 on: partly"),
+        (0.3, "from 0.7 on: yes"),
+        (0.69, "from 0.7 on: yes"),
+        (0.9, "from 0.7 on: yes"),
+    ],
+)
+def test_the_band_that_decides_is_told(rho: float, band: str) -> None:
+    assert agreement_module._band(rho) == band
+
+
+def test_differences_are_told_in_points() -> None:
+    lead = Measure(-0.03, (-0.054, -0.003), 50, "made up", "higher is better", (-1.0, 1.0))
+    assert accuracy_module._lead("last item", lead).reading == (
+        "That is 3.0 percentage points fewer than by the rule 'last item' (−5.4 to −0.3)."
+    )
+
+
+def test_chance_is_explained_only_where_it_is_above_nothing() -> None:
+    found = Measure(0.48, (0.44, 0.52), 50, "made up", "higher is better", (-1.0, 1.0))
+    said = (
+        "The sum of {} importances over a random part of the history correlates at 0.48 (0.44 to "
+        "0.52) with the model's score for that part"
+    )
+    tell = of_target_module._foretold_sentence
+    assert tell(CONTROL, found, found) == f"{said.format('random')}."
+    fading = said.format("fading's")
+    assert tell("fading", found, found) == (
+        f"{fading}; random importances: 0.48, because longer parts score higher."
+    )
+    none = replace(found, value=-0.01, interval=(-0.05, 0.03))
+    assert tell("fading", found, none).endswith("; random importances: −0.01.")
 
 
 def test_permutation_is_relative_to_the_probability(three: Run) -> None:
@@ -628,7 +693,11 @@ def test_what_was_answered_with_no_is_told_with_the_verdict() -> None:
 
 def test_numbers_in_words() -> None:
     assert [percent(x) for x in (0, 0.0834, 0.0996, 0.5, -0.012, -0.0001)] == [
-        "0 %", "8.3 %", "10 %", "50 %", "-1.2 %", "0.0 %",
+        "0 %", "8.3 %", "10 %", "50 %", "−1.2 %", "0.0 %",
     ]  # fmt: skip
+    assert [points(x) for x in (0.03, 0.2)] == ["3.0 percentage points", "20 percentage points"]
+    interval = Measure(0.0, (-0.2, 0.005), 9, "made up", "higher is better", (-1.0, 1.0))
+    assert points_between(interval) == "−20 to 0.5"
+    assert [signed(x) for x in (-0.112, -0.001, 0.5)] == ["−0.11", "0.00", "0.50"]
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"

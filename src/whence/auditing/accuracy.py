@@ -8,7 +8,15 @@ from typing import Final
 
 from whence.auditing.audited import HELD, LISTED, Audited
 from whence.auditing.finding import ENOUGH, Answer, Chart, Figure, Finding, clearly_positive, dot
-from whence.auditing.words import between, listed, percent, sentence, too_few
+from whence.auditing.words import (
+    between,
+    listed,
+    percent,
+    points,
+    points_between,
+    sentence,
+    too_few,
+)
 from whence.config import build
 from whence.errors import InputError, WhenceError
 from whence.measure import Measure, over_seeds
@@ -136,13 +144,13 @@ def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[A
 
 
 def _lead(rule: str, lead: Measure) -> Figure:
-    more = "more" if lead.value >= 0 else "less"
+    more = "more" if lead.value >= 0 else "fewer"
     return Figure(
         f"lead over {rule}",
         "model",
         lead,
-        f"That is {percent(abs(lead.value))} of the cases {more} than by the rule '{rule}' "
-        f"(difference: {between(lead)}).",
+        f"That is {points(abs(lead.value))} {more} than by the rule '{rule}' "
+        f"({points_between(lead)}).",
     )
 
 

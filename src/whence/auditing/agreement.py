@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from whence.auditing.audited import CONTROL, Audited
 from whence.auditing.finding import Answer, Chart, Figure, Finding
-from whence.auditing.words import between, listed, percent, rounded
+from whence.auditing.words import between, listed, percent, rounded, signed
 from whence.errors import InputError
 from whence.explanation import Explanation, Floats
 from whence.measure import Direction, Measure, mean_measure
@@ -47,7 +47,6 @@ def agreement(audited: Audited) -> Finding:
     )
     chance = float(np.mean(1 / np.maximum(1, found[CONTROL].parts.sum(axis=1))))
     mean = {pair: float(np.nanmean(values)) for pair, values in rho.items()}
-    different = [pair for pair in pairs if mean[pair] < SAME] or pairs
     figures = [
         Figure(
             "rank agreement",
@@ -68,8 +67,9 @@ def agreement(audited: Audited) -> Finding:
     ]
     return Finding(
         answer=_answer(overall.value),
-        summary=f"Two explainers name the same most important item in {percent(same.value)} of the "
-        f"histories (chance: {percent(chance)}){_ends(different, mean)}.",
+        summary=f"Two explainers order a history's items alike at {signed(overall.value)} (1: the "
+        f"same order; {_band(overall.value)}) and name the same first item in "
+        f"{percent(same.value)} of the histories (chance: {percent(chance)}){_ends(mean)}.",
         figures=tuple(figures),
         charts=(
             Chart(
@@ -97,12 +97,18 @@ def _mean_of_pairs(rho: list[Floats]) -> Measure:
     return mean_over_cases(np.mean(rho, axis=0), f"{PROTOCOL}; mean over pairs", *SIDES)
 
 
-def _ends(pairs: list[Pair], mean: Mapping[Pair, float]) -> str:
+def _ends(mean: Mapping[Pair, float]) -> str:
     """Which two are most alike and which least; nothing of a single pair."""
-    if len(pairs) == 1:
+    different = [pair for pair in mean if mean[pair] < SAME]
+    if len(different) < 2:
         return ""
-    closest, furthest = (choose(pairs, key=mean.__getitem__) for choose in (max, min))
-    return f"; most alike are {listed(closest)}, least {listed(furthest)}"
+    same = " as well as ".join(listed(pair) for pair in mean if mean[pair] >= SAME)
+    apart = f", apart from {same}, which order items the same," if same else ""
+    closest, furthest = (choose(different, key=mean.__getitem__) for choose in (max, min))
+    return (
+        f"; most alike{apart} are {listed(closest)} ({signed(mean[closest])}); least alike "
+        f"{listed(furthest)} ({signed(mean[furthest])})"
+    )
 
 
 def _shared_top(found: Mapping[str, Explanation], pairs: list[Pair]) -> Figure:
@@ -123,9 +129,8 @@ def _shared_top(found: Mapping[str, Explanation], pairs: list[Pair]) -> Figure:
         "shared first three",
         "every pair",
         measure,
-        f"Of the items that either of two explainers puts among its first three, both do with "
-        f"{percent(measure.value)} ({between(measure)}); an explainer and a random order with "
-        f"{percent(float(chance))}.",
+        f"Of the items in either explainer's first three, {percent(measure.value)} are in both "
+        f"({between(measure)}); of an explainer and a random order {percent(float(chance))}.",
     )
 
 
@@ -146,12 +151,17 @@ def _with_others(name: str, rho: dict[tuple[str, str], Floats]) -> Figure:
         name,
         measure,
         f"{name} orders the items as the others do at {rounded(measure)} on average; most like it "
-        f"is {other} ({np.nanmean(own[nearest]):.2f}).",
+        f"is {other} ({signed(float(np.nanmean(own[nearest])))}).",
     )
 
 
 def _answer(rho: float) -> Answer:
     return "yes" if rho >= STRONG else "partly" if rho >= WEAK else "no"
+
+
+def _band(rho: float) -> str:
+    """Where the answer lies, or the next better one."""
+    return f"from {WEAK} on: partly" if rho < WEAK else f"from {STRONG} on: yes"
 
 
 def _tile(one: str, other: str, rho: Floats) -> dict[str, str | float]:

@@ -45,7 +45,8 @@ def faithfulness(audited: Audited) -> Finding:
     return Finding(
         answer=answer,
         summary=f"Deleting items in the order of {best.explainer} moves the recommendations "
-        f"{percent(best.value)} of the way from a random order to the best found; {told}.",
+        f"{percent(best.value)} of the way from a random order to the best found, over "
+        f"{len(curves[CHANCE].counts)} histories; {told}.",
         figures=(
             *(
                 figure
@@ -57,9 +58,10 @@ def faithfulness(audited: Audited) -> Finding:
         ),
         charts=(_curves_chart(curves), _shares_chart(shares), lost_chart(lost)),
         notes=(
-            f"Of {len(curves[CHANCE].counts)} of the histories; how far the probabilities of all "
-            "items move is the symmetrised Kullback-Leibler divergence. 'Best found' deletes at "
-            "each step the item that changes most, having tried every one.",
+            f"Of {len(curves[CHANCE].counts)} of the {len(audited.asked):,} histories, because "
+            "'best found' tries every item at each step and deletes the one that changes most. How "
+            "far the probabilities of all items move is the symmetrised Kullback-Leibler "
+            "divergence, in nats.",
             f"The first recommendation is here the most probable of all items, met or not; items "
             f"are left out by way of '{audited.model.removal}'.",
         ),
@@ -150,10 +152,11 @@ def _curves_chart(curves: Mapping[str, Curves]) -> Chart:
     )
     return Chart(
         "lines",
-        "change of the recommendations",
+        "change of the recommendations (nats)",
         "Each line deletes the items of a history one by one, what an explainer calls most "
         "important first; the sooner it rises, the better the explainer knows what the "
-        "recommendations rest on.",
+        "recommendations rest on. Where a line falls at its end, the model that sees nothing is "
+        "nearer to the one that sees the whole history than one that sees a few unimportant items.",
         rows,
         across="share of the history's items left out",
     )

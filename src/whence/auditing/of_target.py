@@ -10,7 +10,7 @@ import torch
 
 from whence.auditing.audited import CONTROL, Audited, Ints
 from whence.auditing.finding import Chart, Figure, dot
-from whence.auditing.words import between, percent, rounded
+from whence.auditing.words import between, percent, rounded, signed
 from whence.explainers import explain_batch
 from whence.explanation import Explanation, Floats
 from whence.measure import Measure, mean_measure
@@ -115,9 +115,20 @@ def foretold(audited: Audited, some: slice) -> list[Figure]:
             "foretold on parts of a history",
             name,
             one,
-            f"Added up, the importances by {name} go with the recommendation's score on random "
-            f"parts of the history at {rounded(one)}, where 1 foretells it; by chance they do so "
-            f"at {found[CONTROL].value:.2f}, as far as the number of items alone decides.",
+            _foretold_sentence(name, one, found[CONTROL]),
         )
         for name, one in found.items()
     ]
+
+
+def _foretold_sentence(name: str, correlation: Measure, chance: Measure) -> str:
+    """Beside chance, which is above 0 where the mere number of items raises the score."""
+    whose = "random" if name == CONTROL else f"{name}'s"
+    said = (
+        f"The sum of {whose} importances over a random part of the history correlates at "
+        f"{rounded(correlation)} with the model's score for that part"
+    )
+    if name == CONTROL:
+        return f"{said}."
+    longer = ", because longer parts score higher" if chance.interval[0] > 0 else ""
+    return f"{said}; random importances: {signed(chance.value)}{longer}."

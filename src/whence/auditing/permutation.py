@@ -9,7 +9,7 @@ import numpy as np
 
 from whence.auditing.audited import Audited
 from whence.auditing.finding import Answer, Figure, Finding
-from whence.auditing.words import between, percent, rounded
+from whence.auditing.words import between, percent, points, points_between, rounded
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.measure import mean_measure
@@ -75,8 +75,8 @@ def permutation(audited: Audited) -> Finding:
                 "change of probability",
                 model,
                 change,
-                f"In plain probability that is a change of {percent(change.value)} "
-                f"({between(change)}).",
+                f"In plain probability that is a change of {points(change.value)} "
+                f"({points_between(change)}).",
             ),
             _spread(audited),
         ),

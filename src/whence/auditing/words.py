@@ -9,8 +9,28 @@ from whence.measure import Measure
 
 def percent(share: float) -> str:
     """`0.083` as "8.3 %"; from 10 % on without a decimal."""
+    return f"{_hundredths(share)} %"
+
+
+def points(difference: float) -> str:
+    """A difference of shares: `0.03` as "3.0 percentage points"."""
+    return f"{_hundredths(difference)} percentage points"
+
+
+def points_between(measure: Measure) -> str:
+    """Its interval: "−5.4 to −0.3"."""
+    low, high = measure.interval
+    return f"{_hundredths(low)} to {_hundredths(high)}"
+
+
+def _hundredths(share: float) -> str:
     value = 100 * share
-    return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:z.1f} %"
+    return signed(value, 0 if abs(value) >= 9.95 or value == 0 else 1)
+
+
+def signed(number: float, decimals: int = 2) -> str:
+    """With a true minus: "−0.11"; what rounds to 0 has none."""
+    return f"{number:z.{decimals}f}".replace("-", "−")
 
 
 def between(measure: Measure) -> str:
@@ -26,7 +46,7 @@ def listed(names: Sequence[str]) -> str:
 
 def rounded(measure: Measure, decimals: int = 2) -> str:
     """With the interval: "0.41 (0.39 to 0.43)"."""
-    value, low, high = (f"{one:.{decimals}f}" for one in (measure.value, *measure.interval))
+    value, low, high = (signed(one, decimals) for one in (measure.value, *measure.interval))
     return f"{value} ({low} to {high})"
 
 
