@@ -18,6 +18,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from whence.data.histories import Cases
 from whence.errors import CapabilityError
 from whence.memory import MEMORY, inputs_at_once, row_slices
 from whence.padding import PAD as PAD
@@ -31,7 +32,7 @@ class All(Enum):
 
 ALL: Final = All.ALL
 
-CAPABILITIES: Final = ("parts", "embed", "score", "attentions", "score_coalitions")
+CAPABILITIES: Final = ("parts", "embed", "score", "attentions", "score_coalitions", "classes")
 
 
 class Explainable:
@@ -39,6 +40,13 @@ class Explainable:
 
     removal: str = "not defined"
     """How a part is taken away: "attention-column", "dropped", "zeroed", …"""
+
+    def read(self, cases: Cases, length: int) -> Tensor:
+        """`[B, n]`, the batch that asks about these cases: their newest items, the newest last.
+
+        A model that knows users by their numbers, not by what they chose, reads those.
+        """
+        return torch.from_numpy(cases.histories(length))
 
     def parts(self, batch: Tensor) -> Tensor:
         """Bool `[B, n]`: which slots are parts. Nobody else assumes where the padding lies."""
@@ -65,13 +73,29 @@ class Explainable:
         """
         raise missing(self, "score")
 
-    def attentions(self, batch: Tensor) -> list[Tensor]:
+    def attentions(self, batch: Tensor, targets: Tensor | None = None) -> list[Tensor]:
         """One `[B, heads, q, n]` a block, first block first; the last query row answers.
 
+        `targets` `[B]` is for models that look at a history with the target in mind, as DeepICF
+        does: then `score` takes a replacement for one target a case, or for all targets the same.
         A model with slots of its own, such as BERT4Rec's [CLS], has them after the `n` of the
         batch, in rows and columns alike; they are never parts.
         """
         raise missing(self, "attentions")
+
+    def classes(
+        self,
+        batch: Tensor,
+        targets: Tensor,
+        *,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        """`[B, t, C]`: logits of what may become of each target `[B, t]`, of a model that says so.
+
+        Class 0 is that it is liked, and `score` is the logit of that class's probability; class 1
+        is that nothing comes of it, and class 2, where there is one, that it is disliked.
+        """
+        raise missing(self, "classes")
 
     def score_coalitions(
         self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY

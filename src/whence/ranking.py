@@ -35,14 +35,13 @@ def score_unmet(model: Explainable, cases: Cases, length: int) -> Tensor:
 @torch.no_grad()
 def score_all(model: Explainable, cases: Cases, length: int) -> Tensor:
     """`[B, items]`, on the model's device."""
-    return model.score(torch.from_numpy(cases.histories(length)).to(device_of(model)), ALL)
+    return model.score(model.read(cases, length).to(device_of(model)), ALL)
 
 
 def questions_of(model: Explainable, cases: Cases, length: int) -> tuple[Tensor, Tensor]:
-    """The cases' histories and the items that came next, where the model lives."""
+    """What the model reads of the cases, and the items that came next, where the model lives."""
     device = device_of(model)
-    batch = torch.from_numpy(cases.histories(length))
-    return batch.to(device), torch.from_numpy(cases.targets).to(device)
+    return model.read(cases, length).to(device), torch.from_numpy(cases.targets).to(device)
 
 
 def device_of(model: Explainable) -> torch.device:

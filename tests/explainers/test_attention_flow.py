@@ -35,7 +35,9 @@ class Looking(Explainable):
     ) -> torch.Tensor:
         return torch.zeros(len(batch), 1 if isinstance(targets, All) else targets.shape[1])
 
-    def attentions(self, batch: torch.Tensor) -> list[torch.Tensor]:
+    def attentions(
+        self, batch: torch.Tensor, targets: torch.Tensor | None = None
+    ) -> list[torch.Tensor]:
         return [block.expand(len(batch), -1, -1, -1) for block in self.weights]
 
 

@@ -54,7 +54,9 @@ class Unembedded(Explainable):
     ) -> torch.Tensor:
         return self.inner.score(batch, targets, present=present, attention=attention)
 
-    def attentions(self, batch: torch.Tensor) -> list[torch.Tensor]:
+    def attentions(
+        self, batch: torch.Tensor, targets: torch.Tensor | None = None
+    ) -> list[torch.Tensor]:
         return self.inner.attentions(batch)
 
 

@@ -95,7 +95,9 @@ class Pooling(Explainable):
     def parts(self, batch: torch.Tensor) -> torch.Tensor:
         return batch != PAD
 
-    def attentions(self, batch: torch.Tensor) -> list[torch.Tensor]:
+    def attentions(
+        self, batch: torch.Tensor, targets: torch.Tensor | None = None
+    ) -> list[torch.Tensor]:
         logits = self.sharpness * torch.arange(batch.shape[1], dtype=torch.float64)
         logits = logits.expand(batch.shape).masked_fill(batch == PAD, -torch.inf)
         own = torch.zeros(len(batch), 1, dtype=torch.float64)

@@ -31,8 +31,8 @@ class Attention:
         return f"How much {block} of the network looks at each item, by {heads}."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
-        """The same for every target: attention does not ask which item is meant."""
-        blocks = inquiry.model.attentions(inquiry.batch)
+        """The same for every target, unless the model looks with the target in mind."""
+        blocks = inquiry.model.attentions(inquiry.batch, inquiry.targets)
         weights = blocks[_place(self.block, len(blocks), "block")]
         answering = weights[:, :, -1]  # [B, heads, n]
         if self.head is None:

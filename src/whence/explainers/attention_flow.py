@@ -45,7 +45,7 @@ class AttentionFlow:
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """The same for every target: attention does not ask which item is meant."""
-        attentions = inquiry.model.attentions(inquiry.batch)
+        attentions = inquiry.model.attentions(inquiry.batch, inquiry.targets)
         if len(attentions) == 1:
             return Attribution(rollout(attentions), evaluations=1)
         pipes = [weights.mean(dim=1) for weights in attentions]

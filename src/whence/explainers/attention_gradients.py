@@ -15,7 +15,7 @@ def attention_gradients(inquiry: Inquiry) -> list[tuple[Tensor, Tensor]]:
     block hands on. That takes one pass a block.
     """
     model, batch, targets = inquiry.model, inquiry.batch, inquiry.targets[:, None]
-    weights = [block.detach() for block in model.attentions(batch)]
+    weights = [block.detach() for block in model.attentions(batch, inquiry.targets)]
     found = []
     for depth, block in enumerate(weights):
         with torch.enable_grad():

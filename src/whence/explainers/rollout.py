@@ -22,7 +22,9 @@ class Rollout:
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """The same for every target: attention does not ask which item is meant."""
-        return Attribution(rollout(inquiry.model.attentions(inquiry.batch)), evaluations=1)
+        return Attribution(
+            rollout(inquiry.model.attentions(inquiry.batch, inquiry.targets)), evaluations=1
+        )
 
 
 def rollout(attentions: list[Tensor]) -> Tensor:

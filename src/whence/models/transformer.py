@@ -143,7 +143,7 @@ class Transformer(Recommender):
             return answering @ self.item[1:].T
         return (self.embed(targets) @ answering[:, :, None]).squeeze(-1)
 
-    def attentions(self, batch: Tensor) -> list[Tensor]:
+    def attentions(self, batch: Tensor, targets: Tensor | None = None) -> list[Tensor]:
         """The weights of every block, as they are outside training."""
         return self.encode(batch)[1]
 

@@ -75,7 +75,7 @@ def sampled_ranks(
 
     def rank(rows: Ints) -> Tensor:
         some = cases[rows]
-        history = torch.from_numpy(some.histories(length)).to(device_of(model))
+        history = model.read(some, length).to(device_of(model))
         rivals = unseen.draw(torch.from_numpy(some.users), SAMPLED, chance)
         true = torch.from_numpy(some.targets)[:, None]
         scores = model.score(history, torch.cat((true, rivals), dim=1).to(history.device))
