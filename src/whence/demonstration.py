@@ -113,7 +113,7 @@ def _agreements(run: Run, split: Split) -> dict[tuple[str, str], Measure]:
     cases = split.held["test"]
     drawn = Randomness(0).numpy("explain").permutation(len(cases))[:AGREEMENT_CASES]
     cases = cases[np.sort(drawn)]
-    batch = torch.from_numpy(cases.histories(run.first.config.length))
+    batch = run.first.read(cases, run.first.config.length)
     explanations = compare_batch(
         run.first, batch, torch.from_numpy(cases.targets), list(EXPLAINERS)
     )

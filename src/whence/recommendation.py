@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import torch
 
 from whence.contract import PAD
-from whence.data.histories import Cases, one_history
+from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch
 from whence.explanation import Explanation, Labels
@@ -37,12 +37,14 @@ class Subject:
 
     name: str
     items: npt.NDArray[np.int32]
+    user: int = PAD
+    """Their number in the data, where they are in them."""
 
     def as_case(self) -> Cases:
         """The history as a case without a target."""
         size = np.array([len(self.items)])
         zero = np.array([0])
-        return Cases(self.items, users=zero, starts=zero, ends=size, targets=zero)
+        return Cases(self.items, np.array([self.user]), starts=zero, ends=size, targets=zero)
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def compare(
     subject = find_subject(run, user, history)
     model = _model(run, seed)
     target = _target(run, model, subject, item)
-    batch = torch.from_numpy(one_history(subject.items, model.config.length))
+    batch = model.read(subject.as_case(), model.config.length)
     slots = batch[0].numpy()
     labels = Labels(
         (_by_slot(slots, run.catalog.labels(slots[slots != PAD]), ""),),
@@ -230,7 +232,8 @@ def find_subject(run: Run, user: object, history: History | None) -> Subject:
         )
     if history is None:
         data = run.interactions
-        return Subject(f"user {user}", data.history(data.find_user(user)))
+        number = data.find_user(user)
+        return Subject(f"user {user}", data.history(number), number)
     if isinstance(history, str):
         raise InputError("A history is a list of ids or titles, even if it has only one.")
     if not len(history):

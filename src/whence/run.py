@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 import whence
 from whence.data.catalog import Catalog
-from whence.data.interactions import Interactions
+from whence.data.interactions import Counts, Interactions
 from whence.data.sources import reload
 from whence.devices import check_device
 from whence.errors import InputError, RunError, WhenceError
@@ -59,6 +59,11 @@ class Run:
         return next(iter(self.models.values()))
 
     @property
+    def counts(self) -> Counts:
+        """What its models were made for."""
+        return Counts(len(self.catalog), int(self.data["users"]))
+
+    @property
     def verb(self) -> str:
         """What users do with items: watched, bought, …"""
         return str(self.data["verb"])
@@ -87,9 +92,7 @@ class Run:
             raise InputError(f"Seed {seed} has no snapshot at step {step}; it has {known}.")
         device = str(next(self.first.parameters()).device)
         try:
-            return _load_model(
-                kept[step], self.model, self.model_settings, len(self.catalog), device
-            )
+            return _load_model(kept[step], self.model, self.model_settings, self.counts, device)
         except (SafetensorError, *WRONG_CONTENT) as problem:
             raise RunError(f"{kept[step]} cannot be used: {problem}.") from None
 
@@ -146,7 +149,7 @@ def open_run(folder: Path | str, device: str = "cpu") -> Run:
                 folder / "seeds" / str(seed) / "weights.safetensors",
                 described["model"],
                 described["model_settings"],
-                len(catalog),
+                Counts(len(catalog), described["data"]["users"]),
                 device,
             )
             for seed in seeds
@@ -190,9 +193,9 @@ def _check_files(folder: Path) -> None:
 
 
 def _load_model(
-    weights: Path, name: str, settings: Mapping[str, Any], item_count: int, device: str
+    weights: Path, name: str, settings: Mapping[str, Any], counts: Counts, device: str
 ) -> Recommender:
-    return model_with(load_file(weights, device=device), name, settings, item_count, device)
+    return model_with(load_file(weights, device=device), name, settings, counts, device)
 
 
 def snapshot_files(folder: Path) -> dict[int, Path]:

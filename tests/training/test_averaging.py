@@ -17,7 +17,7 @@ from whence.data import Split
 from whence.errors import InputError
 from whence.models import MODELS
 from whence.models.packed import Packed
-from whence.models.registry import ModelSpec
+from whence.models.registry import ModelSpec, of_items
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Drop, Randomness, keep
 from whence.training import TrainingConfig, fit
@@ -376,7 +376,7 @@ def test_a_model_with_batch_norm_trains_in_a_stack_and_is_refreshed(
     split: Split, monkeypatch: pytest.MonkeyPatch, absence: float
 ) -> None:
     """Its statistics are the means over a hundred of the seed's batches, by the final weights."""
-    monkeypatch.setitem(MODELS, "normed", ModelSpec(SASRecConfig, Normed))
+    monkeypatch.setitem(MODELS, "normed", ModelSpec(SASRecConfig, of_items(Normed)))
     config = TrainingConfig(steps=30, batch=32, averaging="aswa", epoch=10, absence=absence)
     together = fit_together(Training(split, "normed", SMALL, config, [0, 1], "cpu"), False)
     for seed, (model, *_) in together.items():

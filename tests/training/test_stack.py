@@ -15,7 +15,7 @@ from whence.data import Interactions, Split, leave_one_out
 from whence.errors import InputError, OutOfTime
 from whence.models import MODELS
 from whence.models.lookup import look_up
-from whence.models.registry import ModelSpec
+from whence.models.registry import ModelSpec, of_items
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Randomness
 from whence.training import TrainingConfig, fit
@@ -167,7 +167,7 @@ class Fragile(SASRec):
 def test_a_seed_that_diverges_does_not_stop_the_others(
     clip: float | None, split: Split, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(MODELS, "fragile", ModelSpec(SASRecConfig, Fragile))
+    monkeypatch.setitem(MODELS, "fragile", ModelSpec(SASRecConfig, of_items(Fragile)))
     config = TrainingConfig(steps=45, batch=32, clip=clip)
     found = together(split, config, [0, 1, 2], "fragile", checkpoint=tmp_path / "kept")
     assert list(found) == [0, 2]
@@ -181,7 +181,7 @@ def test_a_seed_that_diverges_does_not_stop_the_others(
 def test_the_run_says_which_seed_is_missing(
     interactions: Interactions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(MODELS, "fragile", ModelSpec(SASRecConfig, Fragile))
+    monkeypatch.setitem(MODELS, "fragile", ModelSpec(SASRecConfig, of_items(Fragile)))
 
     def train(seeds: int, at_once: int | None, out: Path | None) -> whence.Run:
         return whence.train(
@@ -264,7 +264,7 @@ def test_a_processor_that_is_busy_with_one_softmax_gets_one() -> None:
 def test_a_model_that_cannot_stack_trains_seed_after_seed(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MODELS, "lonely", ModelSpec(SASRecConfig, SASRec, stacks=False))
+    monkeypatch.setitem(MODELS, "lonely", ModelSpec(SASRecConfig, of_items(SASRec), stacks=False))
     assert seeds_at_once(split, "lonely", SMALL, TRAINED, "cpu", free=10**12) == 1
 
 

@@ -104,9 +104,8 @@ class Audited:
 
     @cached_property
     def batch(self) -> Tensor:
-        """`[B, n]`: their histories, where the model is."""
-        histories = torch.from_numpy(self.asked.histories(self.model.config.length))
-        return histories.to(device_of(self.model))
+        """`[B, n]`: what the model reads of them, where it is."""
+        return self.model.read(self.asked, self.model.config.length).to(device_of(self.model))
 
     @cached_property
     def targets(self) -> Tensor:

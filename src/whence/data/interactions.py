@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,13 @@ class Times:
     def __len__(self) -> int:
         """How many."""
         return len(self.ticks)
+
+
+class Counts(NamedTuple):
+    """How many of each there are to know."""
+
+    items: int
+    users: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,6 +147,11 @@ class Interactions:
     def item_count(self) -> int:
         """How many items the catalog has."""
         return len(self.catalog)
+
+    @property
+    def counts(self) -> Counts:
+        """What a model must be made for."""
+        return Counts(self.item_count, self.user_count)
 
     def __len__(self) -> int:
         """How many events."""

@@ -102,7 +102,7 @@ def _newest(
 ) -> Floats:
     """`[methods, items]`: the importance of the newest items, the newest first."""
     device = device_of(model)
-    batch = torch.from_numpy(case.histories(model.config.length)).to(device)
+    batch = model.read(case, model.config.length).to(device)
     found = compare_batch(model, batch, torch.tensor([target], device=device), methods, seed)
     return np.stack([one.scores[0, ::-1][:NEWEST] for one in found.values()])
 

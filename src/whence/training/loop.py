@@ -271,8 +271,13 @@ class Training:
 
     def _model(self, seed: int, weights: Mapping[str, Tensor]) -> Recommender:
         """A model of its own, outside the stack."""
-        item_count = self.split.interactions.item_count
-        model = model_with(weights, self.model_name, self.model_settings, item_count, self.device)
+        model = model_with(
+            weights,
+            self.model_name,
+            self.model_settings,
+            self.split.interactions.counts,
+            self.device,
+        )
         if self.stack.averaging is not None and has_batch_norm(model):
             refresh_norms(model, self.split, self.config, seed, self.device)
         return model.eval()

@@ -48,10 +48,11 @@ class Stack:
         device: str,
     ) -> None:
         chance = [Randomness(seed) for seed in seeds]
-        item_count = split.interactions.item_count
         self.seeds, self.config, self.device = list(seeds), config, device
         self.models = [
-            build_model(model_name, model_settings, item_count, one.torch("init")).to(device)
+            build_model(
+                model_name, model_settings, split.interactions.counts, one.torch("init")
+            ).to(device)
             for one in chance
         ]
         for model in self.models:
