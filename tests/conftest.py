@@ -19,10 +19,11 @@ from hypothesis import settings
 
 import whence
 from whence.data import Interactions, Split, leave_one_out
+from whence.data.interactions import Counts
+from whence.models import Recommender, build_model
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.packed import NO_HISTORY, Packed
 from whence.models.sasrec import SASRec, SASRecConfig
-from whence.models.transformer import Transformer
 from whence.randomness import Randomness
 from whence.run import Run
 from whence.worlds import World, WorldConfig, make_world
@@ -184,7 +185,18 @@ def lively_bert4rec(
     return lively(BERT4Rec(config, items, generator), generator)
 
 
-M = TypeVar("M", bound=Transformer)
+def lively_of(name: str) -> Callable[..., Recommender]:
+    """The same of a collaborative model; as many users as items, so that batches serve for both."""
+
+    def build(length: int = 8, items: int = 30, seed: int = 0) -> Recommender:
+        generator = Randomness(seed).torch("init")
+        settings = {"length": length, "width": 8}
+        return lively(build_model(name, settings, Counts(items, items), generator), generator)
+
+    return build
+
+
+M = TypeVar("M", bound=Recommender)
 
 
 def lively(model: M, generator: torch.Generator) -> M:
@@ -193,13 +205,16 @@ def lively(model: M, generator: torch.Generator) -> M:
         for parameter in model.parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             parameter.add_(noise * 0.5)
-        model.item[0] = 0
+        for table in ("item", "user", "history", "target", "bias"):
+            if isinstance(getattr(model, table, None), torch.nn.Parameter):
+                getattr(model, table)[0] = 0
     return model
 
 
-LIVELY: dict[str, Callable[..., Transformer]] = {
+LIVELY: dict[str, Callable[..., Recommender]] = {
     "sasrec": lively_sasrec,
     "bert4rec": lively_bert4rec,
+    **{name: lively_of(name) for name in ("gmf", "mlp", "neumf", "fism", "deepicf", "deepicf-a")},
 }
 """How to build each trainable model for tests, in float64, with `items` and `length`."""
 

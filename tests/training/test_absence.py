@@ -18,18 +18,25 @@ from whence.contract import ALL, PAD
 from whence.data import Split, leave_one_out
 from whence.errors import InputError
 from whence.models import MODELS
-from whence.models.tasks import Batch, Cloze, NextItem, Task
+from whence.models.tasks import Batch, Cloze, NextItem
 from whence.randomness import Randomness, keep
 from whence.training import TrainingConfig, fit
 from whence.training.batches import Batches
 from whence.training.loop import Training, fit_together
 
 SMALL = {"length": 12, "width": 16}
-TASKS: dict[str, Task] = {"next item": NextItem(), "cloze": Cloze(0.3, 0.0, negatives=False)}
+TASKS: dict[str, NextItem | Cloze] = {
+    "next item": NextItem(),
+    "cloze": Cloze(0.3, 0.0, negatives=False),
+}
 
 
 def batch_of(
-    split: Split, task: Task, absence: float = 1.0, size: int = 60, one_size: bool = False
+    split: Split,
+    task: NextItem | Cloze,
+    absence: float = 1.0,
+    size: int = 60,
+    one_size: bool = False,
 ) -> Batch:
     batches = Batches(
         split, 8, size, [Randomness(0)], one_size=one_size, task=task, absence=absence
@@ -45,7 +52,7 @@ def presence(batch: Batch) -> torch.Tensor:
 @pytest.mark.parametrize("one_size", [False, True])
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_some_and_not_all_of_the_items_that_can_be(
-    task: Task, one_size: bool, split: Split
+    task: NextItem | Cloze, one_size: bool, split: Split
 ) -> None:
     batch = batch_of(split, task, one_size=one_size)
     present, inputs = presence(batch), batch.inputs
@@ -71,7 +78,7 @@ def test_sizes_by_the_kernel_and_all_of_a_size_alike() -> None:
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
-def test_a_share_of_the_histories(task: Task) -> None:
+def test_a_share_of_the_histories(task: NextItem | Cloze) -> None:
     split = leave_one_out(interactions_of([list(range(12))]))
     batch = batch_of(split, task, absence=0.25, size=2_000)
     absent = batch.inputs.histories[~presence(batch)].unique()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from torch import Tensor, nn
 
 from whence.contract import Explainable
-from whence.models.tasks import Batch, NextItem, Task
+from whence.models.tasks import AnyBatch, NextItem, Task
 from whence.randomness import Drop
 
 
@@ -32,7 +33,11 @@ class Recommender(nn.Module, Explainable):
     drops: int = 1
     """How often `loss` drops, for then all is drawn at once; a wrong number only costs time."""
 
-    def loss(self, batch: Batch, drop: Drop) -> Tensor:
+    def adopt(self, trained: Mapping[str, Recommender]) -> None:
+        """Take first weights from trained models, by their names in the registry."""
+        raise NotImplementedError
+
+    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
         """The mean over all questions of a batch that was drawn for the model's task.
 
         Seeds train together through `torch.vmap`: so no step in it may depend on a value, or write

@@ -20,7 +20,7 @@ from whence.errors import InputError
 from whence.models.lookup import look_up, look_up_few
 from whence.models.losses import mean_where, sampled_bce
 from whence.models.softmax import log_sum_exp
-from whence.models.tasks import Batch, Cloze
+from whence.models.tasks import AnyBatch, Batch, Cloze
 from whence.models.transformer import Transformer, TransformerConfig
 from whence.randomness import Drop
 
@@ -65,8 +65,9 @@ class BERT4Rec(Transformer):
         """[CLS] after the newest item."""
         return torch.cat((rows, self.mask.expand(len(rows), 1, -1)), dim=1)
 
-    def loss(self, batch: Batch, drop: Drop) -> Tensor:
+    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
         """The mean over all masks: −log softmax(h · e)ᵢ over all items, or beside one negative."""
+        assert isinstance(batch, Batch)
         assert batch.rows is not None
         inputs = batch.inputs
         asked = [batch.positives] if batch.negatives is None else [batch.positives, batch.negatives]

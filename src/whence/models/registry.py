@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,6 +14,14 @@ from whence.data.interactions import Counts
 from whence.errors import InputError, did_you_mean
 from whence.models.base import Recommender
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
+from whence.models.deepicf import (
+    AttentiveDeepICF,
+    AttentiveDeepICFConfig,
+    DeepICF,
+    DeepICFConfig,
+)
+from whence.models.fism import FISM, FISMConfig
+from whence.models.ncf import GMF, MLP, MLPConfig, NCFConfig, NeuMF
 from whence.models.sasrec import SASRec, SASRecConfig
 
 
@@ -26,6 +34,18 @@ class ModelSpec:
     """From a configuration, how much there is to know, and the generator of initial weights."""
     stacks: bool = True
     """Whether several seeds can be trained as one: `torch.vmap` can map its `loss`."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of training that its authors have, where nobody says others."""
+    begins_with: tuple[str, ...] = ()
+    """Models that it can take its first weights from, all of these at once."""
+    knows_users: bool = False
+    """Whether it knows users by their numbers, and nobody else."""
+
+
+BY_EVENTS = {"batch": 256, "epochs": 20, "second_moment": 0.999}
+"""As He et al. (2017) trained."""
+BY_USERS = {"batch": 1, "epochs": 20, "optimiser": "adagrad", "learning_rate": 0.01}
+"""As Xue et al. (2019) trained, but for fewer epochs: every batch is one user."""
 
 
 def of_items(
@@ -38,6 +58,21 @@ def of_items(
 MODELS: dict[str, ModelSpec] = {
     "sasrec": ModelSpec(SASRecConfig, of_items(SASRec)),
     "bert4rec": ModelSpec(BERT4RecConfig, of_items(BERT4Rec)),
+    "gmf": ModelSpec(NCFConfig, GMF, training=BY_EVENTS, knows_users=True),
+    "mlp": ModelSpec(MLPConfig, MLP, training=BY_EVENTS, knows_users=True),
+    "neumf": ModelSpec(
+        MLPConfig, NeuMF, training=BY_EVENTS, begins_with=("gmf", "mlp"), knows_users=True
+    ),
+    "fism": ModelSpec(FISMConfig, of_items(FISM), training=BY_USERS),
+    "deepicf": ModelSpec(
+        DeepICFConfig, of_items(DeepICF), training=BY_USERS, begins_with=("fism",)
+    ),
+    "deepicf-a": ModelSpec(
+        AttentiveDeepICFConfig,
+        of_items(AttentiveDeepICF),
+        training=BY_USERS,
+        begins_with=("fism",),
+    ),
 }
 
 

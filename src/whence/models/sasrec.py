@@ -20,7 +20,7 @@ from torch import Tensor
 from whence.models.lookup import look_up, look_up_few
 from whence.models.losses import mean_where, sampled_bce
 from whence.models.packed import Packed
-from whence.models.tasks import Batch
+from whence.models.tasks import AnyBatch, Batch
 from whence.models.transformer import Transformer, TransformerConfig
 from whence.randomness import Drop
 
@@ -35,8 +35,9 @@ class SASRec(Transformer):
 
     causal = True
 
-    def loss(self, batch: Batch, drop: Drop) -> Tensor:
+    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
         """The cross-entropy with one negative, the mean over all items that have a next one."""
+        assert isinstance(batch, Batch)
         assert batch.negatives is not None
         targets = torch.stack((batch.positives, batch.negatives), dim=-1)
         positive, negative = self.next_scores(batch.inputs, targets, drop).unbind(-1)

@@ -30,7 +30,30 @@ class Cloze:
     """Whether an item that is not hidden there is asked for too."""
 
 
-Task = NextItem | Cloze
+@dataclass(frozen=True)
+class Choices:
+    """Of single events, and of items that the user has not met: what comes of the item?"""
+
+    negatives: int
+    """Items that are not met, for every event."""
+    disliked: float | None
+    """The highest rating that says so of an item; none asks for no ratings."""
+
+
+@dataclass(frozen=True)
+class WholeUsers(Choices):
+    """The same of all events of a user at once, each seen from the user's others."""
+
+    length: int
+    """The newest events of a user, which are all that there is of one with more."""
+
+
+Task = NextItem | Cloze | Choices
+
+LIKED, NOTHING, DISLIKED = range(3)
+"""What comes of an item."""
+NO_QUESTION = -1
+"""Stands where a batch is only filled up."""
 
 
 class Batch(NamedTuple):
@@ -53,3 +76,57 @@ class Batch(NamedTuple):
             None if one is None else one[number] for one in (self.negatives, self.rows)
         )
         return Batch(self.inputs.of(number), self.positives[number], negatives, rows)
+
+    @property
+    def size(self) -> int:
+        """How many rows are computed."""
+        return self.inputs.items.numel()
+
+
+class ChoiceBatch(NamedTuple):
+    """`M` questions: what comes of an item, with a user? In a stack `[S, M]`."""
+
+    users: Tensor
+    items: Tensor
+    outcomes: Tensor
+    """`LIKED`, `NOTHING` or `DISLIKED`, and `NO_QUESTION` where there is none."""
+
+    def of(self, number: int) -> ChoiceBatch:
+        """The batch of one seed of a stack."""
+        return ChoiceBatch(*(one[number] for one in self))
+
+    @property
+    def size(self) -> int:
+        """How many questions."""
+        return self.items.numel()
+
+
+class UserBatch(NamedTuple):
+    """Whole users: what each chose, and questions about it and about what they did not meet.
+
+    Both are laid out in tiles of `w` items of one user. So only a user's last tile is filled up,
+    and what looks at every item of a history for every question does it by pairs of tiles.
+    """
+
+    history: Tensor
+    """`[H, w]`: items that a user chose, and `PAD` as filling; all of the last tile is that."""
+    items: Tensor
+    """`[Q, w]`: what is asked about."""
+    outcomes: Tensor
+    """`[Q, w]`: as in `ChoiceBatch`."""
+    history_tile: Tensor
+    """`[P]`: the first of every pair of tiles that are of the same user."""
+    question_tile: Tensor
+    """`[P]`: the second of every pair."""
+
+    def of(self, number: int) -> UserBatch:
+        """The batch of one seed of a stack."""
+        return UserBatch(*(one[number] for one in self))
+
+    @property
+    def size(self) -> int:
+        """How many questions."""
+        return self.items.numel()
+
+
+AnyBatch = Batch | ChoiceBatch | UserBatch

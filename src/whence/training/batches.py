@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from whence.contract import PAD
 from whence.data.splits import Split
 from whence.errors import InputError
 from whence.models.packed import NO_HISTORY, Packed
-from whence.models.tasks import Batch, Cloze, NextItem, Task
+from whence.models.tasks import Batch, Cloze, NextItem
 from whence.randomness import Chance, Randomness
 from whence.training.absence import Absence
 from whence.training.layout import Laid, places_of
@@ -45,7 +45,7 @@ class Batches:
         randomness: Sequence[Randomness],
         device: str = "cpu",
         one_size: bool = False,
-        task: Task = NEXT_ITEM,
+        task: NextItem | Cloze = NEXT_ITEM,
         absence: float = 0.0,
     ) -> None:
         starts, ends = split.interactions.offsets[:-1], split.train_ends
@@ -80,6 +80,15 @@ class Batches:
             Chance([one.key(stream) for one in randomness], device)
             for stream in ("batches", "negatives")
         )
+
+    @property
+    def steps_of_an_epoch(self) -> int:
+        """As many as draw as often as there are users."""
+        return -(-len(self.users) // self.size)
+
+    def begin(self, step: int) -> Hashable:
+        """Every step has the same size, where that matters."""
+        return None
 
     def draw(self, step: Tensor) -> Batch:
         """The batch `[S, T]` of that step."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
-from whence.errors import InputError
+from whence.errors import InputError, did_you_mean
 from whence.training.averaging import Rule
 from whence.training.evaluation import check_measure
 
 Precision = Literal["float32", "bfloat16"]
+OptimiserName = Literal["adam", "adagrad"]
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,11 @@ class TrainingConfig:
     """How long and how fast to learn; the defaults are those of Baumhauer (2021)."""
 
     steps: int = 2_500
+    epochs: int = 0
+    """Instead of steps: how often to go through the data; validate_every counts epochs then."""
     batch: int = 128
-    """Histories a step."""
+    """Histories a step, or whatever the model learns from: users, or single questions."""
+    optimiser: OptimiserName = "adam"
     learning_rate: float = 1e-3
     second_moment: float = 0.98
     """Adam's β₂, as in the first SASRec."""
@@ -51,8 +55,13 @@ class TrainingConfig:
     """In which the products of matrices are computed; the weights are float32."""
 
     def __post_init__(self) -> None:
-        if self.steps < 0 or self.batch < 1:
-            raise InputError("Training needs steps from 0 on and a batch from 1 on.")
+        if min(self.steps, self.epochs) < 0 or self.batch < 1:
+            raise InputError("Training needs steps or epochs from 0 on and a batch from 1 on.")
+        if self.optimiser not in get_args(OptimiserName):
+            known = get_args(OptimiserName)
+            raise InputError(
+                f"There is no optimiser '{self.optimiser}': {did_you_mean(self.optimiser, known)}"
+            )
         if not 0 < self.learning_rate < math.inf:
             raise InputError(f"The learning rate is above 0, not {self.learning_rate}.")
         if not 0 <= self.second_moment < 1:
@@ -65,7 +74,7 @@ class TrainingConfig:
             raise InputError(
                 "warmup, validate_every, patience and snapshots are whole numbers from 0 on."
             )
-        if self.snapshots == 1 or self.snapshots > self.steps + 1:
+        if self.snapshots == 1 or (self.snapshots > self.steps + 1 and not self.epochs):
             raise InputError(
                 "snapshots are at least 2, the untrained weights and the last ones, and at most "
                 "one more than steps."
@@ -79,7 +88,7 @@ class TrainingConfig:
                 "An epoch is a whole number of steps, swa_start is from 0 to below 1, and swa_pace "
                 "above 0 and up to 1."
             )
-        if self.averaging == "swa" and self.first_average == self.steps > 0:
+        if self.averaging == "swa" and not self.epochs and self.first_average == self.steps > 0:
             raise InputError(
                 f"After a share of {self.swa_start} of {self.steps} steps, no epoch of "
                 f"{self.steps_of_an_epoch} is left; begin SWA earlier or say a shorter epoch."
@@ -87,6 +96,18 @@ class TrainingConfig:
         check_measure(self.measure)
         if self.patience and not self.validate_every:
             raise InputError("patience counts validations; say validate_every too.")
+
+    def in_steps(self, of_an_epoch: int) -> TrainingConfig:
+        """The same with epochs as steps, where epochs were asked for."""
+        if not self.epochs:
+            return self
+        return replace(
+            self,
+            epochs=0,
+            steps=self.epochs * of_an_epoch,
+            validate_every=self.validate_every * of_an_epoch,
+            epoch=self.epoch or of_an_epoch,
+        )
 
     @property
     def steps_of_an_epoch(self) -> int:

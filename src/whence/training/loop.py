@@ -141,14 +141,21 @@ class Training:
         check_precision(config, device)
         if config.validate_every and not len(split.held["validation"]):
             raise InputError("No validation events are held out; leave validate_every out.")
-        self.split, self.config, self.device = split, config, device
+        self.split, self.device = split, device
         self.model_name, self.model_settings = model_name, model_settings
+        self.config = self._in_steps(config, seeds[0])
         self.logs = {seed: Log() for seed in seeds}
         self.step = 0
         """How many steps are done."""
         self.can_be_kept = True
         """False while something is half done, and when it has gone wrong."""
         self._pile(seeds, {})
+
+    def _in_steps(self, config: TrainingConfig, seed: int) -> TrainingConfig:
+        if not config.epochs:
+            return config
+        stack = Stack(self.split, self.model_name, self.model_settings, config, [seed], self.device)
+        return config.in_steps(stack.batches.steps_of_an_epoch)
 
     @contextmanager
     def _in_one_go(self) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -13,7 +13,7 @@ WARM_UP = 3
 
 
 class Recorded:
-    """Makes the same step again and again, by the function it is given first.
+    """Makes the same step again and again, by the function it is given first for each size.
 
     The function returns the step's loss. It may allocate, but all that it reads stays where it is.
     """
@@ -21,9 +21,11 @@ class Recorded:
     def __init__(self, device: str) -> None:
         self.device = torch.device(device)
         self.stream = torch.cuda.Stream(self.device)
+        self.pool = torch.cuda.graph_pool_handle()
+        """One memory for all graphs, since no two of them are under way at a time."""
         self.warm = 0
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.loss = torch.empty(0)
+        self.graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        """By the size of the step's batch, with the place of its loss."""
         self.lanes: dict[str, torch.cuda.Stream] = {}
         self.busy: set[str] = set()
         """The lanes on which something is going on."""
@@ -44,16 +46,17 @@ class Recorded:
             torch.cuda.current_stream().wait_stream(self.lanes[lane])
             self.busy.remove(lane)
 
-    def __call__(self, step: Callable[[], Tensor]) -> Tensor:
-        """One step; its loss is overwritten by the next."""
+    def __call__(self, step: Callable[[], Tensor], size: Hashable = None) -> Tensor:
+        """One step, with a batch of that size; its loss is overwritten by the next."""
         with torch.cuda.device(self.device):
             if self.warm < WARM_UP:
                 self.warm += 1
                 return self._unrecorded(step)
-            if self.graph is None:
-                self.graph = self._record(step)
-            self.graph.replay()
-            return self.loss
+            if size not in self.graphs:
+                self.graphs[size] = self._record(step)
+            graph, loss = self.graphs[size]
+            graph.replay()
+            return loss
 
     def _unrecorded(self, step: Callable[[], Tensor]) -> Tensor:
         self.stream.wait_stream(torch.cuda.current_stream())
@@ -62,8 +65,8 @@ class Recorded:
         torch.cuda.current_stream().wait_stream(self.stream)
         return loss
 
-    def _record(self, step: Callable[[], Tensor]) -> torch.cuda.CUDAGraph:
+    def _record(self, step: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self.stream):
-            self.loss = step()
-        return graph
+        with torch.cuda.graph(graph, stream=self.stream, pool=self.pool):
+            loss = step()
+        return graph, loss

@@ -117,7 +117,7 @@ def seeds_at_once(
 
 def _is_busy_with(alone: Stack) -> bool:
     """Whether one seed has enough to do for a processor."""
-    if alone.batches.draw(alone.clock).inputs.items.numel() > FEW_ROWS:
+    if alone.batches.draw(alone.clock).size > FEW_ROWS:
         return True
     with FlopCounterMode(display=False) as counter:
         alone.losses()

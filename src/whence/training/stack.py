@@ -7,7 +7,7 @@ negatives and dropout. A stack of one is the model itself, with nothing around i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from typing import Any
@@ -20,16 +20,14 @@ from torch.optim.swa_utils import update_bn
 from whence.data.splits import Split
 from whence.devices import deterministic
 from whence.models import Recommender, build_model
-from whence.models.tasks import Batch
+from whence.models.tasks import AnyBatch
 from whence.randomness import Chance, Drop, Dropout, Randomness, keep
 from whence.training.averaging import Averaging, in_one_row
-from whence.training.batches import Batches
 from whence.training.config import TrainingConfig
+from whence.training.drawing import batches_for
 from whence.training.layers import ForManySeeds
+from whence.training.optimisers import optimiser_for
 from whence.training.recording import Recorded
-
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-"""What Adam remembers of every parameter."""
 
 State = dict[str, Tensor]
 """All of one seed that decides what comes next."""
@@ -63,27 +61,14 @@ class Stack:
         self._share_out()
         recorded = device != "cpu"
         first = self.models[0].config
-        self.batches = Batches(
-            split,
-            first.length,
-            config.batch,
-            chance,
-            device,
-            one_size=recorded,
-            task=self.models[0].task,
-            absence=config.absence,
-        )
+        self.batches = batches_for(self.models[0], split, config, chance, device, recorded)
+        self.steps = 0
+        """How many are done."""
         keys = Chance([one.key("dropout") for one in chance], device)
         self.drop = Dropout(first.dropout, keys, self.models[0].drops)
         self.clock = torch.zeros((), dtype=torch.int64, device=device)
         """The number of the step, where chance can read it."""
-        self.optimiser = torch.optim.Adam(
-            self.weights.values(),
-            lr=torch.tensor(config.learning_rate, device=device),
-            betas=(0.9, config.second_moment),
-            fused=True,
-            capturable=recorded,
-        )
+        self.optimiser = optimiser_for(config, self.weights.values(), device)
         self.averaging: Averaging | None = None
         if config.averaging != "none":
             weights = list(self.weights.values())
@@ -136,11 +121,13 @@ class Stack:
             for group in self.optimiser.param_groups:
                 group["lr"].fill_(self.config.learning_rate * pace)
         with deterministic(self.device):
+            size = self.batches.begin(self.steps)
             if self.averaging is not None and not self.averaging.asks_no_number:
                 self.averaging.before_step()
-            losses = self.step() if self.recorded is None else self.recorded(self.step)
+            losses = self.step() if self.recorded is None else self.recorded(self.step, size)
             if self.averaging is not None:
                 self.averaging.after_step()
+        self.steps += 1
         return losses
 
     def step(self) -> Tensor:
@@ -175,11 +162,11 @@ class Stack:
         batch = self._draw()
         if len(self) == 1:
             return self.models[0].loss(batch.of(0), self.drop)[None]
-        with ForManySeeds() if batch.positives.is_cuda else nullcontext():
+        with ForManySeeds() if self.recorded else nullcontext():
             of_each = vmap(self._loss_of_one, in_dims=(0, _first_of(batch)))
             return of_each({**self.weights, **self.buffers}, batch)
 
-    def _draw(self) -> Batch:
+    def _draw(self) -> AnyBatch:
         """All chance of a step; on a GPU, what to drop is drawn beside the batch."""
         with self._beside("dropout"):
             # Batches of one size have dropouts of one shape, known from the step before.
@@ -188,7 +175,7 @@ class Stack:
         self._join("dropout")
         return batch
 
-    def _loss_of_one(self, weights: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def _loss_of_one(self, weights: Mapping[str, Tensor], batch: AnyBatch) -> Tensor:
         named = {f"model.{name}": values for name, values in weights.items()}
         loss: Tensor = functional_call(self.loss, named, (batch, self.drop))
         return loss
@@ -213,7 +200,7 @@ class Stack:
         for name, weight in self.weights.items():
             for moment, value in self.optimiser.state[weight].items():
                 own = value if moment == "step" else self.part(value, number)
-                kept[f"adam.{name}.{moment}"] = own
+                kept[f"optimiser.{name}.{moment}"] = own
         if self.averaging is not None:
             average = self.averaging.state(number)
             kept |= {f"average.{name}": value for name, value in average.items()}
@@ -229,22 +216,28 @@ class Stack:
 
     def restore(self, step: int, states: Sequence[State]) -> None:
         """Go on where the seeds were, each as `state` told it."""
+        self.steps = step
         self.clock.fill_(step)
         for model, state in zip(self.models, states, strict=True):
             model.load_state_dict(under("model.", state))
         if self.averaging is not None:
             self.averaging.restore(step, [under("average.", state) for state in states])
         for name, weight in self.weights.items():
-            moments = [under(f"adam.{name}.", state) for state in states]
+            moments = [under(f"optimiser.{name}.", state) for state in states]
             if moments[0]:
                 self.optimiser.state[weight] = self._moments(moments)
 
     def _moments(self, each: Sequence[State]) -> dict[str, Tensor]:
+        """What the optimiser remembers of a parameter; the number of steps is that of all."""
         first = each[0]
         if len(self) == 1:
-            return {moment: first[moment].clone() for moment in MOMENTS}
-        stacked = {moment: torch.stack([one[moment] for one in each]) for moment in MOMENTS[1:]}
-        return {"step": first["step"].clone(), **stacked}
+            return {moment: values.clone() for moment, values in first.items()}
+        return {
+            moment: values.clone()
+            if moment == "step"
+            else torch.stack([one[moment] for one in each])
+            for moment, values in first.items()
+        }
 
 
 BATCHES_FOR_NORMS = 100
@@ -254,17 +247,14 @@ def refresh_norms(
     model: Recommender, split: Split, config: TrainingConfig, seed: int, device: str
 ) -> None:
     """Take batch normalisation's statistics anew, for averaged weights, as training draws."""
-    batches = Batches(
-        split,
-        model.config.length,
-        config.batch,
-        [Randomness(seed)],
-        device,
-        task=model.task,
-        absence=config.absence,
-    )
-    drawn = (batches.draw(torch.tensor(step, device=device)) for step in range(BATCHES_FOR_NORMS))
-    update_bn(([batch.of(0)] for batch in drawn), _Loss(model))
+    batches = batches_for(model, split, config, [Randomness(seed)], device)
+
+    def drawn() -> Iterator[list[AnyBatch]]:
+        for step in range(BATCHES_FOR_NORMS):
+            batches.begin(step)
+            yield [batches.draw(torch.tensor(step, device=device)).of(0)]
+
+    update_bn(drawn(), _Loss(model))
 
 
 class _Loss(nn.Module):
@@ -274,7 +264,7 @@ class _Loss(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, batch: Batch, drop: Drop = keep) -> Tensor:
+    def forward(self, batch: AnyBatch, drop: Drop = keep) -> Tensor:
         """Of one seed on its batch."""
         return self.model.loss(batch, drop)
 

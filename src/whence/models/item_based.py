@@ -1,0 +1,204 @@
+"""What FISM and DeepICF share: a user is the items they chose, added up.
+
+Every item has two vectors, `p` as part of a history and `q` as a target, and `n` items of a history
+make the user's vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from whence.contract import PAD, All
+from whence.errors import InputError
+from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
+from whence.models.base import Recommender
+from whence.models.blocks import columns_of_padding
+from whence.models.lookup import look_up
+from whence.models.outcomes import class_logits, liked_logit, outcome_loss
+from whence.models.pooling import NOBODY, Tiled
+from whence.models.tasks import NO_QUESTION, AnyBatch, UserBatch, WholeUsers
+from whence.randomness import Drop
+
+
+@dataclass(frozen=True)
+class ItemBasedConfig:
+    """The sizes that all of them have."""
+
+    length: int = 299
+    """The longest history it reads, as in the code of Xue et al. (2019)."""
+    width: int = 16
+    """The size of p and q."""
+    negatives: int = 4
+    """Items that are not met, which it is asked about for every one that is."""
+    spread: float = 0.01
+    """The standard deviation of new vectors, cut off at two of it."""
+
+    def __post_init__(self) -> None:
+        if min(self.length, self.width) < 1 or self.negatives < 0:
+            raise InputError("length and width are from 1 on, and negatives from 0 on.")
+        if not self.spread > 0:
+            raise InputError(f"spread is a number above 0, not {self.spread}.")
+
+    @property
+    def dropout(self) -> float:
+        """None of them drops anything."""
+        return 0.0
+
+
+class ItemBased(Recommender):
+    """Two tables and a bias an item. A batch is `[B, n]` items with `PAD`."""
+
+    removal = "dropped"
+    drops = 0
+    config: ItemBasedConfig
+
+    def __init__(
+        self,
+        config: ItemBasedConfig,
+        item_count: int,
+        generator: torch.Generator,
+        outputs: int = 1,
+        disliked: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.task = WholeUsers(config.negatives, disliked, config.length)
+        self.history = nn.Parameter(torch.zeros(1 + item_count, config.width))  # row 0 pads
+        self.target = nn.Parameter(torch.zeros(1 + item_count, config.width))
+        self.bias = nn.Parameter(torch.zeros(1 + item_count, outputs))
+        for table in (self.history, self.target):
+            truncated_normal(table.data[1:], config.spread, generator)
+
+    def pool(self, p: Tensor, q: Tensor, tiled: Tiled) -> Tensor:
+        """`[Q, v, d]`: the users' vectors, for each of their targets."""
+        raise NotImplementedError
+
+    def outputs(self, user: Tensor, q: Tensor, real: Tensor | None = None) -> Tensor:
+        """`[…, C]` from `[…, d]` each, before the items' bias; in training, which are real."""
+        raise NotImplementedError
+
+    def pool_with(self, attention: Tensor, p: Tensor) -> Tensor:
+        """`[B, t, d]`, with the weights `[B, t or 1, n]` that are given."""
+        return attention @ p
+
+    def penalty(self) -> Tensor:
+        """What large weights cost, beside the loss."""
+        raise NotImplementedError
+
+    balanced = False
+    """Whether rare classes weigh more."""
+
+    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
+        """What is asked of each item, from the others that the user chose."""
+        assert isinstance(batch, UserBatch)
+        p, q = look_up(self.history, batch.history), look_up(self.target, batch.items)
+        # Filling asks for no item that any history has.
+        asked = torch.where(batch.outcomes == NO_QUESTION, NOBODY, batch.items)
+        tiled = Tiled(batch.history, asked, batch.history_tile, batch.question_tile)
+        user, bias = self.pool(p, q, tiled), look_up(self.bias, batch.items)
+        outputs = self.outputs(user, q, batch.outcomes != NO_QUESTION) + bias
+        return outcome_loss(outputs, batch.outcomes, self.balanced) + self.penalty()
+
+    def parts(self, batch: Tensor) -> Tensor:
+        """Every slot with an item."""
+        return batch != PAD
+
+    def embed(self, batch: Tensor) -> Tensor:
+        """`p`; 0 at padding."""
+        return F.embedding(batch + 1, self.history, padding_idx=0)
+
+    def score(
+        self,
+        batch: Tensor,
+        targets: Tensor | All,
+        *,
+        present: Tensor | None = None,
+        embedded: Tensor | None = None,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        """The logit of the probability that the target is liked."""
+        if embedded is None and attention is None:
+            batch, present = _without_padding(batch, present)
+        p, seen = self._read(batch, present, embedded)
+        if isinstance(targets, All):
+            targets = torch.arange(len(self.target) - 1, device=batch.device).repeat(len(batch), 1)
+        given = None if attention is None else attention[0]
+        return self._in_slices(
+            targets, seen, lambda asked: liked_logit(self._outputs(p, seen, asked, given))
+        )
+
+    def classes(
+        self,
+        batch: Tensor,
+        targets: Tensor,
+        *,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        """Liked and nothing, and disliked where that is an output."""
+        if attention is None:
+            batch, _ = _without_padding(batch, None)
+        p, seen = self._read(batch, None, None)
+        given = None if attention is None else attention[0]
+        return self._in_slices(
+            targets, seen, lambda asked: class_logits(self._outputs(p, seen, asked, given))
+        )
+
+    def _read(
+        self, batch: Tensor, present: Tensor | None, embedded: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """`p` `[B, n, d]`, and which of it there is."""
+        if batch.shape[1] > self.config.length:
+            raise InputError(
+                f"This {type(self).__name__} reads {self.config.length} items, "
+                f"not {batch.shape[1]}."
+            )
+        seen = self.parts(batch) if present is None else self.parts(batch) & present
+        return self.embed(batch) if embedded is None else embedded, seen
+
+    def _outputs(
+        self, p: Tensor, seen: Tensor, targets: Tensor, attention: Tensor | None
+    ) -> Tensor:
+        """`[B, t, C]`."""
+        q = F.embedding(targets + 1, self.target)
+        if attention is None:
+            row = torch.arange(len(p), device=p.device)
+            nobody = torch.full_like(targets, NOBODY)
+            user = self.pool(p, q, Tiled(torch.where(seen, 0, PAD), nobody, row, row))
+        else:
+            user = self.pool_with(attention[:, :, -1], p * seen[..., None])
+        return self.outputs(user, q) + F.embedding(targets + 1, self.bias)
+
+    def _in_slices(self, targets: Tensor, seen: Tensor, of: Callable[[Tensor], Tensor]) -> Tensor:
+        """For some targets at a time, so that items by targets by width are not too many."""
+        numbers = seen.numel() * self.config.width
+        most = SCORES_AT_ONCE_ON_GPU if seen.is_cuda else SCORES_AT_ONCE
+        slices = row_slices(targets.shape[1], max(1, most // max(1, numbers)))
+        found = [of(targets[:, some]) for some in slices]
+        return torch.cat(found, dim=1) if found else of(targets)
+
+
+def _without_padding(batch: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Without the first columns, as far as they hold no item of any history."""
+    unused = columns_of_padding(batch)
+    return batch[:, unused:], None if present is None else present[:, unused:]
+
+
+def truncated_normal(values: Tensor, spread: float, generator: torch.Generator) -> None:
+    """Normal, cut off at two standard deviations."""
+    nn.init.trunc_normal_(values, 0.0, spread, -2 * spread, 2 * spread, generator=generator)
+
+
+def summed(p: Tensor, tiled: Tiled, power: float) -> Tensor:
+    """`[Q, v, d]`: `n^−α Σ p_j`, of the items that are there and other than the target."""
+    seen = tiled.seen(slice(None)).to(p.dtype)  # [P, w, v]
+    of_pairs = torch.cat(
+        (seen.transpose(1, 2) @ p[tiled.history_tile], seen.sum(dim=1)[..., None]), dim=2
+    )
+    nothing = of_pairs.new_zeros(*tiled.targets.shape, of_pairs.shape[2])
+    total = nothing.index_add(0, tiled.target_tile, of_pairs)
+    return total[..., :-1] * total[..., -1:].clamp(min=1) ** -power

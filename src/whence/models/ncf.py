@@ -1,0 +1,243 @@
+"""Neural collaborative filtering (He et al. 2017): a user and an item, each known by a number.
+
+    GMF      logit = hᵀ (p_u ⊙ q_i)
+    MLP      logit = hᵀ layers([p_u, q_i])
+    NeuMF    logit = hᵀ [p_u ⊙ q_i, layers([p′_u, q′_i])]
+
+There is no history to read: the part that a prediction is made from is the user. A batch is
+`[B, n]` users, with `PAD`; several in a row are a group, whose vectors are added up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from whence.contract import PAD, All
+from whence.data.histories import Cases
+from whence.data.interactions import Counts
+from whence.errors import InputError
+from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
+from whence.models.base import Recommender
+from whence.models.lookup import look_up
+from whence.models.outcomes import class_logits, liked_logit, outcome_loss
+from whence.models.tasks import AnyBatch, ChoiceBatch, Choices
+from whence.randomness import Drop
+
+
+@dataclass(frozen=True)
+class NCFConfig:
+    """What all three have, with the defaults of He et al. (2017)."""
+
+    length: int = 50
+    """How many of a user's newest items are shown beside a recommendation; it reads none."""
+    width: int = 8
+    """Predictive factors: the numbers that the last layer reads."""
+    negatives: int = 4
+    """Items that are not met, which it is asked about for every event."""
+    spread: float = 0.01
+    """The standard deviation of new vectors."""
+
+    def __post_init__(self) -> None:
+        if min(self.length, self.width) < 1 or self.negatives < 0:
+            raise InputError("length and width are from 1 on, and negatives from 0 on.")
+        if not self.spread > 0:
+            raise InputError(f"spread is a number above 0, not {self.spread}.")
+
+    @property
+    def dropout(self) -> float:
+        """Nothing is dropped."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class MLPConfig(NCFConfig):
+    """Those of layers too."""
+
+    layers: tuple[int, ...] = (64, 32, 16)
+    """Their widths, the first one that of a user and an item side by side; the width follows."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.layers or min(self.layers) < 1 or self.layers[0] % 2:
+            raise InputError("layers are widths from 1 on, of which the first one is even.")
+
+
+class NCF(Recommender):
+    """Tables of users and items, and a last layer over what a kind makes of both."""
+
+    removal = "zeroed"
+    drops = 0
+    config: NCFConfig
+
+    def __init__(
+        self,
+        config: NCFConfig,
+        counts: Counts,
+        width: int,
+        factors: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.task = Choices(config.negatives, disliked=None)
+        self.user = nn.Parameter(torch.zeros(1 + counts.users, width))  # row 0 pads
+        self.item = nn.Parameter(torch.zeros(1 + counts.items, width))
+        for table in (self.user, self.item):
+            nn.init.normal_(table.data[1:], std=config.spread, generator=generator)
+        self.last = nn.utils.skip_init(nn.Linear, factors, 1)
+        most = math.sqrt(3 / factors)  # LeCun et al. (1998)
+        nn.init.uniform_(self.last.weight, -most, most, generator=generator)
+        nn.init.zeros_(self.last.bias)
+
+    def factors(self, user: Tensor, item: Tensor) -> Tensor:
+        """`[…, f]`: what the last layer reads, from `[…, d]` each."""
+        raise NotImplementedError
+
+    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
+        """The mean log loss."""
+        assert isinstance(batch, ChoiceBatch)
+        user, item = look_up(self.user, batch.users), look_up(self.item, batch.items)
+        return outcome_loss(self.last(self.factors(user, item)), batch.outcomes, balanced=False)
+
+    def read(self, cases: Cases, length: int) -> Tensor:
+        """The cases' users."""
+        if len(cases) and cases.users.min() == PAD:
+            raise InputError(
+                f"{type(self).__name__} knows users by their numbers, and no history tells it of "
+                "another one; ask for a user of the data, or train a model that reads histories."
+            )
+        return torch.from_numpy(cases.users)[:, None]
+
+    def parts(self, batch: Tensor) -> Tensor:
+        """Every slot with a user."""
+        return batch != PAD
+
+    def embed(self, batch: Tensor) -> Tensor:
+        """`p_u`; 0 at padding."""
+        return F.embedding(batch + 1, self.user, padding_idx=0)
+
+    def score(
+        self,
+        batch: Tensor,
+        targets: Tensor | All,
+        *,
+        present: Tensor | None = None,
+        embedded: Tensor | None = None,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        """The logit of the probability that the target is liked."""
+        return liked_logit(self._outputs(batch, targets, present, embedded))
+
+    def classes(
+        self,
+        batch: Tensor,
+        targets: Tensor,
+        *,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        """Liked and nothing."""
+        return class_logits(self._outputs(batch, targets, None, None))
+
+    def _outputs(
+        self, batch: Tensor, targets: Tensor | All, present: Tensor | None, embedded: Tensor | None
+    ) -> Tensor:
+        """`[B, t, 1]`."""
+        there = self.parts(batch) if present is None else self.parts(batch) & present
+        vectors = self.embed(batch) if embedded is None else embedded
+        user = (vectors * there[..., None]).sum(dim=1)
+        if isinstance(targets, All):
+            targets = torch.arange(len(self.item) - 1, device=batch.device).expand(len(batch), -1)
+        most = SCORES_AT_ONCE_ON_GPU if batch.is_cuda else SCORES_AT_ONCE
+        at_once = max(1, most // max(1, len(batch) * 2 * self.item.shape[1]))
+        found = []
+        for some in row_slices(targets.shape[1], at_once):
+            item = F.embedding(targets[:, some] + 1, self.item)
+            found.append(self.last(self.factors(user[:, None].expand_as(item), item)))
+        return torch.cat(found, dim=1)
+
+
+class GMF(NCF):
+    """Generalised matrix factorisation."""
+
+    def __init__(self, config: NCFConfig, counts: Counts, generator: torch.Generator) -> None:
+        super().__init__(config, counts, config.width, config.width, generator)
+
+    def factors(self, user: Tensor, item: Tensor) -> Tensor:
+        """The product."""
+        return user * item
+
+
+class MLP(NCF):
+    """Layers over both vectors side by side."""
+
+    config: MLPConfig
+
+    def __init__(self, config: MLPConfig, counts: Counts, generator: torch.Generator) -> None:
+        super().__init__(config, counts, config.layers[0] // 2, config.width, generator)
+        self.layers = _layers(config, generator)
+
+    def factors(self, user: Tensor, item: Tensor) -> Tensor:
+        """What comes out of the last of the layers."""
+        return _through(self.layers, user, item)
+
+
+class NeuMF(NCF):
+    """Both, with vectors of their own: of `width + layers[0] / 2` numbers, the product's first."""
+
+    config: MLPConfig
+
+    def __init__(self, config: MLPConfig, counts: Counts, generator: torch.Generator) -> None:
+        width = config.width + config.layers[0] // 2
+        super().__init__(config, counts, width, 2 * config.width, generator)
+        self.layers = _layers(config, generator)
+
+    def factors(self, user: Tensor, item: Tensor) -> Tensor:
+        """Those of GMF and those of MLP."""
+        sizes = (self.config.width, self.config.layers[0] // 2)
+        (gmf_user, mlp_user), (gmf_item, mlp_item) = (
+            one.split(sizes, dim=-1) for one in (user, item)
+        )
+        return torch.cat((gmf_user * gmf_item, _through(self.layers, mlp_user, mlp_item)), dim=-1)
+
+    @torch.no_grad()
+    def adopt(self, trained: Mapping[str, Recommender]) -> None:
+        """Begin with a GMF and an MLP, whose last layers count half each."""
+        gmf, mlp = trained["gmf"], trained["mlp"]
+        assert isinstance(gmf, GMF)
+        assert isinstance(mlp, MLP)
+        tables = [torch.cat(both, dim=1) for both in ((gmf.user, mlp.user), (gmf.item, mlp.item))]
+        last = torch.cat((gmf.last.weight, mlp.last.weight), dim=1)
+        if tables[0].shape != self.user.shape or last.shape != self.last.weight.shape:
+            raise InputError(
+                "NeuMF begins with a GMF and an MLP of its own width and layers, on the same data."
+            )
+        self.user.copy_(tables[0])
+        self.item.copy_(tables[1])
+        self.layers.load_state_dict(mlp.layers.state_dict())
+        self.last.weight.copy_(last / 2)
+        self.last.bias.copy_((gmf.last.bias + mlp.last.bias) / 2)
+
+
+def _layers(config: MLPConfig, generator: torch.Generator) -> nn.ModuleList:
+    """From the widest to the predictive factors, after Glorot and Bengio (2010)."""
+    layers = nn.ModuleList()
+    for into, out in pairwise((*config.layers, config.width)):
+        layer = nn.utils.skip_init(nn.Linear, into, out)
+        nn.init.xavier_uniform_(layer.weight, generator=generator)
+        nn.init.zeros_(layer.bias)
+        layers.append(layer)
+    return layers
+
+
+def _through(layers: nn.ModuleList, user: Tensor, item: Tensor) -> Tensor:
+    rows = torch.cat((user, item), dim=-1)
+    for layer in layers:
+        rows = layer(rows).relu()
+    return rows

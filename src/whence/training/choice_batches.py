@@ -1,0 +1,84 @@
+"""Training batches of single questions: an event, or an item that its user has not met."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from whence.data.splits import Split
+from whence.errors import InputError
+from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING, ChoiceBatch, Choices
+from whence.randomness import Chance, Randomness
+from whence.training.negatives import Unseen
+from whence.training.order import Order
+
+
+class ChoiceBatches:
+    """Every training event and its negatives once an epoch, shuffled, `size` questions a step."""
+
+    def __init__(
+        self,
+        split: Split,
+        task: Choices,
+        size: int,
+        randomness: Sequence[Randomness],
+        device: str = "cpu",
+    ) -> None:
+        events = np.flatnonzero(split.trained())
+        if not len(events):
+            raise InputError("There are no events besides those held out; nothing to train on.")
+        sizes = np.diff(split.interactions.offsets)
+        users = np.repeat(np.arange(len(sizes)), sizes)[events]
+        self.users, self.items, self.outcomes = (
+            torch.from_numpy(np.append(numbers, filling)).to(device)  # for the last step's rest
+            for numbers, filling in (
+                (users, 0),
+                (split.interactions.items[events], 0),
+                (outcomes(split, task)[events], NO_QUESTION),
+            )
+        )
+        self.each = 1 + task.negatives
+        self.order = Order(self.each * len(events), size, randomness, device)
+        self.unseen = Unseen.of(split, device)
+        self.chance = Chance([one.key("negatives") for one in randomness], device)
+
+    @property
+    def steps_of_an_epoch(self) -> int:
+        """Until everything was asked once."""
+        return self.order.steps
+
+    def begin(self, step: int) -> Hashable:
+        """Every step has the same size."""
+        self.order.begin(step)
+        return None
+
+    def draw(self, step: Tensor) -> ChoiceBatch:
+        """The batch `[S, size]` of that step, in the epoch that was begun."""
+        question = self.order.at(step)
+        event = question // self.each
+        users, outcomes = self.users[event], self.outcomes[event]
+        (drawn,) = self.chance.whole(step, range(1), question.shape[1])
+        unmet = self.unseen.ranked(users, drawn % self.unseen.choices(users))
+        met = question % self.each == 0
+        return ChoiceBatch(
+            users,
+            torch.where(met, self.items[event].long(), unmet),
+            torch.where(met | (outcomes == NO_QUESTION), outcomes, NOTHING),
+        )
+
+
+def outcomes(split: Split, task: Choices) -> npt.NDArray[np.int64]:
+    """What came of every event: it was liked, or its rating says that it was not."""
+    interactions = split.interactions
+    if task.disliked is None:
+        return np.full(len(interactions), LIKED)
+    if interactions.ratings is None:
+        raise InputError(
+            "Three classes need ratings, to tell liked from disliked, and these data have none; "
+            "say classes=2."
+        )
+    return np.where(interactions.ratings <= task.disliked, DISLIKED, LIKED)

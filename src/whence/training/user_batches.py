@@ -1,0 +1,181 @@
+"""Training batches of whole users, in tiles, so that histories of any lengths waste little."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from whence.contract import PAD
+from whence.data.splits import Split
+from whence.errors import InputError
+from whence.models.tasks import NO_QUESTION, NOTHING, UserBatch, WholeUsers
+from whence.randomness import Chance, Randomness
+from whence.training.choice_batches import outcomes
+from whence.training.negatives import Unseen
+from whence.training.order import Order
+
+WIDEST = 32
+"""Items of a tile, at most; the fewer a user has, the narrower it is."""
+BETWEEN_SIZES = 1.25
+"""Where every size of a batch is recorded, it is so many times the one below it."""
+
+
+class Tiles(NamedTuple):
+    """How many there are: of histories, of questions, and of pairs of both."""
+
+    history: int
+    questions: int
+    pairs: int
+
+
+class UserBatches:
+    """Every user once an epoch, shuffled, `size` users a step.
+
+    A user with more events than the task's length has the newest of them. With `few_sizes`, a
+    batch is filled up to one of few sizes, as recorded graphs need it.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        task: WholeUsers,
+        size: int,
+        randomness: Sequence[Randomness],
+        device: str = "cpu",
+        few_sizes: bool = False,
+    ) -> None:
+        ends = split.train_ends
+        starts = np.maximum(split.interactions.offsets[:-1], ends - task.length)
+        users = np.flatnonzero(ends > starts)
+        if not len(users):
+            raise InputError("No user has an event besides those held out; nothing to train on.")
+        self.counts = np.append((ends - starts)[users], 0)  # and nobody, for the last step's rest
+        self.device, self.few_sizes, self.each = device, few_sizes, 1 + task.negatives
+        self.width = _width(self.counts[:-1].mean())
+        self.users, self.starts, self.sizes, self.items, self.outcomes = (
+            torch.from_numpy(numbers).to(device)
+            for numbers in (
+                np.append(users, 0),
+                np.append(starts[users], 0),
+                self.counts,
+                split.interactions.items,
+                outcomes(split, task),
+            )
+        )
+        self.order = Order(len(users), size, randomness, device)
+        self.unseen = Unseen.of(split, device)
+        self.chance = Chance([one.key("negatives") for one in randomness], device)
+        self.epoch = -1
+        self.begin(0)
+
+    @property
+    def steps_of_an_epoch(self) -> int:
+        """Until every user was there once."""
+        return self.order.steps
+
+    def begin(self, step: int) -> Hashable:
+        """The size of that step's batch; of several seeds the largest."""
+        place = self.order.begin(step)
+        if self.order.epoch != self.epoch:
+            self.epoch = self.order.epoch
+            self.sizes_of_epoch = self._sizes(self.order.drawn.cpu().numpy())
+        self.tiles = Tiles(*self.sizes_of_epoch[place])
+        return self.tiles
+
+    def _sizes(self, order: npt.NDArray[np.int64]) -> list[tuple[int, int, int]]:
+        """Of every step of an epoch; one tile of histories more, which is empty."""
+        counts = self.counts[order].reshape(len(order), self.order.steps, -1)
+        of_history, of_questions = (-(-one // self.width) for one in (counts, counts * self.each))
+        history, questions, pairs = (
+            one.sum(axis=2).max(axis=0)
+            for one in (of_history, of_questions, of_history * of_questions)
+        )
+        if self.few_sizes:
+            history = _rounded_up(history)
+            questions = self.each * history
+            alone = counts.shape[2] == 1
+            pairs = history * questions if alone else _rounded_up(pairs)
+        return list(zip((history + 1).tolist(), questions.tolist(), pairs.tolist(), strict=True))
+
+    def draw(self, step: Tensor) -> UserBatch:
+        """The batch `[S, …]` of that step, which was begun."""
+        who = self.order.at(step)
+        sizes, tiles = self.sizes[who], self.tiles
+        history, questions = (_tiles(one, self.width) for one in (sizes, sizes * self.each))
+        history_tile, question_tile = self._pairs(history, questions, tiles)
+        owner, slot, real = self._places(sizes, history, tiles.history)
+        event = self.starts[who].gather(1, owner)[:, :, None] + slot
+        chosen = torch.where(real, self.items[torch.where(real, event, 0)].long(), PAD)
+        owner, place, asked = self._places(sizes * self.each, questions, tiles.questions)
+        event = self.starts[who].gather(1, owner)[:, :, None] + place // self.each
+        event = torch.where(asked, event, 0)
+        met = place % self.each == 0
+        unmet = self._unmet(step, self.users[who].gather(1, owner), place.shape)
+        outcome = torch.where(met, self.outcomes[event], NOTHING)
+        return UserBatch(
+            chosen,
+            torch.where(asked, torch.where(met, self.items[event].long(), unmet), PAD),
+            torch.where(asked, outcome, NO_QUESTION),
+            history_tile,
+            question_tile,
+        )
+
+    def _places(self, sizes: Tensor, tiles: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+        """`[S, count]` and `[S, count, w]`: a tile's owner, its places, and which there are."""
+        owner, number, there = _shared_out(tiles, count)
+        place = number[:, :, None] * self.width + torch.arange(self.width, device=self.device)
+        return owner, place, there[:, :, None] & (place < sizes.gather(1, owner)[:, :, None])
+
+    def _pairs(self, history: Tensor, questions: Tensor, tiles: Tiles) -> tuple[Tensor, Tensor]:
+        """`[S, P]` each: all tiles of a user's history, for each tile of their questions."""
+        owner, number, there = _shared_out(history * questions, tiles.pairs)
+        own = history.gather(1, owner).clamp(min=1)
+        first, first_question = (
+            (one.cumsum(1) - one).gather(1, owner) for one in (history, questions)
+        )
+        empty = tiles.history - 1
+        return (
+            torch.where(there, first + number % own, empty),
+            torch.where(there, first_question + number // own, 0),
+        )
+
+    def _unmet(self, step: Tensor, user: Tensor, shape: torch.Size) -> Tensor:
+        """`[S, Q, w]`: an item that the user has not met, for every place."""
+        (drawn,) = self.chance.whole(step, range(1), shape[1] * shape[2])
+        users = user[:, :, None].expand(shape)
+        return self.unseen.ranked(users, drawn.view(shape) % self.unseen.choices(users))
+
+
+def _shared_out(numbers: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """`[S, count]`: whose each is, if everyone has so many in turn, its number, and if it is."""
+    reach = numbers.cumsum(1)
+    row = torch.arange(count, device=numbers.device).repeat(len(numbers), 1)
+    owner = torch.searchsorted(reach, row, right=True)
+    there = owner < numbers.shape[1]
+    owner = owner.clamp_(max=numbers.shape[1] - 1)
+    return owner, row - (reach - numbers).gather(1, owner), there
+
+
+def _tiles(sizes: Tensor, width: int) -> Tensor:
+    """How many tiles hold so many items."""
+    return (sizes + width - 1) // width
+
+
+def _width(mean: float) -> int:
+    """Of tiles: about a quarter of what a user has, as a power of two."""
+    return int(2 ** min(max(round(math.log2(mean / 4)), 2), math.log2(WIDEST)))
+
+
+def _rounded_up(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """To few: 1, 2, …, and from there on each a quarter more than the one below."""
+    few = [1]
+    while few[-1] < sizes.max():
+        few.append(max(few[-1] + 1, math.ceil(BETWEEN_SIZES * few[-1])))
+    found: npt.NDArray[np.int64] = np.array(few)[np.searchsorted(few, sizes)]
+    return found
