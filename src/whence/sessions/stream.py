@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,9 @@ from whence.data.readers.opening import not_in_encoding, open_bytes, reading_fro
 from whence.errors import InputError, did_you_mean
 
 BLOCK: Final = 1 << 23
-"""Bytes that are read at a time."""
+"""Bytes whose rows are given at a time."""
+PIECES: Final = 8
+"""Pieces of a block that are read one by one, for Arrow reads up to 32 of them ahead."""
 FIRST_ROW: Final = 2
 """The header is row 1."""
 UNFIT = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+).*: (.*)", re.S)
@@ -70,8 +73,9 @@ class CsvStream:
         row = FIRST_ROW
         try:
             with reading_from(str(self.path)), open_bytes(self.path) as content:
-                for batch in self._open(content):
-                    table = pa.Table.from_batches([batch])
+                pieces = self._open(content)
+                while some := list(islice(pieces, PIECES)):
+                    table = pa.Table.from_batches(some).unify_dictionaries().combine_chunks()
                     self._refuse_gaps(row, table)
                     yield row, table
                     row += len(table)
@@ -90,7 +94,7 @@ class CsvStream:
                     pa_csv.ReadOptions(
                         column_names=self.names,
                         skip_rows=1,
-                        block_size=self.block,
+                        block_size=self.block // PIECES,
                         use_threads=False,
                     ),
                     convert_options=pa_csv.ConvertOptions(
