@@ -81,34 +81,31 @@ class CsvStream:
                     row += len(table)
         except pa.ArrowInvalid as problem:
             raise self._blamed(str(problem)) from None
+        if row == FIRST_ROW:
+            raise self._no_rows()
 
     def error(self, row: int, column: str, problem: str) -> InputError:
         """One sentence with the place."""
         return InputError(f"{self.path}, row {row}, column '{column}': {problem}.")
 
     def _open(self, content: pa.NativeFile) -> Iterator[pa.RecordBatch]:
-        try:
-            return iter(
-                pa_csv.open_csv(
-                    content,
-                    pa_csv.ReadOptions(
-                        column_names=self.names,
-                        skip_rows=1,
-                        block_size=self.block // PIECES,
-                        use_threads=False,
-                    ),
-                    convert_options=pa_csv.ConvertOptions(
-                        column_types=dict(self.columns),
-                        include_columns=list(self.columns),
-                        strings_can_be_null=True,
-                        null_values=[""],
-                    ),
-                )
+        return iter(
+            pa_csv.open_csv(
+                content,
+                pa_csv.ReadOptions(
+                    column_names=self.names,
+                    skip_rows=1,
+                    block_size=self.block // PIECES,
+                    use_threads=False,
+                ),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types=dict(self.columns),
+                    include_columns=list(self.columns),
+                    strings_can_be_null=True,
+                    null_values=[""],
+                ),
             )
-        except pa.ArrowInvalid as problem:
-            if "Empty CSV file" in str(problem):
-                raise InputError(f"{self.path} has no rows but the names of its columns.") from None
-            raise
+        )
 
     def _refuse_gaps(self, row: int, table: pa.Table) -> None:
         for name in self.columns:
@@ -116,8 +113,13 @@ class CsvStream:
                 at = pc.index(table[name].is_null(), True).as_py()
                 raise self.error(row + at, name, "there is no value")
 
+    def _no_rows(self) -> InputError:
+        return InputError(f"{self.path} has no rows but the names of its columns.")
+
     def _blamed(self, problem: str) -> InputError:
         """Arrow's complaint with the column by its name."""
+        if "too short" in problem:  # not even the first row has an end
+            return self._no_rows()
         if "UTF8" in problem:
             row = re.search(r"Row #(\d+)", problem)
             return not_in_encoding(str(self.path), "utf-8", int(row[1]) if row else None)
