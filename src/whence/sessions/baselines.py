@@ -24,4 +24,10 @@ def mean(halves: Halves) -> Flags:
     return np.broadcast_to(often, halves.asked_there.shape)
 
 
+def coin(seed: int = 0) -> Callable[[Halves], Flags]:
+    """Heads is a skip; every call tosses anew."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    return lambda halves: rng.integers(0, 2, halves.asked_there.shape).astype(bool)
+
+
 BASELINES: Final[Mapping[str, Callable[[Halves], Flags]]] = {"last": last, "mean": mean}

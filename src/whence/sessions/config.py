@@ -18,6 +18,8 @@ class ListeningConfig:
     tracks: int = 1_000
     shortest: int = 10
     longest: int = 20
+    full: float = 0.35
+    """Share of the sessions that were cut at the longest; the others are of any length."""
     genres: int = 6
     strangers: float = 0.09
     """Share of the tracks that are of another genre than their session: these are skipped."""
@@ -47,8 +49,11 @@ class ListeningConfig:
         if self.genres < 2 or self.tracks < 10 * self.genres:
             raise InputError("Listening needs 2 genres or more, and 10 tracks for each.")
         pairs = ((self.unpopular, self.popular), (self.restless, self.calm))
-        shares = (self.strangers, self.momentum, self.habit, self.skippers, self.noise)
-        if min(*shares, *pairs[0], *pairs[1]) < 0 or max(*shares, *map(sum, pairs)) > 1:
+        shares = (
+            *(self.full, self.strangers, self.momentum, self.habit, self.skippers, self.noise),
+            *(share for pair in pairs for share in pair),
+        )
+        if min(shares) < 0 or max(*shares, *map(sum, pairs)) > 1:
             raise InputError(
                 "The shares of listening lie in 0 to 1, also unpopular and popular together, and "
                 "restless and calm."

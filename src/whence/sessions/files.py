@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from whence.data.published import data_folders
 from whence.errors import InputError
 
 LOGS, TRACKS, CAUSES = "training_set", "track_features", "causes"
@@ -41,6 +42,12 @@ def find_files(folder: Path) -> SessionFiles:
             raise InputError(f"{folder / name} has no files that end in {' or '.join(ENDINGS)}.")
     causes = tuple(folder / CAUSES / log.name for log in logs)
     return SessionFiles(logs, tracks, causes if all(one.exists() for one in causes) else ())
+
+
+def session_folder(name: str) -> Path | None:
+    """The folder of that name where the user keeps data, if it is there and has logs."""
+    folders = (folder / name for folder in data_folders())
+    return next((folder for folder in folders if (folder / LOGS).is_dir()), None)
 
 
 def split_files(files: SessionFiles) -> Parts:

@@ -69,7 +69,8 @@ def make_log(
 ) -> MadeLog:
     """The log of that number, ten of which make a day."""
     count, width = config.sessions, config.longest
-    lengths = rng.integers(config.shortest, width + 1, count)
+    any_length = rng.integers(config.shortest, width + 1, count)
+    lengths = np.where(rng.random(count) < config.full, width, any_length)
     there = np.arange(width) < lengths[:, None]
     home = rng.integers(0, config.genres, count)
     track, strange = _choose_tracks(config, tracks, home, rng)

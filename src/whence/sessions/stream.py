@@ -25,7 +25,9 @@ PIECES: Final = 8
 """Pieces of a block that are read one by one, for Arrow reads up to 32 of them ahead."""
 FIRST_ROW: Final = 2
 """The header is row 1."""
-UNFIT = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+).*: (.*)", re.S)
+UNFIT = re.compile(
+    r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+)[^:]*: (.*)", re.S
+)
 UNEVEN = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 EXPECTED: Final = {
     "bool": "true or false",
