@@ -42,7 +42,7 @@ class StudyTable:
 
 def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
     """Of what is measured, with datasets down, of the figures, and then of the claims."""
-    if study.counts_data:
+    if study.tabulated:
         return [_counts(study, records)]
     claims = {claim.text for claim in study.claims}
     figures = figures_of(study)

@@ -44,7 +44,7 @@ def _drawn(study: Study, records: Sequence[Record]) -> dict[str, bytes]:
     from whence.report.charts import to_png, to_svg
     from whence.report.study_charts import slug, study_charts
 
-    charts = {} if study.counts_data else study_charts(study, records)
+    charts = {} if study.tabulated else study_charts(study, records)
     contents = {f"{study.id}.html": _page(study, records, charts).encode()}
     for title, chart in charts.items():
         name = f"{study.id}-{slug(title)}"

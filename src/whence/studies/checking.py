@@ -11,7 +11,7 @@ from whence.studies.claims import BANDS
 from whence.studies.dataset_statistics import COUNTS
 from whence.studies.found import Bars
 from whence.studies.measurements import MEASUREMENTS, columns_of, figures_of
-from whence.studies.study import Claim, Study
+from whence.studies.study import SKIPS, Claim, Study
 from whence.trust.stability import check_interval_over
 
 
@@ -24,13 +24,10 @@ def check_study(study: Study) -> None:
 
 
 def _check(study: Study) -> None:
-    _check_data(study)
-    if study.counts_data:
-        if not study.published:
-            raise InputError("Counts stand beside what is published, and nothing is.")
-        for table in study.published:
-            _check_known("table that is counted", table, COUNTS)
+    if study.tabulated:
+        _check_tables(study)
         return
+    _check_data(study)
     for measurement in study.measurements:
         _check_known("measurement", measurement, MEASUREMENTS)
     if not study.cells() or study.seeds < 1:
@@ -43,6 +40,17 @@ def _check(study: Study) -> None:
     _check_models(study)
     _check_claims(study)
     _check_published(study)
+
+
+def _check_tables(study: Study) -> None:
+    """Skips are of other data than interactions, which their measurement looks for itself."""
+    if not study.published:
+        raise InputError("Tables are filled beside what is published, and nothing is.")
+    if study.measurements == (SKIPS,):
+        return
+    _check_data(study)
+    for table in study.published:
+        _check_known("table that is counted", table, COUNTS)
 
 
 def _check_data(study: Study) -> None:

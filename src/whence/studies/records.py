@@ -14,6 +14,7 @@ from whence.files import new_file, reason, write_json
 
 NEEDS_FILE = "needs the user's file"
 NOT_RUN = "not run yet"
+PRIVATE = "private data"
 
 
 @dataclass(frozen=True, kw_only=True)

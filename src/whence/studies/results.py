@@ -18,7 +18,7 @@ from whence.studies.claims import (
 )
 from whence.studies.found import Found
 from whence.studies.measurements import MEASUREMENTS, columns_of
-from whence.studies.records import NEEDS_FILE, NOT_RUN, Record
+from whence.studies.records import NEEDS_FILE, NOT_RUN, PRIVATE, Record
 from whence.studies.study import Cell, Claim, Study
 
 AGREES, HIGHER, LOWER = "agrees", "higher", "lower"
@@ -211,7 +211,7 @@ def rows_done(study: Study, records: Sequence[Record]) -> tuple[int, int]:
     for record in records:
         if record.row not in claims:
             row = (record.dataset, record.model, record.row)
-            rows[row] = rows.get(row, True) and record.verdict not in (NOT_RUN, NEEDS_FILE)
+            rows[row] = rows.get(row, True) and record.verdict not in (NOT_RUN, NEEDS_FILE, PRIVATE)
     return sum(rows.values()), len(rows)
 
 
@@ -224,7 +224,7 @@ def check_records(study: Study, records: Sequence[Record]) -> None:
         for dataset, model in study.judged_on(claim)
     }
     found = {(record.dataset, record.model, record.row) for record in records}
-    if not study.counts_data and found != cells | claims:
+    if not study.tabulated and found != cells | claims:
         raise InputError(
             f"The records of {study.id} are not of the study as it is now; "
             f"'{study.command} --minutes 0' brings them up to date."

@@ -10,14 +10,14 @@ from whence.data import Interactions, load, split_by
 from whence.devices import check_device, machine
 from whence.errors import InputError, OutOfTime, WhenceError, did_you_mean
 from whence.progress import tell
-from whence.studies import dataset_statistics
+from whence.studies import dataset_statistics, skips
 from whence.studies.cache import Cache, Measured, Measuring, Recipe, resolve
 from whence.studies.checking import check_study
 from whence.studies.found import Asked
 from whence.studies.measurements import MEASUREMENTS
 from whence.studies.records import Record
 from whence.studies.results import Results
-from whence.studies.study import Cell, Study
+from whence.studies.study import COUNTS, SKIPS, Cell, Study
 
 
 def run_study(
@@ -42,10 +42,11 @@ def run_study(
         if name not in study.datasets:
             known = did_you_mean(name, study.datasets)
             raise InputError(f"{study.id} has no dataset '{name}': {known}")
-    if study.counts_data:
-        counted = dataset_statistics.count(study)
-        keep(counted)
-        return counted
+    if study.tabulated:
+        tables = {COUNTS: dataset_statistics.count, SKIPS: skips.measure}
+        filled = tables[study.measurements[0]](study)
+        keep(filled)
+        return filled
     until = None if minutes is None else time.monotonic() + 60 * minutes
     command = study.command if device == "cpu" else f"{study.command} --device {device}"
     results = Results(study, machine(device), command)

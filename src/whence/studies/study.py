@@ -13,14 +13,15 @@ from whence.data.named import NAMED
 from whence.data.splits import Held
 from whence.errors import InputError, did_you_mean
 from whence.files import read_json, reason
+from whence.sessions.files import session_folder
 
 HERE = Path(__file__).parent
 Expectation = Literal[
     "higher", "lower", "not higher", "not lower", "spread lower", "weak", "moderate", "strong"
 ]
 Settings = Mapping[str, Any]
-COUNTS = "counts"
-"""The one measurement that is of the data, not of trained models."""
+COUNTS, SKIPS = "counts", "skips"
+"""The measurements that fill printed tables row by row, and train nothing."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ class Dataset:
     @property
     def available(self) -> bool:
         """Whether it can be read here and now."""
-        return NAMED[self.data].available if self.data in NAMED else Path(self.data).exists()
+        if self.data in NAMED:
+            return NAMED[self.data].available
+        return Path(self.data).exists() or session_folder(self.data) is not None
 
 
 @dataclass(frozen=True)
@@ -166,9 +169,9 @@ class Study(StudyFile):
         return f"whence study run {self.name}"
 
     @property
-    def counts_data(self) -> bool:
-        """Whether it only counts what is in the data, and trains nothing."""
-        return self.measurements == (COUNTS,)
+    def tabulated(self) -> bool:
+        """Whether it fills printed tables row by row, and trains nothing."""
+        return self.measurements in ((COUNTS,), (SKIPS,))
 
     def cells(self) -> list[Cell]:
         """Every training, dataset after dataset."""

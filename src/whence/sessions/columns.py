@@ -1,0 +1,144 @@
+"""The columns of the challenge's files, and the features that are made of them, group by group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+TEXT: Final = pa.dictionary(pa.int32(), pa.string())
+"""Kept once each in a block."""
+
+SESSION, POSITION, LENGTH, TRACK = (
+    "session_id",
+    "session_position",
+    "session_length",
+    "track_id_clean",
+)
+SKIPPED: Final = "skip_2"
+"""The label: the track was played only briefly."""
+TRACK_ID: Final = "track_id"
+DATE: Final = "date"
+BEHAVIOR: Final = "hist_user_behavior_"
+
+CONTEXT_TYPES: Final = tuple(
+    "catalog charts editorial_playlist personalized_playlist radio user_collection".split()
+)
+REASONS: Final = tuple(
+    "appload backbtn clickrow endplay fwdbtn playbtn popup remote trackdone trackerror "
+    "uriopen".split()
+)
+"""Why a track began or ended; the few others, such as logout, are none of these."""
+KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "context_type": CONTEXT_TYPES,
+    f"{BEHAVIOR}reason_start": REASONS,
+    f"{BEHAVIOR}reason_end": REASONS,
+}
+"""Columns of words, each of which becomes one feature a word."""
+
+LOG_COLUMNS: Final[Mapping[str, pa.DataType]] = {
+    SESSION: pa.string(),
+    POSITION: pa.int32(),
+    LENGTH: pa.int32(),
+    TRACK: TEXT,
+    "skip_1": pa.bool_(),
+    SKIPPED: pa.bool_(),
+    "skip_3": pa.bool_(),
+    "not_skipped": pa.bool_(),
+    "context_switch": pa.bool_(),
+    "no_pause_before_play": pa.bool_(),
+    "short_pause_before_play": pa.bool_(),
+    "long_pause_before_play": pa.bool_(),
+    f"{BEHAVIOR}n_seekfwd": pa.int32(),
+    f"{BEHAVIOR}n_seekback": pa.int32(),
+    f"{BEHAVIOR}is_shuffle": pa.bool_(),
+    "hour_of_day": pa.int32(),
+    DATE: pa.date32(),
+    "premium": pa.bool_(),
+    "context_type": TEXT,
+    f"{BEHAVIOR}reason_start": TEXT,
+    f"{BEHAVIOR}reason_end": TEXT,
+}
+"""Of a session log, in the challenge's order."""
+
+GENERAL: Final = ("duration", "release_year", "us_popularity_estimate")
+AUDIO: Final = tuple(
+    "acousticness beat_strength bounciness danceability dyn_range_mean energy flatness "
+    "instrumentalness key liveness loudness mechanism mode organism speechiness tempo "
+    "time_signature valence".split()
+)
+ACOUSTIC: Final = tuple(f"acoustic_vector_{place}" for place in range(8))
+MUSIC: Final = AUDIO + ACOUSTIC
+TRACK_FEATURES: Final = GENERAL + MUSIC
+MODE: Final = "mode"
+"""Of the track features the one that is a word: major or minor."""
+TRACK_COLUMNS: Final[Mapping[str, pa.DataType]] = {
+    TRACK_ID: pa.string(),
+    **{name: pa.string() if name == MODE else pa.float64() for name in TRACK_FEATURES},
+}
+
+
+def _kinds(column: str) -> tuple[str, ...]:
+    return tuple(f"{column}_{kind}" for kind in KINDS[column])
+
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "position": (POSITION, LENGTH),
+    "context": (
+        f"{BEHAVIOR}is_shuffle",
+        "hour_of_day",
+        "premium",
+        DATE,
+        "no_pause_before_play",
+        "short_pause_before_play",
+        "long_pause_before_play",
+        *_kinds("context_type"),
+    ),
+    "interaction": (
+        *_kinds(f"{BEHAVIOR}reason_start"),
+        *_kinds(f"{BEHAVIOR}reason_end"),
+        "skip_1",
+        SKIPPED,
+        "skip_3",
+        "not_skipped",
+        "context_switch",
+        f"{BEHAVIOR}n_seekfwd",
+        f"{BEHAVIOR}n_seekback",
+    ),
+    "general": GENERAL,
+    "music": MUSIC,
+}
+"""The features of a track that was heard, group by group."""
+LOGGED: Final = GROUPS["position"] + GROUPS["context"] + GROUPS["interaction"]
+"""Those that come from the log."""
+ASKED_GROUPS: Final = ("position", "general", "music")
+"""The groups that are known of a track before it is heard."""
+
+
+def spans(groups: Sequence[str]) -> dict[str, slice]:
+    """Where each group lies in rows of features that hold these groups one after another."""
+    ends, end = {}, 0
+    for group in groups:
+        ends[group] = slice(end, end + len(GROUPS[group]))
+        end += len(GROUPS[group])
+    return ends
+
+
+KNOWN_SPANS: Final = spans(tuple(GROUPS))
+ASKED_SPANS: Final = spans(ASKED_GROUPS)
+
+SUBSETS: Final[Mapping[str, tuple[str, ...]]] = {
+    "S1": ("position", "context"),
+    "S2": ("position", "interaction"),
+    "S3": ("position", "general"),
+    "S4": ("position", "music"),
+    "S5": ("position", "context", "interaction"),
+    "S6": ("position", "general", "music"),
+    "S7": ("position", "context", "interaction", "general"),
+    "S8": tuple(GROUPS),
+}
+"""The experts of Afchar & Hennequin (2020, Figure 7): the groups that each may see.
+
+Of the second half each sees those that are known there.
+"""

@@ -1,0 +1,63 @@
+"""Made-up sessions as the challenge's files, with the true causes beside them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+import whence
+from whence.files import MANIFEST, new_folder, write_json
+from whence.sessions.catalog import make_tracks
+from whence.sessions.causes import CAUSE, Cause
+from whence.sessions.columns import POSITION, SESSION
+from whence.sessions.config import ListeningConfig
+from whence.sessions.files import CAUSES, LOGS, TRACKS, SessionFiles, find_files
+from whence.sessions.listening import FIRST_DAY, LOGS_OF_A_DAY, make_log
+
+TRACK_FILES: Final = 2
+
+
+def write_sessions(
+    folder: Path, config: ListeningConfig | None = None, overwrite: bool = False
+) -> SessionFiles:
+    """Logs, track features and causes in a new folder; the same configuration, the same bytes."""
+    config = config or ListeningConfig()
+    design, *chances = np.random.SeedSequence(config.seed).spawn(1 + config.logs)
+    tracks = make_tracks(config, np.random.default_rng(design))
+    with new_folder(folder, overwrite) as made:
+        for name in (LOGS, TRACKS, CAUSES):
+            (made / name).mkdir()
+        each = -(-config.tracks // TRACK_FILES)
+        for part in range(TRACK_FILES):
+            _write(
+                tracks.table[part * each : (part + 1) * each], made / TRACKS / f"tf_{part:012}.csv"
+            )
+        for log, chance in enumerate(chances):
+            made_log = make_log(config, tracks, log, np.random.default_rng(chance))
+            words = np.array([cause.word for cause in Cause])[made_log.causes]
+            truth = made_log.table.select([SESSION, POSITION]).append_column(CAUSE, pa.array(words))
+            _write(made_log.table, made / LOGS / log_name(log))
+            _write(truth, made / CAUSES / log_name(log))
+        document = {"whence": whence.__version__, "listening": asdict(config)}
+        write_json(made / MANIFEST, document)
+    return find_files(folder)
+
+
+def log_name(log: int) -> str:
+    """As the challenge names its logs: the number within the day, and the day."""
+    day = str(FIRST_DAY + log // LOGS_OF_A_DAY).replace("-", "")
+    return f"log_{log % LOGS_OF_A_DAY}_{day}_000000000000.csv"
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    """Without quotes, which the challenge's files have none of."""
+    with path.open("wb") as file:
+        file.write((",".join(table.column_names) + "\n").encode())
+        pa_csv.write_csv(
+            table, file, pa_csv.WriteOptions(include_header=False, quoting_style="none")
+        )

@@ -1,0 +1,356 @@
+"""The readers of sessions against a row-by-row reading, and what they say of broken files."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from listened import Row, logged_features, row_of, rows_of, session_of, write_rows
+
+from whence.errors import InputError
+from whence.sessions import (
+    ListeningConfig,
+    SessionFiles,
+    Tracks,
+    find_files,
+    read_sessions,
+    read_tracks,
+    split_files,
+    write_sessions,
+)
+from whence.sessions.columns import LOG_COLUMNS, TRACK_COLUMNS, TRACK_FEATURES
+
+SMALL = 1 << 13
+"""A block of some forty rows."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> SessionFiles:
+    config = ListeningConfig(sessions=60, tracks=80, shortest=3, seed=3)
+    return write_sessions(tmp_path_factory.mktemp("made") / "sessions", config)
+
+
+@pytest.fixture(scope="module")
+def tracks(files: SessionFiles) -> Tracks:
+    return read_tracks(files.tracks)
+
+
+@pytest.fixture(scope="module")
+def one_track(tmp_path_factory: pytest.TempPathFactory) -> Tracks:
+    return read_tracks([write_tracks(tmp_path_factory.mktemp("one") / "tf.csv", ["t_1"])])
+
+
+def write_tracks(path: Path, ids: list[str], **other: str) -> Path:
+    usual = dict.fromkeys(TRACK_COLUMNS, "0.5") | {"mode": "major"} | other
+    return write_rows(path, [{**usual, "track_id": one} for one in ids])
+
+
+def read_all(path: Path, tracks: Tracks, block: int = SMALL) -> dict[str, np.ndarray]:
+    parts = list(read_sessions(path, tracks, block=block))
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    return {
+        "ids": np.concatenate([part.ids.to_pylist() for part in parts]),
+        "lengths": lengths,
+        "logged": np.concatenate([part.logged for part in parts]),
+        "tracks": np.concatenate([part.tracks for part in parts]),
+        "skipped": np.concatenate([part.skipped for part in parts]),
+    }
+
+
+def assert_same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def test_every_row_is_read_as_by_hand(files: SessionFiles, tracks: Tracks) -> None:
+    rows, found = rows_of(files.logs[0]), read_all(files.logs[0], tracks)
+    expected = np.array([logged_features(row) for row in rows], dtype=np.float32)
+    np.testing.assert_array_equal(found["logged"], expected)
+    ids = [row["track_id"] for path in files.tracks for row in rows_of(path)]
+    assert [ids[number] for number in found["tracks"]] == [row["track_id_clean"] for row in rows]
+    assert found["skipped"].tolist() == [row["skip_2"] == "true" for row in rows]
+    sessions = list(dict.fromkeys(row["session_id"] for row in rows))
+    assert found["ids"].tolist() == sessions
+    counted = [sum(row["session_id"] == one for row in rows) for one in sessions]
+    assert found["lengths"].tolist() == counted
+
+
+@pytest.mark.parametrize("block", [1 << 12, 5_000, 1 << 14, 1 << 23])
+def test_blocks_of_any_size_give_the_same(files: SessionFiles, tracks: Tracks, block: int) -> None:
+    assert_same(read_all(files.logs[0], tracks, block), read_all(files.logs[0], tracks, 1 << 24))
+
+
+def test_small_blocks_are_many_and_hold_whole_sessions(files: SessionFiles, tracks: Tracks) -> None:
+    parts = list(read_sessions(files.logs[0], tracks, block=SMALL))
+    assert len(parts) > 10
+    assert max(len(part.tracks) for part in parts) < 80
+    assert all(part.logged[part.offsets[:-1], 0].max() == 1 for part in parts)
+
+
+def test_columns_may_come_in_any_order_beside_others(
+    files: SessionFiles, tracks: Tracks, tmp_path: Path
+) -> None:
+    rows = [{**row, "note": "a, b"} for row in rows_of(files.logs[0])]
+    order = random.Random(0).sample(list(rows[0]), len(rows[0]))
+    other = write_rows(tmp_path / "log.csv", rows, order)
+    assert_same(read_all(other, tracks), read_all(files.logs[0], tracks))
+
+
+def test_packed_files_are_the_same(files: SessionFiles, tracks: Tracks, tmp_path: Path) -> None:
+    packed = []
+    for path in (*files.logs, *files.tracks):
+        packed.append(tmp_path / f"{path.name}.gz")
+        packed[-1].write_bytes(gzip.compress(path.read_bytes()))
+    assert_same(read_all(packed[0], tracks), read_all(files.logs[0], tracks))
+    again = read_tracks(packed[len(files.logs) :])
+    np.testing.assert_array_equal(again.features, tracks.features)
+
+
+def test_flags_are_numbers_or_words_and_unknown_words_set_none(
+    one_track: Tracks, tmp_path: Path
+) -> None:
+    rows = [
+        row_of("a", 1, 2, skip_2="true", premium="1", context_type="hospital"),
+        row_of("a", 2, 2, skip_2="0", premium="False", hist_user_behavior_reason_end="logout"),
+    ]
+    found = read_all(write_rows(tmp_path / "log.csv", rows), one_track)
+    expected = np.array(
+        [logged_features(row | {"premium": row["premium"].lower()}) for row in rows]
+    )
+    np.testing.assert_array_equal(found["logged"], expected.astype(np.float32))
+    assert found["logged"][0, 9:15].sum() == 0
+    assert found["logged"][1, 26:37].sum() == 0
+
+
+def test_sessions_may_be_of_any_length_up_to_the_slots(one_track: Tracks, tmp_path: Path) -> None:
+    rows = [row for length in (2, 3, 9, 20) for row in session_of(f"s{length}", length)]
+    path = write_rows(tmp_path / "log.csv", rows)
+    assert read_all(path, one_track)["lengths"].tolist() == [2, 3, 9, 20]
+    longer = write_rows(tmp_path / "longer.csv", [*rows, *session_of("long", 21)])
+    with pytest.raises(
+        InputError, match=r"longer.csv, row 36, column 'session_length': 21 .* 'long'"
+    ):
+        read_all(longer, one_track)
+    assert len(next(read_sessions(longer, one_track, slots=11))) == 5
+
+
+A, B = session_of("a", 4), session_of("b", 4)
+
+
+def changed(rows: list[Row], at: int, **values: str) -> list[Row]:
+    return [row | values if place == at else row for place, row in enumerate(rows)]
+
+
+BROKEN: dict[str, tuple[list[Row], int, str, str]] = {
+    "not a number": (
+        changed(A, 1, session_position="two"),
+        3,
+        "session_position",
+        "'two' is not a whole number",
+    ),
+    "not a flag": (changed(A, 2, skip_1="may: be"), 4, "skip_1", "'may: be' is not true or false"),
+    "not a date": (
+        changed(A, 0, date="July"),
+        2,
+        "date",
+        "'July' is not a date such as 2018-07-15",
+    ),
+    "no value": (changed(A, 3, skip_2=""), 5, "skip_2", "there is no value"),
+    "no id": (changed(A, 3, session_id=""), 5, "session_id", "there is no value"),
+    "unknown track": (
+        changed(A, 2, track_id_clean="t_9"),
+        4,
+        "track_id_clean",
+        "track 't_9' is in none",
+    ),
+    "ends early": (
+        A[:3] + B,
+        4,
+        "session_length",
+        "session 'a' has 4 tracks by this column and ends at 3",
+    ),
+    "ends early at the end": (
+        A + B[:2],
+        7,
+        "session_length",
+        "session 'b' has 4 tracks by this column and ends at 2",
+    ),
+    "begins late": (
+        A + B[1:],
+        6,
+        "session_position",
+        "2 in session 'b': the session does not begin",
+    ),
+    "a gap": (A[:1] + A[2:], 3, "session_position", "3 in session 'a': the position before"),
+    "twice": (A[:2] + A[1:], 4, "session_position", "2 in session 'a': the position before"),
+    "interleaved": ([A[0], B[0], *A[1:], *B[1:]], 2, "session_length", "session 'a' has 4 tracks"),
+    "two lengths": (changed(A, 2, session_length="5"), 4, "session_length", "5 in session 'a'"),
+    "one track": (
+        session_of("a", 1),
+        2,
+        "session_length",
+        "1 in session 'a': a session needs 2 tracks",
+    ),
+    "no length": (changed(A, 0, session_length="-1"), 2, "session_length", "-1 in session 'a'"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_logs_get_one_sentence(name: str, one_track: Tracks, tmp_path: Path) -> None:
+    rows, row, column, said = BROKEN[name]
+    path = write_rows(tmp_path / "log.csv", rows)
+    with pytest.raises(InputError) as told:
+        read_all(path, one_track)
+    assert str(told.value).startswith(f"{path}, row {row}, column '{column}': {said}")
+    assert told.value.exit_code == 2
+
+
+def test_the_first_of_two_mistakes_is_told_with_its_row_in_the_file(
+    one_track: Tracks, tmp_path: Path
+) -> None:
+    rows = [row for place in range(200) for row in session_of(f"s{place}", 4)]
+    rows = changed(rows, 700, session_position="9")
+    path = write_rows(tmp_path / "log.csv", changed(rows, 705, session_position="9"))
+    with pytest.raises(InputError, match="row 702, column 'session_position': 9 in session 's175'"):
+        read_all(path, one_track)
+    path = write_rows(tmp_path / "log.csv", changed(rows, 600, track_id_clean="t_7"))
+    with pytest.raises(InputError, match="row 602, column 'track_id_clean': track 't_7'"):
+        read_all(path, one_track)
+
+
+@pytest.mark.parametrize("absent", ["skip_2", "premium", "session_id"])
+def test_a_missing_column_is_named(absent: str, one_track: Tracks, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "log.csv", A, [name for name in LOG_COLUMNS if name != absent])
+    with pytest.raises(InputError, match=f"log.csv, row 1: there is no column '{absent}'"):
+        read_all(path, one_track)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        ((",".join(LOG_COLUMNS) + "\n").encode(), "has no rows but the names of its columns"),
+        (",".join(LOG_COLUMNS).encode(), "has no rows but the names of its columns"),
+        ((",".join(LOG_COLUMNS) + "\na,1,4\n").encode(), "row 2: there are 3 values where"),
+        ((",".join([*LOG_COLUMNS, "skip_2"]) + "\n").encode(), "two columns are 'skip_2'"),
+        (b"session\xff\n", "row 1, is not written in utf-8"),
+        (gzip.compress(b"session_id\n" * 999)[:-12], "damaged or ends too early"),
+    ],
+)
+def test_files_that_are_no_logs(
+    content: bytes, sentence: str, one_track: Tracks, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=sentence):
+        read_all(path, one_track)
+
+
+def test_a_file_that_is_not_there(one_track: Tracks, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        read_all(tmp_path / "log.csv", one_track)
+
+
+def test_track_features_are_standardised_over_all_files(
+    files: SessionFiles, tracks: Tracks
+) -> None:
+    rows = [row for path in files.tracks for row in rows_of(path)]
+    for place, name in enumerate(TRACK_FEATURES):
+        words = {"major": 1.0, "minor": 0.0}
+        values = np.array([words.get(row[name]) if name == "mode" else row[name] for row in rows])
+        plain = values.astype(float)
+        expected = (plain - plain.mean()) / plain.std(ddof=1)
+        np.testing.assert_allclose(tracks.features[:, place], expected, atol=2e-5)
+    assert tracks.ids.to_pylist() == [row["track_id"] for row in rows]
+
+
+def test_a_missing_track_feature_is_the_mean(tmp_path: Path) -> None:
+    first = write_tracks(tmp_path / "one.csv", ["a", "b"], energy="1", mode="minor")
+    second = write_tracks(tmp_path / "two.csv", ["c"], energy="3")
+    third = write_tracks(tmp_path / "three.csv", ["d"], energy="", mode="")
+    found = read_tracks([first, second, third])
+    energy, mode = (found.features[:, TRACK_FEATURES.index(one)] for one in ("energy", "mode"))
+    np.testing.assert_allclose(energy, [-(3**-0.5), -(3**-0.5), 2 * 3**-0.5, 0], rtol=1e-6)
+    assert mode[0] < 0 < mode[2]
+    assert mode[3] == 0
+    assert (found.features[:, 0] == 0).all(), "a feature that is the same everywhere"
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"tempo": "fast"}, "row 2, column 'tempo': 'fast' is not a number"),
+        ({"tempo": "inf"}, "row 2, column 'tempo': inf is no finite number"),
+        ({"mode": "dorian"}, "row 2, column 'mode': 'dorian' is neither major nor minor"),
+        ({"track_id": ""}, "row 2, column 'track_id': there is no value"),
+    ],
+)
+def test_broken_track_features(values: Row, sentence: str, tmp_path: Path) -> None:
+    row = dict.fromkeys(TRACK_COLUMNS, "0.5") | {"mode": "major"} | values
+    path = write_rows(tmp_path / "tf.csv", [row])
+    with pytest.raises(InputError) as told:
+        read_tracks([path])
+    assert f"{path}, {sentence}" in str(told.value)
+
+
+def test_a_track_is_there_once_and_a_feature_column_always(tmp_path: Path) -> None:
+    path = write_tracks(tmp_path / "tf.csv", ["a", "b"])
+    with pytest.raises(InputError, match="column 'track_id': 'a' is there 2 times"):
+        read_tracks([path, write_tracks(tmp_path / "again.csv", ["a"])])
+    names = [name for name in TRACK_COLUMNS if name != "valence"]
+    short = write_rows(tmp_path / "short.csv", rows_of(path), names)
+    with pytest.raises(InputError, match="row 1: there is no column 'valence'"):
+        read_tracks([short])
+    with pytest.raises(InputError, match="at least one file"):
+        read_tracks([])
+
+
+def test_a_folder_is_found_and_split_by_logs(tmp_path: Path) -> None:
+    made = write_sessions(tmp_path / "s", ListeningConfig(sessions=2, logs=12, tracks=60))
+    assert [path.name for path in made.logs[:2]] == [
+        "log_0_20180715_000000000000.csv",
+        "log_0_20180716_000000000000.csv",
+    ], "in the order of names"
+    parts = split_files(made)
+    assert [len(part.logs) for part in (parts.train, parts.validation, parts.test)] == [10, 1, 1]
+    assert parts.train.logs + parts.validation.logs + parts.test.logs == made.logs
+    assert parts.test.causes == made.causes[-1:]
+    with pytest.raises(InputError, match="at least 3 logs, and there are 2"):
+        split_files(SessionFiles(made.logs[:2], made.tracks))
+    with pytest.raises(InputError, match="nowhere/training_set has no files that end in .csv"):
+        find_files(tmp_path / "nowhere")
+
+
+MEMORY = """
+import resource, sys
+from pathlib import Path
+from whence.sessions import SessionFiles, batches, read_tracks
+tracks = read_tracks([Path(sys.argv[1])])
+for log in sys.argv[2:]:
+    count = sum(map(len, batches(SessionFiles((Path(log),), ()), tracks, block=1 << 18)))
+    print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
+    made = write_sessions(tmp_path / "s", ListeningConfig(sessions=1_000, tracks=60))
+    header, _, rows = made.logs[0].read_bytes().partition(b"\n")
+    large = tmp_path / "large.csv"
+    with large.open("wb") as file:
+        file.write(header + b"\n")
+        for _ in range(10):
+            file.write(rows)
+    assert large.stat().st_size > 25e6
+    whole = tmp_path / "tf.csv"
+    first, second = (path.read_bytes() for path in made.tracks)
+    whole.write_bytes(first + second.partition(b"\n")[2])
+    command = [sys.executable, "-c", MEMORY, str(whole), str(made.logs[0]), str(large)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    (few, before), (many, after) = (map(int, line.split()) for line in done.stdout.splitlines())
+    assert (few, many) == (1_000, 10_000)
+    assert after - before < 10, "megabytes, where the log has 23 more"
