@@ -12,8 +12,7 @@ from whence.errors import CapabilityError, InputError
 from whence.models.transformer import Transformer
 from whence.randomness import Randomness
 from whence.trust import Permuted, attention_permutation, symmetrised_kl
-from whence.trust.altered import whole_cases
-from whence.trust.permutation import _sources
+from whence.trust.shuffles import sources
 
 ITEMS, LENGTH, CASES, REPEATS = 30, 6, 6, 5
 
@@ -23,12 +22,12 @@ def model(request: pytest.FixtureRequest) -> Transformer:
     return LIVELY[request.param](items=ITEMS, length=LENGTH)
 
 
-def sources(model: Explainable, batch: torch.Tensor, repeats: int, seed: int = 0) -> torch.Tensor:
+def drawn_by(model: Explainable, batch: torch.Tensor, repeats: int, seed: int = 0) -> torch.Tensor:
     """`[B, repeats, n]`: who has whose weight."""
-    ((_, whole),) = whole_cases(model, batch)
     number = torch.arange(len(batch) * repeats)
+    rows = batch[number // repeats]
     stream = Randomness(seed).sequence("explain")
-    found = _sources(whole, number // repeats, number % repeats, stream)
+    found = sources(rows, model.parts(rows), number % repeats, stream)
     return found.view(len(batch), repeats, -1)
 
 
@@ -37,7 +36,7 @@ def sources(model: Explainable, batch: torch.Tensor, repeats: int, seed: int = 0
 def test_equals_a_plain_loop(model: Transformer, blocks: list[int] | None) -> None:
     batch, targets = ragged_batch(CASES, LENGTH, ITEMS), torch.arange(CASES)
     found = attention_permutation(model, batch, targets, blocks=blocks, repeats=REPEATS)
-    drawn = sources(model, batch, REPEATS)
+    drawn = drawn_by(model, batch, REPEATS)
     assert found.target is not None
     for case in range(CASES):
         history = batch[case, None]
@@ -70,7 +69,7 @@ def test_equals_a_plain_loop(model: Transformer, blocks: list[int] | None) -> No
 def test_only_parts_change_places() -> None:
     """Every shuffle is one of the parts; over many, every part has been everywhere alike."""
     model, batch = lively_sasrec(), ragged_batch(8, 8, ITEMS)
-    drawn = sources(model, batch, 600)
+    drawn = drawn_by(model, batch, 600)
     for case in range(8):
         parts = batch[case] != PAD
         slots = torch.arange(8)

@@ -7,24 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from whence.contract import ALL, Explainable, require
 from whence.errors import InputError
 from whence.explanation import Floats
 from whence.measure import Measure, mean_measure
-from whence.randomness import Randomness, uniform_by_content
+from whence.randomness import Randomness
 from whence.trust.altered import Whole, check_batch, whole_cases
 from whence.trust.divergences import find_divergence
-
-REPEATS: Final = 100
-COPIES: Final = 3
-"""Of the attention of an altered input, that are there at a time."""
+from whence.trust.shuffles import REPEATS, bytes_of_attention, check_repeats, moved, sources
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +106,7 @@ def attention_permutation(
 
 
 def _check(batch: Tensor, targets: Tensor | None, repeats: int) -> None:
-    if repeats < 1:
-        raise InputError(f"Attention is shuffled at least once, not {repeats} times.")
+    check_repeats(repeats)
     if targets is not None and targets.shape != batch.shape[:1]:
         raise InputError(
             f"Every case has one target: {len(batch)} of them, not {list(targets.shape)}."
@@ -138,13 +132,12 @@ def _changes(
     """`[b, 1 + t]`: the mean divergence, and |p′ − p| of the items asked for `[b, t]`."""
     batch = whole.batch
     own = _chosen(whole.model.attentions(batch), blocks)
-    bytes_each = COPIES * sum(weights[0].nbytes for weights in own if weights is not None)
     shuffle = torch.arange(len(batch) * repeats, device=batch.device)
     found = whole.log_p.new_empty(len(shuffle), 1 + asked.shape[1], dtype=torch.float64)
-    for rows in whole.slices(len(shuffle), bytes_each):
+    for rows in whole.slices(len(shuffle), bytes_of_attention(own)):
         case = shuffle[rows] // repeats
-        source = _sources(whole, case, shuffle[rows] % repeats, stream)
-        given = [None if one is None else _moved(one[case], source) for one in own]
+        source = sources(batch[case], whole.parts[case], shuffle[rows] % repeats, stream)
+        given = [None if one is None else moved(one[case], source) for one in own]
         log_q = whole.model.score(batch[case], ALL, attention=given).log_softmax(dim=1)
         log_p = whole.log_p[case]
         now, before = (one.gather(1, asked[case]).exp() for one in (log_q, log_p))
@@ -162,24 +155,6 @@ def _chosen(weights: list[Tensor], blocks: Sequence[int] | None) -> list[Tensor 
             f"Blocks to shuffle are some of 1 to {len(weights)}, not {sorted(chosen)}."
         )
     return [own if number in chosen else None for number, own in zip(numbers, weights, strict=True)]
-
-
-def _sources(whole: Whole, case: Tensor, repeat: Tensor, stream: np.random.SeedSequence) -> Tensor:
-    """`[R, n]`: the slot that each slot has its weight from; what is no part keeps its own."""
-    parts = whole.parts[case]
-    content = torch.column_stack((repeat, whole.batch[case])).cpu().numpy()
-    drawn = uniform_by_content(stream, content, F.pad(parts, (1, 0), value=True).cpu().numpy())
-    places = torch.from_numpy(drawn[:, 1:]).to(parts.device).masked_fill(~parts, 1)
-    home = (~parts).int().argsort(dim=1, stable=True)  # parts before the rest, each in slot order
-    return torch.empty_like(home).scatter(1, home, places.argsort(dim=1, stable=True))
-
-
-def _moved(weights: Tensor, source: Tensor) -> Tensor:
-    """`[R, heads, q, m]`: with the last row's weights from those slots, the model's own left."""
-    slots = source.shape[1]
-    last = weights[:, :, -1, :slots]
-    weights[:, :, -1, :slots] = last.gather(2, source[:, None].expand_as(last))
-    return weights
 
 
 def _named(blocks: Sequence[int] | None) -> str:
