@@ -29,6 +29,7 @@ number, and `temperature_scaling` mends it.
 """
 
 from whence.trust.agreement import agreement, kendall, kendall_agreement, spearman
+from whence.trust.binned import Binned, binned
 from whence.trust.bins import Bins, EqualMass, EqualWidth, JainBins
 from whence.trust.calibration import (
     adaptive_calibration_error,
@@ -75,6 +76,7 @@ __all__ = [
     "DIVERGENCES",
     "MEASURES",
     "SEED_MEASURES",
+    "Binned",
     "Bins",
     "CoalitionValues",
     "Curves",
@@ -96,6 +98,7 @@ __all__ = [
     "agreement",
     "attention_kl",
     "attention_permutation",
+    "binned",
     "brier_score",
     "calibration_measures",
     "coalition_values",
