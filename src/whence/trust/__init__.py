@@ -40,6 +40,13 @@ from whence.trust.calibration import (
     maximum_calibration_error,
     negative_log_likelihood,
 )
+from whence.trust.class_permutation import PermutedClasses, class_permutation
+from whence.trust.class_predictions import (
+    class_logits,
+    class_predictions,
+    positives_and_negatives,
+)
+from whence.trust.class_stability import ClassStability, class_stability
 from whence.trust.curves import Curves, deletion_at, normalised_area
 from whence.trust.deletion import deletion_curves
 from whence.trust.divergences import DIVERGENCES, jensen_shannon, symmetrised_kl
@@ -61,9 +68,12 @@ from whence.trust.signs import sign_agreement
 from whence.trust.stability import (
     SeedPairs,
     attention_kl,
+    deviation,
     jaccard_distance,
     jaccard_index,
     overlap,
+    prediction_deviation,
+    prediction_difference,
 )
 from whence.trust.temperature import TemperatureScaling, fit_temperature, temperature_scaling
 from whence.trust.top import top_agreement, top_jaccard
@@ -78,6 +88,7 @@ __all__ = [
     "SEED_MEASURES",
     "Binned",
     "Bins",
+    "ClassStability",
     "CoalitionValues",
     "Curves",
     "EqualMass",
@@ -89,6 +100,7 @@ __all__ = [
     "NextItemCalibration",
     "OnLikeness",
     "Permuted",
+    "PermutedClasses",
     "Predictions",
     "Reliability",
     "SeedPairs",
@@ -101,9 +113,14 @@ __all__ = [
     "binned",
     "brier_score",
     "calibration_measures",
+    "class_logits",
+    "class_permutation",
+    "class_predictions",
+    "class_stability",
     "coalition_values",
     "deletion_at",
     "deletion_curves",
+    "deviation",
     "entropy",
     "expected_calibration_error",
     "fit_temperature",
@@ -126,8 +143,11 @@ __all__ = [
     "next_item_logits",
     "normalised_area",
     "overlap",
+    "positives_and_negatives",
     "precision_at_cause",
     "precision_on_likeness",
+    "prediction_deviation",
+    "prediction_difference",
     "predictions_from_logits",
     "predictions_of",
     "reliability",
