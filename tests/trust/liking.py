@@ -20,6 +20,7 @@ class Liking(nn.Module, Explainable):
     """Attention e^z / (Σ e^z)^β over the history, whose sum is not 1, pooled by the target."""
 
     removal = "dropped"
+    attends_by_target = True
 
     def __init__(self, classes: int = 2, seed: int = 0, beta: float = 0.8) -> None:
         super().__init__()

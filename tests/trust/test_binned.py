@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from whence.errors import InputError
 from whence.measure import bootstrap_interval
@@ -25,19 +26,23 @@ def drawn_cases(cases: int, users: int, seed: int = 0) -> tuple[Any, Any, Any]:
 def test_equals_a_loop_over_tenths(drawn: list[tuple[int, int]]) -> None:
     """Exact whole numbers say which tenth a confidence is in; that of 1 is in the last."""
     sure = np.array([per_cent / 100 for per_cent, _ in drawn])
-    values = np.arange(len(drawn)) / 7
     users = np.array([user for _, user in drawn])
-    found = binned(values, sure, JainBins(), users, protocol="changes")
+    found = binned(np.arange(len(drawn)) / 7, sure, JainBins(), users, protocol="changes")
     np.testing.assert_allclose(found.edges, [0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
-    np.testing.assert_allclose(found.middles(), [0.55, 0.65, 0.75, 0.85, 0.95])
     for tenth in range(5, 10):
         rows = [row for row, (one, _) in enumerate(drawn) if min(one // 10, 9) == tenth]
         assert found.count[tenth - 5] == len(rows)
         assert found.users[tenth - 5] == len({drawn[row][1] for row in rows})
         if rows:
-            assert found.mean[tenth - 5] == pytest.approx(fmean(row / 7 for row in rows))
+            inside = [row / 7 for row in rows]
+            assert found.mean[tenth - 5] == pytest.approx(fmean(inside))
+            assert found.place[tenth - 5] == pytest.approx(fmean(sure[rows]))
+            np.testing.assert_allclose(found.quantiles[tenth - 5, 2], median(inside))
+            quartiles = stats.mstats.mquantiles(inside, [0.25, 0.75], alphap=1, betap=1)
+            np.testing.assert_allclose(found.quantiles[tenth - 5, [1, 3]], quartiles)
         else:
-            assert np.isnan(found.mean[tenth - 5])
+            for values in (found.mean, found.place, found.quantiles):
+                assert np.isnan(values[tenth - 5]).all()
         known = not np.isnan(found.interval[tenth - 5]).any()
         assert known == (found.users[tenth - 5] >= 2), "one user says nothing of others"
 
@@ -104,6 +109,18 @@ def test_what_has_no_value_is_left_out() -> None:
     assert none.count.tolist() == [0] * 5
     assert np.isnan(none.mean).all()
     assert np.isnan(none.interval).all()
+
+
+def test_bins_are_those_of_all_cases() -> None:
+    """So that those of a kind and those of another are in the same bins."""
+    values, sure, _ = drawn_cases(90, 1)
+    kind = np.arange(90) < 20
+    one, other = (
+        binned(np.where(rows, values, np.nan), sure, EqualMass(3), protocol="")
+        for rows in (kind, ~kind)
+    )
+    np.testing.assert_array_equal(one.edges, other.edges)
+    assert (one.count + other.count).tolist() == [30, 30, 30]
 
 
 def test_what_cannot_be_binned_is_refused() -> None:

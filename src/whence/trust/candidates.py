@@ -39,13 +39,14 @@ class Candidates:
         """How many pairs."""
         return self.targets.numel()
 
-    def histories(self) -> Tensor:
-        """`[B · t]`: the number of the history that each pair is of."""
-        return torch.arange(len(self), device=self.batch.device) // self.targets.shape[1]
+    def histories(self, rows: slice | Tensor) -> Tensor:
+        """`[r]`: the numbers of the histories that some pairs are of."""
+        return self._numbers(rows) // self.targets.shape[1]
 
     def pairs(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
         """`[r, n]` and `[r]`: histories and targets of some pairs."""
-        return self.batch[self.histories()[rows]], self.targets.flatten()[rows]
+        history, place = self.histories(rows), self._numbers(rows) % self.targets.shape[1]
+        return self.batch[history], self.targets[history, place]
 
     def by_length(self, model: Explainable) -> tuple[Candidates, Tensor]:
         """Histories about as long one after another, and the number `[B]` that each had before."""
@@ -56,6 +57,12 @@ class Candidates:
         """All pairs, as many at a time as a model may see."""
         memory = memory or memory_for(self.batch.device)
         return row_slices(len(self), inputs_at_once(self.batch.shape[1], memory))
+
+    def _numbers(self, rows: slice | Tensor) -> Tensor:
+        """`[r]`, with no more of them in memory: there may be many millions of pairs."""
+        if isinstance(rows, Tensor):
+            return rows
+        return torch.arange(*rows.indices(len(self)), device=self.batch.device)
 
 
 def classes_of(

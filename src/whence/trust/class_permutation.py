@@ -74,10 +74,10 @@ class PermutedClasses:
         }
 
     def by_attention(self, bins: Bins | None = None, seed: int = 0) -> dict[str, Binned]:
-        """The mean of the median changes by the largest share of attention (Figure 2.15).
+        """The median changes by the largest share of attention (Figure 2.15).
 
-        Apart for what is predicted to be liked and not; in bins of equally many, as a long history
-        has but small shares.
+        Apart for what is predicted to be liked and not; in ten bins of equally many, as a long
+        history has but small shares.
         """
         bins = bins or EqualMass(10)
         said = self.predicted == LIKED
@@ -89,9 +89,11 @@ class PermutedClasses:
     def _binned(
         self, values: Floats, by: Floats, rows: Bools, bins: Bins, kind: str, seed: int
     ) -> Binned:
-        users = np.nonzero(rows)[0]
+        """Of the rows alone, in the bins of all."""
+        users = np.repeat(np.arange(len(rows)), rows.shape[1])
+        values = np.where(rows, values, np.nan).ravel()
         protocol = f"{self.protocol}; {kind}"
-        return binned(values[rows], by[rows], bins, users, protocol=protocol, seed=seed)
+        return binned(values, by.ravel(), bins, users, protocol=protocol, seed=seed)
 
 
 @torch.no_grad()
@@ -155,7 +157,7 @@ def _changes(
     memory: int,
 ) -> Tensor:
     """`[r, 5]` of some pairs: class, confidence, largest share, mean and median change."""
-    targets, history = pairs.targets.flatten()[rows], pairs.histories()[rows]
+    history, targets = pairs.histories(rows), pairs.pairs(rows)[1]
     batch = without_padding(model, pairs.batch[history[0] : history[-1] + 1])  # [u, n]
     history = history - history[0]
     parts = model.parts(batch)

@@ -109,7 +109,7 @@ def _attention(
 ) -> dict[str, SeedPairs]:
     """Of the targets whose histories have two parts, some at a time."""
     several = models[0].parts(asked.batch).sum(dim=1) >= 2
-    usable = several[asked.histories()].nonzero()[:, 0]
+    usable = several[asked.histories(slice(None))].nonzero()[:, 0]
     if not len(usable):
         raise InputError("No history has two parts whose attention could be compared.")
     slots = asked.batch.shape[1]

@@ -50,4 +50,4 @@ def moved(weights: Tensor, source: Tensor) -> Tensor:
 
 def bytes_of_attention(own: Sequence[Tensor | None]) -> int:
     """About what the shuffled weights of an input take up."""
-    return COPIES * sum(weights[0].nbytes for weights in own if weights is not None)
+    return max(1, COPIES * sum(weights[0].nbytes for weights in own if weights is not None))
