@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 import pytest
 
-from whence.report.charts import specification, to_png, to_svg
+from whence.report.charts import specification, to_svg
 from whence.report.trust_charts import attention_chart, permutation_chart, stability_chart
 from whence.trust import Binned, EqualMass, EqualWidth, JainBins, PermutedClasses, binned
 
@@ -28,9 +28,10 @@ def permuted() -> PermutedClasses:
     )
 
 
-def every_row(chart: alt.TopLevelMixin) -> list[list[dict[str, Any]]]:
-    """All data that travel with a chart."""
-    return list(specification(chart, "")["datasets"].values())
+def drawn_by(chart: alt.TopLevelMixin) -> tuple[dict[str, Any], list[list[dict[str, Any]]]]:
+    """What is drawn, and all data that travel with it."""
+    drawn = specification(chart, "")
+    return drawn, list(drawn["datasets"].values())
 
 
 def same(rows: list[dict[str, Any]], lines: Mapping[str, Binned]) -> None:
@@ -57,28 +58,25 @@ def same(rows: list[dict[str, Any]], lines: Mapping[str, Binned]) -> None:
 def test_shuffled_attention_by_confidence(permuted: PermutedClasses) -> None:
     lines = permuted.by_confidence()
     assert (lines["all"].count == 0).sum() == 1
-    chart = permutation_chart(lines)
-    for rows in every_row(chart):
+    drawn, data = drawn_by(permutation_chart(lines))
+    for rows in data:
         same(rows, lines)
-    above, below = specification(chart, "")["concat"][0]["vconcat"]
+    above, below = drawn["concat"][0]["vconcat"]
     assert [layer["mark"]["type"] for layer in above["layer"]] == ["area", "line", "circle"]
     assert above["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0.5, 1.0]
     assert below["layer"][0]["encoding"]["y"]["field"] == "cases"
-    svg = to_svg(chart, "Shuffled")
-    assert all(name in svg for name in ("false negatives", "false positives", "how sure"))
+    assert above["layer"][0]["encoding"]["color"]["scale"]["domain"] == list(lines)
 
 
 def test_median_change_by_attention(permuted: PermutedClasses) -> None:
     kinds = permuted.by_attention()
-    chart = attention_chart(kinds)
-    for rows in every_row(chart):
-        same([{**row} for row in rows], kinds)
+    for rows in drawn_by(attention_chart(kinds))[1]:
+        same(rows, kinds)
         labels = {(row["from"], row["share"]) for row in rows}
         assert len(labels) == len({share for _, share in labels}) == 10
-    assert to_png(chart).startswith(b"\x89PNG")
     near = permuted.by_attention(EqualWidth(7))["predicted liked"]
     alike = Binned(**{**vars(near), "edges": 0.25 + near.edges / 10_000})
-    shares = {row["share"] for row in every_row(attention_chart({"alike": alike}))[0]}
+    shares = {row["share"] for row in drawn_by(attention_chart({"alike": alike}))[1][0]}
     assert len(shares) == (near.count > 0).sum(), "labels tell narrow bins apart"
 
 
@@ -87,27 +85,22 @@ def test_stability_by_the_mean_prediction() -> None:
     liked = rng.random(200)
     measures = {
         name: binned(rng.random(200), liked, EqualWidth(10), protocol="")
-        for name in ("Jaccard index", "KL", "deviation of predictions", "another")
+        for name in ("Jaccard index", "KL")
     }
-    chart = stability_chart(measures)
-    panels = specification(chart, "")["concat"]
-    titles = [panel["vconcat"][0]["layer"][0]["encoding"]["y"]["title"] for panel in panels]
-    assert titles == list(measures)
-    for rows in every_row(chart):
+    drawn, data = drawn_by(stability_chart(measures))
+    above = [panel["vconcat"][0]["layer"][0] for panel in drawn["concat"]]
+    assert [band["encoding"]["y"]["title"] for band in above] == list(measures)
+    for rows in data:
         name = rows[0]["line"]
         same(rows, {name: measures[name]})
 
 
-@pytest.mark.parametrize("cases", [0, 1, 30])
+@pytest.mark.parametrize("cases", [0, 1])
 def test_whatever_there_is_can_be_drawn(cases: int) -> None:
-    """Nothing, a single user without an interval, and all equally sure."""
+    """Nothing, or a single user, who has no interval."""
     line = binned(np.full(cases, 0.1), np.full(cases, 0.7), JainBins(), protocol="")
     few = binned(np.full(cases, 0.1), np.full(cases, 0.7), EqualMass(3), protocol="")
-    for chart in (
-        permutation_chart({"one": line, "other": line}),
-        attention_chart({"one": few}),
-        stability_chart({"one": line}),
-    ):
+    for chart in (permutation_chart({"one": line, "other": line}), attention_chart({"one": few})):
         svg = to_svg(chart, "Whatever")
         assert ElementTree.fromstring(svg).attrib["aria-label"] == "Whatever"
         assert "NaN" not in svg
