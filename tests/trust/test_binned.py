@@ -85,7 +85,7 @@ def test_every_case_is_in_one_bin(bins: Bins) -> None:
     some = found.users > 1
     low, high = found.interval[some].T
     assert ((low <= found.mean[some]) & (found.mean[some] <= high)).all()
-    assert found.protocol == "changes; mean over 500 cases of 30 users by bin"
+    assert found.protocol == "changes; mean over 500 cases of 30 users"
 
 
 def test_the_seed_decides_and_the_order_of_the_cases_does_not() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from statistics import fmean, median
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from liking import ITEMS, Liking, candidates, items_of, plain_probabilities, plain_weights
@@ -12,6 +13,7 @@ from liking import ITEMS, Liking, candidates, items_of, plain_probabilities, pla
 from conftest import LIVELY, ragged_batch
 from whence.contract import Explainable, offers
 from whence.errors import CapabilityError, InputError
+from whence.measure import Measure, bootstrap_interval
 from whence.randomness import Randomness
 from whence.trust import EqualWidth, PermutedClasses, class_permutation, class_predictions
 from whence.trust.shuffles import sources
@@ -93,6 +95,27 @@ def test_kinds_of_mistakes_by_confidence() -> None:
             np.nansum(line.mean * line.count) / line.count.sum()
         )
     assert "false positives" in found.measure("false positives").protocol
+    with pytest.raises(
+        InputError, match="no kind 'false positive': did you mean 'false positives'"
+    ):
+        found.measure("false positive")
+
+
+def test_the_interval_of_the_mean_is_over_users() -> None:
+    """Whose targets change alike here: so many targets tell no more than so many users."""
+
+    def by_hand(of_user: npt.NDArray[np.float64]) -> Measure:
+        change = np.repeat(of_user[:, None], 200, axis=1)
+        liked = np.zeros(change.shape, dtype=np.int64)
+        sure = np.full(change.shape, 0.8)
+        return PermutedClasses(change, change, sure, liked, liked, sure, 2, "by hand").measure()
+
+    of_user = np.random.default_rng(0).random(12)
+    found = by_hand(of_user)
+    assert found.value == pytest.approx(of_user.mean())
+    assert found.interval == pytest.approx(bootstrap_interval(of_user), abs=0.03)
+    assert found.n == 12 * 200
+    assert by_hand(of_user[:1]).interval == (0.0, 1.0), "one user says nothing of others"
 
 
 def test_median_change_by_the_largest_share() -> None:
@@ -184,7 +207,7 @@ def test_no_history_has_two_parts() -> None:
     assert np.isnan(found.change).all()
     assert np.isfinite(found.confidence).all()
     assert found.by_confidence()["all"].count.sum() == 0
-    with pytest.raises(InputError, match="None of the 6 cases can be measured"):
+    with pytest.raises(InputError, match="None of the 6 targets, all, can be measured"):
         found.measure()
 
 

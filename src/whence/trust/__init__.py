@@ -14,18 +14,21 @@ Do recommendations change without the parts that it calls important? `deletion_c
 or insertion, against chance and a greedy oracle, with `deletion_at`, `normalised_area` and `flips`;
 `symmetrised_kl` and `jensen_shannon` say how far a distribution has moved.
 
-Does anything change when attention is shuffled? `attention_permutation`.
+Does anything change when attention is shuffled? `attention_permutation`, and `class_permutation` of
+what a model says of targets; both also by how sure the model was, as `binned` has any number.
 
 Does it name the true cause, on the right side? `precision_at_cause` and `sign_at_cause`, on a
 world; `precision_on_likeness` on one in the likeness of the data.
 
 Do models of other seeds say the same? `seed_stability`, and what it is made of: `attention_kl`,
-`jaccard_index`, `jaccard_distance`, `overlap`.
+`jaccard_index`, `jaccard_distance`, `overlap`, `prediction_difference`, `prediction_deviation`.
+`class_stability` asks it of what models say of targets.
 
 Is a model as often right as it is sure? `predictions_of` and `predictions_from_logits` say how sure
-it was and whether it was right, `next_item_calibration` of a recommender; `reliability` draws it up
-in bins (`EqualWidth`, `EqualMass`, `JainBins`), `expected_calibration_error` and its kin are one
-number, and `temperature_scaling` mends it.
+it was and whether it was right, `next_item_calibration` of a recommender and `class_predictions` of
+one that says what is liked; `reliability` draws it up in bins (`EqualWidth`, `EqualMass`,
+`JainBins`), `expected_calibration_error` and its kin are one number, and `temperature_scaling`
+mends it.
 """
 
 from whence.trust.agreement import agreement, kendall, kendall_agreement, spearman

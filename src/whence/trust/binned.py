@@ -74,7 +74,7 @@ def binned(
         _means(sums.sum(axis=0), count),
         _intervals(sums, counts, among, seed),
         _quantiles(values, bin_of, count),
-        f"{protocol}; mean over {len(values):,} cases of {len(different):,} users by bin",
+        f"{protocol}; mean over {len(values):,} cases of {len(different):,} users",
     )
 
 

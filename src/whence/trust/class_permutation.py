@@ -14,14 +14,15 @@ import torch
 from torch import Tensor
 
 from whence.contract import Explainable, require
+from whence.errors import InputError, did_you_mean
 from whence.explanation import Floats
 from whence.measure import Measure
 from whence.memory import inputs_at_once, memory_for, row_slices
 from whence.randomness import Randomness
 from whence.trust.binned import Binned, binned
-from whence.trust.bins import Bins, EqualMass, JainBins
+from whence.trust.bins import Bins, EqualMass, EqualWidth, JainBins
 from whence.trust.candidates import Candidates, attention_to, classes_of, without_padding
-from whence.trust.cases import Bools, mean_over_cases
+from whence.trust.cases import Bools
 from whence.trust.class_predictions import LIKED, check_true
 from whence.trust.predictions import Ints, check_classes
 from whence.trust.shuffles import REPEATS, bytes_of_attention, check_repeats, moved, sources
@@ -59,11 +60,24 @@ class PermutedClasses:
             "all": np.ones_like(liked),
         }
 
-    def measure(self, kind: str = "all") -> Measure:
-        """The mean change over the targets of a kind."""
-        protocol = f"mean over targets, {kind}, of the {self.protocol}"
-        changes = self.change[self.kinds()[kind]]
-        return mean_over_cases(changes, protocol, "higher is better", (0.0, 1.0))
+    def measure(self, kind: str = "all", seed: int = 0) -> Measure:
+        """The mean change over the targets of a kind; its interval is over users."""
+        kinds = self.kinds()
+        if kind not in kinds:
+            raise InputError(f"There is no kind '{kind}': {did_you_mean(kind, kinds)}")
+        rows = kinds[kind]
+        every = self._binned(self.change, self.confidence, rows, EqualWidth(1), kind, seed)
+        if not every.count[0]:
+            raise InputError(f"None of the {rows.sum():,} targets, {kind}, can be measured.")
+        low, high = every.interval[0].tolist() if every.users[0] > 1 else (0.0, 1.0)
+        return Measure(
+            float(every.mean[0]),
+            (low, high),
+            int(every.count[0]),
+            every.protocol,
+            "higher is better",
+            (0.0, 1.0),
+        )
 
     def by_confidence(self, bins: Bins | None = None, seed: int = 0) -> dict[str, Binned]:
         """The mean change of each kind by how sure the model was, a tenth wide as in Figure 3.8."""
@@ -158,35 +172,61 @@ def _changes(
 ) -> Tensor:
     """`[r, 5]` of some pairs: class, confidence, largest share, mean and median change."""
     history, targets = pairs.histories(rows), pairs.pairs(rows)[1]
-    batch = without_padding(model, pairs.batch[history[0] : history[-1] + 1])  # [u, n]
+    batch = without_padding(model, pairs.batch[history[0] : history[-1] + 1])
     history = history - history[0]
-    parts = model.parts(batch)
-    own = model.attentions(batch[history], targets)
+    some = _Pairs(model, batch, history, targets, model.attentions(batch[history], targets))
     logits = classes_of(model, batch[history], targets)
-    predicted = logits.argmax(dim=1, keepdim=True)
+    predicted = logits.argmax(dim=1)
     p = _probability(logits, predicted)
-
-    number = torch.arange(len(batch) * repeats, device=batch.device)
-    shuffled = number // repeats
-    source = sources(batch[shuffled], parts[shuffled], number % repeats, stream)
-    asked = torch.arange(len(targets) * repeats, device=batch.device)
-    changes = p.new_empty(len(asked))
-    at_once = min(inputs_at_once(batch.shape[1], memory), memory // bytes_of_attention(own))
-    for some in row_slices(len(asked), max(1, at_once)):
-        pair, repeat = asked[some] // repeats, asked[some] % repeats
-        given = [moved(one[pair], source[history[pair] * repeats + repeat]) for one in own]
-        altered = classes_of(model, batch[history[pair]], targets[pair], given)
-        changes[some] = (_probability(altered, predicted[pair]) - p[pair]).abs()
-
-    to_each = attention_to(own, parts[history])
+    changes = (some.shuffled(predicted, repeats, stream, memory) - p[:, None]).abs()
+    middle = changes.sort(dim=1).values[:, [(repeats - 1) // 2, repeats // 2]]
+    found = torch.stack((changes.mean(dim=1), middle.mean(dim=1)), dim=1)
+    parts = model.parts(batch)[history]
+    found = found.masked_fill(parts.sum(dim=1, keepdim=True) < 2, torch.nan)
+    to_each = attention_to(some.own, parts)
     most = to_each.amax(dim=1) / to_each.sum(dim=1)
-    in_order = changes.view(-1, repeats).sort(dim=1).values
-    middle = in_order[:, [(repeats - 1) // 2, repeats // 2]]
-    found = torch.stack((in_order.mean(dim=1), middle.mean(dim=1)), dim=1)
-    found = found.masked_fill(parts.sum(dim=1)[history, None] < 2, torch.nan)
     return torch.column_stack((predicted, p, most, found)).cpu()
 
 
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """`r` pairs of `u` histories, and the model's own attention."""
+
+    model: Explainable
+    batch: Tensor
+    """`[u, n]`."""
+    history: Tensor
+    """`[r]`."""
+    targets: Tensor
+    """`[r]`."""
+    own: list[Tensor]
+    """`[r, heads, q, m]` a block."""
+
+    def shuffled(
+        self, classes: Tensor, repeats: int, stream: np.random.SeedSequence, memory: int
+    ) -> Tensor:
+        """`[r, repeats]`: the probability of one class of each pair by every shuffle."""
+        source = self._sources(repeats, stream)
+        number = torch.arange(len(self.targets) * repeats, device=self.batch.device)
+        slots = self.batch.shape[1]
+        at_once = min(inputs_at_once(slots, memory), memory // bytes_of_attention(self.own))
+        found = []
+        for some in row_slices(len(number), max(1, at_once)):
+            pair, repeat = number[some] // repeats, number[some] % repeats
+            history = self.history[pair]
+            given = [moved(one[pair], source[history, repeat]) for one in self.own]
+            logits = classes_of(self.model, self.batch[history], self.targets[pair], given)
+            found.append(_probability(logits, classes[pair]))
+        return torch.cat(found).view(-1, repeats)
+
+    def _sources(self, repeats: int, stream: np.random.SeedSequence) -> Tensor:
+        """`[u, repeats, n]`: one for all targets of a history."""
+        number = torch.arange(len(self.batch) * repeats, device=self.batch.device)
+        batch = self.batch[number // repeats]
+        found = sources(batch, self.model.parts(batch), number % repeats, stream)
+        return found.view(len(self.batch), repeats, -1)
+
+
 def _probability(logits: Tensor, classes: Tensor) -> Tensor:
-    """`[r]`: that of one class `[r, 1]` of each row."""
-    return logits.double().softmax(dim=1).gather(1, classes)[:, 0]
+    """`[r]`: that of one class `[r]` of each row."""
+    return logits.double().softmax(dim=1).gather(1, classes[:, None])[:, 0]
