@@ -40,6 +40,8 @@ class Explainable:
 
     removal: str = "not defined"
     """How a part is taken away: "attention-column", "dropped", "zeroed", …"""
+    attends_by_target: bool = False
+    """Whether `attentions` asks for the target, as every target has weights of its own."""
 
     def read(self, cases: Cases, length: int) -> Tensor:
         """`[B, n]`, the batch that asks about these cases: their newest items, the newest last.

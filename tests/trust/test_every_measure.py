@@ -50,6 +50,7 @@ def arguments(world: World, run: Run) -> Arguments:
     few = explain_batch(run.first, batch[:20], targets[:20], "leave-one-out")
     lists = [best_unmet(model, asked.cases, 12, 10)[0] for model in run.models.values()]
     predicted = predictions_from_logits(next_item_logits(run.first, asked.cases, 12))
+    sure = np.stack([predicted.confidence**power for power in (0.5, 1, 2)])
     return {
         **dict.fromkeys(PAIRS, (one, two)),
         **dict.fromkeys(PREDICTIONS, (predicted,)),
@@ -64,6 +65,7 @@ def arguments(world: World, run: Run) -> Arguments:
         "jaccard-index": (sizes, one.parts),
         "jaccard-distance": (sizes, one.parts),
         "overlap": (np.stack([*lists, np.roll(lists[0], 1, axis=0)]),),
+        **dict.fromkeys(("prediction-difference", "prediction-deviation"), (sure,)),
         "deletion-area": (run.first, batch[:20], few),
         "deletion-area-normalised": (run.first, batch[:20], few),
         "deletion-shape": (run.first, batch[:20], few),

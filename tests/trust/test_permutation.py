@@ -1,19 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 import numpy as np
 import pytest
 import torch
+from liking import Liking, items_of, plain_probabilities, plain_weights
 
 from conftest import LIVELY, lively_sasrec, ragged_batch
 from whence.contract import ALL, PAD, All, Explainable
 from whence.errors import CapabilityError, InputError
 from whence.models.transformer import Transformer
 from whence.randomness import Randomness
-from whence.trust import Permuted, attention_permutation, symmetrised_kl
-from whence.trust.altered import whole_cases
-from whence.trust.permutation import _sources
+from whence.trust import Bins, EqualMass, Permuted, attention_permutation, symmetrised_kl
+from whence.trust.shuffles import sources
 
 ITEMS, LENGTH, CASES, REPEATS = 30, 6, 6, 5
 
@@ -23,12 +24,12 @@ def model(request: pytest.FixtureRequest) -> Transformer:
     return LIVELY[request.param](items=ITEMS, length=LENGTH)
 
 
-def sources(model: Explainable, batch: torch.Tensor, repeats: int, seed: int = 0) -> torch.Tensor:
+def drawn_by(model: Explainable, batch: torch.Tensor, repeats: int, seed: int = 0) -> torch.Tensor:
     """`[B, repeats, n]`: who has whose weight."""
-    ((_, whole),) = whole_cases(model, batch)
     number = torch.arange(len(batch) * repeats)
+    rows = batch[number // repeats]
     stream = Randomness(seed).sequence("explain")
-    found = _sources(whole, number // repeats, number % repeats, stream)
+    found = sources(rows, model.parts(rows), number % repeats, stream)
     return found.view(len(batch), repeats, -1)
 
 
@@ -37,7 +38,7 @@ def sources(model: Explainable, batch: torch.Tensor, repeats: int, seed: int = 0
 def test_equals_a_plain_loop(model: Transformer, blocks: list[int] | None) -> None:
     batch, targets = ragged_batch(CASES, LENGTH, ITEMS), torch.arange(CASES)
     found = attention_permutation(model, batch, targets, blocks=blocks, repeats=REPEATS)
-    drawn = sources(model, batch, REPEATS)
+    drawn = drawn_by(model, batch, REPEATS)
     assert found.target is not None
     for case in range(CASES):
         history = batch[case, None]
@@ -67,10 +68,64 @@ def test_equals_a_plain_loop(model: Transformer, blocks: list[int] | None) -> No
         np.testing.assert_allclose(values, expected, atol=1e-9)
 
 
+def test_every_item_has_weights_of_its_own() -> None:
+    """Which are shuffled alike, item by item, in a plain loop."""
+    model, batch = Liking(), ragged_batch(CASES, LENGTH, ITEMS)
+    found = attention_permutation(model, batch, torch.arange(CASES), repeats=REPEATS)
+    assert found.target is not None
+    drawn = drawn_by(model, batch, REPEATS)
+
+    def probabilities(case: int, source: torch.Tensor | None = None) -> list[float]:
+        items = items_of(batch[case])
+        start = LENGTH - len(items)
+        order = range(len(items)) if source is None else (source[start:] - start).tolist()
+        odds = []
+        for target in range(ITEMS):
+            own = plain_weights(model, items, target)
+            p = plain_probabilities(model, items, target, [own[slot] for slot in order])[0]
+            odds.append(p / (1 - p))  # e to the power of its logit
+        return [one / sum(odds) for one in odds]
+
+    for case in range(CASES):
+        p = probabilities(case)
+        top = p.index(max(p))
+        changed = [probabilities(case, source) for source in drawn[case]]
+        wanted = [fmean(abs(q[item] - p[item]) for q in changed) for item in (top, case)]
+        logs = [torch.tensor(one, dtype=torch.float64).log() for one in (p, *changed)]
+        wanted.append(fmean(float(symmetrised_kl(logs[0], log_q)) for log_q in logs[1:]))
+        if len(items_of(batch[case])) < 2:
+            wanted = [np.nan] * 3
+        values = [found.top[case], found.target[case], found.moved[case]]
+        np.testing.assert_allclose(values, wanted, atol=1e-9)
+        assert found.confidence[case] == pytest.approx(max(p))
+    with pytest.raises(InputError, match="some of 1 to 1, not"):
+        attention_permutation(model, batch, blocks=[2], repeats=1)
+
+
+@pytest.mark.parametrize("bins", [None, EqualMass(3)])
+def test_change_by_confidence(model: Transformer, bins: Bins | None) -> None:
+    """The fullest bin is as a mask has it."""
+    batch = ragged_batch(40, LENGTH, ITEMS)
+    found = attention_permutation(model, batch, repeats=2)
+    line = found.by_confidence(bins, users=np.arange(40) // 2)
+    known = ~np.isnan(found.top)
+    assert line.count.sum() == known.sum()
+    assert np.nansum(line.count * line.mean) == pytest.approx(found.top[known].sum())
+    fullest = int(line.count.argmax())
+    low, high = line.edges[fullest : fullest + 2]
+    is_last = fullest == len(line.count) - 1
+    below = found.confidence <= high if is_last else found.confidence < high
+    inside = known & (found.confidence >= low) & below
+    assert line.count[fullest] == inside.sum() > 0
+    assert line.mean[fullest] == pytest.approx(found.top[inside].mean())
+    assert line.users.max() <= 20
+    assert line.protocol.startswith("|Δ probability| of the top item; 2 shuffles")
+
+
 def test_only_parts_change_places() -> None:
     """Every shuffle is one of the parts; over many, every part has been everywhere alike."""
     model, batch = lively_sasrec(), ragged_batch(8, 8, ITEMS)
-    drawn = sources(model, batch, 600)
+    drawn = drawn_by(model, batch, 600)
     for case in range(8):
         parts = batch[case] != PAD
         slots = torch.arange(8)

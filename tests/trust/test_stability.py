@@ -28,13 +28,16 @@ from whence.trust import (
     SEED_MEASURES,
     SeedPairs,
     attention_kl,
+    deviation,
     jaccard_distance,
     jaccard_index,
     overlap,
+    prediction_deviation,
+    prediction_difference,
     seed_stability,
 )
 from whence.trust.seeds import METHODS
-from whence.trust.stability import MOST_NATS
+from whence.trust.stability import MOST_NATS, joined
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -156,6 +159,45 @@ def test_a_list_that_could_not_be_filled() -> None:
     assert found.measure().n == 1
 
 
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=2, max_size=6),
+)
+def test_predictions_equal_loops_over_seeds(drawn: list[list[float]]) -> None:
+    predictions = np.array(drawn)
+    by_case = list(zip(*drawn, strict=True))
+    pairs = [mean(abs(a - b) for a, b in itertools.combinations(one, 2)) for one in by_case]
+    found = prediction_difference(predictions)
+    np.testing.assert_allclose(found.cases, pairs, atol=1e-12)
+    assert found.measure().value == pytest.approx(np.mean(pairs), abs=1e-12)
+    from_mean = [mean(abs(p - mean(one)) for p in one) for one in by_case]
+    np.testing.assert_allclose(deviation(predictions), from_mean, atol=1e-12)
+    assert prediction_deviation(predictions).value == pytest.approx(np.mean(from_mean), abs=1e-12)
+
+
+def test_predictions_that_cannot_be() -> None:
+    for wrong in (np.array([[0.5], [1.2]]), np.array([[0.5], [np.nan]]), np.ones(3)):
+        for compute in (prediction_difference, deviation):
+            with pytest.raises(InputError, match="probabilities"):
+                compute(wrong)
+    with pytest.raises(InputError, match="at least 2 seeds, not 1"):
+        prediction_deviation(np.ones((1, 4)))
+
+
+@given(drawn=importances(), cut=st.integers(1, 3))
+def test_pieces_joined_are_the_whole(drawn: tuple[Floats, Bools], cut: int) -> None:
+    values, parts = drawn
+    parts[:, :2] = True
+    values = np.abs(values)
+    whole = attention_kl(values, parts)
+    pieces = [
+        attention_kl(values[:, rows], parts[rows])
+        for rows in (slice(cut), slice(cut, None))
+        if len(parts[rows])
+    ]
+    np.testing.assert_allclose(joined(pieces).cases, whole.cases, atol=1e-12)
+    np.testing.assert_allclose(joined(pieces).pairs, whole.pairs, atol=1e-12)
+
+
 @given(drawn=importances(), filled=st.floats(0, 9), left=st.integers(0, 3))
 def test_padding_has_no_influence(drawn: tuple[Floats, Bools], filled: float, left: int) -> None:
     values, parts = drawn
@@ -234,7 +276,7 @@ def test_slices_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     values, parts = rng.random((4, 20, 6)), rng.random((20, 6)) < 0.8
     lists = np.argsort(values, axis=2)[:, :, :3]
-    given_to = {"overlap": (lists,)}
+    given_to = {"overlap": (lists,), "prediction-difference": (values[:, :, 0],)}
     whole = {
         name: compute(*given_to.get(name, (values, parts)))
         for name, compute in SEED_MEASURES.items()

@@ -25,7 +25,7 @@ DIAGONAL = "dashed: as often right as sure; below it the model is too sure; line
 FEW_TICKS = alt.Axis(tickCount=2, format="~s")
 
 C = TypeVar("C", alt.Chart, alt.LayerChart)
-D = TypeVar("D", alt.Chart, alt.LayerChart, alt.FacetChart, alt.HConcatChart)
+D = TypeVar("D", alt.Chart, alt.LayerChart, alt.FacetChart, alt.HConcatChart, alt.ConcatChart)
 
 
 def interval_chart(measured: Mapping[str, Measure | SeedMean], title: str) -> alt.LayerChart:

@@ -14,21 +14,25 @@ Do recommendations change without the parts that it calls important? `deletion_c
 or insertion, against chance and a greedy oracle, with `deletion_at`, `normalised_area` and `flips`;
 `symmetrised_kl` and `jensen_shannon` say how far a distribution has moved.
 
-Does anything change when attention is shuffled? `attention_permutation`.
+Does anything change when attention is shuffled? `attention_permutation`, and `class_permutation` of
+what a model says of targets; both also by how sure the model was, as `binned` has any number.
 
 Does it name the true cause, on the right side? `precision_at_cause` and `sign_at_cause`, on a
 world; `precision_on_likeness` on one in the likeness of the data.
 
 Do models of other seeds say the same? `seed_stability`, and what it is made of: `attention_kl`,
-`jaccard_index`, `jaccard_distance`, `overlap`.
+`jaccard_index`, `jaccard_distance`, `overlap`, `prediction_difference`, `prediction_deviation`.
+`class_stability` asks it of what models say of targets.
 
 Is a model as often right as it is sure? `predictions_of` and `predictions_from_logits` say how sure
-it was and whether it was right, `next_item_calibration` of a recommender; `reliability` draws it up
-in bins (`EqualWidth`, `EqualMass`, `JainBins`), `expected_calibration_error` and its kin are one
-number, and `temperature_scaling` mends it.
+it was and whether it was right, `next_item_calibration` of a recommender and `class_predictions` of
+one that says what is liked; `reliability` draws it up in bins (`EqualWidth`, `EqualMass`,
+`JainBins`), `expected_calibration_error` and its kin are one number, and `temperature_scaling`
+mends it.
 """
 
 from whence.trust.agreement import agreement, kendall, kendall_agreement, spearman
+from whence.trust.binned import Binned, binned
 from whence.trust.bins import Bins, EqualMass, EqualWidth, JainBins
 from whence.trust.calibration import (
     adaptive_calibration_error,
@@ -39,6 +43,13 @@ from whence.trust.calibration import (
     maximum_calibration_error,
     negative_log_likelihood,
 )
+from whence.trust.class_permutation import PermutedClasses, class_permutation
+from whence.trust.class_predictions import (
+    class_logits,
+    class_predictions,
+    positives_and_negatives,
+)
+from whence.trust.class_stability import ClassStability, class_stability
 from whence.trust.curves import Curves, deletion_at, normalised_area
 from whence.trust.deletion import deletion_curves
 from whence.trust.divergences import DIVERGENCES, jensen_shannon, symmetrised_kl
@@ -60,9 +71,12 @@ from whence.trust.signs import sign_agreement
 from whence.trust.stability import (
     SeedPairs,
     attention_kl,
+    deviation,
     jaccard_distance,
     jaccard_index,
     overlap,
+    prediction_deviation,
+    prediction_difference,
 )
 from whence.trust.temperature import TemperatureScaling, fit_temperature, temperature_scaling
 from whence.trust.top import top_agreement, top_jaccard
@@ -75,7 +89,9 @@ __all__ = [
     "DIVERGENCES",
     "MEASURES",
     "SEED_MEASURES",
+    "Binned",
     "Bins",
+    "ClassStability",
     "CoalitionValues",
     "Curves",
     "EqualMass",
@@ -87,6 +103,7 @@ __all__ = [
     "NextItemCalibration",
     "OnLikeness",
     "Permuted",
+    "PermutedClasses",
     "Predictions",
     "Reliability",
     "SeedPairs",
@@ -96,11 +113,17 @@ __all__ = [
     "agreement",
     "attention_kl",
     "attention_permutation",
+    "binned",
     "brier_score",
     "calibration_measures",
+    "class_logits",
+    "class_permutation",
+    "class_predictions",
+    "class_stability",
     "coalition_values",
     "deletion_at",
     "deletion_curves",
+    "deviation",
     "entropy",
     "expected_calibration_error",
     "fit_temperature",
@@ -123,8 +146,11 @@ __all__ = [
     "next_item_logits",
     "normalised_area",
     "overlap",
+    "positives_and_negatives",
     "precision_at_cause",
     "precision_on_likeness",
+    "prediction_deviation",
+    "prediction_difference",
     "predictions_from_logits",
     "predictions_of",
     "reliability",

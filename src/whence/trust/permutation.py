@@ -7,24 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from whence.contract import ALL, Explainable, require
 from whence.errors import InputError
 from whence.explanation import Floats
 from whence.measure import Measure, mean_measure
-from whence.randomness import Randomness, uniform_by_content
+from whence.randomness import Randomness
 from whence.trust.altered import Whole, check_batch, whole_cases
+from whence.trust.binned import Binned, binned
+from whence.trust.bins import Bins, EqualWidth
+from whence.trust.candidates import Candidates
 from whence.trust.divergences import find_divergence
-
-REPEATS: Final = 100
-COPIES: Final = 3
-"""Of the attention of an altered input, that are there at a time."""
+from whence.trust.predictions import Ints
+from whence.trust.shuffles import REPEATS, bytes_of_attention, check_repeats, moved, sources
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +59,19 @@ class Permuted:
         most = find_divergence(self.divergence).most
         return self._measure(self.moved, f"{self.divergence} in nats", most)
 
+    def by_confidence(
+        self, bins: Bins | None = None, users: Ints | None = None, seed: int = 0
+    ) -> Binned:
+        """The mean change of the top item's probability by how sure the model was of it.
+
+        In tenths, unless other bins are given; `users` `[B]` says whose the cases are where one has
+        several.
+        """
+        protocol = f"|Δ probability| of the top item; {self.protocol}"
+        return binned(
+            self.top, self.confidence, bins or EqualWidth(10), users, protocol=protocol, seed=seed
+        )
+
     def _measure(self, values: Floats, what: str, most: float) -> Measure:
         known = values[~np.isnan(values)]
         if not len(known):
@@ -86,7 +98,8 @@ def attention_permutation(
     Padding and slots of the model's own keep theirs. `blocks` counts from 1; none shuffles all, and
     those left out work their weights out from what the blocks below hand on. Only the last row,
     which answers, is shuffled, as a pooling model has no other: in SASRec and BERT4Rec the other
-    rows go on attending as they did.
+    rows go on attending as they did. Where every item has weights of its own, they are shuffled for
+    all items alike, which takes as long as to score all items as often.
     """
     require(model, ("parts", "score", "attentions"), who="attention permutation")
     check_batch(batch)
@@ -111,8 +124,7 @@ def attention_permutation(
 
 
 def _check(batch: Tensor, targets: Tensor | None, repeats: int) -> None:
-    if repeats < 1:
-        raise InputError(f"Attention is shuffled at least once, not {repeats} times.")
+    check_repeats(repeats)
     if targets is not None and targets.shape != batch.shape[:1]:
         raise InputError(
             f"Every case has one target: {len(batch)} of them, not {list(targets.shape)}."
@@ -137,20 +149,39 @@ def _changes(
 ) -> Tensor:
     """`[b, 1 + t]`: the mean divergence, and |p′ − p| of the items asked for `[b, t]`."""
     batch = whole.batch
-    own = _chosen(whole.model.attentions(batch), blocks)
-    bytes_each = COPIES * sum(weights[0].nbytes for weights in own if weights is not None)
+    own = [] if whole.model.attends_by_target else _chosen(whole.model.attentions(batch), blocks)
     shuffle = torch.arange(len(batch) * repeats, device=batch.device)
     found = whole.log_p.new_empty(len(shuffle), 1 + asked.shape[1], dtype=torch.float64)
-    for rows in whole.slices(len(shuffle), bytes_each):
+    for rows in whole.slices(len(shuffle), bytes_of_attention(own)):
         case = shuffle[rows] // repeats
-        source = _sources(whole, case, shuffle[rows] % repeats, stream)
-        given = [None if one is None else _moved(one[case], source) for one in own]
-        log_q = whole.model.score(batch[case], ALL, attention=given).log_softmax(dim=1)
+        source = sources(batch[case], whole.parts[case], shuffle[rows] % repeats, stream)
+        if own:
+            given = [None if one is None else moved(one[case], source) for one in own]
+            scores = whole.model.score(batch[case], ALL, attention=given)
+        else:
+            scores = _scores_by_target(whole, case, source, blocks)
+        log_q = scores.log_softmax(dim=1)
         log_p = whole.log_p[case]
         now, before = (one.gather(1, asked[case]).exp() for one in (log_q, log_p))
         found[rows] = torch.column_stack((between(log_p, log_q), (now - before).abs()))
     means = found.view(len(batch), repeats, -1).mean(dim=1)
     return means.masked_fill(whole.parts.sum(dim=1, keepdim=True) < 2, torch.nan)
+
+
+def _scores_by_target(
+    whole: Whole, case: Tensor, source: Tensor, blocks: Sequence[int] | None
+) -> Tensor:
+    """`[R, items]`: every item's score by weights of its own, all shuffled alike."""
+    items = torch.arange(whole.log_p.shape[1], device=case.device)
+    pairs = Candidates(whole.batch[case], items.expand(len(case), -1))
+    found = []
+    for rows in pairs.slices(whole.memory):
+        batch, targets = pairs.pairs(rows)
+        own = _chosen(whole.model.attentions(batch, targets), blocks)
+        places = source[pairs.histories(rows)]
+        given = [None if one is None else moved(one, places) for one in own]
+        found.append(whole.model.score(batch, targets[:, None], attention=given))
+    return torch.cat(found).view(len(case), -1)
 
 
 def _chosen(weights: list[Tensor], blocks: Sequence[int] | None) -> list[Tensor | None]:
@@ -162,24 +193,6 @@ def _chosen(weights: list[Tensor], blocks: Sequence[int] | None) -> list[Tensor 
             f"Blocks to shuffle are some of 1 to {len(weights)}, not {sorted(chosen)}."
         )
     return [own if number in chosen else None for number, own in zip(numbers, weights, strict=True)]
-
-
-def _sources(whole: Whole, case: Tensor, repeat: Tensor, stream: np.random.SeedSequence) -> Tensor:
-    """`[R, n]`: the slot that each slot has its weight from; what is no part keeps its own."""
-    parts = whole.parts[case]
-    content = torch.column_stack((repeat, whole.batch[case])).cpu().numpy()
-    drawn = uniform_by_content(stream, content, F.pad(parts, (1, 0), value=True).cpu().numpy())
-    places = torch.from_numpy(drawn[:, 1:]).to(parts.device).masked_fill(~parts, 1)
-    home = (~parts).int().argsort(dim=1, stable=True)  # parts before the rest, each in slot order
-    return torch.empty_like(home).scatter(1, home, places.argsort(dim=1, stable=True))
-
-
-def _moved(weights: Tensor, source: Tensor) -> Tensor:
-    """`[R, heads, q, m]`: with the last row's weights from those slots, the model's own left."""
-    slots = source.shape[1]
-    last = weights[:, :, -1, :slots]
-    weights[:, :, -1, :slots] = last.gather(2, source[:, None].expand_as(last))
-    return weights
 
 
 def _named(blocks: Sequence[int] | None) -> str:

@@ -35,6 +35,8 @@ from whence.trust.stability import (
     jaccard_distance,
     jaccard_index,
     overlap,
+    prediction_deviation,
+    prediction_difference,
 )
 from whence.trust.top import top_agreement
 from whence.trust.top_heavy import mu_lin_agreement, mu_log_agreement
@@ -61,6 +63,7 @@ SEED_MEASURES: dict[str, Callable[..., SeedPairs]] = {
     "jaccard-index": jaccard_index,
     "jaccard-distance": jaccard_distance,
     "overlap": overlap,
+    "prediction-difference": prediction_difference,
 }
 """Those that compare seeds, and so have an interval over seeds beside the one over cases."""
 
@@ -198,6 +201,18 @@ MEASURES: dict[str, MeasureSpec] = {
         "higher is better",
         (0.0, 1.0),
         "Do models of other seeds recommend the same items?",
+    ),
+    "prediction-difference": MeasureSpec(
+        _over_cases("prediction-difference"),
+        "lower is better",
+        (0.0, 1.0),
+        "How far apart are the probabilities that models of two seeds say?",
+    ),
+    "prediction-deviation": MeasureSpec(
+        prediction_deviation,
+        "lower is better",
+        (0.0, 0.5),
+        "How far are they from their mean over seeds?",
     ),
     "deletion-area": MeasureSpec(
         _of_curves(Curves.area_measure),

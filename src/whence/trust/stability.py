@@ -7,7 +7,7 @@ time, and only two means are kept: over the pairs, and over the cases.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -122,6 +122,36 @@ def jaccard_distance(importances: Floats, parts: Bools, fraction: float = 0.2) -
     )
 
 
+def prediction_difference(predictions: Floats) -> SeedPairs:
+    """|p₁ − p₂| of two seeds' probabilities `[S, B]` of the same; 0 is the same.
+
+    This is what the code of Jain (2019) computes where the text has `deviation`.
+    """
+    seeds = _check_predictions(predictions)
+
+    def compare(rows: Ints) -> Floats:
+        one = predictions[:, rows].T
+        return np.asarray(np.abs(one[:, :, None] - one[:, None]))
+
+    everywhere = np.ones(predictions.shape[1], dtype=np.bool_)
+    cases, pairs = _over_pairs(compare, everywhere, seeds, seeds * seeds)
+    what = "the difference of their predictions"
+    return SeedPairs(cases, pairs, _protocol(seeds, what), "lower is better", (0.0, 1.0))
+
+
+def prediction_deviation(predictions: Floats) -> Measure:
+    """The mean over cases of `deviation`; a half if every other seed is sure of the opposite."""
+    protocol = f"mean over cases and {len(predictions)} seeds of |p − the mean over seeds|"
+    return mean_measure(deviation(predictions), protocol, "lower is better", (0.0, 0.5))
+
+
+def deviation(predictions: Floats) -> Floats:
+    """`[B]`: the mean over seeds of |p − p̄|, as Figure 3.10 of Jain (2019) has it."""
+    _check_predictions(predictions)
+    found: Floats = np.abs(predictions - predictions.mean(axis=0)).mean(axis=0)
+    return found
+
+
 def overlap(lists: Ints) -> SeedPairs:
     """|A∩B| / k of two seeds' recommendations `[S, B, k]`, whatever their order; 1 is the same.
 
@@ -167,8 +197,7 @@ def _over_pairs(
     compare: Callable[[Ints], Floats], usable: Bools, seeds: int, numbers_each: int
 ) -> tuple[Floats, Floats]:
     """`[B]` and `[S, S]`: both means of what `compare` says of some cases, `[b, S, S]`."""
-    if seeds < 2:
-        raise InputError(f"Stability compares at least 2 seeds, not {seeds}.")
+    _check_several(seeds)
     rows = np.flatnonzero(usable)
     if not len(rows):
         raise InputError("No case has anything to compare: each needs two parts, or a list.")
@@ -193,6 +222,33 @@ def _top(sizes: Floats, parts: Bools, fraction: float) -> Bools:
     # Rounded first, since 0.07 · 100 comes out a hair above 7.
     count = np.ceil(np.round(fraction * parts.sum(axis=2, keepdims=True), 9))
     return largest(sizes, parts, count)
+
+
+def _check_predictions(predictions: Floats) -> int:
+    """How many seeds there are, if there is a probability of every case by each."""
+    if predictions.ndim != 2 or not ((predictions >= 0) & (predictions <= 1)).all():
+        raise InputError(
+            "Predictions are probabilities [seeds, cases], from 0 to 1, which these of shape "
+            f"{list(predictions.shape)} are not."
+        )
+    _check_several(len(predictions))
+    return len(predictions)
+
+
+def _check_several(seeds: int) -> None:
+    if seeds < 2:
+        raise InputError(f"Stability compares at least 2 seeds, not {seeds}.")
+
+
+def joined(pieces: Sequence[SeedPairs]) -> SeedPairs:
+    """The cases of all pieces, every one of which has been compared."""
+    counts = np.array([len(piece.cases) for piece in pieces])
+    pairs = np.stack([piece.pairs for piece in pieces])
+    return replace(
+        pieces[0],
+        cases=np.concatenate([piece.cases for piece in pieces]),
+        pairs=np.average(pairs, axis=0, weights=counts),
+    )
 
 
 def _protocol(seeds: int, what: str) -> str:

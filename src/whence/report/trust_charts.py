@@ -1,0 +1,165 @@
+"""Charts of what is drawn by confidence: shuffled attention, and stability over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import altair as alt
+
+from whence.report.charts import AGAINST, COUNTS, DIAGRAM, FEW_TICKS, FOR, NEUTRAL, dress, inline
+from whence.trust.binned import Binned
+
+COLOURS: Final = (AGAINST, "#d9a441", NEUTRAL, FOR, "#7a5195", "#8a94a0")
+"""Of lines in one panel, the first first."""
+SURE: Final = "how sure of the predicted class"
+CHANGE: Final = "mean change of its probability"
+BANDS: Final = "shuffled attention; bands: 95 % intervals over users"
+LARGEST: Final = "largest share of the attention that a part has"
+MEDIAN: Final = "median change of the probability"
+BOXES: Final = "dots: the median of the cases; bars: half of them; lines: nine of ten"
+LIKED: Final = "mean probability of being liked"
+OVER_SEEDS: Final = "over the seeds; bands: 95 % intervals over users"
+QUANTILES: Final = ("least", "lower", "median", "upper", "most")
+ROW_HEIGHT, COLUMNS = 30, 3
+AXIS: Final = alt.Axis(tickCount=4)
+
+
+def permutation_chart(lines: Mapping[str, Binned]) -> alt.ConcatChart:
+    """What shuffled attention changes by confidence, a line each, and how many cases there are.
+
+    A dot stands over the mean confidence of its bin; empty bins have none.
+    """
+    return _beside([_line_panel(lines, SURE, CHANGE)], BANDS)
+
+
+def stability_chart(measures: Mapping[str, Binned]) -> alt.ConcatChart:
+    """Side by side by name: a measure over seeds, by the mean prediction."""
+    panels = [_line_panel({name: one}, LIKED, name) for name, one in measures.items()]
+    return _beside(panels, OVER_SEEDS)
+
+
+def attention_chart(kinds: Mapping[str, Binned]) -> alt.HConcatChart:
+    """How the median changes are spread, by bins of the largest share of attention.
+
+    The kinds have the same bins, the largest shares on top, and the cases of each are counted.
+    """
+    digits = _digits(next(iter(kinds.values())).edges.tolist())
+    rows = [
+        {**row, "share": f"{row['from']:.{digits}g} – {row['to']:.{digits}g}"}
+        for row in _rows(kinds)
+    ]
+    shares = list(dict.fromkeys(row["share"] for row in sorted(rows, key=lambda row: -row["from"])))
+    base = _base(kinds, rows).encode(yOffset=alt.YOffset("line:N", sort=list(kinds)))
+    named = alt.Y("share:N", title=LARGEST, sort=shares)
+    unnamed = alt.Y("share:N", title=None, sort=shares, axis=None)
+    boxes = base.encode(y=named)
+    across = alt.X("least:Q", title=MEDIAN, axis=AXIS)
+    nine: alt.Chart = boxes.mark_rule(strokeWidth=1.5).encode(x=across, x2="most:Q")
+    half: alt.Chart = boxes.mark_rule(strokeWidth=7, opacity=0.4).encode(x="lower:Q", x2="upper:Q")
+    dot: alt.Chart = boxes.mark_circle(size=45, opacity=1).encode(x="median:Q")
+    counts: alt.Chart = base.mark_bar(opacity=0.6).encode(
+        x=alt.X("cases:Q", title="cases", axis=FEW_TICKS), y=unnamed
+    )
+    height = ROW_HEIGHT * len(shares)
+    spread = alt.LayerChart(layer=[nine, half, dot], width=DIAGRAM[0], height=height)
+    panels = [spread, counts.properties(width=2 * COUNTS, height=height)]
+    return dress(alt.HConcatChart(hconcat=panels, title=_small(BOXES), spacing=10))
+
+
+def _line_panel(lines: Mapping[str, Binned], across: str, up: str) -> alt.VConcatChart:
+    """Every line with its band, from 0 on."""
+    base = _base(lines, _rows(lines))
+    band: alt.Chart = base.mark_area(opacity=0.18).encode(
+        x=_x(lines),
+        y=alt.Y("low:Q", title=up, scale=alt.Scale(domainMin=0), axis=AXIS),
+        y2="high:Q",
+    )
+    line: alt.Chart = base.mark_line(strokeWidth=2).encode(x=_x(lines), y="value:Q")
+    dot: alt.Chart = base.mark_circle(size=45, opacity=1).encode(x=_x(lines), y="value:Q")
+    return _over_counts([band, line, dot], lines, across)
+
+
+def _digits(edges: list[float]) -> int:
+    """As few as tell the edges apart, at least two."""
+    every = range(2, 17)
+    return next((one for one in every if len({f"{x:.{one}g}" for x in edges}) == len(edges)), 17)
+
+
+def _over_counts(
+    layers: list[alt.Chart], lines: Mapping[str, Binned], across: str
+) -> alt.VConcatChart:
+    """The layers above, and how many cases each bin has below."""
+    width, height = DIAGRAM
+    scale = alt.Scale(type="log", domainMin=1)
+    counts = _base(lines, _rows(lines)).encode(
+        x=_x(lines, across), y=alt.Y("cases:Q", title="cases", scale=scale, axis=FEW_TICKS)
+    )
+    below: alt.LayerChart = alt.LayerChart(
+        layer=[counts.mark_line(opacity=0.5), counts.mark_circle(size=25, opacity=1)],
+        width=width,
+        height=COUNTS,
+    )
+    above = alt.LayerChart(layer=layers, width=width, height=height)
+    return alt.VConcatChart(vconcat=[above, below], spacing=6)
+
+
+def _base(lines: Mapping[str, Binned], rows: list[dict[str, Any]]) -> alt.Chart:
+    """The rows in the colours of their lines."""
+    legend = alt.Legend(title=None, symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1)
+    several = len(lines) > 1
+    colour = alt.Color(
+        "line:N",
+        scale=alt.Scale(domain=list(lines), range=list(COLOURS) if several else [NEUTRAL]),
+        legend=legend if several else None,
+    )
+    said = [alt.Tooltip(f"{one}:Q", format=".3f") for one in ("from", "to", "value", "low", "high")]
+    return alt.Chart(inline(rows)).encode(
+        color=colour, tooltip=["line:N", *said, alt.Tooltip("cases:Q", format=",")]
+    )
+
+
+def _x(lines: Mapping[str, Binned], title: str | None = None) -> alt.X:
+    """From the first edge of all bins to the last; only a title has numbers beside it."""
+    first = min(one.edges[0] for one in lines.values())
+    last = max(one.edges[-1] for one in lines.values())
+    scale = alt.Scale(domain=[float(first), float(last)], nice=False)
+    return alt.X(
+        "place:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5, labels=title is not None)
+    )
+
+
+def _rows(lines: Mapping[str, Binned]) -> list[dict[str, Any]]:
+    return [row for name, one in lines.items() for row in _rows_of(name, one)]
+
+
+def _rows_of(name: str, one: Binned) -> list[dict[str, Any]]:
+    """One for every bin that has cases; without an interval where they are of one user."""
+    columns = {
+        "from": one.edges[:-1],
+        "to": one.edges[1:],
+        "place": one.place,
+        "value": one.mean,
+        "low": one.interval[:, 0],
+        "high": one.interval[:, 1],
+        **dict(zip(QUANTILES, one.quantiles.T, strict=True)),
+        "cases": one.count,
+    }
+    some = one.count > 0
+    numbers = zip(*(column[some].tolist() for column in columns.values()), strict=True)
+    return [
+        {
+            "line": name,
+            **{key: None if math.isnan(x) else x for key, x in zip(columns, row, strict=True)},
+        }
+        for row in numbers
+    ]
+
+
+def _beside(panels: list[alt.VConcatChart], title: str) -> alt.ConcatChart:
+    return dress(alt.ConcatChart(concat=panels, columns=COLUMNS, title=_small(title)))
+
+
+def _small(title: str) -> alt.Title:
+    return alt.Title(title, fontSize=12, fontWeight="normal", anchor="middle")
