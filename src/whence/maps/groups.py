@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,11 @@ from whence.trust.cases import Bools
 NO_GENRE: Final = ("", "(no genres listed)")
 AGES: Final = (18, 25, 35, 45, 50, 56)
 """The ages at which the bands of MovieLens 1M begin, after the first."""
+AGE_BANDS: Final = (
+    f"under {AGES[0]}",
+    *(f"{start}–{end - 1}" for start, end in pairwise(AGES)),
+    f"{AGES[-1]} and over",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +70,8 @@ def ages_of(users: pa.Table) -> Groups:
         raise InputError(
             "The column 'age' of the users holds something else than numbers."
         ) from None
-    starts, ends = (None, *AGES), (*AGES, None)
-    names = tuple(_band(start, end) for start, end in zip(starts, ends, strict=True))
-    bands = np.digitize(ages, AGES)
-    member = bands[:, None] == np.arange(len(names))
-    return Groups("age", names, member & ~np.isnan(ages)[:, None])
+    member = np.digitize(ages, AGES)[:, None] == np.arange(len(AGE_BANDS))
+    return Groups("age", AGE_BANDS, member & ~np.isnan(ages)[:, None])
 
 
 def _members(own: Sequence[Sequence[str]], names: Sequence[str]) -> Bools:
@@ -77,9 +80,3 @@ def _members(own: Sequence[Sequence[str]], names: Sequence[str]) -> Bools:
     pairs = [(row, place[name]) for row, some in enumerate(own) for name in some]
     member[tuple(np.array(pairs, dtype=np.int64).reshape(-1, 2).T)] = True
     return member
-
-
-def _band(start: int | None, end: int | None) -> str:
-    if start is None:
-        return f"under {end}"
-    return f"{start} and over" if end is None else f"{start}–{end - 1}"
