@@ -17,7 +17,8 @@ def cloud(count: int = 60, width: int = 5, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     stretched = torch.randn(count, width, generator=generator, dtype=torch.float64)
     turn = torch.linalg.qr(torch.randn(width, width, generator=generator).double()).Q
-    return stretched * torch.arange(width, 0, -1) @ turn + 3
+    found: torch.Tensor = stretched * torch.arange(width, 0, -1) @ turn + 3
+    return found
 
 
 def blobs() -> torch.Tensor:

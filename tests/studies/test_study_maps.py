@@ -26,8 +26,8 @@ from whence.studies.study import read_study
 Followed = Callable[..., Run]
 
 
-class Both(Recommender):
-    """Knows users by number and puts them where it is told; of items it knows nothing."""
+class KnowsUsers(Recommender):
+    """By number, each where it is told; of items it knows nothing."""
 
     def __init__(self, places: torch.Tensor) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def test_users_share_ages(followed: Followed, split: Split, interactions: Intera
     places = torch.from_numpy(np.stack((100.0 * old, np.arange(count)), axis=1))
     users = interactions.users.append_column("age", pa.array(np.where(old, 60, 20)))
     known = replace(split, interactions=replace(interactions, users=users))
-    run = replace(followed(), models={0: Both(places), 1: Both(places)})
+    run = replace(followed(), models={0: KnowsUsers(places), 1: KnowsUsers(places)})
     found = maps(Asked(run, known, "validation", False), AsItComes())
     assert found["same age, 10 nearest"].per_seed == (1.0, 1.0)
     assert found["same age, by chance"].per_seed == pytest.approx(
@@ -110,5 +110,5 @@ def test_what_nobody_knows_is_said(followed: Followed, split: Split) -> None:
     table = bare.catalog.table
     alone = table.append_column("genres", pa.array([f"g{one}" for one in range(len(table))]))
     apart = replace(split, interactions=replace(bare, catalog=Catalog(alone)))
-    with pytest.raises(InputError, match="No two have a genre in common"):
+    with pytest.raises(InputError, match="No two have the same genre"):
         maps(Asked(followed(), apart, "validation", False), AsItComes())

@@ -48,7 +48,7 @@ def same_group(vectors: Tensor, groups: Groups, k: int = NEIGHBOURS, seed: int =
     share = alike[kind[:, None], kind[near]].mean(axis=1)
     others = len(member) - 1
     chance = ((alike @ counts - 1) / others)[kind]
-    protocol = f"of the {k} nearest by Euclidean distance, the share with a {groups.what} in common"
+    protocol = f"of the {k} nearest by Euclidean distance, the share with {groups.what} in common"
     sizes = member.sum(axis=0)
     return SameGroup(
         share=mean_measure(share, protocol, "neither", seed=seed),

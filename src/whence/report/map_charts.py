@@ -27,14 +27,13 @@ def learned_chart(learned: LearnedMap, shown: Sequence[str] = ()) -> alt.Chart:
     """A point for every item or user; those of the groups shown in colour, above all others."""
     names = list(shown or learned.groups.names[: len(COLOURS)])
     of = _shown(learned.groups, names)
-    order = [OTHERS, SEVERAL, *names]
     texts = learned.groups.texts()
     columns = (learned.points.tolist(), learned.names, texts, of)
     rows = [
         {"x": x, "y": y, "name": name, learned.groups.what: text, "of": own}
         for (x, y), name, text, own in zip(*columns, strict=True)
     ]
-    rows.sort(key=lambda row: order.index(str(row["of"])))
+    rows.sort(key=lambda row: row["of"] != OTHERS)
     there = [name for name in [*names, SEVERAL, OTHERS] if name in of]
     colours = {**dict(zip(names, COLOURS, strict=False)), SEVERAL: DARK, OTHERS: GREY}
     kept = "" if learned.kept is None else f", {100 * learned.kept:.0f} % of the variance"
@@ -91,7 +90,9 @@ def reason_chart(explanation: Explanation, shown: int = SHOWN) -> alt.LayerChart
     )
     title = f"share of the importance ({explanation.method})"
     tiles: alt.Chart = base.mark_rect(stroke="white").encode(
-        color=alt.Color("share:Q", title=title, scale=scale, legend=alt.Legend(format=".0%"))
+        color=alt.Color(
+            "share:Q", title=title, scale=scale, legend=alt.Legend(format=".0%", titleLimit=0)
+        )
     )
     numbers: alt.Chart = base.mark_text(fontSize=11).encode(
         text=alt.Text("share:Q", format=".0%"),

@@ -105,7 +105,7 @@ def _columns(vectors: Tensor, groups: Groups) -> dict[str, float]:
     what = groups.what
     few, many = (same_group(vectors, groups, k) for k in (FEW, MANY))
     if not many.chance:
-        raise InputError(f"No two have a {what} in common; there is nothing to find near or far.")
+        raise InputError(f"No two have the same {what}; there is nothing to find near or far.")
     drawn = same_group(torch.from_numpy(pca(vectors).points), groups, MANY)
     shown = [name for name in many.by_group if name in (*FIGURED, *AGE_BANDS)]
     return {
