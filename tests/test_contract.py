@@ -109,6 +109,18 @@ def test_own_attention_changes_nothing(model: Explainable, batch: torch.Tensor) 
         torch.testing.assert_close(again, model.score(batch, targets[:, None]))
 
 
+def test_vectors_are_those_of_embeddings(model: Explainable, batch: torch.Tensor) -> None:
+    if not offers(model, "item_vectors"):
+        with pytest.raises(CapabilityError, match="has no 'item_vectors'"):
+            model.item_vectors()
+        return
+    vectors = model.item_vectors()
+    assert len(vectors) == model.score(batch, ALL).shape[1]
+    if offers(model, "embed"):
+        parts = model.parts(batch)
+        assert torch.equal(model.embed(batch)[parts], vectors[batch[parts]])
+
+
 def test_attention_is_a_distribution_over_parts_and_own_slots(
     model: Explainable, batch: torch.Tensor
 ) -> None:
@@ -156,6 +168,8 @@ def test_what_is_missing_is_said() -> None:
         require(OnlyParts(), ("parts", "attentions"), who="rollout")
     with pytest.raises(CapabilityError, match="it offers parts"):
         OnlyParts().score(torch.zeros(1, 1), ALL)
+    with pytest.raises(CapabilityError, match="OnlyParts has no 'user_vectors', which this needs"):
+        OnlyParts().user_vectors()
     assert not offers(OnlyParts(), "score_coalitions")
 
 

@@ -53,7 +53,7 @@ def test_the_numeric_core_needs_only_the_core_packages() -> None:
         "    sys.modules[name] = None\n"
         "import whence, whence.models, whence.training, whence.explainers, whence.trust\n"
         "import whence.worlds, whence.recommendation, whence.cli, whence.studies\n"
-        "import whence.auditing\n"
+        "import whence.auditing, whence.maps\n"
         "whence.train(whence.worlds.make_world(whence.worlds.WorldConfig(users=20, items=80,"
         " events=5)).interactions, model_settings={'length': 4, 'width': 8},"
         " training={'steps': 2}, show_progress=False)\n"

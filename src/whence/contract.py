@@ -32,7 +32,16 @@ class All(Enum):
 
 ALL: Final = All.ALL
 
-CAPABILITIES: Final = ("parts", "embed", "score", "attentions", "score_coalitions", "classes")
+CAPABILITIES: Final = (
+    "parts",
+    "embed",
+    "score",
+    "attentions",
+    "score_coalitions",
+    "classes",
+    "item_vectors",
+    "user_vectors",
+)
 
 
 class Explainable:
@@ -98,6 +107,17 @@ class Explainable:
         is that nothing comes of it, and class 2, where there is one, that it is disliked.
         """
         raise missing(self, "classes")
+
+    def item_vectors(self) -> Tensor:
+        """`[items, d]`: where the model puts each item, by its number.
+
+        It is what `embed` gives of the item in a history, where the model reads histories.
+        """
+        raise missing(self, "item_vectors")
+
+    def user_vectors(self) -> Tensor:
+        """`[users, d]`: where it puts each user it knows by number."""
+        raise missing(self, "user_vectors")
 
     def score_coalitions(
         self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY

@@ -23,7 +23,9 @@ from whence.trust import symmetrised_kl
 
 REMOVED, DRAWS, LENGTH = 2, 20, 12
 FOR_THE_TARGET = [
-    name for name, one in EXPLAINERS.items() if one.signed or name == "gradient-rollout"
+    name
+    for name, one in EXPLAINERS.items()
+    if one.signed or name in ("gradient-rollout", "neighbours")
 ]
 FOR_ALL = [name for name in EXPLAINERS if name not in [*FOR_THE_TARGET, "random"]]
 

@@ -14,6 +14,8 @@ from whence.explainers import EXPLAINERS, explain_batch
 from whence.models.sasrec import SASRec
 
 UNSEEN = -3
+BLIND = ("random", "neighbours")
+"""Those that do not ask what the model does with a history."""
 
 
 class Blinkered(SASRec):
@@ -34,7 +36,7 @@ class Blinkered(SASRec):
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
-@pytest.mark.parametrize("method", [name for name in EXPLAINERS if name != "random"])
+@pytest.mark.parametrize("method", [name for name in EXPLAINERS if name not in BLIND])
 def test_an_item_nobody_looks_at_gets_nothing(method: str, blocks: int) -> None:
     model = lively_sasrec(blocks=blocks)
     model.__class__ = Blinkered

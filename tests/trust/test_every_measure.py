@@ -51,6 +51,7 @@ def arguments(world: World, run: Run) -> Arguments:
     lists = [best_unmet(model, asked.cases, 12, 10)[0] for model in run.models.values()]
     predicted = predictions_from_logits(next_item_logits(run.first, asked.cases, 12))
     sure = np.stack([predicted.confidence**power for power in (0.5, 1, 2)])
+    counts = np.bincount(world.interactions.items, minlength=world.interactions.item_count)
     return {
         **dict.fromkeys(PAIRS, (one, two)),
         **dict.fromkeys(PREDICTIONS, (predicted,)),
@@ -61,6 +62,8 @@ def arguments(world: World, run: Run) -> Arguments:
         "sign-agreement-weighted": (two, trusted),
         "precision-at-cause": (two, asked),
         "sign-at-cause": (two, asked),
+        "popularity-bias": (one, batch.numpy(), counts),
+        "popularity-correlation": (one, batch.numpy(), counts),
         "attention-kl": (sizes, one.parts),
         "jaccard-index": (sizes, one.parts),
         "jaccard-distance": (sizes, one.parts),

@@ -25,7 +25,7 @@ EXPLAINER_NAMES = (
     "attention-first, attention-last, attention-head, rollout, attention-flow, signed-rollout, "
     "gradient-rollout, fading, gradient-norm, gradient-input, integrated-gradients, "
     "leave-one-out, leave-one-out-probability, shapley, shapley-printed, shapley-permutation, "
-    "lime, random"
+    "lime, neighbours, random"
 )
 USUAL = ("rollout", "signed-rollout", "integrated-gradients", "leave-one-out", "shapley", "random")
 """What is asked unless said otherwise: one of each kind, to fit beside each other."""

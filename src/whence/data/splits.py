@@ -33,6 +33,11 @@ class Split:
         sizes = np.diff(self.interactions.offsets)
         return np.arange(len(self.interactions)) < np.repeat(self.train_ends, sizes)
 
+    def item_counts(self) -> npt.NDArray[np.int64]:
+        """How many events for training each item has."""
+        items = self.interactions.items[self.trained()]
+        return np.bincount(items, minlength=self.interactions.item_count)
+
 
 def leave_one_out(interactions: Interactions) -> Split:
     """The last event of each user for testing, the one before it for validation.

@@ -17,6 +17,7 @@ from whence.explainers.gradient_rollout import GradientRollout
 from whence.explainers.integrated_gradients import IntegratedGradients
 from whence.explainers.leave_one_out import LeaveOneOut
 from whence.explainers.lime import Lime
+from whence.explainers.neighbours import Neighbours
 from whence.explainers.random import Random
 from whence.explainers.rollout import Rollout
 from whence.explainers.shapley import Shapley
@@ -40,6 +41,7 @@ EXPLAINERS: dict[str, Explainer] = {
     "shapley-printed": Shapley(sampler="uniform", exact_up_to=0),
     "shapley-permutation": Shapley(sampler="permutation"),
     "lime": Lime(),
+    "neighbours": Neighbours(),
     "random": Random(),
 }
 """Ready to use, and what "all" means."""

@@ -54,9 +54,7 @@ class Popularity(_Rule):
     """How often an item was chosen, by anyone."""
 
     def __init__(self, split: Split) -> None:
-        items = split.interactions.items[split.trained()]
-        counts = np.bincount(items, minlength=split.interactions.item_count)
-        self.counts = torch.from_numpy(counts.astype(np.float32))
+        self.counts = torch.from_numpy(split.item_counts().astype(np.float32))
 
     def _count(self, batch: Tensor, targets: Tensor | All) -> Tensor:
         if isinstance(targets, All):

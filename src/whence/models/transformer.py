@@ -82,6 +82,10 @@ class Transformer(Recommender):
         """`e`, without the positions; 0 at padding."""
         return F.embedding(batch + 1, self.item, padding_idx=0)
 
+    def item_vectors(self) -> Tensor:
+        """`e`, without the row that pads."""
+        return self.item[1:]
+
     def with_own_slots(self, rows: Tensor) -> Tensor:
         """The rows `[B, n, d]` before positions are added, and those of the model's own slots."""
         return rows

@@ -20,6 +20,8 @@ what a model says of targets; both also by how sure the model was, as `binned` h
 Does it name the true cause, on the right side? `precision_at_cause` and `sign_at_cause`, on a
 world; `precision_on_likeness` on one in the likeness of the data.
 
+Does it name what everybody chooses? `popularity_bias` and `popularity_correlation`.
+
 Do models of other seeds say the same? `seed_stability`, and what it is made of: `attention_kl`,
 `jaccard_index`, `jaccard_distance`, `overlap`, `prediction_difference`, `prediction_deviation`.
 `class_stability` asks it of what models say of targets.
@@ -58,6 +60,11 @@ from whence.trust.flips import Flips, flips
 from whence.trust.likeness import Mark, OnLikeness, precision_on_likeness
 from whence.trust.next_item import NextItemCalibration, next_item_calibration, next_item_logits
 from whence.trust.permutation import Permuted, attention_permutation
+from whence.trust.popularity import (
+    popularity_bias,
+    popularity_correlation,
+    popularity_percentiles,
+)
 from whence.trust.predictions import (
     Predictions,
     logits_of,
@@ -146,6 +153,9 @@ __all__ = [
     "next_item_logits",
     "normalised_area",
     "overlap",
+    "popularity_bias",
+    "popularity_correlation",
+    "popularity_percentiles",
     "positives_and_negatives",
     "precision_at_cause",
     "precision_on_likeness",

@@ -27,6 +27,7 @@ from whence.trust.deletion import deletion_curves
 from whence.trust.entropy import importance_entropy
 from whence.trust.flips import flips
 from whence.trust.permutation import Permuted, attention_permutation
+from whence.trust.popularity import popularity_bias, popularity_correlation
 from whence.trust.signs import sign_agreement
 from whence.trust.stability import (
     MOST_NATS,
@@ -177,6 +178,18 @@ MEASURES: dict[str, MeasureSpec] = {
         "higher is better",
         (0.0, 1.0),
         "On a world, does the true cause speak on the right side?",
+    ),
+    "popularity-bias": MeasureSpec(
+        popularity_bias,
+        "neither",
+        (-1.0, 1.0),
+        "Are the parts named first more popular than the histories they are of?",
+    ),
+    "popularity-correlation": MeasureSpec(
+        popularity_correlation,
+        "neither",
+        (-1.0, 1.0),
+        "Does importance go with popularity within a history?",
     ),
     "attention-kl": MeasureSpec(
         _over_cases("attention-kl"),

@@ -1,0 +1,32 @@
+"""Maps of what a model has learned: where it puts items and users, and who is near whom.
+
+`map_items` and `map_users` draw them up in two dimensions, by `pca` or `tsne`; `nearest` finds
+neighbours in all dimensions, and `same_group` says how often they are alike in what the model was
+never told, such as the genre of a film or the age of a user. `reason_map` shows how one history is
+read for several targets, and `reason_sentences` says it in words.
+"""
+
+from whence.maps.groups import Groups, ages_of, genres_of
+from whence.maps.learned import LearnedMap, map_items, map_users
+from whence.maps.nearest import Nearest, nearest
+from whence.maps.projection import Projection, pca, tsne
+from whence.maps.reasons import reason_map, reason_sentences
+from whence.maps.same_group import SameGroup, same_group
+
+__all__ = [
+    "Groups",
+    "LearnedMap",
+    "Nearest",
+    "Projection",
+    "SameGroup",
+    "ages_of",
+    "genres_of",
+    "map_items",
+    "map_users",
+    "nearest",
+    "pca",
+    "reason_map",
+    "reason_sentences",
+    "same_group",
+    "tsne",
+]

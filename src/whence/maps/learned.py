@@ -1,0 +1,67 @@
+"""Maps of all items and of all users, with names and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import pyarrow as pa
+from torch import Tensor
+
+from whence.config import require_choice
+from whence.contract import Explainable, require
+from whence.data.catalog import Catalog
+from whence.errors import InputError
+from whence.explanation import Floats
+from whence.maps.groups import Groups, ages_of, genres_of
+from whence.maps.projection import Projection, pca, tsne
+
+By = Literal["pca", "t-sne"]
+PROJECTIONS: Final[dict[By, Callable[[Tensor], Projection]]] = {"pca": pca, "t-sne": tsne}
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedMap:
+    """Where a model puts items or users, as points of the plane."""
+
+    points: Floats
+    """`[N, 2]`."""
+    names: tuple[str, ...]
+    groups: Groups
+    method: str
+    kept: float | None
+    """The share of the variance that is left in the plane, where that is known."""
+
+
+def map_items(model: Explainable, catalog: Catalog, by: By = "pca") -> LearnedMap:
+    """All items of the catalog, with their genres, if the data have them."""
+    require(model, ("item_vectors",), who="a map of items")
+    names = tuple(catalog.labels(np.arange(len(catalog))))
+    known = "genres" in catalog.table.column_names
+    groups = genres_of(catalog) if known else _nothing("genre", len(catalog))
+    return _drawn(model.item_vectors(), names, groups, by)
+
+
+def map_users(model: Explainable, users: pa.Table, by: By = "pca") -> LearnedMap:
+    """All users of `Interactions.users`, with their ages, if the data have them."""
+    require(model, ("user_vectors",), who="a map of users")
+    names = tuple(f"user {raw}" for raw in users["user"].to_pylist())
+    groups = ages_of(users) if "age" in users.column_names else _nothing("age", len(users))
+    return _drawn(model.user_vectors(), names, groups, by)
+
+
+def _nothing(what: str, count: int) -> Groups:
+    return Groups(what, (), np.zeros((count, 0), dtype=np.bool_))
+
+
+def _drawn(vectors: Tensor, names: tuple[str, ...], groups: Groups, by: By) -> LearnedMap:
+    require_choice("by", by, By)
+    if len(vectors) != len(names):
+        raise InputError(
+            f"The model knows {len(vectors)}, and the data {len(names)}; give those it was made "
+            "for."
+        )
+    found = PROJECTIONS[by](vectors)
+    return LearnedMap(found.points, names, groups, found.method, found.kept)

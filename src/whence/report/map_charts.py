@@ -1,0 +1,140 @@
+"""Charts of what a model has learned, and of how it reads one history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import altair as alt
+import numpy as np
+
+from whence.errors import InputError, did_you_mean
+from whence.explanation import Explanation, Floats
+from whence.maps.groups import Groups
+from whence.maps.learned import LearnedMap
+from whence.report.charts import AGAINST, BLANK, NEUTRAL, dress, inline
+
+SIDE: Final = 460
+SHOWN: Final = 12
+"""Items of a history that fit side by side."""
+TILE: Final = (46, 30)
+OTHERS, SEVERAL = "others", "several of these"
+GREY, DARK = "#d5d9dd", "#6b7580"
+COLOURS: Final = (AGAINST, NEUTRAL, "#d9a441", "#2a7f62", "#8a5a9e", "#c9788f", "#5ba3b5")
+
+
+def learned_chart(learned: LearnedMap, shown: Sequence[str] = ()) -> alt.Chart:
+    """A point for every item or user; those of the groups shown in colour, above all others."""
+    names = list(shown or learned.groups.names[: len(COLOURS)])
+    of = _shown(learned.groups, names)
+    texts = learned.groups.texts()
+    columns = (learned.points.tolist(), learned.names, texts, of)
+    rows = [
+        {"x": x, "y": y, "name": name, learned.groups.what: text, "of": own}
+        for (x, y), name, text, own in zip(*columns, strict=True)
+    ]
+    rows.sort(key=lambda row: row["of"] != OTHERS)
+    there = [name for name in [*names, SEVERAL, OTHERS] if name in of]
+    colours = {**dict(zip(names, COLOURS, strict=False)), SEVERAL: DARK, OTHERS: GREY}
+    kept = "" if learned.kept is None else f", {100 * learned.kept:.0f} % of the variance"
+    chart: alt.Chart = (
+        alt.Chart(inline(rows))
+        .mark_circle(size=22, opacity=0.8)
+        .encode(
+            x=_axis("x"),
+            y=_axis("y"),
+            color=alt.Color(
+                "of:N",
+                title=learned.groups.what,
+                scale=alt.Scale(domain=there, range=[colours[name] for name in there]),
+                legend=alt.Legend(columns=4, symbolOpacity=1),
+            ),
+            tooltip=["name:N", f"{learned.groups.what}:N"],
+        )
+        .properties(
+            width=SIDE,
+            height=SIDE,
+            title=alt.Title(f"{learned.method}{kept}", fontSize=12, fontWeight="normal"),
+        )
+    )
+    return dress(chart)
+
+
+def reason_chart(explanation: Explanation, shown: int = SHOWN) -> alt.LayerChart:
+    """A row for every target, a column for each of the strongest items, oldest first, in shares."""
+    shares = signed_shares(explanation)
+    strongest = np.argsort(-np.abs(shares).max(axis=0), kind="stable")
+    slots = [int(slot) for slot in strongest[:shown] if explanation.parts[:, slot].any()]
+    slots.sort()
+    # Numbered, so that an item that stands in the history twice has two columns.
+    items = {
+        slot: f"{place}. {explanation.part_name(0, slot)}" for place, slot in enumerate(slots, 1)
+    }
+    targets = [f"{case + 1}. {explanation.target_name(case)}" for case in range(len(explanation))]
+    rows = [
+        {"target": target, "item": item, "share": float(shares[case, slot])}
+        for case, target in enumerate(targets)
+        for slot, item in items.items()
+    ]
+    reach = float(np.abs(shares[:, slots]).max(initial=0.0)) or 1.0
+    base = alt.Chart(inline(rows)).encode(
+        x=alt.X("item:N", title=None, sort=list(items.values()), axis=alt.Axis(labelAngle=-40)),
+        y=alt.Y("target:N", title=None, sort=targets),
+        tooltip=["target:N", "item:N", alt.Tooltip("share:Q", format=".1%")],
+    )
+    below = [-reach] if explanation.signed else []
+    scale = alt.Scale(
+        domain=[*below, 0, reach],
+        range=[*([AGAINST] if below else []), BLANK, NEUTRAL],
+        interpolate="rgb",
+    )
+    title = f"share of the importance ({explanation.method})"
+    tiles: alt.Chart = base.mark_rect(stroke="white").encode(
+        color=alt.Color(
+            "share:Q", title=title, scale=scale, legend=alt.Legend(format=".0%", titleLimit=0)
+        )
+    )
+    numbers: alt.Chart = base.mark_text(fontSize=11).encode(
+        text=alt.Text("share:Q", format=".0%"),
+        color=alt.condition(
+            f"abs(datum.share) > {0.6 * reach}", alt.value("white"), alt.value("#222")
+        ),
+    )
+    width, height = TILE[0] * len(slots), TILE[1] * len(targets)
+    return dress(alt.LayerChart(layer=[tiles, numbers], width=width, height=height))
+
+
+def signed_shares(explanation: Explanation) -> Floats:
+    """`[B, n]`: importances over the sum of their sizes, with their signs."""
+    scores = np.where(explanation.parts, explanation.scores, 0.0)
+    total = np.abs(scores).sum(axis=1, keepdims=True)
+    shares: Floats = scores / np.where(total > 0, total, 1.0)
+    return shares
+
+
+def _shown(groups: Groups, names: Sequence[str]) -> list[str]:
+    """Of everybody the one group that is shown."""
+    for name in names:
+        if name not in groups.names:
+            raise InputError(
+                f"There is no {groups.what} '{name}': {did_you_mean(name, groups.names)}"
+            )
+    if len(names) > len(COLOURS):
+        raise InputError(f"At most {len(COLOURS)} groups can be told apart, not {len(names)}.")
+    member = groups.member[:, [groups.names.index(name) for name in names]]
+    counts = member.sum(axis=1)
+    return [
+        OTHERS if not count else SEVERAL if count > 1 else names[first]
+        for count, first in zip(counts.tolist(), _first(member).tolist(), strict=True)
+    ]
+
+
+def _first(member: np.ndarray) -> np.ndarray:
+    """The first group of everybody, 0 for those of none."""
+    return member.argmax(axis=1) if member.shape[1] else np.zeros(len(member), dtype=np.int64)
+
+
+def _axis(field: str) -> alt.X | alt.Y:
+    """Coordinates of a map have no meaning by themselves."""
+    channel = alt.X if field == "x" else alt.Y
+    return channel(f"{field}:Q", title=None, axis=None, scale=alt.Scale(zero=False, padding=8))

@@ -1,0 +1,114 @@
+"""Maps as a measurement, against neighbours found one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from whence.data import Interactions, Split
+from whence.data.catalog import Catalog
+from whence.errors import InputError
+from whence.maps import pca
+from whence.models import Recommender
+from whence.run import Run
+from whence.studies.cache import Cache
+from whence.studies.found import AsItComes, Asked
+from whence.studies.maps import MEASUREMENT, maps
+from whence.studies.runner import run_study
+from whence.studies.study import read_study
+
+Followed = Callable[..., Run]
+
+
+class KnowsUsers(Recommender):
+    """By number, each where it is told; of items it knows nothing."""
+
+    def __init__(self, places: torch.Tensor) -> None:
+        super().__init__()
+        self.places = places
+
+    def user_vectors(self) -> torch.Tensor:
+        return self.places
+
+
+def slow_share(vectors: np.ndarray, groups: list[str], k: int) -> float:
+    shares = []
+    for one, place in enumerate(vectors):
+        others = [other for other in range(len(vectors)) if other != one]
+        others.sort(key=lambda other: float(np.linalg.norm(place - vectors[other])))
+        shares.append(np.mean([groups[other] == groups[one] for other in others[:k]]))
+    return float(np.mean(shares))
+
+
+def test_items_share_genres(followed: Followed, split: Split) -> None:
+    run = followed()
+    found = maps(Asked(run, split, "validation", False), AsItComes())
+    groups = run.catalog.table["genres"].to_pylist()
+    for place, model in enumerate(run.models.values()):
+        vectors = model.item_vectors().detach()
+        for k in (3, 10):
+            column = found[f"same genre, {k} nearest"]
+            assert column.per_seed[place] == pytest.approx(slow_share(vectors.numpy(), groups, k))
+            assert column.n == len(groups)
+        plane = slow_share(pca(vectors).points, groups, 10)
+        assert found["same genre, 10 nearest in the plane"].per_seed[place] == pytest.approx(plane)
+    chance = np.mean([[one == other for other in groups] for one in groups])
+    chance = (chance * len(groups) - 1) / (len(groups) - 1)
+    assert found["same genre, by chance"].per_seed == pytest.approx([chance] * 3)
+    times = np.divide(found["same genre, 10 nearest"].per_seed, chance)
+    assert found["same genre, times chance"].per_seed == pytest.approx(times)
+    assert not any("age" in column for column in found), "SASRec knows no users"
+
+
+def test_users_share_ages(followed: Followed, split: Split, interactions: Interactions) -> None:
+    """Two ages, one left and one right: all neighbours are alike, of whom chance has half."""
+    count = interactions.user_count
+    old = np.arange(count) % 2 == 1
+    places = torch.from_numpy(np.stack((100.0 * old, np.arange(count)), axis=1))
+    users = interactions.users.append_column("age", pa.array(np.where(old, 60, 20)))
+    known = replace(split, interactions=replace(interactions, users=users))
+    run = replace(followed(), models={0: KnowsUsers(places), 1: KnowsUsers(places)})
+    found = maps(Asked(run, known, "validation", False), AsItComes())
+    assert found["same age, 10 nearest"].per_seed == (1.0, 1.0)
+    assert found["same age, by chance"].per_seed == pytest.approx(
+        [(count / 2 - 1) / (count - 1)] * 2
+    )
+    assert found["56 and over among the 10 nearest"].per_seed == (1.0, 1.0)
+    assert "25–34 in the data" not in found, "nobody is of that age"
+    declared = set(MEASUREMENT.all_columns)
+    assert set(found) <= declared
+    assert not any("genre" in column for column in found)
+
+
+def test_a_study_draws_them(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    path = tiny(
+        (
+            'measurements = ["accuracy"]',
+            'measurements = ["accuracy", "maps"]\nmaps = ["same genre"]',
+        )
+    )
+    records = run_study(read_study(path, str(path)), cache=Cache(tmp_path), show_progress=False)
+    values = {(one.row, one.column): one for one in records}
+    assert values["one", "same genre, 10 nearest"].value is not None
+    assert values["one", "same age, 10 nearest"].verdict == "not measured on these data"
+    assert values["one", "Horror in the data"].value is None, "no genre of this world"
+
+
+def test_what_nobody_knows_is_said(followed: Followed, split: Split) -> None:
+    bare = replace(
+        split.interactions, catalog=Catalog(split.interactions.catalog.table.select([0]))
+    )
+    asked = Asked(followed(), replace(split, interactions=bare), "validation", False)
+    with pytest.raises(InputError, match="Maps need a model that knows items and data with their"):
+        maps(asked, AsItComes())
+    table = bare.catalog.table
+    alone = table.append_column("genres", pa.array([f"g{one}" for one in range(len(table))]))
+    apart = replace(split, interactions=replace(bare, catalog=Catalog(alone)))
+    with pytest.raises(InputError, match="No two have the same genre"):
+        maps(Asked(followed(), apart, "validation", False), AsItComes())
