@@ -24,6 +24,7 @@ from whence.models import Recommender, build_model
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.packed import NO_HISTORY, Packed
 from whence.models.sasrec import SASRec, SASRecConfig
+from whence.models.transformer import Transformer
 from whence.randomness import Randomness
 from whence.run import Run
 from whence.worlds import World, WorldConfig, make_world
@@ -212,9 +213,12 @@ def lively(model: M, generator: torch.Generator) -> M:
     return model
 
 
-LIVELY: dict[str, Callable[..., Recommender]] = {
+TRANSFORMERS: dict[str, Callable[..., Transformer]] = {
     "sasrec": lively_sasrec,
     "bert4rec": lively_bert4rec,
+}
+LIVELY: dict[str, Callable[..., Recommender]] = {
+    **TRANSFORMERS,
     **{name: lively_of(name) for name in ("gmf", "mlp", "neumf", "fism", "deepicf", "deepicf-a")},
 }
 """How to build each trainable model for tests, in float64, with `items` and `length`."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import LIVELY, lively_bert4rec, lively_sasrec, ragged_batch
+from conftest import TRANSFORMERS, lively_bert4rec, lively_sasrec, ragged_batch
 from whence.contract import PAD
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, Explainer, compare_batch, explain_batch
@@ -21,10 +21,10 @@ from whence.models.transformer import Transformer
 ALL_METHODS = list(EXPLAINERS)
 
 
-@pytest.fixture(params=list(LIVELY))
+@pytest.fixture(params=list(TRANSFORMERS))
 def model(request: pytest.FixtureRequest) -> Transformer:
     """Each trainable one, of 30 items and 8 slots."""
-    return LIVELY[request.param](items=30, length=8)
+    return TRANSFORMERS[request.param](items=30, length=8)
 
 
 def test_one_item(model: Transformer) -> None:

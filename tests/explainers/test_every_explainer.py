@@ -69,7 +69,7 @@ def test_costs_what_it_says(method: str, cases: Cases) -> None:
             case "n":
                 most += (batch != PAD).sum(dim=1)
             case "b":
-                most += len(model.attentions(batch))
+                most += len(model.attentions(batch, targets))
             case _:
                 most += int(term.replace(",", ""))
     asked = explain_batch(model, batch, targets, method).evaluations

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import LIVELY, lively_sasrec, ragged_batch
+from conftest import TRANSFORMERS, lively_sasrec, ragged_batch
 from whence.contract import ALL, PAD, All, Explainable
 from whence.errors import CapabilityError, InputError
 from whence.explainers import compare_batch, explain_batch
@@ -24,9 +24,9 @@ ITEMS, LENGTH = 30, 6
 KINDS: tuple[Kind, ...] = ("deletion", "insertion")
 
 
-@pytest.fixture(params=list(LIVELY))
+@pytest.fixture(params=list(TRANSFORMERS))
 def model(request: pytest.FixtureRequest) -> Transformer:
-    return LIVELY[request.param](items=ITEMS, length=LENGTH)
+    return TRANSFORMERS[request.param](items=ITEMS, length=LENGTH)
 
 
 def explained(model: Explainable, batch: torch.Tensor, *methods: str) -> list[Explanation]:

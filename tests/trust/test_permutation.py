@@ -8,7 +8,7 @@ import pytest
 import torch
 from liking import Liking, items_of, plain_probabilities, plain_weights
 
-from conftest import LIVELY, lively_sasrec, ragged_batch
+from conftest import TRANSFORMERS, lively_sasrec, ragged_batch
 from whence.contract import ALL, PAD, All, Explainable
 from whence.errors import CapabilityError, InputError
 from whence.models.transformer import Transformer
@@ -19,9 +19,9 @@ from whence.trust.shuffles import sources
 ITEMS, LENGTH, CASES, REPEATS = 30, 6, 6, 5
 
 
-@pytest.fixture(params=list(LIVELY))
+@pytest.fixture(params=list(TRANSFORMERS))
 def model(request: pytest.FixtureRequest) -> Transformer:
-    return LIVELY[request.param](items=ITEMS, length=LENGTH)
+    return TRANSFORMERS[request.param](items=ITEMS, length=LENGTH)
 
 
 def drawn_by(model: Explainable, batch: torch.Tensor, repeats: int, seed: int = 0) -> torch.Tensor:

@@ -133,6 +133,8 @@ class DeepICF(ItemBased):
 class AttentiveDeepICF(DeepICF):
     """DeepICF+a, which looks at a history with the target in mind."""
 
+    attends_by_target = True
+
     config: AttentiveDeepICFConfig
 
     def __init__(

@@ -112,6 +112,10 @@ class ItemBased(Recommender):
         """`p`; 0 at padding."""
         return F.embedding(batch + 1, self.history, padding_idx=0)
 
+    def item_vectors(self) -> Tensor:
+        """`p`."""
+        return self.history.detach()[1:]
+
     def score(
         self,
         batch: Tensor,

@@ -123,6 +123,14 @@ class NCF(Recommender):
         """`p_u`; 0 at padding."""
         return F.embedding(batch + 1, self.user, padding_idx=0)
 
+    def item_vectors(self) -> Tensor:
+        """`q_i`."""
+        return self.item.detach()[1:]
+
+    def user_vectors(self) -> Tensor:
+        """`p_u`."""
+        return self.user.detach()[1:]
+
     def score(
         self,
         batch: Tensor,
