@@ -12,6 +12,7 @@ from whence.data import (
     SPLITS,
     Interactions,
     Times,
+    leave_last_out,
     leave_one_out,
     split_by,
     temporal,
@@ -42,6 +43,24 @@ def test_leave_one_out_by_hand(users: list[list[int]]) -> None:
             before = cases.histories(20)[row]
             known = data.catalog.raw_ids(before[before != PAD])
             assert known == users[number][:place]
+
+
+@given(users=users)
+def test_leave_last_out_by_hand(users: list[list[int]]) -> None:
+    data = interactions_of(users)
+    split = leave_last_out(data)
+    long_enough = [number for number, items in enumerate(users) if len(items) >= 2]
+    sizes = (split.train_ends - data.offsets[:-1]).tolist()
+    assert sizes == [max(1, len(items) - 1) for items in users]
+    assert split.trained().sum() == sum(sizes)
+    assert len(split.held["validation"]) == 0
+    assert split.held["validation"].histories(5).shape == (0, 5)
+    cases = split.held["test"]
+    assert cases.users.tolist() == long_enough
+    for row, number in enumerate(long_enough):
+        assert data.catalog.raw_ids([cases.targets[row]]) == [users[number][-1]]
+        before = cases.histories(20)[row]
+        assert data.catalog.raw_ids(before[before != PAD]) == users[number][:-1]
 
 
 @given(users=users, length=st.integers(1, 12))

@@ -30,7 +30,7 @@ EXPLAINER_NAMES = (
 USUAL = ("rollout", "signed-rollout", "integrated-gradients", "leave-one-out", "shapley", "random")
 """What is asked unless said otherwise: one of each kind, to fit beside each other."""
 
-SplitName = Literal["leave-one-out", "temporal", "user-holdout"]
+SplitName = Literal["leave-one-out", "leave-last-out", "temporal", "user-holdout"]
 
 app = typer.Typer(
     help="Train recommenders that can say why, and measure whether the why can be believed.",

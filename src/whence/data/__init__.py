@@ -7,7 +7,15 @@ from whence.data.named import NAMED, get
 from whence.data.preparation import Preparation, prepare
 from whence.data.readers.reading import Reading
 from whence.data.sources import load
-from whence.data.splits import SPLITS, Split, leave_one_out, split_by, temporal, user_holdout
+from whence.data.splits import (
+    SPLITS,
+    Split,
+    leave_last_out,
+    leave_one_out,
+    split_by,
+    temporal,
+    user_holdout,
+)
 from whence.data.summary import statistics
 
 __all__ = [
@@ -22,6 +30,7 @@ __all__ = [
     "Times",
     "get",
     "histories",
+    "leave_last_out",
     "leave_one_out",
     "load",
     "prepare",

@@ -59,6 +59,27 @@ def leave_one_out(interactions: Interactions) -> Split:
     )
 
 
+def leave_last_out(interactions: Interactions) -> Split:
+    """The last event of each user for testing, as He et al. (2017) do, and none for validation.
+
+    Users with fewer than two events go wholly into training.
+    """
+    starts, ends = interactions.offsets[:-1], interactions.offsets[1:]
+    evaluated = np.flatnonzero(ends - starts >= 2)
+    train_ends = ends.copy()
+    train_ends[evaluated] -= 1
+    nobody = evaluated[:0]
+    return Split(
+        interactions,
+        train_ends,
+        protocol=f"leave-last-out by {_order(interactions)}",
+        held={
+            "validation": _cases(interactions, nobody, ends[nobody]),
+            "test": _cases(interactions, evaluated, ends[evaluated] - 1),
+        },
+    )
+
+
 def temporal(interactions: Interactions) -> Split:
     """Training before one point in time for all, validation before another, testing from there on.
 
@@ -122,6 +143,7 @@ def user_holdout(interactions: Interactions, seed: int = 0) -> Split:
 
 SPLITS: dict[str, Callable[[Interactions], Split]] = {
     "leave-one-out": leave_one_out,
+    "leave-last-out": leave_last_out,
     "temporal": temporal,
     "user-holdout": user_holdout,
 }

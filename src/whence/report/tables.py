@@ -68,7 +68,7 @@ def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -
         if "test" in found
     }
     if not measured:
-        return Group("No user has the three events that measuring accuracy needs.")
+        return Group("No user has as many events as measuring accuracy needs.")
     if len(measured) == 1:
         (only,) = measured.items()
         return accuracy_table({f"seed {only[0]}": only[1], **baselines})
