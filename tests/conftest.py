@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,13 +13,14 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import settings
 
 import whence
-from whence.data import Interactions, Split, leave_one_out
+from whence.data import NAMED, Interactions, Split, leave_one_out, load
 from whence.data.interactions import Counts
 from whence.models import Recommender, build_model
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
@@ -239,6 +241,45 @@ def interactions_of(users: list[list[int]]) -> Interactions:
     user = [name for name, items in enumerate(users) for _ in items]
     item = [one for items in users for one in items]
     return Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([item]))
+
+
+NCF_EVENTS: dict[int, tuple[list[int], list[int]]] = {
+    user: (
+        [*range(100 + 25 * place, 125 + 25 * place), 200 + place],
+        [200 + place if user == 11 and item == 100 else item for item in range(100, 199)],
+    )
+    for place, user in enumerate((7, 3, 11, 5))
+}
+"""By user: what they chose, in order, and 99 negatives of the last of it."""
+
+
+def ncf_layout(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Interactions:
+    """A made-up `ml-1m-ncf` in the layout by MovieLens' own ids, read by its name.
+
+    In the published order the last event of user 3 is the first; and the test item of user 11 is
+    among its own negatives.
+    """
+    monkeypatch.setenv("WHENCE_DATA", str(folder))
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "home"))
+    monkeypatch.setitem(NAMED, "ml-1m-ncf", replace(NAMED["ml-1m-ncf"], counts=None))
+    (folder / "ml-1m").mkdir()
+    rows = [
+        (user, item, 1 + item % 5, 0, place)
+        for user, (events, _) in NCF_EVENTS.items()
+        for place, item in enumerate(events if user != 3 else [events[-1], *events[:-1]])
+    ]
+    names = ("user_id", "movie_id", "rating", "timestamp", "pos")
+    columns = dict(zip(names, map(pa.array, zip(*rows, strict=True)), strict=True))
+    pq.write_table(pa.table(columns), folder / "ml-1m" / "ratings.parquet")
+    (folder / "ml-1m" / "movies.csv").write_text("movie_id,title,genres\n100,One,Drama\n")
+    (folder / "ml-1m" / "users.csv").write_text("user_id,age\n7,25\n3,35\n11,1\n5,56\n")
+    lines = [
+        f"{user},{events[-1]},{1 + events[-1] % 5},0,{' '.join(map(str, negatives))}\n"
+        for user, (events, negatives) in reversed(NCF_EVENTS.items())
+    ]
+    header = "user_id,movie_id,rating,timestamp,negatives\n"
+    (folder / "ml-1m" / "ncf_leave_one_out_test.csv").write_text(header + "".join(lines))
+    return load("ml-1m-ncf")
 
 
 def pack(batch: torch.Tensor) -> Packed:

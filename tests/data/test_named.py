@@ -180,6 +180,7 @@ def test_files_are_found_packed_and_in_either_folder(
 def test_every_download_has_a_place_that_is_read() -> None:
     for name, named in NAMED.items():
         places = {file for layout in named.layouts for file in layout.files.values()}
+        places |= {layout.negatives for layout in named.layouts if layout.negatives}
         for one in named.downloads:
             assert set(one.members) <= places, name
             assert one.members or one.path.removesuffix(".gz") in places, name

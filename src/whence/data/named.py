@@ -105,9 +105,14 @@ def _csv_release(folder: str) -> Layout:
     return Layout(files, movielens.read_csv_release)
 
 
-def _dat_release(folder: str, read: Callable[[Files], Interactions], **more: str) -> Layout:
+def _dat_release(
+    folder: str,
+    read: Callable[[Files], Interactions],
+    negatives: str | None = None,
+    **more: str,
+) -> Layout:
     files = {"events": "ratings.dat", "items": "movies.dat", **more}
-    return Layout({use: f"{folder}/{file}" for use, file in files.items()}, read)
+    return Layout({use: f"{folder}/{file}" for use, file in files.items()}, read, negatives)
 
 
 def _text_file(
@@ -141,6 +146,8 @@ _ML_1M_FILES = {
     "items": "ml-1m/movies.csv",
     "users": "ml-1m/users.csv",
 }
+_NCF_TEST = "ml-1m/ncf_leave_one_out_test.csv"
+"""The test events of He et al. (2017) and their negatives, by MovieLens' own ids."""
 
 NAMED: dict[str, Named] = {
     "ml-latest-small-2016": Named(
@@ -186,8 +193,8 @@ NAMED: dict[str, Named] = {
         "ml-1m",
         "MovieLens 1M: 1,000,209 ratings, 6,040 users, 3,706 films",
         (
-            _dat_release("ml-1m", movielens.read_1m, users="users.dat"),
-            Layout(_ML_1M_FILES, movielens.read_columnar),
+            _dat_release("ml-1m", movielens.read_1m, _NCF_TEST, users="users.dat"),
+            Layout(_ML_1M_FILES, movielens.read_columnar, _NCF_TEST),
         ),
         (6_040, 3_706, 1_000_209),
         "md5:c4d9eecfca2ab87c1945afe126590906",
@@ -216,14 +223,13 @@ NAMED: dict[str, Named] = {
             Layout(
                 {"train": "ml-1m-ncf/ml-1m.train.rating", "test": "ml-1m-ncf/ml-1m.test.rating"},
                 movielens.read_ncf_release,
+                "ml-1m-ncf/ml-1m.test.negative",
             ),
-            Layout(
-                {**_ML_1M_FILES, "test": "ml-1m/ncf_leave_one_out_test.csv"}, movielens.read_ncf
-            ),
+            Layout({**_ML_1M_FILES, "test": _NCF_TEST}, movielens.read_ncf, _NCF_TEST),
         ),
         tuple(
             Download(f"{NCF}/{file}", f"ml-1m-ncf/{file}")
-            for file in ("ml-1m.train.rating", "ml-1m.test.rating")
+            for file in ("ml-1m.train.rating", "ml-1m.test.rating", "ml-1m.test.negative")
         ),
         (6_040, 3_706, 1_000_209),
         MOVIELENS_TERMS,

@@ -41,6 +41,8 @@ class Layout:
     files: Mapping[str, str]
     """What each is for, and where it lies in a data folder, packed or not."""
     read: Callable[[Files], Interactions]
+    negatives: str | None = None
+    """Where the negatives lie that were published for its test events, with the same raw ids."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,17 @@ def find_files(layout: Layout) -> dict[str, Path] | None:
         if len(found) == len(layout.files):
             return found
     return None
+
+
+def find_file(name: str) -> Path | None:
+    """A single file in any data folder, packed or not."""
+    places = (folder / f"{name}{end}" for folder in data_folders() for end in PACKED)
+    return next((path for path in places if path.is_file()), None)
+
+
+def layout_here(named: Named) -> Layout | None:
+    """The layout that the dataset is read by."""
+    return next((layout for layout in named.layouts if find_files(layout) is not None), None)
 
 
 def read_published(name: str, named: Named) -> Interactions:
