@@ -29,6 +29,8 @@ Few enough to stay near the processor while they are ranked.
 """
 SCORES_AT_ONCE_ON_GPU: Final = 256_000_000
 """The same on a GPU, which has little to do with few of them."""
+NUMBERS_OF_A_PAIR: Final = 16
+"""About what a model holds for a slot and a target, where it looks at both at once."""
 MACHINE: Final = Path("/proc/meminfo")
 CONTAINER: Final = Path("/sys/fs/cgroup")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as glibc numbers them
@@ -58,6 +60,11 @@ def gradients_at_once(slots: int, memory: int = MEMORY) -> int:
 def cases_at_once(numbers_each: int, on_gpu: bool = False) -> int:
     """How many cases fit at a time, if each needs so many numbers: a score for every item, say."""
     return max(1, (SCORES_AT_ONCE_ON_GPU if on_gpu else SCORES_AT_ONCE) // numbers_each)
+
+
+def questions_at_once(slots: int, targets: int, on_gpu: bool = False) -> int:
+    """How many cases of so many slots fit at a time, if each is asked about so many targets."""
+    return cases_at_once(NUMBERS_OF_A_PAIR * slots * targets, on_gpu)
 
 
 def read_size(text: str) -> int:

@@ -106,8 +106,9 @@ def train(
     Settings and their defaults: length=50, width=64, blocks=2, heads=1, dropout=0.2, spread=0.02 of
     the model, with length=49, mask=0.2, last_mask=0.0, loss=full of bert4rec;
     steps=2500, batch=128, learning_rate=0.001, second_moment=0.98, clip=none, warmup=0, decay=none,
-    validate_every=0, measure=NDCG@10, patience=0, snapshots=0, averaging=none, epoch=0,
-    swa_start=0.75, swa_pace=1.0, absence=0.0, precision=float32 of the training.
+    validate_every=0, measure=NDCG@10, validate_on=validation, patience=0, snapshots=0,
+    averaging=none, epoch=0, swa_start=0.75, swa_pace=1.0, absence=0.0, precision=float32 of the
+    training.
     Stopped by Ctrl-C or worse, the same command goes on where it was.
     """
     from whence.config import parse_settings

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from whence.config import require_choice
+from whence.data.splits import Held
 from whence.errors import InputError, did_you_mean
 from whence.training.averaging import Rule
 from whence.training.evaluation import check_measure
@@ -36,7 +38,9 @@ class TrainingConfig:
     validate_every: int = 0
     """Steps between validations; 0 is never."""
     measure: str = "NDCG@10"
-    """What a validation looks at: recall@k, NDCG@k, MRR or recall@k of 101."""
+    """What a validation looks at: recall@k, NDCG@k, MRR, recall@k of 101, HR@k of 100 published."""
+    validate_on: Held = "validation"
+    """The events that validations look at; by "test" weights are chosen as Jain (2019) did."""
     patience: int = 0
     """Stop after so many validations without a better one, and keep the best; 0 is never."""
     snapshots: int = 0
@@ -96,6 +100,14 @@ class TrainingConfig:
         check_measure(self.measure)
         if self.patience and not self.validate_every:
             raise InputError("patience counts validations; say validate_every too.")
+        require_choice("validate_on", self.validate_on, Held)
+
+    @property
+    def chosen_on(self) -> str:
+        """What to add to the protocol of a run whose weights are chosen by what it is tested on."""
+        if self.validate_on != "test" or not self.patience:
+            return ""
+        return f"; weights chosen by {self.measure} on the test events themselves"
 
     def in_steps(self, of_an_epoch: int) -> TrainingConfig:
         """The same with epochs as steps, where epochs were asked for."""

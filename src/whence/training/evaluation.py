@@ -8,16 +8,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from whence.contract import Explainable
+from whence.data.published_negatives import NEGATIVES, find_negatives, published_negatives
 from whence.data.splits import Held, Split
 from whence.errors import InputError, did_you_mean
 from whence.measure import Measure, mean_measure
 from whence.training.negatives import Unseen
-from whence.training.ranks import SAMPLED, Floats, full_ranks, sampled_ranks
+from whence.training.ranks import SAMPLED, Floats, full_ranks, ranks_among, sampled_ranks
 
 TOP = 10
 OF_A_SAMPLE = f" of {SAMPLED + 1}"
+AS_PUBLISHED = f" of {NEGATIVES + 1} published"
+AT_K = r"@[1-9]\d*"
 MEASURE = re.compile(
-    rf"MRR|NDCG@(?P<k>[1-9]\d*)|recall@(?P<top>[1-9]\d*)(?P<sampled>{OF_A_SAMPLE})?"
+    rf"MRR|(?:recall|NDCG){AT_K}|recall{AT_K}(?P<sampled>{OF_A_SAMPLE})"
+    rf"|(?:HR|NDCG){AT_K}(?P<published>{AS_PUBLISHED})"
 )
 
 
@@ -75,12 +79,17 @@ class Evaluation:
             )
 
     def of(self, model: Explainable) -> PerCase:
-        """By both protocols. A catalog of 100 items or fewer is not sampled."""
-        full = self.full(model)
-        if self.split.interactions.item_count <= SAMPLED:
-            return full
-        sampled = self.sampled(model)
-        return PerCase(full.values | sampled.values, full.protocols | sampled.protocols)
+        """By every protocol that can be. A catalog of 100 items or fewer is not sampled."""
+        found = [self.full(model)]
+        if self.split.interactions.item_count > SAMPLED:
+            found.append(self.sampled(model))
+        negatives = find_negatives(self.split.interactions)
+        if negatives is not None and negatives.fits(self.split.held[self.held]):
+            found.append(self.published(model))
+        return PerCase(
+            {name: values for one in found for name, values in one.values.items()},
+            {name: protocol for one in found for name, protocol in one.protocols.items()},
+        )
 
     def full(self, model: Explainable) -> PerCase:
         """By the true item's rank among all items."""
@@ -105,12 +114,37 @@ class Evaluation:
         )
         return PerCase({name: (ranks < self.top).astype(np.float64)}, {name: protocol})
 
+    def published(self, model: Explainable) -> PerCase:
+        """By its rank among the negatives published for it, as He et al. (2017) and others do."""
+        cases = self.split.held[self.held]
+        rivals = published_negatives(self.split.interactions).of(cases)
+        ranks = ranks_among(model, cases, self.length, rivals, self.show_progress)
+        values = {
+            f"HR@{self.top}{AS_PUBLISHED}": (ranks < self.top).astype(np.float64),
+            f"NDCG@{self.top}{AS_PUBLISHED}": gain(ranks, self.top),
+        }
+        own = int((rivals == cases.targets[:, None]).any(axis=1).sum())
+        protocol = (
+            f"{self._events}; ranked among itself and the {NEGATIVES} negatives published for it "
+            f"(He et al. 2017), but for itself where it is one of them ({own:,} times)"
+        )
+        return PerCase(values, dict.fromkeys(values, protocol))
+
+    def check(self, measure: str) -> None:
+        """Refuse a measure that these events cannot have, before a model is asked."""
+        if measure.endswith(AS_PUBLISHED):
+            published_negatives(self.split.interactions).of(self.split.held[self.held])
+
     def mean(self, measure: str, model: Explainable) -> float:
         """One measure by its name, whatever its k, with nothing computed beside it."""
         name = MEASURE.fullmatch(measure)
         assert name is not None
-        asked = replace(self, top=int(name["k"] or name["top"] or TOP))
-        found = asked.sampled(model) if name["sampled"] else asked.full(model)
+        k = measure.partition("@")[2].partition(" ")[0]
+        asked = replace(self, top=int(k or TOP))
+        if name["published"]:
+            found = asked.published(model)
+        else:
+            found = asked.sampled(model) if name["sampled"] else asked.full(model)
         return float(found.values[measure].mean())
 
     @property
@@ -131,8 +165,8 @@ def evaluate(
 ) -> dict[str, Measure]:
     """Accuracy on the held-out events: full ranking, and the true item among 100 random ones.
 
-    `length` is how many items of a history the model reads, `top` the k of recall@k and NDCG@k; the
-    seed draws the random items.
+    And among its published negatives, where there are some. `length` is how many items of a history
+    the model reads, `top` the k of recall@k and NDCG@k; the seed draws the random items.
     """
     return Evaluation(split, held, length, top, seed, show_progress).of(model).measures()
 
@@ -146,6 +180,7 @@ def check_measure(name: str) -> None:
     """Refuse a name that no evaluation gives."""
     if not MEASURE.fullmatch(name):
         known = [f"recall@{TOP}", f"NDCG@{TOP}", "MRR", f"recall@{TOP}{OF_A_SAMPLE}"]
+        known += [f"{one}@{TOP}{AS_PUBLISHED}" for one in ("HR", "NDCG")]
         raise InputError(
             f"There is no measure '{name}': {did_you_mean(name, known)} Any whole number from 1 on "
             f"may stand for the {TOP}."

@@ -139,8 +139,12 @@ class Training:
         device: str,
     ) -> None:
         check_precision(config, device)
-        if config.validate_every and not len(split.held["validation"]):
-            raise InputError("No validation events are held out; leave validate_every out.")
+        if config.validate_every and not len(split.held[config.validate_on]):
+            raise InputError(
+                f"No {config.validate_on} events are held out; leave validate_every out."
+            )
+        if config.validate_every:
+            Evaluation(split, config.validate_on, length=1).check(config.measure)
         self.split, self.device = split, device
         self.model_name, self.model_settings = model_name, model_settings
         self.config = self._in_steps(config, seeds[0])
@@ -238,7 +242,9 @@ class Training:
 
     def _validate(self) -> None:
         self.read_losses()
-        validation = Evaluation(self.split, "validation", self.stack.models[0].config.length)
+        validation = Evaluation(
+            self.split, self.config.validate_on, self.stack.models[0].config.length
+        )
         for number, seed in enumerate(self.stack.seeds):
             log = self.logs[seed]
             model = self._model(seed, self.stack.outcome(number))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from whence.contract import Explainable
 from whence.data.histories import Cases
-from whence.memory import cases_at_once, row_slices
+from whence.memory import cases_at_once, questions_at_once, row_slices
 from whence.progress import progress_bar
 from whence.randomness import Randomness
 from whence.ranking import device_of, met_items, score_all
@@ -75,13 +75,8 @@ def sampled_ranks(
 
     def rank(rows: Ints) -> Tensor:
         some = cases[rows]
-        history = model.read(some, length).to(device_of(model))
         rivals = unseen.draw(torch.from_numpy(some.users), SAMPLED, chance)
-        true = torch.from_numpy(some.targets)[:, None]
-        scores = model.score(history, torch.cat((true, rivals), dim=1).to(history.device))
-        own, others = scores.split((1, SAMPLED), dim=1)
-        counts = (rivals != true).to(scores.device)
-        return _rank((_signs(others, own) * counts).sum(dim=1), counts.sum(dim=1))
+        return _rank_among(model, some, length, rivals)
 
     return _shortest_first(
         rank,
@@ -89,6 +84,32 @@ def sampled_ranks(
         min(HISTORIES_AT_ONCE, _histories_at_once(length, device_of(model))),
         show_progress,
     )
+
+
+@torch.no_grad()
+def ranks_among(
+    model: Explainable, cases: Cases, length: int, rivals: Ints, show_progress: bool = False
+) -> Floats:
+    """Each true item's rank from 0 among itself and its rivals `[B, r]`.
+
+    Where the true item is its own rival, it does not count.
+    """
+    on_gpu = device_of(model).type == "cuda"
+    return _shortest_first(
+        lambda rows: _rank_among(model, cases[rows], length, torch.from_numpy(rivals[rows])),
+        cases,
+        min(HISTORIES_AT_ONCE, questions_at_once(length, 1 + rivals.shape[1], on_gpu)),
+        show_progress,
+    )
+
+
+def _rank_among(model: Explainable, cases: Cases, length: int, rivals: Tensor) -> Tensor:
+    history = model.read(cases, length).to(device_of(model))
+    true = torch.from_numpy(cases.targets)[:, None]
+    scores = model.score(history, torch.cat((true, rivals), dim=1).to(history.device))
+    own, others = scores.split((1, rivals.shape[1]), dim=1)
+    counts = (rivals != true).to(scores.device)
+    return _rank((_signs(others, own) * counts).sum(dim=1), counts.sum(dim=1))
 
 
 def _shortest_first(

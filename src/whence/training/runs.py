@@ -73,6 +73,8 @@ def train(
             stacklevel=2,
         )
     held_out = split_by(split, interactions)
+    # Whoever reads a figure of such a run is told, wherever its protocol is written.
+    held_out = replace(held_out, protocol=held_out.protocol + training_config.chosen_on)
     settings = asdict(model_config)
     described = {
         **asdict(training_config),
