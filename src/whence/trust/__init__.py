@@ -30,7 +30,7 @@ Is a model as often right as it is sure? `predictions_of` and `predictions_from_
 it was and whether it was right, `next_item_calibration` of a recommender and `class_predictions` of
 one that says what is liked; `reliability` draws it up in bins (`EqualWidth`, `EqualMass`,
 `JainBins`), `expected_calibration_error` and its kin are one number, and `temperature_scaling`
-mends it.
+mends it. `class_accuracy` says how often it is right about each class alone.
 """
 
 from whence.trust.agreement import agreement, kendall, kendall_agreement, spearman
@@ -45,6 +45,7 @@ from whence.trust.calibration import (
     maximum_calibration_error,
     negative_log_likelihood,
 )
+from whence.trust.class_accuracy import class_accuracy, published_class_accuracy
 from whence.trust.class_permutation import PermutedClasses, class_permutation
 from whence.trust.class_predictions import (
     class_logits,
@@ -123,6 +124,7 @@ __all__ = [
     "binned",
     "brier_score",
     "calibration_measures",
+    "class_accuracy",
     "class_logits",
     "class_permutation",
     "class_predictions",
@@ -163,6 +165,7 @@ __all__ = [
     "prediction_difference",
     "predictions_from_logits",
     "predictions_of",
+    "published_class_accuracy",
     "reliability",
     "seed_stability",
     "sign_agreement",
