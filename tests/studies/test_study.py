@@ -7,14 +7,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from whence.errors import InputError
+from whence.report.study import study_tables
 from whence.studies import find_study, read_study, study_files
 from whence.studies.cache import Cache
 from whence.studies.checking import check_study
+from whence.studies.results import Results, check_records
 from whence.studies.runner import run_study
 from whence.studies.study import Cell
 
@@ -73,6 +76,51 @@ def test_what_is_said_of_less_goes_first(tiny: Callable[..., Path]) -> None:
     assert one[0] == {"length": 8, "width": 4, "dropout": 0.5, "blocks": 1}
     assert one[1] == {"batch": 8, "steps": 7}
     assert two[1] == {"batch": 8, "steps": 8}
+
+
+def test_a_variant_of_some_models_alone(tiny: Callable[..., Path]) -> None:
+    """It has no cell with the others, no claim is judged there, and tables are blank there."""
+    path = tiny(
+        ('SASRec = { name = "sasrec" }',
+         'SASRec = { name = "sasrec" }\nBERT4Rec = { name = "bert4rec" }'),
+        ("training = { steps = 8 } }", 'training = { steps = 8 }, models = ["SASRec"] }'),
+    )  # fmt: skip
+    study = read_study(path, "tiny")
+    check_study(study)
+    cells = [(cell.model, cell.variant) for cell in study.cells()]
+    assert cells == [("SASRec", "one"), ("SASRec", "two"), ("BERT4Rec", "one")]
+    assert study.judged_on(study.claims[0]) == [("World", "SASRec")]
+    records = Results(study, "m", "c", {cell: {} for cell in study.cells()}).records()
+    check_records(study, records)
+    tables = {table.title: table for table in study_tables(study, records)}
+    assert tables["MRR"].rows == (("SASRec", "World", "–", "–"), ("BERT4Rec", "World", "–", ""))
+    assert [row[1] for row in tables["Claims"].rows] == ["SASRec"]
+    grouped = replace(study, groups={"Both": ("MRR",)})
+    rows = {table.title: table.rows for table in study_tables(grouped, records)}
+    assert rows["Both, one"] == (("SASRec", "World", "–"), ("BERT4Rec", "World", "–"))
+    assert rows["Both, two"] == (("SASRec", "World", "–"),)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (('models = ["SASRec"]', 'models = ["SASRek"]'), "There is no model 'SASRek'"),
+        (('source = "nobody"', 'source = "nobody"\nmodels = ["BERT4Rec"]'), "is not trained"),
+        (('of = { variant = "two" }', 'of = { variant = "two", model = "BERT4Rec" }'),
+         "variants that no model has together"),
+    ],
+)  # fmt: skip
+def test_a_claim_about_what_is_not_trained(
+    change: tuple[str, str], sentence: str, tiny: Callable[..., Path]
+) -> None:
+    path = tiny(
+        ('SASRec = { name = "sasrec" }',
+         'SASRec = { name = "sasrec" }\nBERT4Rec = { name = "bert4rec" }'),
+        ("training = { steps = 8 } }", 'training = { steps = 8 }, models = ["SASRec"] }'),
+        change,
+    )  # fmt: skip
+    with pytest.raises(InputError, match=sentence):
+        check_study(read_study(path, "tiny"))
 
 
 MISTAKES = [

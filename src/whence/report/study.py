@@ -135,6 +135,8 @@ def _measure(study: Study, column: str, records: Sequence[Record]) -> StudyTable
             *_who(study, model, dataset),
             *(
                 _cell(found[study.record_key(cell)], study.printed(column, cell))
+                if study.has(model, cell.variant)
+                else ""
                 for cell in (Cell(dataset, model, variant) for variant in study.variants)
             ),
         )
@@ -158,14 +160,13 @@ def _group(study: Study, group: str, variant: str, records: Sequence[Record]) ->
     own = [one for one in records if one.row == variant and one.column in columns]
     found = {(record.dataset, record.model, record.column): record for record in own}
     rows = []
-    for model in study.models:
-        for dataset in study.datasets:
-            cell = Cell(dataset, model, variant)
+    for cell in sorted(study.cells(), key=lambda one: list(study.models).index(one.model)):
+        if cell.variant == variant:
             data, name, _ = study.record_key(cell)
             cells = (
                 _cell(found[data, name, column], study.printed(column, cell)) for column in columns
             )
-            rows.append((*_who(study, model, dataset), *cells))
+            rows.append((*_who(study, cell.model, cell.dataset), *cells))
     published = any(record.published is not None for record in own)
     notes = (LEGEND if published else ALONE, *_protocols(study, own))
     headings = (*_who_headings(study), *columns)

@@ -68,6 +68,9 @@ def _check_models(study: Study) -> None:
     for model in study.models.values():
         for dataset in model.on:
             _check_known("dataset", dataset, study.datasets)
+    for variant in study.variants.values():
+        for model_name in variant.models:
+            _check_known("model", model_name, study.models)
     for cell in study.cells():
         resolve(study, cell)
 
@@ -86,6 +89,8 @@ def _check_claim(study: Study, claim: Claim) -> None:
         raise InputError(f"“{claim.text}” compares spreads of different data, which are no pairs.")
     if claim.expect in BANDS and claim.than is not None:
         raise InputError(f"“{claim.text}” is about a band; it has no other side.")
+    if not study.judged_on(claim):
+        raise InputError(f"“{claim.text}” is about variants that no model has together.")
     for dataset, model in study.judged_on(claim):
         _check_known("dataset", dataset, study.datasets)
         _check_known("model", model, study.models)
@@ -95,6 +100,8 @@ def _check_claim(study: Study, claim: Claim) -> None:
             _check_known("variant", cell.variant, study.variants)
             _check_known("dataset", cell.dataset, study.datasets)
             _check_known("model", cell.model, study.models)
+            if not study.has(cell.model, cell.variant):
+                raise InputError(f"“{claim.text}” is about {cell}, which is not trained.")
 
 
 def _check_published(study: Study) -> None:

@@ -61,6 +61,8 @@ class Variant:
     training: Settings = field(default_factory=dict)
     measuring: Mapping[str, Settings] = field(default_factory=dict)
     """By measurement: how it is measured."""
+    models: tuple[str, ...] = ()
+    """Those that it is of; all, where none is named."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,13 @@ class Study(StudyFile):
             for dataset in self.datasets
             for model in self.models
             for variant in self.variants
+            if self.has(model, variant)
         ]
+
+    def has(self, model: str, variant: str) -> bool:
+        """Whether a model is trained in a variant; what is not known is refused elsewhere."""
+        only = self.variants[variant].models if variant in self.variants else ()
+        return not only or model in only
 
     def record_key(self, cell: Cell) -> tuple[str, str, str]:
         """What the records of a cell name it by: data, model and variant."""
@@ -202,10 +210,23 @@ class Study(StudyFile):
         return {**self.measuring.get(measurement, {}), **own}
 
     def judged_on(self, claim: Claim) -> list[tuple[str, str]]:
-        """The datasets and models, by the names shown, that a claim is judged on."""
+        """The datasets and models, by the names shown, that a claim is judged on.
+
+        Where it names no model, those that have its variants.
+        """
         datasets = claim.datasets or ([claim.of.dataset] if claim.of.dataset else self.datasets)
         models = claim.models or ([claim.of.model] if claim.of.model else self.models)
-        return [(dataset, model) for dataset in datasets for model in models]
+
+        def applies(dataset: str, model: str) -> bool:
+            cells = (self.side_of(claim, side, dataset, model)[0] for side in claim.sides)
+            return all(self.has(cell.model, cell.variant) for cell in cells)
+
+        return [
+            (dataset, model)
+            for dataset in datasets
+            for model in models
+            if claim.models or applies(dataset, model)
+        ]
 
     def side_of(self, claim: Claim, side: Side, dataset: str, model: str) -> tuple[Cell, str]:
         """The cell and the column that one side of a claim is about, when it is judged there."""
