@@ -144,7 +144,7 @@ def test_what_cannot_be_asked_is_one_sentence(split: Split) -> None:
     cases, negatives = cases_of(5), np.ones((5, 2), dtype=np.int64)
     with pytest.raises(InputError, match="needs the rating of every item that came"):
         class_accuracy(ByTable(table(3)), cases, negatives, 3)
-    with pytest.raises(InputError, match="this model has 1"):
+    with pytest.raises(CapabilityError, match="this model has 1"):
         class_accuracy(ByTable(table(1)), cases, negatives, 3)
     with pytest.raises(InputError, match=r"not shape \[4, 2\] for 5 cases"):
         class_accuracy(ByTable(table(2)), cases, negatives[:4], 3)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections import ChainMap
 
 from whence.errors import InputError
-from whence.studies import agreement, controls, deletion, dynamics, example, genres, maps, truth
+from whence.studies import (
+    agreement,
+    controls,
+    deletion,
+    dynamics,
+    example,
+    genres,
+    maps,
+    published_negatives,
+    truth,
+)
 from whence.studies.found import AsItComes, Asked, Figure, Found, Measurement
 from whence.studies.study import Study
 from whence.trust.seeds import METHODS, TOP, seed_stability
@@ -45,6 +55,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "example": example.MEASUREMENT,
     "genres": genres.MEASUREMENT,
     "maps": maps.MEASUREMENT,
+    "published-negatives": published_negatives.MEASUREMENT,
     "truth": truth.MEASUREMENT,
     "accuracy": Measurement(("recall@10 of 101", "recall@10", "NDCG@10", "MRR"), accuracy),
     "stability": Measurement(

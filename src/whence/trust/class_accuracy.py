@@ -15,7 +15,7 @@ from whence.contract import Explainable, require
 from whence.data.histories import Cases, Ints
 from whence.data.published_negatives import published_negatives
 from whence.data.splits import Held, Split
-from whence.errors import InputError
+from whence.errors import CapabilityError, InputError
 from whence.explanation import Floats
 from whence.measure import Measure, mean_measure
 from whence.memory import questions_at_once, row_slices
@@ -52,7 +52,9 @@ def class_accuracy(
         )
     predicted, count = _predicted(model, cases, negatives, length)
     if count not in (2, 3):
-        raise InputError(f"Classes are liked, nothing and maybe disliked; this model has {count}.")
+        raise CapabilityError(
+            f"Classes are liked, nothing and maybe disliked; this model has {count}."
+        )
     came = _what_came(ratings, len(cases), count)
     asked = negatives != cases.targets[:, None]
     told = _share(predicted[:, 1:] == NOTHING, asked)

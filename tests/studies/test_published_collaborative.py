@@ -1,0 +1,135 @@
+"""Tables 3.1 and 3.2 of Jain (2019), transcribed a second time, and how the second is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import whence
+from conftest import ncf_layout
+from whence.data import Interactions, leave_last_out, leave_one_out
+from whence.errors import InputError
+from whence.files import read_json
+from whence.models.sasrec import SASRec, SASRecConfig
+from whence.run import Run
+from whence.studies import published_negatives as measurement
+from whence.studies.found import AsItComes, Asked
+from whence.studies.measurements import MEASUREMENTS
+from whence.studies.study import HERE
+
+TABLE_3_1 = """
+Full   1,000,209 6,040 3,706
+Train  994,169   6,040 3,706
+Test   6,040     6,040 1,921
+"""
+TABLE_3_2 = """
+DeepICF plain                  68.81 41.13
+DeepICF pretrained             70.84 43.80
+NeuMF   pretrained             70.70 42.60
+DeepICF two classes            70.41 43.00
+DeepICF two classes, balanced  68.61 41.14
+DeepICF three classes          68.69 40.54
+"""
+"""In the order of the page: DeepICF*, *+Pretrain, NeuMF*+Pretrain, (ours), +cls-wt, (3-output)."""
+
+
+def test_what_table_3_1_prints() -> None:
+    held = read_json(HERE / "published" / "dataset-statistics.json")["Table 3.1 (Jain 2019)"]
+    for line in TABLE_3_1.split("\n")[1:-1]:
+        row, *values = line.split()
+        columns = dict(zip(("interactions", "users", "items"), values, strict=True))
+        assert held.pop(row) == {"dataset": "ml-1m-ncf", **columns}
+    assert not held
+
+
+def test_what_table_3_2_prints() -> None:
+    held = read_json(HERE / "published" / "collaborative-accuracy.json")
+    expected: dict[tuple[str, str, str], str] = {}
+    for line in TABLE_3_2.split("\n")[1:-1]:
+        model, *variant, hits, gain = line.split()
+        expected["HR@10 in %", model, " ".join(variant)] = hits
+        expected["NDCG@10 in %", model, " ".join(variant)] = gain
+    found = {
+        (column, model, variant): text
+        for column, by_model in held.items()
+        for model, by_dataset in by_model.items()
+        for dataset, by_variant in by_dataset.items()
+        for variant, text in by_variant.items()
+        if dataset == "ML-1M"
+    }
+    assert found == expected
+    assert set(held) <= set(MEASUREMENTS["published-negatives"].columns)
+
+
+class ForOrAgainst(SASRec):
+    """Liked where its score is above 0."""
+
+    def classes(
+        self,
+        batch: Tensor,
+        targets: Tensor,
+        *,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        score = self.score(batch, targets)
+        return torch.stack((score, torch.zeros_like(score)), dim=-1)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interactions:
+    return ncf_layout(tmp_path, monkeypatch)
+
+
+def trained(data: Interactions, split: str) -> Run:
+    return whence.train(
+        data,
+        model_settings={"length": 6, "width": 8},
+        training={"steps": 4, "batch": 4},
+        seeds=2,
+        split=split,
+        show_progress=False,
+    )
+
+
+def test_columns_are_what_training_measured_in_per_cent(data: Interactions) -> None:
+    run = trained(data, "leave-last-out")
+    asked = Asked(run, leave_last_out(data), "test", show_progress=False)
+    found = measurement.published_negatives(asked, AsItComes())
+    assert list(found) == ["HR@10 in %", "NDCG@10 in %"], "SASRec tells no classes"
+    measured = [metrics["test"]["HR@10 of 100 published"] for metrics in run.metrics.values()]
+    assert found["HR@10 in %"].per_seed == tuple(100 * one["value"] for one in measured)
+    assert found["HR@10 in %"].protocol == measured[0]["protocol"]
+    assert found["HR@10 in %"].n == 4
+
+
+def test_models_that_tell_classes_have_columns_of_them(data: Interactions) -> None:
+    run = trained(data, "leave-last-out")
+    config = SASRecConfig(length=6, width=8)
+    telling = {}
+    for seed, model in run.models.items():
+        telling[seed] = ForOrAgainst(config, data.item_count, torch.Generator()).eval()
+        telling[seed].load_state_dict(model.state_dict())
+    split = leave_last_out(data)
+    asked = Asked(replace(run, models=telling), split, "test", show_progress=False)
+    found = measurement.published_negatives(asked, AsItComes())
+    assert set(found) == set(MEASUREMENTS["published-negatives"].columns) - {
+        "accuracy of disliked in %"
+    }
+    cases = split.held["test"]
+    for number, model in enumerate(telling.values()):
+        scores = model.score(model.read(cases, 6), torch.from_numpy(cases.targets)[:, None])
+        share = 100 * (scores > 0).double().mean().item()
+        assert found["accuracy of liked in %"].per_seed[number] == pytest.approx(share)
+    assert found["accuracy of liked in %"].protocol.endswith("; leave-last-out by time")
+
+
+def test_other_events_are_one_sentence(data: Interactions) -> None:
+    run = trained(data, "leave-one-out")
+    asked = Asked(run, leave_one_out(data), "validation", show_progress=False)
+    with pytest.raises(InputError, match="validation events have no published negatives"):
+        measurement.published_negatives(asked, AsItComes())
