@@ -28,12 +28,12 @@ Train  994,169   6,040 3,706
 Test   6,040     6,040 1,921
 """
 TABLE_3_2 = """
-DeepICF plain                  68.81 41.13
-DeepICF pretrained             70.84 43.80
-NeuMF   pretrained             70.70 42.60
-DeepICF two classes            70.41 43.00
-DeepICF two classes, balanced  68.61 41.14
-DeepICF three classes          68.69 40.54
+DeepICF   plain                  68.81 41.13
+DeepICF   pretrained             70.84 43.80
+NeuMF     pretrained             70.70 42.60
+DeepICF+a two classes            70.41 43.00
+DeepICF+a two classes, balanced  68.61 41.14
+DeepICF+a three classes          68.69 40.54
 """
 """In the order of the page: DeepICF*, *+Pretrain, NeuMF*+Pretrain, (ours), +cls-wt, (3-output)."""
 

@@ -108,9 +108,13 @@ def test_measures_that_there_are_not(name: str) -> None:
 TRAINING = {"steps": 12, "batch": 4, "validate_every": 2, "measure": HIT, "patience": 2}
 
 
-def test_training_stops_by_the_test_events_and_says_so(data: Interactions, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["sasrec", "deepicf-a", "gmf"])
+def test_training_stops_by_the_test_events_and_says_so(
+    model: str, data: Interactions, tmp_path: Path
+) -> None:
     run = whence.train(
         data,
+        model=model,
         model_settings={"length": 6, "width": 8},
         training={**TRAINING, "validate_on": "test"},
         split="leave-last-out",

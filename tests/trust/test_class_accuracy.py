@@ -17,8 +17,11 @@ from conftest import NCF_EVENTS, interactions_of, lively_sasrec, ncf_layout
 from whence.contract import Explainable
 from whence.data import Split, leave_last_out
 from whence.data.histories import Cases
+from whence.data.interactions import Counts
 from whence.errors import CapabilityError, InputError
 from whence.measure import bootstrap_interval
+from whence.models import build_model
+from whence.randomness import Randomness
 from whence.trust import class_accuracy, published_class_accuracy
 
 ITEMS = 12
@@ -138,6 +141,30 @@ def test_the_published_negatives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert [events[-1] for events, _ in NCF_EVENTS.values()] == [200, 201, 202, 203]
     found = published_class_accuracy(Certain(), split, 5)
     assert [(one.value, one.n) for one in found.values() if one] == [(1.0, 2), (1.0, 4), (1.0, 2)]
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3])
+def test_a_model_that_looks_with_the_target_in_mind(classes: int) -> None:
+    """DeepICF+a, asked about one item at a time; one output stands for two classes."""
+    counts, generator = Counts(ITEMS, 9), Randomness(classes).torch("init")
+    settings = {"length": 4, "width": 3, "layers": (4,), "classes": classes, "spread": 1.0}
+    model = build_model("deepicf-a", settings, counts, generator).eval()
+    cases = cases_of(9)
+    negatives = np.random.default_rng(0).integers(0, ITEMS, (9, 3))
+    ratings = (np.arange(9) % 5 + 1).astype(np.float64)
+    found = class_accuracy(model, cases, negatives, 4, ratings)
+    assert list(found) == ["liked", "nothing", "disliked"][: max(2, classes)]
+    shares = []
+    for row in range(9):
+        batch = model.read(cases[np.array([row])], 4)
+        told = [
+            int(model.classes(batch, torch.tensor([[item]]))[0, 0].argmax()) == 1
+            for item in negatives[row]
+            if item != cases.targets[row]
+        ]
+        shares.append(np.mean(told))
+    assert found["nothing"] is not None
+    assert found["nothing"].value == pytest.approx(np.mean(shares))
 
 
 def test_what_cannot_be_asked_is_one_sentence(split: Split) -> None:

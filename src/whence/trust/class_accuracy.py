@@ -19,10 +19,10 @@ from whence.errors import CapabilityError, InputError
 from whence.explanation import Floats
 from whence.measure import Measure, mean_measure
 from whence.memory import questions_at_once, row_slices
+from whence.models.tasks import DISLIKED, LIKED, NOTHING
 from whence.ranking import device_of
 from whence.trust.cases import Bools
 
-LIKED, NOTHING, DISLIKED = 0, 1, 2
 CLASSES: Final = ("liked", "nothing", "disliked")
 """As a model that offers `classes` numbers them."""
 MOST_OF_A_DISLIKED: Final = 2
