@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conftest import LIVELY, ragged_batch
+from conftest import TRANSFORMERS, ragged_batch
 from whence.explainers import explain_batch
 from whence.explainers.rollout import rollout
 
@@ -24,10 +24,10 @@ def test_heads_are_averaged_first() -> None:
     torch.testing.assert_close(rollout([heads]), torch.tensor([[0.25, 0.75]]))
 
 
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_equals_the_whole_matrix_product(name: str) -> None:
     """Slots of the model's own are gone through and then left out."""
-    model, batch = LIVELY[name](blocks=3, heads=2), ragged_batch(6, 8, 30)
+    model, batch = TRANSFORMERS[name](blocks=3, heads=2), ragged_batch(6, 8, 30)
     blocks = model.attentions(batch)
     itself = torch.eye(blocks[0].shape[-1], dtype=torch.float64)
     product = itself
@@ -37,9 +37,9 @@ def test_equals_the_whole_matrix_product(name: str) -> None:
     torch.testing.assert_close(torch.from_numpy(found.scores), product[:, -1, :8].detach())
 
 
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_the_whole_reaches_the_answer(name: str) -> None:
-    model, batch = LIVELY[name](blocks=3, heads=2), ragged_batch(6, 8, 30)
+    model, batch = TRANSFORMERS[name](blocks=3, heads=2), ragged_batch(6, 8, 30)
     total = rollout(model.attentions(batch)).sum(dim=1)
     torch.testing.assert_close(total, torch.ones_like(total))
 

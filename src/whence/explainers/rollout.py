@@ -34,7 +34,7 @@ def rollout(attentions: list[Tensor]) -> Tensor:
     """
     *below, last = (weights.mean(dim=1) for weights in attentions)
     reach = last[:, -1].clone()  # [B, n]
-    if has_own_slot(last):
+    if have_own_slots(attentions):
         reach = reach / 2
         reach[:, -1] += 0.5
     for weights in reversed(below):
@@ -42,9 +42,11 @@ def rollout(attentions: list[Tensor]) -> Tensor:
     return reach
 
 
-def has_own_slot(last: Tensor) -> bool:
-    """Whether the answering row of a last block `[…, q, n]` stands in a slot, to add itself from.
+def have_own_slots(blocks: list[Tensor]) -> bool:
+    """Whether rows of blocks `[…, q, n]` stand in slots, from which they are added to the blocks'.
 
-    A single row over several slots pools them, and stands in none.
+    A single row over several slots pools them, and stands in none; a single row over one slot in a
+    single block is the same either way, unless its weight is not 1: so it counts as pooling.
     """
-    return last.shape[-2] == last.shape[-1]
+    rows, slots = blocks[-1].shape[-2:]
+    return rows == slots and (slots > 1 or len(blocks) > 1)
