@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import cloze
+import collaborative
 import data
 import explaining
 import gpu
@@ -39,6 +40,7 @@ GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "training": training.measure,
     "growth": growth.measure,
     "cloze": cloze.measure,
+    "collaborative": collaborative.measure,
     "seeds": seeds.measure,
     "explaining": explaining.measure,
     "gpu": gpu.measure,

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from clocked import Clocked
 from prepare_recbole import DATASET, settings, write_atomic_file
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
@@ -36,34 +37,8 @@ from recbole.trainer import Trainer
 
 LENGTH, WIDTH, BATCH = 25, 64, 128
 THREADS = 2
-WARM_UP = 20
 LONGEST_SAMPLED = 60.0
 """Seconds after which the sampled protocol is measured no further, and scaled instead."""
-
-
-class Clocked:
-    """Batches of a loader, drawn again and again, and counted once a step has been made of them."""
-
-    def __init__(self, loader: AbstractDataLoader, seconds: float) -> None:
-        self.loader = loader
-        self.limit = seconds
-        self.steps = self.rows = 0
-        self.seconds = 0.0
-
-    def __iter__(self) -> Iterator[Any]:
-        start = time.perf_counter()
-        while True:
-            for batch in self.loader:
-                # The trainer asks for the next batch when it has made a step of this one.
-                yield batch
-                self.steps += 1
-                if self.steps <= WARM_UP:
-                    start = time.perf_counter()
-                    continue
-                self.rows += len(batch)
-                self.seconds = time.perf_counter() - start
-                if self.seconds >= self.limit:
-                    return
 
 
 class Curtailed:

@@ -1,0 +1,79 @@
+"""How fast Whence trains DeepICF+a; `python whence_deepicf.py TEXT SECONDS USERS LONGEST`.
+
+The text, the clock and what counts as a target are as in `recbole_nais.py`; a step has so many
+USERS, each with everything they chose, up to LONGEST items, and four negatives for every one.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from dataclasses import replace
+
+import torch
+
+import whence
+from whence.data import Split
+from whence.memory import reuse_freed_memory
+from whence.models.tasks import NO_QUESTION
+from whence.training import TrainingConfig
+from whence.training.loop import Training
+
+WIDTH, BETA, NEGATIVES = 16, 0.8, 4
+THREADS = 2
+WARM_UP = 3
+
+
+def without_the_last(text: str) -> Split:
+    """Everything but the last event of each user to learn from."""
+    split = whence.leave_one_out(whence.load(text))
+    return replace(split, train_ends=split.interactions.offsets[1:] - 1)
+
+
+def measure(text: str, seconds: float, users: int, longest: int) -> dict[str, float]:
+    """The rate of the training loop, and the memory of it all."""
+    split = without_the_last(text)
+    sizes = {
+        "length": longest,
+        "width": WIDTH,
+        "attention": WIDTH,
+        "beta": BETA,
+        "negatives": NEGATIVES,
+        "classes": 1,
+    }
+    config = TrainingConfig(batch=users, optimiser="adagrad", learning_rate=0.01)
+    training = Training(split, "deepicf-a", sizes, config, [0], "cpu")
+    for _ in range(WARM_UP):
+        training.advance()
+    start = time.perf_counter()
+    while (taken := time.perf_counter() - start) < seconds:
+        training.advance()
+    return {
+        "targets_per_second": targets_of(training) / taken,
+        "steps": training.step - WARM_UP,
+        "events": int(split.trained().sum()),
+        "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+    }
+
+
+def targets_of(training: Training) -> int:
+    """How many were learned from after the first steps; counted afterwards, on the same batches."""
+    batches, targets = training.stack.batches, 0
+    for step in range(WARM_UP, training.step):
+        batches.begin(step)
+        targets += int((batches.draw(torch.tensor(step)).outcomes != NO_QUESTION).sum())
+    return targets
+
+
+def main() -> None:
+    """Measure on the file named on the command line and print the record."""
+    text, seconds, users, longest = sys.argv[1:]
+    torch.set_num_threads(THREADS)
+    reuse_freed_memory()
+    print(json.dumps(measure(text, float(seconds), int(users), int(longest))))
+
+
+if __name__ == "__main__":
+    main()
