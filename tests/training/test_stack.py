@@ -31,6 +31,11 @@ STACKED = [name for name, spec in MODELS.items() if spec.stacks]
 TRAINED = TrainingConfig(steps=25, batch=32)
 
 
+def small_of(model: str) -> dict[str, Any]:
+    """Small, with vectors large enough that batch normalisation does not blow up their noise."""
+    return SMALL | ({"spread": 0.5, "layers_decay": 0.0} if model.startswith("deepicf") else {})
+
+
 def together(
     split: Split,
     config: TrainingConfig,
@@ -38,7 +43,8 @@ def together(
     model: str = "sasrec",
     checkpoint: Path | None = None,
 ) -> dict[int, Fitted]:
-    return fit_together(Training(split, model, SMALL, config, seeds, "cpu"), False, checkpoint)
+    settings = small_of(model)
+    return fit_together(Training(split, model, settings, config, seeds, "cpu"), False, checkpoint)
 
 
 @pytest.mark.parametrize("model", STACKED)
@@ -60,15 +66,16 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
     batch = MODELS[model].training.get("batch", 32)
     config = TrainingConfig(steps=25, batch=batch, **settings)
     for seed, stacked in together(split, config, [0, 1, 5], model).items():
-        alone = fit(split, model, SMALL, config, seed, show_progress=False)
-        assert stacked.losses == pytest.approx(alone.losses, abs=2e-4, rel=1e-4)
+        small = small_of(model)
+        alone = fit(split, model, small, config, seed, show_progress=False)
+        assert stacked.losses == pytest.approx(alone.losses, abs=2e-4)
         assert stacked.losses != pytest.approx(
-            fit(split, model, SMALL, config, seed + 7, show_progress=False).losses, abs=2e-4
+            fit(split, model, small, config, seed + 7, show_progress=False).losses, abs=2e-4
         )
         weights = alone.model.state_dict()
         for name, value in stacked.model.state_dict().items():
             # A weight that has hardly a gradient may turn either way, as Adam takes it.
-            apart = (value - weights[name]).abs()
+            apart = (value.double() - weights[name]).abs()
             assert apart.mean() < 1e-4
             assert apart.max() < 0.1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from whence.devices import check_device
 from whence.errors import InputError, did_you_mean
 from whence.files import make_parent, refuse_existing
 from whence.measure import Measure
-from whence.models import model_spec
+from whence.models import ModelSpec, model_spec
 from whence.models.baselines import BASELINES
 from whence.run import Run, snapshot_files
 from whence.training.config import TrainingConfig, check_precision
@@ -37,6 +37,7 @@ def train(
     training: Mapping[str, Any] | None = None,
     seeds: int = 1,
     split: str = "leave-one-out",
+    begin_with: Sequence[Run] = (),
     out: Path | str | None = None,
     overwrite: bool = False,
     device: str = "cpu",
@@ -53,11 +54,21 @@ def train(
     Stopped by whatever, the same call with the same `out` goes on and comes to the same bits; a
     training not done at `until`, by `time.monotonic()`, stops itself with `OutOfTime`.
     Unknown settings raise before anything is read, also where `data` is a function that reads.
+
+    `begin_with` are runs of other models, on the same data, that first weights are taken from: of
+    the same seed where they have it.
     """
     if seeds < 1 or (seeds_at_once is not None and seeds_at_once < 1):
         raise InputError("Training needs at least one seed, and at least one at once.")
-    model_config = build(model_spec(model).config, model_settings or {})
-    training_config = build(TrainingConfig, training or {})
+    spec = model_spec(model)
+    model_config = build(spec.config, model_settings or {})
+    training_config = build(TrainingConfig, as_published(spec, training or {}))
+    if spec.knows_users and split == "user-holdout":
+        raise InputError(
+            f"{model} knows the users it was trained on, and a user-holdout split asks it about "
+            "others; choose leave-one-out, or a model that reads histories."
+        )
+    check_beginnings(model, begin_with)
     check_device(device)
     check_precision(training_config, device)
     if out is None and training_config.snapshots:
@@ -79,6 +90,7 @@ def train(
     described = {
         **asdict(training_config),
         "split": split,
+        "begun_with": [_beginning(run) for run in begin_with],
         "protocol": held_out.protocol,
         "device": device,
         "threads": torch.get_num_threads(),
@@ -99,6 +111,7 @@ def train(
             unfinished=unfinished,
             at_once=seeds_at_once,
             until=until,
+            begin_with=begin_with,
         )
     finally:
         if unfinished is not None:
@@ -127,6 +140,33 @@ def train(
     saved = replace(run, snapshots=kept).save(out, overwrite)
     unfinished.remove()
     return saved
+
+
+def as_published(spec: ModelSpec, training: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for, and as the model's authors trained where nothing was."""
+    defaults = dict(spec.training)
+    if "steps" in training and not training.get("epochs"):
+        defaults.pop("epochs", None)
+    return {**defaults, **training}
+
+
+def check_beginnings(model: str, runs: Sequence[Run]) -> None:
+    """Refuse runs that the model cannot begin with."""
+    if not runs:
+        return
+    wanted = model_spec(model).begins_with
+    given = tuple(run.model for run in runs)
+    if not wanted:
+        raise InputError(f"{model} begins with no other model; leave begin_with out.")
+    if sorted(given) != sorted(wanted):
+        raise InputError(
+            f"{model} begins with {' and '.join(wanted)}, and these are {' and '.join(given)}."
+        )
+
+
+def _beginning(run: Run) -> dict[str, Any]:
+    """Enough to tell one run's weights from another's."""
+    return {"model": run.model, "data": run.data["hash"], **run.training, **run.model_settings}
 
 
 def _circumstances(interactions: Interactions) -> dict[str, str]:

@@ -13,6 +13,7 @@ from whence.data.splits import Split
 from whence.errors import InputError
 from whence.memory import free_memory, is_out_of_memory, reuse_freed_memory
 from whence.models import model_spec
+from whence.run import Run
 from whence.training.config import TrainingConfig
 from whence.training.loop import DivergedError, Fitted, Training, fit_together
 from whence.training.stack import Stack
@@ -46,13 +47,17 @@ def fit_seeds(
     unfinished: Unfinished | None = None,
     at_once: int | None = None,
     until: float | None = None,
+    begin_with: Sequence[Run] = (),
 ) -> dict[int, Fitted]:
     """Train all seeds, in stacks; a stack for which memory turns out too short is halved."""
     if device == "cpu":
         reuse_freed_memory()
 
     def training_of(some: Sequence[int]) -> Training:
-        return Training(split, model_name, model_settings, config, some, device)
+        training = Training(split, model_name, model_settings, config, some, device)
+        if begin_with:
+            training.stack.adopt(begin_with)
+        return training
 
     if len(seeds) == 1:
         at_once = 1

@@ -22,6 +22,7 @@ from whence.devices import deterministic
 from whence.models import Recommender, build_model
 from whence.models.tasks import AnyBatch
 from whence.randomness import Chance, Drop, Dropout, Randomness, keep
+from whence.run import Run
 from whence.training.averaging import Averaging, in_one_row
 from whence.training.config import TrainingConfig
 from whence.training.drawing import batches_for
@@ -109,6 +110,11 @@ class Stack:
             for name, stacked in {**self.weights, **self.buffers}.items():
                 for part, model in zip(stacked.data, self.models, strict=True):
                     attrgetter(name)(model).data = part
+
+    def adopt(self, runs: Sequence[Run]) -> None:
+        """Begin with the weights of these runs' models: of the same seed, where they have it."""
+        for seed, model in zip(self.seeds, self.models, strict=True):
+            model.adopt({run.model: run.models.get(seed, run.first) for run in runs})
 
     def part(self, values: Tensor, number: int) -> Tensor:
         """What of a stacked tensor belongs to one seed."""
