@@ -9,12 +9,13 @@ Whoever explains a trained network asks for the whole gradient, with `stop=False
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from whence.experts.family import Family
+from whence.experts.products import joined_products
 from whence.experts.shelves import Joining
 
 Taught = Literal["all", "smallest"]
@@ -51,13 +52,7 @@ class InputLinear(nn.Module):
         joining = self.joining
         if self.stopping is not None and stop and inputs.requires_grad:
             joining, inputs = self.stopping, torch.cat((inputs, inputs.detach()), dim=1)
-        blocks = inputs.T[:, None]
-        pieces = [
-            torch.bmm(weight, joining.read(number, blocks))
-            for number, weight in enumerate(self.weights)
-        ]
-        joined = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-        return joined if self.bias is None else joined.add_(self.bias)
+        return joined_products(inputs.T[:, None], None, self.bias, joining, False, *self.weights)
 
 
 def _columns_and_copies(family: Family) -> list[list[int]]:
@@ -100,48 +95,7 @@ class LinkedLinear(nn.Module):
 
     def forward(self, features: Tensor, stop: bool = True) -> Tensor:
         """What every expert makes of its own features and of those linked to it."""
-        joined: Tensor = _Linked.apply(  # type: ignore[no-untyped-call]
-            features, self.own, self.joining, stop, *self.linked
-        )
-        return joined if self.bias is None else joined.add_(self.bias)
-
-
-class _Linked(torch.autograd.Function):
-    """Own products of all experts at once, then those of the links, shelf by shelf, onto them."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(
-        features: Tensor, own: Tensor, joining: Joining, stop: bool, *linked: Tensor
-    ) -> Tensor:
-        """Σ_j W_ij h_j."""
-        out = torch.bmm(own, features)
-        for number, weight in enumerate(linked):
-            out[joining.shelves[number].experts] += torch.bmm(
-                weight, joining.read(number, features)
-            )
-        return out
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ANN401
-        """Keep what gradients are made of."""
-        features, own, ctx.joining, ctx.stop, *linked = inputs
-        ctx.save_for_backward(features, own, *linked)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:  # noqa: ANN401
-        """To an expert's features only from itself, unless links are to pass gradients on."""
-        features, own, *linked = ctx.saved_tensors
-        joining: Joining = ctx.joining
-        back = torch.bmm(own.mT, gradient) if ctx.needs_input_grad[0] else None
-        of_links: list[Tensor] = []
-        for number, weight in enumerate(linked):
-            some = gradient[joining.shelves[number].experts]
-            of_links.append(torch.bmm(some, joining.read(number, features).mT))
-            if back is not None and not ctx.stop:
-                joining.give_back(number, torch.bmm(weight.mT, some), back)
-        return back, torch.bmm(gradient, features.mT), None, None, *of_links
+        return joined_products(features, self.own, self.bias, self.joining, stop, *self.linked)
 
 
 def _drawn(fan_in: Tensor, outputs: int, inputs: int, generator: torch.Generator) -> nn.Parameter:

@@ -45,8 +45,8 @@ class ExpertGRU(nn.Module):
 
     def _next(self, read: Tensor, state: Tensor, stop: bool) -> Tensor:
         """h_t."""
-        brought = self.recurrent(state, stop)
-        gates = (read[:, : 2 * self.width] + brought[:, : 2 * self.width]).sigmoid()
-        reset, update = gates.chunk(2, dim=1)
-        fresh = torch.addcmul(read[:, 2 * self.width :], reset, brought[:, 2 * self.width :]).tanh()
-        return torch.lerp(fresh, state, update)
+        cuts = (2 * self.width, self.width)
+        gates, fresh = read.split(cuts, dim=1)
+        more_gates, more = self.recurrent(state, stop).split(cuts, dim=1)
+        reset, update = (gates + more_gates).sigmoid().chunk(2, dim=1)
+        return torch.lerp(torch.addcmul(fresh, reset, more).tanh(), state, update)

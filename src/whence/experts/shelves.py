@@ -57,6 +57,7 @@ class Joining(nn.Module):
 
     def __init__(self, sources: Sequence[Sequence[int]]) -> None:
         super().__init__()
+        self.experts = len(sources)
         self.shelves = shelves_of(sources)
         self.windows = [shelf.window for shelf in self.shelves]
         for number, shelf in enumerate(self.shelves):
@@ -72,10 +73,14 @@ class Joining(nn.Module):
         shelf, window = self.shelves[number], self.windows[number]
         if window is not None:
             return blocks[window].flatten(0, 1).expand(shelf.count, -1, -1)
-        taken = blocks.index_select(0, self.get_buffer(f"sources_{number}"))
+        taken = blocks.index_select(0, self._sources(number))
         return taken.view(shelf.count, -1, blocks.shape[-1])
 
-    def give_back(self, number: int, read: Tensor, blocks: Tensor) -> None:
-        """Add what belongs to the blocks read, such as gradients, to where they came from."""
+    def give_back(self, number: int, read: Tensor, blocks: Tensor) -> Tensor:
+        """`blocks` with what belongs to those read, such as gradients, added to them."""
         parts = read.reshape(-1, *blocks.shape[1:])
-        blocks.index_add_(0, self.get_buffer(f"sources_{number}"), parts)
+        return blocks.index_add(0, self._sources(number), parts)
+
+    def _sources(self, number: int) -> Tensor:
+        """Of a shelf, all blocks read, expert after expert."""
+        return self.get_buffer(f"sources_{number}")
