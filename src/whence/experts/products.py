@@ -27,6 +27,8 @@ def joined_products(
 
     With `stop`, gradients reach a block from its own expert alone.
     """
+    if torch._C._are_functorch_transforms_active():
+        return _by_pieces(blocks, own, bias, joining, stop, *linked)
     out: Tensor = _Products.apply(  # type: ignore[no-untyped-call]
         blocks, own, bias, joining, stop, *linked
     )
@@ -34,8 +36,11 @@ def joined_products(
 
 
 class _Products(torch.autograd.Function):
+    """Every product is written, or added, to where it belongs in the one result."""
+
     @staticmethod
     def forward(
+        ctx: Any,  # noqa: ANN401
         blocks: Tensor,
         own: Tensor | None,
         bias: Tensor | None,
@@ -43,45 +48,38 @@ class _Products(torch.autograd.Function):
         stop: bool,
         *linked: Tensor,
     ) -> Tensor:
+        """Σ_j W_ij x_j + b_i."""
+        ctx.joining, ctx.stop = joining, stop
+        read = [joining.read(number, blocks) for number in range(len(linked))]
+        ctx.save_for_backward(blocks, own, *linked, *read)
         if own is not None:
             out = _product(own, blocks, bias)
-            for number, weight in enumerate(linked):
-                out[joining.shelves[number].experts].baddbmm_(weight, joining.read(number, blocks))
+            for shelf, weight, rows in zip(joining.shelves, linked, read, strict=True):
+                out[shelf.experts].baddbmm_(weight, rows)
             return out
-        out = linked[0].new_empty(joining.experts, linked[0].shape[1], blocks.shape[2])
-        for number, weight in enumerate(linked):
-            experts = joining.shelves[number].experts
-            some = None if bias is None else bias[experts]
-            _product(weight, joining.read(number, blocks), some, out=out[experts])
+        out = blocks.new_empty(joining.experts, linked[0].shape[1], blocks.shape[2])
+        for shelf, weight, rows in zip(joining.shelves, linked, read, strict=True):
+            some = None if bias is None else bias[shelf.experts]
+            _product(weight, rows, some, out=out[shelf.experts])
         return out
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ANN401
-        """Keep what gradients are made of."""
-        blocks, own, _, ctx.joining, ctx.stop, *linked = inputs
-        ctx.save_for_backward(blocks, own, *linked)
-
-    @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:  # noqa: ANN401
-        blocks, own, *linked = ctx.saved_tensors
+        """To weights, and to blocks from those they are allowed to learn from."""
         joining: Joining = ctx.joining
+        blocks, own, *rest = ctx.saved_tensors
+        linked, read = rest[: len(joining)], rest[len(joining) :]
+        some = [gradient[shelf.experts] for shelf in joining.shelves]
+        of_links = [torch.bmm(one, rows.mT) for one, rows in zip(some, read, strict=True)]
+        of_own = None if own is None else torch.bmm(gradient, blocks.mT)
+        of_bias = gradient.sum(dim=2, keepdim=True) if ctx.needs_input_grad[2] else None
         back = None
         if ctx.needs_input_grad[0]:
             back = torch.zeros_like(blocks) if own is None else torch.bmm(own.mT, gradient)
-        of_links: list[Tensor] = []
-        for number, weight in enumerate(linked):
-            some = gradient[joining.shelves[number].experts]
-            of_links.append(torch.bmm(some, joining.read(number, blocks).mT))
-            if back is not None and not ctx.stop:
-                back = joining.give_back(number, torch.bmm(weight.mT, some), back)
-        of_own = None if own is None else torch.bmm(gradient, blocks.mT)
-        of_bias = gradient.sum(dim=2, keepdim=True) if ctx.needs_input_grad[2] else None
+            if not ctx.stop:
+                for number, (one, weight) in enumerate(zip(some, linked, strict=True)):
+                    joining.give_back(number, torch.bmm(weight.mT, one), back)
         return back, of_own, of_bias, None, None, *of_links
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, *inputs: Any) -> tuple[Tensor, int]:  # noqa: ANN401
-        """Several seeds at once: `vmap` cannot write into a given piece of memory."""
-        return torch.vmap(_by_pieces, in_dims=in_dims)(*inputs), 0
 
 
 def _by_pieces(
@@ -92,7 +90,7 @@ def _by_pieces(
     stop: bool,
     *linked: Tensor,
 ) -> Tensor:
-    """The same in steps that PyTorch can map and differentiate itself."""
+    """The same in steps that `torch.func` can map over seeds and differentiate."""
     held = blocks.detach() if stop else blocks
     pieces = [torch.bmm(weight, joining.read(number, held)) for number, weight in enumerate(linked)]
     if own is None:

@@ -59,6 +59,7 @@ class Joining(nn.Module):
         super().__init__()
         self.experts = len(sources)
         self.shelves = shelves_of(sources)
+        self.counts = [shelf.count for shelf in self.shelves]
         self.windows = [shelf.window for shelf in self.shelves]
         for number, shelf in enumerate(self.shelves):
             taken = torch.tensor(shelf.sources).flatten()
@@ -70,17 +71,18 @@ class Joining(nn.Module):
 
     def read(self, number: int, blocks: Tensor) -> Tensor:
         """`[experts of the shelf, what each reads, R]` of blocks `[blocks, numbers, R]`."""
-        shelf, window = self.shelves[number], self.windows[number]
-        if window is not None:
-            return blocks[window].flatten(0, 1).expand(shelf.count, -1, -1)
-        taken = blocks.index_select(0, self._sources(number))
-        return taken.view(shelf.count, -1, blocks.shape[-1])
+        count, window = self.counts[number], self.windows[number]
+        if window is None:
+            taken = blocks.index_select(0, self._sources(number))
+            return taken.view(count, -1, blocks.shape[-1])
+        taken = blocks[window].reshape(1, -1, blocks.shape[-1])
+        return taken if count == 1 else taken.expand(count, -1, -1)
 
-    def give_back(self, number: int, read: Tensor, blocks: Tensor) -> Tensor:
-        """`blocks` with what belongs to those read, such as gradients, added to them."""
-        parts = read.reshape(-1, *blocks.shape[1:])
-        return blocks.index_add(0, self._sources(number), parts)
+    def give_back(self, number: int, read: Tensor, blocks: Tensor) -> None:
+        """Add what belongs to the blocks read, such as gradients, to where they came from."""
+        blocks.index_add_(0, self._sources(number), read.reshape(-1, *blocks.shape[1:]))
 
     def _sources(self, number: int) -> Tensor:
         """Of a shelf, all blocks read, expert after expert."""
-        return self.get_buffer(f"sources_{number}")
+        sources: Tensor = getattr(self, f"sources_{number}")
+        return sources
