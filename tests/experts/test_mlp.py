@@ -234,3 +234,18 @@ def test_batches_hold_every_row_once() -> None:
         next(shuffled(rows, torch.arange(3), 4, 1, torch.Generator()))
     with pytest.raises(InputError, match=r"^A batch has at least one row, not 0"):
         next(shuffled(rows, torch.arange(10), 0, 1, torch.Generator()))
+    with pytest.raises(InputError, match=r"^Rows hold numbers that are not finite"):
+        next(shuffled(rows / 0, torch.arange(10), 4, 1, torch.Generator()))
+
+
+@pytest.mark.parametrize("build", [interpretable, ordinary])
+def test_columns_of_no_group_change_nothing(build: type) -> None:
+    model, rows = build(), rows_of()
+    wider = torch.cat((rows, rows), dim=1).requires_grad_()
+    torch.testing.assert_close(model.loss(wider, torch.ones(5)), model.loss(rows, torch.ones(5)))
+    torch.testing.assert_close(model.score(wider, ALL), model.score(rows, ALL))
+
+
+def test_rows_with_too_few_columns() -> None:
+    with pytest.raises(InputError, match=r"^The family names columns up to 6, from 0; rows have 2"):
+        interpretable().loss(rows_of()[:, :2], torch.ones(5))

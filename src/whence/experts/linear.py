@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from whence.errors import InputError
 from whence.experts.family import Family
 from whence.experts.products import joined_products
 from whence.experts.shelves import Joining
@@ -39,6 +40,7 @@ class InputLinear(nn.Module):
         taught: Taught = "smallest",
     ) -> None:
         super().__init__()
+        self.width = family.width
         self.joining = Joining(family.columns)
         self.stopping = Joining(_columns_and_copies(family)) if taught == "smallest" else None
         self.weights = nn.ParameterList(
@@ -49,7 +51,12 @@ class InputLinear(nn.Module):
 
     def forward(self, inputs: Tensor, stop: bool = True) -> Tensor:
         """What every expert makes of its columns."""
-        joining = self.joining
+        if inputs.shape[1] < self.width:
+            raise InputError(
+                f"The family names columns up to {self.width - 1}, from 0; rows have "
+                f"{inputs.shape[1]}."
+            )
+        joining, inputs = self.joining, inputs[:, : self.width]
         if self.stopping is not None and stop and inputs.requires_grad:
             joining, inputs = self.stopping, torch.cat((inputs, inputs.detach()), dim=1)
         return joined_products(inputs.T[:, None], None, self.bias, joining, False, *self.weights)

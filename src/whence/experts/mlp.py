@@ -82,7 +82,7 @@ class OrdinaryMLP(TabularModel):
 
     def answers(self, rows: Tensor) -> Tensor:
         """`[1, outputs, B]`: the one answer."""
-        features = rows
+        features = rows[:, : self.family.width]
         for number, layer in enumerate(self.layers):
             features = layer(features.relu_() if number else features)
         return features.T[None]

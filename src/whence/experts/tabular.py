@@ -68,7 +68,7 @@ class TabularModel(nn.Module, Explainable):
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
         """Of rows with some groups at their means, or with other embeddings."""
-        rows = batch if embedded is None else self._columns(embedded)
+        rows = batch[:, : self.family.width] if embedded is None else self._columns(embedded)
         if present is not None:
             kept = present[:, self.get_buffer("group_of")]
             rows = torch.where(kept, rows, self.get_buffer("means").to(rows.dtype))

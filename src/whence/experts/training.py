@@ -20,7 +20,7 @@ Batch = tuple[Tensor, Tensor]
 def fit(
     model: TabularModel, batches: Iterable[Batch], learning_rate: float = LEARNING_RATE
 ) -> list[float]:
-    """One step a batch; the losses on the way, which are numbers that sink."""
+    """One step a batch; the loss at every step."""
     reuse_freed_memory()
     device = device_of(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
@@ -40,6 +40,8 @@ def shuffled(
     """All rows once an epoch, in another order every time."""
     if len(rows) != len(truth):
         raise InputError(f"There are {len(rows)} rows and {len(truth)} truths; give one to each.")
+    if not rows.isfinite().all():
+        raise InputError("Rows hold numbers that are not finite; fill them in or leave them out.")
     if size < 1:
         raise InputError(f"A batch has at least one row, not {size}.")
     for _ in range(epochs):
