@@ -59,7 +59,8 @@ class InputLinear(nn.Module):
         joining, inputs = self.joining, inputs[:, : self.width]
         if self.stopping is not None and stop and inputs.requires_grad:
             joining, inputs = self.stopping, torch.cat((inputs, inputs.detach()), dim=1)
-        return joined_products(inputs.T[:, None], None, self.bias, joining, False, *self.weights)
+        blocks = inputs.T.contiguous()[:, None]  # a column is read as a whole
+        return joined_products(blocks, None, self.bias, joining, False, *self.weights)
 
 
 def _columns_and_copies(family: Family) -> list[list[int]]:

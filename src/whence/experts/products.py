@@ -52,16 +52,17 @@ class _Products(torch.autograd.Function):
         ctx.joining, ctx.stop = joining, stop
         read = [joining.read(number, blocks) for number in range(len(linked))]
         ctx.save_for_backward(blocks, own, *linked, *read)
-        if own is not None:
-            out = _product(own, blocks, bias)
-            for shelf, weight, rows in zip(joining.shelves, linked, read, strict=True):
-                out[shelf.experts].baddbmm_(weight, rows)
-            return out
-        out = blocks.new_empty(joining.experts, linked[0].shape[1], blocks.shape[2])
+        if own is None:
+            out = blocks.new_empty(joining.experts, linked[0].shape[1], blocks.shape[2])
+        else:
+            out = torch.bmm(own, blocks)
         for shelf, weight, rows in zip(joining.shelves, linked, read, strict=True):
-            some = None if bias is None else bias[shelf.experts]
-            _product(weight, rows, some, out=out[shelf.experts])
-        return out
+            piece = out[shelf.experts]
+            if own is None:
+                torch.bmm(weight, rows, out=piece)
+            else:
+                piece.baddbmm_(weight, rows)
+        return out if bias is None else out.add_(bias)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:  # noqa: ANN401
@@ -100,12 +101,3 @@ def _by_pieces(
         for shelf, piece in zip(joining.shelves, pieces, strict=True):
             out[shelf.experts] += piece
     return out if bias is None else out + bias
-
-
-def _product(
-    weight: Tensor, read: Tensor, bias: Tensor | None, out: Tensor | None = None
-) -> Tensor:
-    """W x + b."""
-    if bias is None:
-        return torch.bmm(weight, read, out=out)
-    return torch.baddbmm(bias, weight, read, out=out)
