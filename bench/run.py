@@ -17,6 +17,7 @@ from typing import Any
 import cloze
 import collaborative
 import data
+import experts
 import explaining
 import gpu
 import growth
@@ -43,6 +44,7 @@ GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "collaborative": collaborative.measure,
     "seeds": seeds.measure,
     "explaining": explaining.measure,
+    "experts": experts.measure,
     "gpu": gpu.measure,
 }
 

@@ -52,7 +52,7 @@ def inquire(
 ) -> Inquiry:
     """With the full and the empty score, which everyone needs."""
     parts = model.parts(batch)
-    all_and_none = torch.tensor([[True], [False]], device=batch.device).expand(-1, batch.shape[1])
+    all_and_none = torch.tensor([[True], [False]], device=batch.device).expand(-1, parts.shape[1])
     full, empty = model.score_coalitions(batch, targets, all_and_none, memory=memory).unbind(1)
     return Inquiry(model, batch, targets, parts, full, empty, seed, memory)
 

@@ -142,7 +142,7 @@ def _check(model: Explainable, batch: Tensor, targets: Tensor) -> None:
         raise InputError(
             f"Every case has one target: {len(batch)} of them, not {list(targets.shape)}."
         )
-    if len(batch) and int(batch.min()) < PAD:
+    if len(batch) and not batch.is_floating_point() and int(batch.min()) < PAD:
         raise InputError(
             f"There is no item {int(batch.min())}; they are numbered from 0, and {PAD} is padding."
         )

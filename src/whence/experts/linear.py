@@ -1,0 +1,113 @@
+"""Linear layers over experts: expert i reads its own features and those of experts it contains.
+
+h_i ← W_ii h_i + Σ_{j ∈ ω(i)} W_ij [h_j] + b_i, where no gradient passes the brackets (equation 14
+and the paragraph below it in Afchar & Hennequin 2020). The blocks W_ij themselves are learned.
+
+Features of `H` experts are `[H, w, R]`: `w` of each, for `R` rows, which are cases or their steps.
+Whoever explains a trained network asks for the whole gradient, with `stop=False`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from whence.errors import InputError
+from whence.experts.family import Family
+from whence.experts.products import joined_products
+from whence.experts.shelves import Joining
+
+Taught = Literal["all", "smallest"]
+
+
+class InputLinear(nn.Module):
+    """The first layer: `[R, columns]` to `[H, outputs, R]`, each expert from its own columns.
+
+    Columns that are learned themselves, such as embeddings, are taught by the smallest experts that
+    see them; others read them without a gradient, so that no expert learns from one that contains
+    it. In the published code they are taught by "all".
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        outputs: int,
+        generator: torch.Generator,
+        *,
+        bias: bool = True,
+        taught: Taught = "smallest",
+    ) -> None:
+        super().__init__()
+        self.width = family.width
+        self.joining = Joining(family.columns)
+        self.stopping = Joining(_columns_and_copies(family)) if taught == "smallest" else None
+        self.weights = nn.ParameterList(
+            _drawn(torch.full((shelf.count,), shelf.blocks), outputs, shelf.blocks, generator)
+            for shelf in self.joining.shelves
+        )
+        self.bias = nn.Parameter(torch.zeros(len(family), outputs, 1)) if bias else None
+
+    def forward(self, inputs: Tensor, stop: bool = True) -> Tensor:
+        """What every expert makes of its columns."""
+        if inputs.shape[1] < self.width:
+            raise InputError(
+                f"The family names columns up to {self.width - 1}, from 0; rows have "
+                f"{inputs.shape[1]}."
+            )
+        joining, inputs = self.joining, inputs[:, : self.width]
+        if self.stopping is not None and stop and inputs.requires_grad:
+            joining, inputs = self.stopping, torch.cat((inputs, inputs.detach()), dim=1)
+        blocks = inputs.T.contiguous()[:, None]  # a column is read as a whole
+        return joined_products(blocks, None, self.bias, joining, False, *self.weights)
+
+
+def _columns_and_copies(family: Family) -> list[list[int]]:
+    """Each expert's columns; those it does not teach in the copy that stands after all columns."""
+    columns: list[list[int]] = []
+    for expert, inside in enumerate(family.contained):
+        taught_below = {column for other in inside for column in family.columns[other]}
+        columns.append(
+            [
+                column + (family.width if column in taught_below else 0)
+                for column in family.columns[expert]
+            ]
+        )
+    return columns
+
+
+class LinkedLinear(nn.Module):
+    """`[H, inputs, R]` to `[H, outputs, R]`, with links from contained experts or without."""
+
+    def __init__(
+        self,
+        family: Family,
+        inputs: int,
+        outputs: int,
+        generator: torch.Generator,
+        *,
+        bias: bool = True,
+        links: bool = True,
+    ) -> None:
+        super().__init__()
+        sources = family.contained if links else [()] * len(family)
+        self.joining = Joining(sources)
+        fan_in = torch.tensor([inputs * (1 + len(others)) for others in sources])
+        self.own = _drawn(fan_in, outputs, inputs, generator)
+        self.linked = nn.ParameterList(
+            _drawn(fan_in[shelf.experts], outputs, shelf.blocks * inputs, generator)
+            for shelf in self.joining.shelves
+        )
+        self.bias = nn.Parameter(torch.zeros(len(family), outputs, 1)) if bias else None
+
+    def forward(self, features: Tensor, stop: bool = True) -> Tensor:
+        """What every expert makes of its own features and of those linked to it."""
+        return joined_products(features, self.own, self.bias, self.joining, stop, *self.linked)
+
+
+def _drawn(fan_in: Tensor, outputs: int, inputs: int, generator: torch.Generator) -> nn.Parameter:
+    """`[experts, outputs, inputs]` after Glorot and Bengio (2010), by all that an expert reads."""
+    reach = (6 / (fan_in + outputs)).sqrt()[:, None, None]
+    weights = torch.rand(len(fan_in), outputs, inputs, generator=generator)
+    return nn.Parameter((2 * weights - 1) * reach)

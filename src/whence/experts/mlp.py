@@ -1,0 +1,105 @@
+"""The interpretable multi-layer perceptron, and the ordinary one of the same size beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from whence.experts.family import Family
+from whence.experts.linear import InputLinear, LinkedLinear
+from whence.experts.objective import DEFAULT, Recipe, expected_loss
+from whence.experts.selection import Selection
+from whence.experts.tabular import TabularModel
+from whence.experts.targets import Binary, Target
+
+TWO_CLASSES = Binary()
+
+
+class InterpretableMLP(TabularModel):
+    """Experts of so many features in every hidden layer, with ReLU between layers."""
+
+    def __init__(
+        self,
+        family: Family,
+        widths: Sequence[int],
+        generator: torch.Generator,
+        *,
+        target: Target = TWO_CLASSES,
+        recipe: Recipe = DEFAULT,
+        links: bool = True,
+        means: Tensor | None = None,
+    ) -> None:
+        super().__init__(family, target, means)
+        self.recipe = recipe
+        self.first = InputLinear(family, widths[0], generator)
+        self.layers = nn.ModuleList(
+            LinkedLinear(family, inputs, outputs, generator, links=links)
+            for inputs, outputs in pairwise((*widths, target.outputs))
+        )
+
+    def answers(self, rows: Tensor, stop: bool = True) -> Tensor:
+        """`[H, outputs, B]`: what every expert says."""
+        features: Tensor = self.first(rows, stop)
+        for layer in self.layers:
+            features = layer(features.relu_(), stop)
+        return features
+
+    def loss(self, rows: Tensor, truth: Tensor) -> Tensor:
+        """Of one step of generalised EM."""
+        return expected_loss(self.recipe, self.family, self.target, self.answers(rows), truth)
+
+    def attribute(self, rows: Tensor, selection: Selection | None = None) -> Tensor:
+        """`[B, H]`: α, how far each expert is selected, by the recipe's selection or another."""
+        return self._selected(self.answers(rows, stop=False), selection or self.recipe.inference).T
+
+    def scores(self, rows: Tensor) -> Tensor:
+        """Of the experts' answers, mixed by who is selected (equation 1)."""
+        answers = self.answers(rows, stop=False)
+        return self.target.mixture(answers, self._selected(answers, self.recipe.inference))
+
+    def _selected(self, answers: Tensor, selection: Selection) -> Tensor:
+        return selection(self.family, self.target.distance(answers), self.target.reach)
+
+
+class OrdinaryMLP(TabularModel):
+    """One network that sees everything, as wide as all experts of the other together."""
+
+    def __init__(
+        self,
+        family: Family,
+        widths: Sequence[int],
+        generator: torch.Generator,
+        *,
+        target: Target = TWO_CLASSES,
+        means: Tensor | None = None,
+    ) -> None:
+        super().__init__(family, target, means)
+        sizes = (family.width, *(len(family) * width for width in widths), target.outputs)
+        self.layers = nn.ModuleList(_linear(*pair, generator) for pair in pairwise(sizes))
+
+    def answers(self, rows: Tensor) -> Tensor:
+        """`[1, outputs, B]`: the one answer."""
+        features = rows[:, : self.family.width]
+        for number, layer in enumerate(self.layers):
+            features = layer(features.relu_() if number else features)
+        return features.T[None]
+
+    def loss(self, rows: Tensor, truth: Tensor) -> Tensor:
+        """The mean over the rows."""
+        return self.target.loss(self.answers(rows), truth).mean()
+
+    def scores(self, rows: Tensor) -> Tensor:
+        """Of the one answer."""
+        answers = self.answers(rows)
+        return self.target.mixture(answers, answers.new_ones(1, len(rows)))
+
+
+def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """Drawn after Glorot and Bengio (2010), without a bias yet."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    nn.init.xavier_uniform_(layer.weight, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer

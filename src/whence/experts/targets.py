@@ -1,0 +1,206 @@
+"""What is predicted: one of two classes as published, and beyond that several, or a real number.
+
+Every expert answers with `outputs` numbers, `[H, outputs, R]`. An answer's distance from knowing
+nothing says how sure the expert is: for two classes |F|, whose square is the share of the target's
+variance (of labels −1 and 1 that are equally frequent) that the answer explains. For several
+classes and for real numbers the distance is the root of that same share.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from whence.config import require_choice
+from whence.errors import InputError
+
+EPSILON = 1e-6
+"""How near to 0 and 1 a probability may come, or what is added to it, in the published code."""
+NOTHING = 1e-9
+"""The weight of an answer that knows nothing, beside those of the experts in a mixture."""
+LEAST_VARIANCE = 1e-4
+"""The least share of a real number's variance that an expert may leave open."""
+
+Logarithm = Literal["exact", "squeezed", "shifted"]
+
+
+class Target(Protocol):
+    """How answers are read."""
+
+    @property
+    def outputs(self) -> int:
+        """Numbers an expert answers with."""
+
+    @property
+    def reach(self) -> float:
+        """The largest distance an answer can have."""
+
+    def distance(self, answers: Tensor) -> Tensor:
+        """`[H, R]`: how far each answer is from knowing nothing."""
+
+    def loss(self, answers: Tensor, truth: Tensor) -> Tensor:
+        """`[H, R]`: minus the logarithm of the likelihood of the truth `[R]`."""
+
+    def mixture(self, answers: Tensor, weights: Tensor) -> Tensor:
+        """`[R, t]`: the score of every target, of answers mixed by weights `[H, R]`."""
+
+
+@dataclass(frozen=True)
+class Binary:
+    """0 or 1. F = tanh(answer) with f = (F + 1)/2 the probability of 1 (equation 5).
+
+    With `squash="sigmoid"` the answer's sigmoid is the probability p itself, and knowing nothing is
+    p = `centre`, as in the published network for MovieLens, where it is 0.3.
+    """
+
+    squash: Literal["tanh", "sigmoid"] = "tanh"
+    centre: float = 0.0
+    logarithm: Logarithm = "exact"
+    """Of probabilities as they are, kept EPSILON from 0 and 1, or with EPSILON added."""
+
+    def __post_init__(self) -> None:
+        require_choice("squash", self.squash, Literal["tanh", "sigmoid"])
+        require_choice("logarithm", self.logarithm, Logarithm)
+        low, high = self._range
+        if not low <= self.centre <= high:
+            raise InputError(
+                f"A centre lies between {low:g} and {high:g} for {self.squash}, not at "
+                f"{self.centre:g}."
+            )
+
+    @property
+    def outputs(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def reach(self) -> float:
+        """From the centre to the farther end."""
+        low, high = self._range
+        return max(high - self.centre, self.centre - low)
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        return (-1.0, 1.0) if self.squash == "tanh" else (0.0, 1.0)
+
+    def distance(self, answers: Tensor) -> Tensor:
+        """|F|, or |p − centre|."""
+        return (self._values(answers) - self.centre).abs()
+
+    def loss(self, answers: Tensor, truth: Tensor) -> Tensor:
+        """−y log f − (1 − y) log(1 − f)."""
+        logits = self._logits(answers)
+        yes, no = self._log(F.logsigmoid(logits)), self._log(F.logsigmoid(-logits))
+        return -torch.where(truth > 0.5, yes, no)
+
+    def mixture(self, answers: Tensor, weights: Tensor) -> Tensor:
+        """The logits of 0 and of 1, of the mean F or p."""
+        values = self._values(answers)
+        mean = (weights * values).sum(dim=0) / (weights.sum(dim=0) + NOTHING)
+        chance = (mean + 1) / 2 if self.squash == "tanh" else mean
+        logit = torch.logit(chance, eps=EPSILON)
+        return torch.stack((-logit, logit), dim=1)
+
+    def _values(self, answers: Tensor) -> Tensor:
+        """F or p, `[H, R]`."""
+        answers = answers[:, 0]
+        return answers.tanh() if self.squash == "tanh" else answers.sigmoid()
+
+    def _logits(self, answers: Tensor) -> Tensor:
+        """Of f: (tanh(a) + 1)/2 is the sigmoid of 2a."""
+        return answers[:, 0] * (2 if self.squash == "tanh" else 1)
+
+    def _log(self, logarithms: Tensor) -> Tensor:
+        """What is taken for the logarithm of a probability."""
+        if self.logarithm == "squeezed":
+            return logarithms.clamp(math.log(EPSILON), math.log1p(-EPSILON))
+        if self.logarithm == "shifted":
+            return torch.logaddexp(logarithms, logarithms.new_tensor(math.log(EPSILON)))
+        return logarithms
+
+
+@dataclass(frozen=True)
+class Classes:
+    """One of K classes, numbered from 0; p = softmax(answers)."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.count < 2:
+            raise InputError(f"There are at least two classes, not {self.count}.")
+
+    @property
+    def outputs(self) -> int:
+        """One a class."""
+        return self.count
+
+    @property
+    def reach(self) -> float:
+        """Of one class for certain."""
+        return 1.0
+
+    def distance(self, answers: Tensor) -> Tensor:
+        """√((K Σ p² − 1)/(K − 1)), which for two classes is |2p − 1| = |F|."""
+        squares = answers.softmax(dim=1).square().sum(dim=1)
+        share = (self.count * squares - 1) / (self.count - 1)
+        return share.clamp_min(torch.finfo(share.dtype).tiny).sqrt()
+
+    def loss(self, answers: Tensor, truth: Tensor) -> Tensor:
+        """−log p of the true class."""
+        place = truth.long().expand(len(answers), 1, -1)
+        return -answers.log_softmax(dim=1).gather(1, place)[:, 0]
+
+    def mixture(self, answers: Tensor, weights: Tensor) -> Tensor:
+        """The logits of every class, of the mean p."""
+        mixed = (weights[:, None] * answers.softmax(dim=1)).sum(dim=0) + NOTHING / self.count
+        mean: Tensor = mixed / (weights.sum(dim=0) + NOTHING)
+        return torch.logit(mean.T, eps=EPSILON)
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number, normal about the expert's mean with a variance of its own.
+
+    The answers are the mean, in units of the target's spread, and the logit of the share of the
+    target's variance that is left open.
+    """
+
+    mean: float = 0.0
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.spread > 0:
+            raise InputError(f"A target's spread is above 0, not {self.spread:g}.")
+
+    @property
+    def outputs(self) -> int:
+        """Mean and variance."""
+        return 2
+
+    @property
+    def reach(self) -> float:
+        """Of an answer that leaves nothing open."""
+        return 1.0
+
+    def distance(self, answers: Tensor) -> Tensor:
+        """√(1 − the share of the variance left open)."""
+        return (1 - self._left_open(answers)).clamp_min(torch.finfo(answers.dtype).tiny).sqrt()
+
+    def loss(self, answers: Tensor, truth: Tensor) -> Tensor:
+        """½ (y − μ)²/σ² + log σ, for y and σ in units of the spread."""
+        variance = self._left_open(answers)
+        off = (truth - self.mean) / self.spread - answers[:, 0]
+        return (off.square() / variance + variance.log()) / 2
+
+    def mixture(self, answers: Tensor, weights: Tensor) -> Tensor:
+        """The mean of the experts' means."""
+        mean = (weights * answers[:, 0]).sum(dim=0) / (weights.sum(dim=0) + NOTHING)
+        return (self.mean + self.spread * mean)[:, None]
+
+    def _left_open(self, answers: Tensor) -> Tensor:
+        return LEAST_VARIANCE + (1 - LEAST_VARIANCE) * answers[:, 1].sigmoid()

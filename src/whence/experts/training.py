@@ -1,0 +1,50 @@
+"""Training on tables: Adam over batches of rows and truths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+from whence.errors import InputError
+from whence.experts.tabular import TabularModel
+from whence.memory import reuse_freed_memory, row_slices
+from whence.ranking import device_of
+
+LEARNING_RATE = 1e-3
+
+Batch = tuple[Tensor, Tensor]
+
+
+def fit(
+    model: TabularModel, batches: Iterable[Batch], learning_rate: float = LEARNING_RATE
+) -> list[float]:
+    """One step a batch; the loss at every step."""
+    reuse_freed_memory()
+    device = device_of(model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
+    losses: list[Tensor] = []
+    for rows, truth in batches:
+        loss = model.loss(rows.to(device), truth.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses).tolist() if losses else []
+
+
+def shuffled(
+    rows: Tensor, truth: Tensor, size: int, epochs: int, generator: torch.Generator
+) -> Iterator[Batch]:
+    """All rows once an epoch, in another order every time."""
+    if len(rows) != len(truth):
+        raise InputError(f"There are {len(rows)} rows and {len(truth)} truths; give one to each.")
+    if not rows.isfinite().all():
+        raise InputError("Rows hold numbers that are not finite; fill them in or leave them out.")
+    if size < 1:
+        raise InputError(f"A batch has at least one row, not {size}.")
+    for _ in range(epochs):
+        order = torch.randperm(len(rows), generator=generator)
+        for some in row_slices(len(rows), size):
+            yield rows[order[some]], truth[order[some]]

@@ -1,0 +1,103 @@
+"""Random families, a network of every layer, and what of it belongs to one expert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from whence.experts.attention import ExpertAttention
+from whence.experts.family import Family
+from whence.experts.linear import InputLinear, LinkedLinear
+from whence.experts.normalisation import ExpertNorm
+from whence.experts.recurrent import ExpertGRU
+
+TOY = Family.of({"x1": [0], "x2": [1]}, {"S1": ["x1"], "S2": ["x2"], "S3": ["x1", "x2"]})
+SESSIONS = Family.of(
+    {"position": [0], "context": [1, 2], "interaction": [3], "general": [4], "music": [5, 6]},
+    {
+        "S1": ["position", "context"],
+        "S2": ["position", "interaction"],
+        "S3": ["position", "general"],
+        "S4": ["position", "music"],
+        "S5": ["position", "context", "interaction"],
+        "S6": ["position", "general", "music"],
+        "S7": ["position", "context", "interaction", "general"],
+        "S8": ["position", "context", "interaction", "general", "music"],
+    },
+)
+
+
+@st.composite
+def families(draw: st.DrawFn) -> Family:
+    """Up to four groups of up to three columns, and any subsets of them, in any order."""
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    columns = iter(draw(st.permutations(range(sum(sizes)))))
+    groups = {
+        f"x{number}": [next(columns) for _ in range(size)] for number, size in enumerate(sizes)
+    }
+    some = st.sets(st.sampled_from(sorted(groups)), min_size=1)
+    chosen = draw(st.sets(some.map(frozenset), max_size=8)) | {frozenset(groups)}
+    order = draw(st.permutations(sorted(map(sorted, chosen))))
+    return Family.of(groups, {f"S{number}": seen for number, seen in enumerate(order)})
+
+
+class EveryLayer(nn.Module):
+    """Inputs, normalisation, attention, recurrence and a last linear layer, one on the other."""
+
+    def __init__(self, family: Family, steps: int, seed: int = 0) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.steps = steps
+        self.first = InputLinear(family, 4, generator)
+        self.norm = ExpertNorm(family, 4, learned=True)
+        self.attention = ExpertAttention(
+            family,
+            LinkedLinear(family, 4, 4, generator, bias=False),
+            LinkedLinear(family, 4, 8, generator, bias=False),
+            width=4,
+            heads=2,
+            generator=generator,
+        )
+        self.recurrent = ExpertGRU(family, LinkedLinear(family, 4, 9, generator), 3, generator)
+        self.last = LinkedLinear(family, 3, 2, generator)
+        self.double()
+
+    def forward(self, inputs: Tensor, stop: bool = True) -> Tensor:
+        rows = self.norm(self.first(inputs, stop))
+        rows = rows + self.attention(rows, rows, self.steps, stop=stop)
+        out: Tensor = self.last(self.recurrent(torch.tanh(rows), self.steps, stop), stop)
+        return out
+
+
+def of_expert(module: nn.Module, expert: int) -> Iterator[Tensor]:
+    """The gradients of all weights that belong to one expert."""
+    for layer in module.modules():
+        for parameter in layer.parameters(recurse=False):
+            if not isinstance(layer, nn.ParameterList):
+                yield gradient_of(parameter)[expert]
+        if isinstance(layer, InputLinear | LinkedLinear):
+            weights = layer.weights if isinstance(layer, InputLinear) else layer.linked
+            for shelf, weight in zip(layer.joining.shelves, weights, strict=True):
+                if shelf.experts.start <= expert < shelf.experts.stop:
+                    yield gradient_of(weight)[expert - shelf.experts.start]
+
+
+def gradient_of(parameter: Tensor) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
+def full_matrix(layer: LinkedLinear) -> Tensor:
+    """W_k of equation 14: a block for every expert and every expert it contains, else zeros."""
+    experts, outputs, inputs = layer.own.shape
+    full = torch.zeros(experts, outputs, experts, inputs, dtype=layer.own.dtype)
+    for expert in range(experts):
+        full[expert, :, expert] = layer.own[expert]
+    for shelf, weight in zip(layer.joining.shelves, layer.linked, strict=True):
+        for place, sources in enumerate(shelf.sources):
+            for block, source in enumerate(sources):
+                part = weight[place][:, block * inputs : (block + 1) * inputs]
+                full[shelf.experts.start + place, :, source] = part
+    return full.reshape(experts * outputs, experts * inputs)

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import networkx as nx
+import pytest
+from families import SESSIONS, TOY, families
+from hypothesis import given
+
+from whence.errors import InputError
+from whence.experts.diagram import diagram_of
+from whence.experts.drawing import draw_family
+from whence.experts.family import Family, Group, Subset
+from whence.experts.layout import lay_out
+from whence.experts.reading import parse_family, read_family
+
+FILE = """
+[groups]
+content = [0, 2]
+user = ["who"]
+
+[subsets]
+all = ["content", "user"]
+content = ["content"]
+"""
+
+
+def test_a_file_with_numbers_and_names(tmp_path: Path) -> None:
+    """What is contained comes first, in whatever order it is written."""
+    path = tmp_path / "family.toml"
+    path.write_text(FILE)
+    family = read_family(path, ["genre", "who", "year"])
+    assert family.groups == (Group("content", (0, 2)), Group("user", (1,)))
+    assert family.names == ("content", "all")
+    assert family.contained == ((), (0,))
+    assert family.columns == ((0, 2), (0, 2, 1))
+    assert family.sees == ((True, False), (True, True))
+
+
+def graph_of(family: Family) -> nx.DiGraph:
+    """Inclusion by sets of columns, with every pair."""
+    seen = [set(columns) for columns in family.columns]
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(family)))
+    graph.add_edges_from(
+        (low, high) for low, a in enumerate(seen) for high, b in enumerate(seen) if a < b
+    )
+    return graph
+
+
+@given(family=families())
+def test_the_diagram_is_networkxs(family: Family) -> None:
+    graph, diagram = graph_of(family), diagram_of(family)
+    assert {(low, high) for high, lows in enumerate(family.contained) for low in lows} == set(
+        graph.edges
+    )
+    reduced = nx.transitive_reduction(graph)
+    assert set(diagram.links) == set(reduced.edges)
+    assert [sorted(above) for above in diagram.parents] == [
+        sorted(reduced.successors(expert)) for expert in range(len(family))
+    ]
+    assert [sorted(level) for level in diagram.levels] == [
+        sorted(level) for level in nx.topological_generations(graph)
+    ]
+    assert all(low < high for low, high in graph.edges)
+
+
+@given(family=families())
+def test_the_picture_has_every_expert_with_its_groups_and_every_link(family: Family) -> None:
+    picture = ElementTree.fromstring(draw_family(family))
+    texts = [str(element.text) for element in picture.iter() if element.tag.endswith("}text")]
+    expected: list[str] = []
+    for subset in family.subsets:
+        expected += [subset.name, *subset.groups]
+    assert sorted(texts) == sorted(expected)
+    paths = [element for element in picture.iter() if element.tag.endswith("}path")]
+    assert len(paths) == len(diagram_of(family).links)
+
+
+def boxes(family: Family) -> list[tuple[float, float, float, float]]:
+    picture = ElementTree.fromstring(draw_family(family))
+    found = [element.attrib for element in picture.iter() if element.tag.endswith("}rect")][1:]
+    return [
+        (float(one["x"]), float(one["y"]), float(one["width"]), float(one["height"]))
+        for one in found
+    ]
+
+
+@given(family=families())
+def test_boxes_stand_apart_and_within_the_picture(family: Family) -> None:
+    size = ElementTree.fromstring(draw_family(family)).attrib
+    found = boxes(family)
+    assert len(found) == len(family)
+    for number, (x, y, width, height) in enumerate(found):
+        assert x >= 0 <= y
+        assert x + width <= float(size["width"])
+        assert y + height <= float(size["height"])
+        for a, b, c, d in found[:number]:
+            assert x + width <= a or a + c <= x or y + height <= b or b + d <= y
+
+
+def test_a_link_that_passes_a_level_has_a_place_there() -> None:
+    layout = lay_out(diagram_of(SESSIONS))
+    assert [len(level) for level in layout.levels] == [4, 3, 2, 1]
+    assert sorted(map(len, layout.routes)) == [2, 2, 2, 2, 2, 2, 3, 3]
+
+
+def test_names_are_escaped() -> None:
+    family = Family.of({"<b> & co": [0]}, {'"S"': ["<b> & co"]})
+    assert "<b>" not in draw_family(family)
+    ElementTree.fromstring(draw_family(family))
+
+
+GROUPS = {"a": [0], "b": [1]}
+
+
+@pytest.mark.parametrize(
+    ("groups", "subsets", "sentence"),
+    [
+        (GROUPS, {"S": ["a", "c"]}, "The subset 'S' holds the unknown group 'c': known: a, b."),
+        (GROUPS, {"S": ["a", "b"], "T": ["b", "a"]}, "The subsets 'S' and 'T' hold the same"),
+        (GROUPS, {"S": [], "T": ["a", "b"]}, "The subset 'S' is empty;"),
+        (GROUPS, {"S": ["a"], "T": ["b"]}, "No subset holds all groups; add one of a, b."),
+        (GROUPS, {}, "No subset holds all groups"),
+        (GROUPS, {"S": ["a", "b", "a"]}, "The subset 'S' holds the group 'a' twice."),
+        ({"a": [0], "b": []}, {"S": ["a", "b"]}, "The group 'b' has no column;"),
+        ({"a": [0], "b": [0]}, {"S": ["a", "b"]}, "The column 0 is in 'a' and again in 'b';"),
+        ({"a": [-1]}, {"S": ["a"]}, "The group 'a' has the column -1; columns count from 0."),
+        ({}, {"S": ["a"]}, "A family needs at least one group."),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    groups: dict[str, list[int]], subsets: dict[str, list[str]], sentence: str
+) -> None:
+    with pytest.raises(InputError) as problem:
+        Family.of(groups, subsets)
+    assert str(problem.value).startswith(sentence)
+    assert "\n" not in str(problem.value)
+
+
+def test_names_twice() -> None:
+    group, subset = Group("a", (0,)), Subset("S", ("a",))
+    with pytest.raises(InputError, match=r"^The group 'a' is there twice"):
+        Family((group, Group("a", (1,))), (subset,))
+    with pytest.raises(InputError, match=r"^The subset 'S' is there twice"):
+        Family((group,), (subset, subset))
+    with pytest.raises(InputError, match=r"^There is no subset 'S9': known: S1, S2, S3"):
+        TOY.expert("S9")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('"who"', '"whom"', "The group 'user' has the unknown column 'whom': did you mean 'who'?"),
+        ("2]", "3]", "The group 'content' has the column 3; the table's go from 0 to 2."),
+        ("2]", "2.5]", "The group 'content' has the column 2.5; say its number or name."),
+        ("[groups]", "[group]", "FamilyFile has no setting 'group'"),
+        ("[groups]", "[groups", "The family is not TOML"),
+        ("all =", "all = 3 #", "subsets.all needs a list, not 3."),
+    ],
+)
+def test_mistakes_in_a_file(old: str, new: str, sentence: str) -> None:
+    with pytest.raises(InputError) as problem:
+        parse_family(FILE.replace(old, new, 1), ["genre", "who", "year"])
+    assert str(problem.value).startswith(sentence)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot be read: No such file"):
+        read_family(tmp_path / "nothing.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff")
+    with pytest.raises(InputError, match=r"is not text in UTF-8"):
+        read_family(tmp_path / "bytes.toml")
+    with pytest.raises(
+        InputError, match=r"names the column 'who', but the table's columns have no"
+    ):
+        parse_family(FILE)

@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from families import SESSIONS, TOY, EveryLayer, families, full_matrix, of_expert
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from whence.errors import InputError
+from whence.experts.attention import ExpertAttention
+from whence.experts.embedding import GroupEmbedding, Table
+from whence.experts.family import Family
+from whence.experts.linear import InputLinear, LinkedLinear
+from whence.experts.normalisation import ExpertNorm
+from whence.experts.recurrent import ExpertGRU
+
+CASES, STEPS = 2, 3
+GENERATOR = torch.Generator()
+some_layers = settings(max_examples=15)
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def hidden(family: Family, expert: int) -> list[int]:
+    """The columns an expert may not see."""
+    return [column for column in range(family.width) if column not in family.columns[expert]]
+
+
+@some_layers
+@given(family=families())
+def test_no_expert_depends_on_what_it_may_not_see(family: Family) -> None:
+    """Neither its output nor any gradient of it: what it may not see is no number here."""
+    network = EveryLayer(family, STEPS)
+    inputs = drawn(CASES * STEPS, family.width)
+    out = network(inputs)
+    out.square().sum().backward()
+    for expert in range(len(family)):
+        learned = [gradient.clone() for gradient in of_expert(network, expert)]
+        assert any(gradient.any() for gradient in learned)
+        poisoned = inputs.clone()
+        poisoned[:, hidden(family, expert)] = torch.nan
+        other = EveryLayer(family, STEPS)
+        again = other(poisoned)
+        assert torch.equal(again[expert], out[expert])
+        again.square().sum().backward()
+        for one, two in zip(learned, of_expert(other, expert), strict=True):
+            assert torch.equal(one, two)
+
+
+@some_layers
+@given(family=families())
+def test_an_expert_teaches_no_other(family: Family) -> None:
+    for expert in range(len(family)):
+        network = EveryLayer(family, STEPS)
+        network(drawn(CASES * STEPS, family.width))[expert].square().sum().backward()
+        for other in range(len(family)):
+            taught = any(bool(gradient.any()) for gradient in of_expert(network, other))
+            assert taught == (other == expert)
+
+
+@some_layers
+@given(family=families())
+def test_a_linked_layer_is_the_masked_matrix(family: Family) -> None:
+    """Forwards; backwards with the gradient stopped on all blocks but the diagonal, and without."""
+    layer = LinkedLinear(family, 3, 2, GENERATOR.manual_seed(1)).double()
+    assert layer.bias is not None
+    nn.init.uniform_(layer.bias, -1, 1)
+    features = drawn(len(family), 3, 5).requires_grad_()
+    wanted = drawn(len(family), 2, 5, seed=1)
+    for stop in (True, False):
+        full = full_matrix(layer).detach().requires_grad_()
+        blocks = full.reshape(len(family), 2, len(family), 3)
+        rows = []
+        for expert in range(len(family)):
+            own = [
+                features[other] if other == expert or not stop else features[other].detach()
+                for other in range(len(family))
+            ]
+            rows.append(sum(blocks[expert, :, other] @ own[other] for other in range(len(family))))
+        expected = torch.stack(rows) + layer.bias.detach()  # type: ignore[arg-type]
+        to_features, to_full = torch.autograd.grad((expected * wanted).sum(), (features, full))
+        found = layer(features, stop)
+        torch.testing.assert_close(found, expected)
+        layer.zero_grad()
+        features.grad = None
+        (found * wanted).sum().backward()
+        torch.testing.assert_close(features.grad, to_features)
+        kept = full.detach() != 0
+        gradients = LinkedLinear(family, 3, 2, GENERATOR).double()
+        for mine, theirs in zip(gradients.parameters(), layer.parameters(), strict=True):
+            mine.data = theirs.grad  # type: ignore[assignment]
+        torch.testing.assert_close(full_matrix(gradients)[kept], to_full[kept])
+        torch.testing.assert_close(gradients.bias[..., 0], wanted.sum(2))  # type: ignore[index]
+
+
+@given(family=families())
+def test_the_first_layer_is_a_loop_over_experts(family: Family) -> None:
+    layer = InputLinear(family, 2, GENERATOR.manual_seed(1)).double()
+    inputs = drawn(5, family.width)
+    found = layer(inputs)
+    weights = [one for weight in layer.weights for one in weight]
+    for expert, (weight, columns) in enumerate(zip(weights, family.columns, strict=True)):
+        torch.testing.assert_close(found[expert], weight @ inputs[:, columns].T)
+
+
+@given(family=families(), taught=st.sampled_from(["all", "smallest"]))
+def test_who_teaches_what_is_embedded(family: Family, taught: str) -> None:
+    layer = InputLinear(family, 2, GENERATOR.manual_seed(1), taught=taught).double()  # type: ignore[arg-type]
+    for expert in range(len(family)):
+        inputs = drawn(5, family.width).requires_grad_()
+        layer(inputs)[expert].sum().backward()
+        assert inputs.grad is not None
+        below = {column for other in family.contained[expert] for column in family.columns[other]}
+        teaches = set(family.columns[expert]) - (below if taught == "smallest" else set())
+        assert set(inputs.grad.any(dim=0).nonzero()[:, 0].tolist()) == teaches
+        (whole,) = torch.autograd.grad(layer(inputs, stop=False)[expert].sum(), inputs)
+        assert set(whole.any(dim=0).nonzero()[:, 0].tolist()) == set(family.columns[expert])
+
+
+def test_weights_are_as_many_as_blocks() -> None:
+    """The published network on MovieLens-1M beyond its embeddings: 147,028 weights."""
+    family = Family.of(
+        {"content": range(32), "user": range(32, 96), "item": range(96, 160)},
+        {
+            "S1": ["content"],
+            "S2": ["content", "user"],
+            "S3": ["content", "item"],
+            "S4": ["content", "user", "item"],
+        },
+    )
+    layers: list[nn.Module] = [InputLinear(family, 128, GENERATOR)]
+    for inputs, outputs in ((128, 64), (64, 32), (32, 16), (16, 1)):
+        layers.append(LinkedLinear(family, inputs, outputs, GENERATOR))
+    assert sum(one.numel() for layer in layers for one in layer.parameters()) == 147_028
+
+
+def test_links_can_be_left_out() -> None:
+    layer = LinkedLinear(TOY, 3, 2, GENERATOR.manual_seed(0), links=False, bias=False)
+    features = torch.ones(3, 3, 1)
+    torch.testing.assert_close(layer(features)[..., 0], layer.own.sum(2))
+
+
+def test_norm_is_layer_norm_of_each_expert() -> None:
+    features = drawn(3, 4, 5)
+    expected = F.layer_norm(features.mT, (4,), eps=1e-6).mT
+    torch.testing.assert_close(ExpertNorm(TOY, 4)(features), expected)
+    learned = ExpertNorm(TOY, 4, learned=True).double()
+    assert learned.gain is not None
+    nn.init.constant_(learned.gain[1], 3.0)
+    torch.testing.assert_close(learned(features)[1], 3 * expected[1])
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_is_a_loop_over_experts_and_heads(masked: bool) -> None:
+    generator = GENERATOR.manual_seed(2)
+    query = LinkedLinear(SESSIONS, 4, 4, generator, bias=False)
+    memory = LinkedLinear(SESSIONS, 4, 8, generator, bias=False)
+    layer = ExpertAttention(SESSIONS, query, memory, 4, 2, generator).double()
+    rows, kept = drawn(8, 4, CASES * STEPS), drawn(8, 4, CASES * 5, seed=1)
+    visible = drawn(CASES, STEPS, 5, seed=2) > -0.5
+    visible[..., 0] = True
+    found = layer(rows, kept, STEPS, visible if masked else None)
+    queries, (keys, values) = query(rows), memory(kept).chunk(2, dim=1)
+    for expert in range(8):
+        for case in range(CASES):
+            mixed = []
+            for head in (slice(0, 2), slice(2, 4)):
+                q = queries[expert, head, case * STEPS : (case + 1) * STEPS]
+                k, v = (one[expert, head, case * 5 : (case + 1) * 5] for one in (keys, values))
+                logits = q.T @ k / 2**0.5
+                if masked:
+                    logits[~visible[case]] = -torch.inf
+                mixed.append(v @ logits.softmax(dim=1).T)
+            expected = layer.output.own[expert] @ torch.cat(mixed)
+            got = found[expert, :, case * STEPS : (case + 1) * STEPS]
+            torch.testing.assert_close(got, expected)
+
+
+def test_the_recurrent_unit_is_pytorchs_for_an_expert_alone() -> None:
+    family = Family.of({"x": [0, 1]}, {"S": ["x"]})
+    generator = GENERATOR.manual_seed(3)
+    layer = ExpertGRU(family, InputLinear(family, 9, generator), 3, generator).double()
+    peer = nn.GRU(2, 3).double()
+    reader, recurrent = layer.reader, layer.recurrent
+    assert isinstance(reader, InputLinear)
+    assert recurrent.bias is not None
+    nn.init.uniform_(recurrent.bias, -1, 1)
+    weights = {
+        "weight_ih_l0": reader.weights[0][0],
+        "weight_hh_l0": recurrent.own[0],
+        "bias_ih_l0": torch.zeros(9),
+        "bias_hh_l0": recurrent.bias[0, :, 0],
+    }
+    peer.load_state_dict(weights)
+    inputs = drawn(STEPS, CASES, 2)
+    expected, _ = peer(inputs)
+    found = layer(inputs.flatten(0, 1), STEPS)[0].T.view(STEPS, CASES, 3)
+    torch.testing.assert_close(found, expected)
+
+
+def test_embeddings_stand_group_by_group() -> None:
+    family = Family.of({"user": [1], "ages": [0, 2]}, {"S1": ["ages"], "S2": ["user", "ages"]})
+    layer = GroupEmbedding(family, {"user": Table(5, 3), "ages": Table(4, 2)}, GENERATOR)
+    numbers = torch.tensor([[3, 4, 0], [1, 0, 1]])
+    found = layer(numbers)
+    user, ages = layer.tables
+    for row, (first, middle, last) in enumerate(numbers.tolist()):
+        expected = torch.cat((user[0, middle], ages[0, first], ages[1, last]))
+        assert torch.equal(found[row], expected)
+    assert layer.embedded.columns == ((3, 4, 5, 6), (0, 1, 2, 3, 4, 5, 6))
+
+
+def test_several_seeds_at_once() -> None:
+    """A stack of networks through `vmap` is each alone, gradients too."""
+    networks = [EveryLayer(SESSIONS, STEPS, seed) for seed in (0, 1)]
+    inputs = drawn(CASES * STEPS, SESSIONS.width)
+    weights = [dict(network.named_parameters()) for network in networks]
+    stacked = {name: torch.stack([one[name].detach() for one in weights]) for name in weights[0]}
+
+    def loss(parameters: dict[str, Tensor]) -> Tensor:
+        out: Tensor = torch.func.functional_call(networks[0], parameters, (inputs,))
+        return out.square().sum()
+
+    found = torch.func.vmap(torch.func.grad(loss))(stacked)
+    for place, network in enumerate(networks):
+        network(inputs).square().sum().backward()
+        for name, parameter in network.named_parameters():
+            torch.testing.assert_close(found[name][place], parameter.grad)
+
+
+def test_mistakes() -> None:
+    reader = LinkedLinear(TOY, 4, 4, GENERATOR)
+    with pytest.raises(InputError, match=r"^A width of 4 cannot be shared among 3 heads"):
+        ExpertAttention(TOY, reader, reader, 4, 3, GENERATOR)
+    with pytest.raises(InputError, match=r"^There is no group 'x3' to embed"):
+        GroupEmbedding(TOY, {"x3": Table(1, 1)}, GENERATOR)
+    with pytest.raises(InputError, match=r"^The group 'x2' has no table"):
+        GroupEmbedding(TOY, {"x1": Table(1, 1)}, GENERATOR)

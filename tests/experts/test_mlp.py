@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from families import SESSIONS, TOY
+from torch import Tensor
+
+from whence.contract import ALL
+from whence.errors import InputError
+from whence.experts.attribution import accuracy, attribution_accuracy
+from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
+from whence.experts.objective import RECIPES
+from whence.experts.selection import Confidence, Selection
+from whence.experts.tabular import TabularModel
+from whence.experts.targets import Binary, Classes, Real, Target
+from whence.experts.toys import TOYS
+from whence.experts.training import fit, shuffled
+from whence.explainers import compare_batch
+from whence.randomness import Randomness
+
+TARGETS: list[Target] = [Binary(), Classes(3), Real()]
+
+
+def interpretable(target: Target | None = None, seed: int = 0) -> InterpretableMLP:
+    generator = Randomness(seed).torch("init")
+    return InterpretableMLP(SESSIONS, (4, 3), generator, target=target or Binary()).double()
+
+
+def ordinary(target: Target | None = None, seed: int = 0) -> OrdinaryMLP:
+    generator = Randomness(seed).torch("init")
+    return OrdinaryMLP(SESSIONS, (4, 3), generator, target=target or Binary()).double()
+
+
+def rows_of(count: int = 5) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(count, SESSIONS.width, generator=generator, dtype=torch.float64)
+
+
+def test_the_prediction_is_the_weighted_mean() -> None:
+    """Equation 1, from the experts one by one."""
+    model, rows = interpretable(), rows_of()
+    values = model.answers(rows)[:, 0].tanh()
+    weights = model.attribute(rows).T
+    mean = (weights * values).sum(0) / (weights.sum(0) + 1e-9)
+    torch.testing.assert_close(model.score(rows, ALL)[:, 1], torch.logit((mean + 1) / 2))
+
+
+def test_attribution_depends_on_what_the_expert_sees() -> None:
+    model, rows = interpretable(), rows_of()
+    before = model.attribute(rows)
+    other = rows.clone()
+    other[:, [3, 4, 5, 6]] = torch.nan  # all but position and context, which S1 sees
+    after = model.attribute(other)
+    assert torch.equal(after[:, 0], before[:, 0])
+    assert after[:, 1:].isnan().all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("build", [interpretable, ordinary])
+def test_groups_are_parts(build: type, target: Target) -> None:
+    """Embeddings given back change nothing; a group that is absent is at its columns' means."""
+    model: TabularModel = build(target)
+    rows = rows_of()
+    whole = model.score(rows, ALL)
+    assert whole.shape == (5, {1: 2, 3: 3, 2: 1}[target.outputs])
+    torch.testing.assert_close(model.score(rows, ALL, embedded=model.embed(rows)), whole)
+    assert model.embed(rows).shape == (5, 5, 2)
+    present = model.parts(rows)
+    present[:, 1] = False
+    absent = rows.clone()
+    absent[:, [1, 2]] = 0.0
+    torch.testing.assert_close(model.score(rows, ALL, present=present), model.score(absent, ALL))
+    one = torch.zeros(5, 1, dtype=torch.long)
+    torch.testing.assert_close(model.score(rows, one), whole[:, :1])
+
+
+def test_means_stand_for_what_is_absent() -> None:
+    means = torch.arange(7.0)
+    model = InterpretableMLP(SESSIONS, (4,), torch.Generator(), means=means)
+    rows = torch.randn(3, 7)
+    nothing = torch.zeros(3, 5, dtype=torch.bool)
+    expected = model.score(means.expand(3, 7), ALL)
+    torch.testing.assert_close(model.score(rows, ALL, present=nothing), expected)
+    with pytest.raises(InputError, match=r"^Means are needed of 7 columns, not 2"):
+        InterpretableMLP(SESSIONS, (4,), torch.Generator(), means=torch.zeros(2))
+
+
+def test_explainers_get_the_whole_gradient() -> None:
+    """Of the score as it is, through links and selection, though training stops there."""
+    model, rows = interpretable(), rows_of(1)
+    embedded = model.embed(rows).requires_grad_()
+    (found,) = torch.autograd.grad(model.score(rows, ALL, embedded=embedded)[0, 1], embedded)
+    step = 1e-6
+    for part, place in ((0, 0), (1, 1), (4, 0)):
+        moved = embedded.detach().clone()
+        moved[0, part, place] += step
+        with torch.no_grad():
+            change = model.score(rows, ALL, embedded=moved) - model.score(rows, ALL)
+        assert float(found[0, part, place]) == pytest.approx(float(change[0, 1]) / step, rel=1e-3)
+
+
+def test_other_explainers_explain_it_by_groups() -> None:
+    """Shapley values over groups add up to what the groups change together."""
+    rows = rows_of(3)
+    targets = torch.ones(3, dtype=torch.long)
+    methods = ["shapley", "leave-one-out", "gradient-input"]
+    for model in (interpretable(), ordinary()):
+        found = compare_batch(model, rows, targets, methods)
+        shapley = found["shapley"]
+        gained = shapley.full_score - shapley.empty_score
+        assert shapley.scores.shape == (3, 5)
+        assert shapley.scores.sum(axis=1) == pytest.approx(gained, abs=1e-6)
+
+
+def test_equal_sizes() -> None:
+    """All experts' features together are the ordinary network's."""
+    assert [layer.out_features for layer in ordinary().layers] == [32, 24, 1]
+    features = interpretable().first(rows_of(1))
+    assert features.shape[:2].numel() == 32
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_toy_a_is_learned_by_every_recipe(name: str) -> None:
+    """In few steps: classes are right, and the experts named are those that suffice."""
+    toy = TOYS["a"]
+    target = Binary("sigmoid", 0.5) if name == "movielens" else Binary()
+    model = InterpretableMLP(
+        toy.family, toy.widths, Randomness(0).torch("init"), target=target, recipe=RECIPES[name]
+    )
+    fit(model, toy.batches(200, 128, seed=0), learning_rate=0.02)
+    points = toy.draw(1024, Randomness(0).torch("evaluation"))
+    with torch.no_grad():
+        assert accuracy(model.scores(points.rows), points.truth).value > 0.97
+        found = attribution_accuracy(model.attribute(points.rows), points.experts)
+    assert found.value > 0.85
+
+
+def test_the_xor_needs_both() -> None:
+    toy = TOYS["d"]
+    model = InterpretableMLP(toy.family, (16, 16), Randomness(1).torch("init"))
+    fit(model, toy.batches(300, 128, seed=1), learning_rate=0.02)
+    points = toy.draw(1024, Randomness(0).torch("evaluation"))
+    with torch.no_grad():
+        selected = model.attribute(points.rows, Selection(Confidence("absolute")))
+    assert attribution_accuracy(selected, points.experts).value > 0.85
+    outer = selected[points.experts == toy.family.expert("S6")].argmax(dim=1)
+    assert (outer == toy.family.expert("S6")).double().mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("target", "truth"),
+    [
+        (Classes(3), lambda rows: (rows[:, 0] > -0.5).long() + (rows[:, 0] > 0.5)),
+        (Real(), lambda rows: rows[:, 0] * 1.0),
+    ],
+)
+def test_beyond_two_classes(target: Target, truth) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """What x1 alone decides is attributed to the expert that sees x1 alone."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(2_000, 2, generator=generator)
+    model = InterpretableMLP(TOY, (8, 8), generator, target=target)
+    fit(model, shuffled(rows, truth(rows), 100, 15, generator), learning_rate=0.01)
+    with torch.no_grad():
+        selected, scores = model.attribute(rows), model.scores(rows)
+    assert attribution_accuracy(selected, torch.zeros(2_000, dtype=torch.long)).value > 0.9
+    if isinstance(target, Classes):
+        assert accuracy(scores, truth(rows)).value > 0.95
+    else:
+        assert float((scores[:, 0] - truth(rows)).square().mean()) < 0.05
+
+
+def test_same_seed_same_bits() -> None:
+    toy = TOYS["b"]
+
+    def trained(seed: int) -> Tensor:
+        model = InterpretableMLP(toy.family, (4,), Randomness(seed).torch("init"))
+        fit(model, toy.batches(5, 16, seed))
+        return model.layers[0].own.detach()  # type: ignore[operator]
+
+    assert torch.equal(trained(0), trained(0))
+    assert not torch.equal(trained(0), trained(1))
+
+
+def test_the_ordinary_network_learns() -> None:
+    toy = TOYS["b"]
+    model = OrdinaryMLP(toy.family, (8, 8), Randomness(0).torch("init"))
+    losses = fit(model, toy.batches(300, 128, seed=0), learning_rate=0.01)
+    assert losses[-1] < losses[0] / 4
+    points = toy.draw(1024, Randomness(0).torch("evaluation"))
+    assert accuracy(model.scores(points.rows), points.truth).value > 0.97
+
+
+def test_toys_as_published() -> None:
+    """Centres and classes, an equal share of each, and a spread of a quarter."""
+    printed = {(-1, 0): 0, (1, 0): 1, (0, 1): 1, (0, -1): 0}
+    printed |= {(-2, -2): 0, (2, -2): 1, (-2, 2): 1, (2, 2): 0}
+    toy = TOYS["b"]
+    assert {cluster.centre: cluster.label for cluster in toy.clusters} == printed
+    assert len(TOYS["a"].clusters) == 4
+    points = toy.draw(80_000, torch.Generator().manual_seed(0))
+    for place, cluster in enumerate(toy.clusters):
+        some = points.rows[place * 10_000 : (place + 1) * 10_000]
+        assert some.mean(dim=0).tolist() == pytest.approx(cluster.centre, abs=0.02)
+        assert some.std(dim=0).tolist() == pytest.approx([0.25, 0.25], abs=0.01)
+    deep = TOYS["d"].draw(8, torch.Generator())
+    assert not deep.rows[:4, 2:].any()
+    assert not deep.rows[4:, :2].any()
+    assert [cluster.centre[2:] for cluster in TOYS["d"].clusters[4:]] == [
+        (-1, -1),
+        (1, -1),
+        (-1, 1),
+        (1, 1),
+    ]
+    with pytest.raises(InputError, match=r"^Points are drawn in equal shares of 8 clusters"):
+        toy.draw(9, torch.Generator())
+
+
+def test_attribution_accuracy_by_hand() -> None:
+    """A hit, a miss, and two equal of which one is right."""
+    selected = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.5, 0.5]])
+    found = attribution_accuracy(selected, torch.tensor([0, 1, 1]))
+    assert found.value == pytest.approx(0.5)
+    with pytest.raises(InputError, match=r"^Selections of 3 cases do not answer to 2"):
+        attribution_accuracy(selected, torch.tensor([0, 1]))
+
+
+def test_batches_hold_every_row_once() -> None:
+    rows = torch.arange(10.0)[:, None]
+    batches = list(shuffled(rows, torch.arange(10), 4, 2, torch.Generator()))
+    assert [len(truth) for _, truth in batches] == [4, 4, 2, 4, 4, 2]
+    assert sorted(torch.cat([truth for _, truth in batches[:3]]).tolist()) == list(range(10))
+    assert all(torch.equal(one[:, 0], truth.float()) for one, truth in batches)
+    with pytest.raises(InputError, match=r"^There are 10 rows and 3 truths"):
+        next(shuffled(rows, torch.arange(3), 4, 1, torch.Generator()))
+    with pytest.raises(InputError, match=r"^A batch has at least one row, not 0"):
+        next(shuffled(rows, torch.arange(10), 0, 1, torch.Generator()))
+    with pytest.raises(InputError, match=r"^Rows hold numbers that are not finite"):
+        next(shuffled(rows / 0, torch.arange(10), 4, 1, torch.Generator()))
+
+
+@pytest.mark.parametrize("build", [interpretable, ordinary])
+def test_columns_of_no_group_change_nothing(build: type) -> None:
+    model, rows = build(), rows_of()
+    wider = torch.cat((rows, rows), dim=1).requires_grad_()
+    torch.testing.assert_close(model.loss(wider, torch.ones(5)), model.loss(rows, torch.ones(5)))
+    torch.testing.assert_close(model.score(wider, ALL), model.score(rows, ALL))
+
+
+def test_rows_with_too_few_columns() -> None:
+    with pytest.raises(InputError, match=r"^The family names columns up to 6, from 0; rows have 2"):
+        interpretable().loss(rows_of()[:, :2], torch.ones(5))
