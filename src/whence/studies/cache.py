@@ -26,6 +26,7 @@ from whence.run import Run, open_run
 from whence.studies.found import Found
 from whence.studies.study import Cell, Study
 from whence.training import TrainingConfig, train
+from whence.training.runs import as_published
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -44,6 +45,8 @@ class Recipe:
     split: str
     seeds: int
     device: str
+    begin_with: tuple[Recipe, ...] = ()
+    """Of the models whose weights it begins with."""
 
     @cached_property
     def key(self) -> str:
@@ -56,6 +59,7 @@ class Recipe:
             "split": self.split,
             "seeds": self.seeds,
             "device": self.device,
+            **({"begin_with": [one.key for one in self.begin_with]} if self.begin_with else {}),
             "whence": whence.__version__,
             "torch": str(torch.__version__),
         }
@@ -89,8 +93,9 @@ class Measured:
 def resolve(study: Study, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
     """The whole settings of the model and of the training, checked."""
     settings, training = study.settings_of(cell)
-    config = build(model_spec(study.models[cell.model].name).config, settings)
-    return asdict(config), asdict(build(TrainingConfig, training))
+    spec = model_spec(study.models[cell.model].name)
+    config = build(spec.config, settings)
+    return asdict(config), asdict(build(TrainingConfig, as_published(spec, training)))
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,7 @@ class Cache:
             training=recipe.training,
             seeds=recipe.seeds,
             split=recipe.split,
+            begin_with=[self.run(one, until, show_progress) for one in recipe.begin_with],
             out=folder,
             overwrite=True,  # a training that was stopped with other threads, say, begins anew
             device=recipe.device,

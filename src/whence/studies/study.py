@@ -13,6 +13,7 @@ from whence.data.named import NAMED
 from whence.data.splits import Held
 from whence.errors import InputError, did_you_mean
 from whence.files import read_json, reason
+from whence.models import model_spec
 from whence.sessions.files import session_folder
 
 HERE = Path(__file__).parent
@@ -63,6 +64,8 @@ class Variant:
     """By measurement: how it is measured."""
     models: tuple[str, ...] = ()
     """Those that it is of; all, where none is named."""
+    begin: bool = False
+    """Whether a model begins with those of the study that it can begin with, in its first row."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +206,19 @@ class Study(StudyFile):
             {**dataset.settings, **model.settings, **own, **variant.settings},
             {**self.training, **dataset.training, **model.training, **variant.training},
         )
+
+    def beginnings_of(self, cell: Cell) -> list[Cell]:
+        """The cells whose models this one begins with."""
+        if not self.variants[cell.variant].begin:
+            return []
+        wanted = model_spec(self.models[cell.model].name).begins_with
+        first = next(iter(self.variants))
+        named = {model.name: shown for shown, model in self.models.items()}
+        missing = [name for name in wanted if name not in named]
+        if missing or not wanted:
+            lacking = " and ".join(missing) or "another model"
+            raise InputError(f"{cell} begins with {lacking}, which {self.id} does not train.")
+        return [Cell(cell.dataset, named[name], first) for name in wanted]
 
     def measuring_of(self, cell: Cell, measurement: str) -> Settings:
         """How the measurement is made in this cell."""
