@@ -24,6 +24,8 @@ from whence.memory import row_slices
 BYTES_AT_ONCE = 2**22
 """Of what is computed on the way: few enough to stay near a processor."""
 BYTES_AT_ONCE_ON_GPU = 2**30
+PLACES_BY_PRODUCT = 2**22
+"""By values: how many are added up by a product, on a GPU."""
 _rectified_backward = torch.ops.aten.threshold_backward
 NOBODY = -2
 """A target that is no item of any history."""
@@ -77,8 +79,8 @@ class _Attended(torch.autograd.Function):
         for rows in flat.slices():
             e, _ = flat.weights(rows, flat.seen_through(rows))
             own, target = flat.p[flat.tiled.history_tile[rows]], flat.tiled.target_tile[rows]
-            total.index_add_(0, target, e.sum(dim=1))
-            pooled.index_add_(0, target, e.transpose(1, 2) @ own)
+            _add_up(total, target, e.sum(dim=1))
+            _add_up(pooled, target, e.transpose(1, 2) @ own)
         return total.view(q.shape[:3]), pooled.view(q.shape)
 
     @staticmethod
@@ -108,6 +110,16 @@ class _Attended(torch.autograd.Function):
         )
         total, pooled = _Attended.apply(*(one.squeeze(1) for one in stacked))  # type: ignore[no-untyped-call]
         return (total.unsqueeze(1), pooled.unsqueeze(1)), (0, 0)
+
+
+def _add_up(into: Tensor, place: Tensor, values: Tensor) -> None:
+    """Add values `[r, …]` to the places `[r]` of what is `[m, …]`, in the same order each time."""
+    if not into.is_cuda or len(into) * len(place) > PLACES_BY_PRODUCT:
+        into.index_add_(0, place, values)
+        return
+    # A product needs no sorting, which a GPU otherwise does to add in one order.
+    there = torch.arange(len(into), device=place.device)[:, None] == place
+    into.flatten(1).addmm_(there.to(values.dtype), values.flatten(1))
 
 
 class _Flat:
@@ -164,16 +176,16 @@ class _Flat:
             out = of_pooled[target]  # [r, v, d]
             of_logits = (of_total[target][:, None] + p @ out.transpose(1, 2)).mul_(e)
             flat = of_logits.flatten(1)[:, None]  # [r, 1, w · v]
-            of_out.index_add_(0, seed, (flat @ hidden.flatten(1, 2)).squeeze(1))
+            _add_up(of_out, seed, (flat @ hidden.flatten(1, 2)).squeeze(1))
             of_hidden = of_logits[..., None] * self.look.out[seed][:, None, None]
             of_hidden = _rectified_backward(of_hidden, hidden, 0).flatten(2)  # [r, w, v · a]
-            of_p.index_add_(0, history, of_hidden @ through[:, :-1].transpose(1, 2) + e @ out)
+            _add_up(of_p, history, of_hidden @ through[:, :-1].transpose(1, 2) + e @ out)
             both = self.with_one[history].transpose(1, 2) @ of_hidden
             both = both.view(len(seed), -1, self.targets, hidden.shape[3])
-            of_bias.index_add_(0, seed, both[:, -1].sum(dim=1))
+            _add_up(of_bias, seed, both[:, -1].sum(dim=1))
             both = both[:, :-1]  # [r, d, v, a]
             weight = self.look.weight[seed].transpose(1, 2)  # [r, d, a]
-            of_q.index_add_(0, target, (both @ weight[..., None]).squeeze(3).transpose(1, 2))
+            _add_up(of_q, target, (both @ weight[..., None]).squeeze(3).transpose(1, 2))
             product = both.transpose(2, 3) @ q.transpose(1, 2)[..., None]  # [r, d, a, 1]
-            of_weight.index_add_(0, seed, product.squeeze(3).transpose(1, 2))
+            _add_up(of_weight, seed, product.squeeze(3).transpose(1, 2))
         return found
