@@ -81,13 +81,21 @@ class Chance:
         """`key + place · γ` of the calls and places asked for so far, which come again."""
 
     def bits(self, step: Tensor, calls: range, count: int) -> Tensor:
-        """`[calls, S, count]` of 64 bits: a place is the number of a call and one within it."""
+        """`[calls, S, count]` of 64 bits: a place is the number of a call and one within it.
+
+        Of several steps `[K]` at once it is `[calls, S · K, count]`.
+        """
         if calls not in self.begun or self.begun[calls].shape[2] < count:
             device = self.keys.device
             call = torch.arange(calls.start, calls.stop, device=device) * PLACES_OF_A_CALL
             place = call[:, None, None] + torch.arange(count, device=device)
             self.begun[calls] = self.keys + place * GAMMA
-        state = self.begun[calls][:, :, :count] + step * _wrapped(GAMMA * PLACES_OF_A_STEP)
+        state = self.begun[calls][:, :, :count]
+        if step.dim():
+            state = state[:, :, None]
+        state = state + step[..., None] * _wrapped(GAMMA * PLACES_OF_A_STEP)
+        if step.dim():
+            state = state.flatten(1, 2)
         for shift, factor in ((30, MIX_1), (27, MIX_2)):
             state = _xor_shifted(state, shift).mul_(factor)
         return _xor_shifted(state, 31)

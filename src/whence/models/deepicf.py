@@ -110,9 +110,11 @@ class DeepICF(ItemBased):
     def penalty(self) -> Tensor:
         """λ (Σ p² + Σ q²), and that of the layers."""
         of_layers = [layer.weight.square().sum() for layer in self.layers]  # type: ignore[operator]
+        found = self.config.layers_decay * torch.stack(of_layers).sum()
+        if not self.config.decay:
+            return found
         of_tables = self.history.square().sum() + self.target.square().sum()
-        layers = self.config.layers_decay * torch.stack(of_layers).sum()
-        return self.config.decay * of_tables + layers
+        return found + self.config.decay * of_tables
 
     @torch.no_grad()
     def adopt(self, trained: Mapping[str, Recommender]) -> None:
@@ -174,7 +176,9 @@ class AttentiveDeepICF(DeepICF):
 
     def penalty(self) -> Tensor:
         """With λ Σ W²."""
-        return super().penalty() + self.config.decay * self.look.square().sum()
+        found = super().penalty()
+        decay = self.config.decay
+        return found + decay * self.look.square().sum() if decay else found
 
     def score_coalitions(
         self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY

@@ -42,6 +42,7 @@ class Order:
         return place
 
     def at(self, step: Tensor) -> Tensor:
-        """`[S, size]`: what comes in that step of the epoch at hand."""
+        """`[S, size]`: what comes in that step of the epoch at hand; in several `[S · K, size]`."""
         first = (step % self.steps) * self.size
-        return self.drawn[:, first + torch.arange(self.size, device=self.device)]
+        found = self.drawn[:, first[..., None] + torch.arange(self.size, device=self.device)]
+        return found.flatten(0, -2)

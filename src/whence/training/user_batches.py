@@ -22,6 +22,8 @@ from whence.training.order import Order
 
 WIDEST = 32
 """Items of a tile, at most; the fewer a user has, the narrower it is."""
+AHEAD = 64
+"""Steps that are drawn at once where a step is recorded and of one user: it draws many numbers."""
 BETWEEN_SIZES = 1.25
 """Where every size of a batch is recorded, it is so many times the one below it."""
 
@@ -72,6 +74,10 @@ class UserBatches:
         self.unseen = Unseen.of(split, device)
         self.chance = Chance([one.key("negatives") for one in randomness], device)
         self.epoch = -1
+        self.ahead = AHEAD if few_sizes and size == 1 else 0
+        self.drawn_ahead: UserBatch | None = None
+        """`[S, K, …]`: those of the steps at hand, always in the same place of memory."""
+        self.block = (-1, -1)
         self.begin(0)
 
     @property
@@ -86,7 +92,24 @@ class UserBatches:
             self.epoch = self.order.epoch
             self.sizes_of_epoch = self._sizes(self.order.drawn.cpu().numpy())
         self.tiles = Tiles(*self.sizes_of_epoch[place])
+        if self.ahead and self.block != (self.epoch, place // self.ahead):
+            self.block = (self.epoch, place // self.ahead)
+            self._draw_ahead(step - place % self.ahead)
         return self.tiles
+
+    def _draw_ahead(self, first: int) -> None:
+        """The steps from there on, as large as the largest there can be."""
+        most = -(-int(self.counts.max()) // self.width)
+        most = int(_rounded_up(np.array([most]))[0])
+        largest = Tiles(most + 1, self.each * most, self.each * most**2)
+        steps = torch.arange(first, first + self.ahead, device=self.device)
+        drawn = self._draw(steps, largest)
+        shaped = UserBatch(*(one.unflatten(0, (-1, self.ahead)) for one in drawn))
+        if self.drawn_ahead is None:
+            self.drawn_ahead = shaped
+        else:
+            for kept, new in zip(self.drawn_ahead, shaped, strict=True):
+                kept.copy_(new)
 
     def _sizes(self, order: npt.NDArray[np.int64]) -> list[tuple[int, int, int]]:
         """Of every step of an epoch; one tile of histories more, which is empty."""
@@ -105,8 +128,23 @@ class UserBatches:
 
     def draw(self, step: Tensor) -> UserBatch:
         """The batch `[S, …]` of that step, which was begun."""
+        if self.drawn_ahead is None:
+            return self._draw(step, self.tiles)
+        number = (step % self.order.steps) % self.ahead
+        ahead = UserBatch(*(one.index_select(1, number[None])[:, 0] for one in self.drawn_ahead))
+        history, questions, pairs = self.tiles
+        return UserBatch(
+            ahead.history[:, :history],
+            ahead.items[:, :questions],
+            ahead.outcomes[:, :questions],
+            ahead.history_tile[:, :pairs].clamp(max=history - 1),  # where it is empty
+            ahead.question_tile[:, :pairs],
+        )
+
+    def _draw(self, step: Tensor, tiles: Tiles) -> UserBatch:
+        """Of one step `[S, …]`, or of several `[S · K, …]`, filled up to so many tiles."""
         who = self.order.at(step)
-        sizes, tiles = self.sizes[who], self.tiles
+        sizes = self.sizes[who]
         history, questions = (_tiles(one, self.width) for one in (sizes, sizes * self.each))
         history_tile, question_tile = self._pairs(history, questions, tiles)
         owner, slot, real = self._places(sizes, history, tiles.history)
