@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from whence.data import NAMED, SPLITS
 from whence.errors import InputError, did_you_mean
@@ -13,6 +14,9 @@ from whence.studies.found import Bars
 from whence.studies.measurements import MEASUREMENTS, columns_of, figures_of
 from whence.studies.study import SKIPS, Claim, Study
 from whence.trust.stability import check_interval_over
+
+BETWEEN_SEEDS: Final = frozenset(("stability", "class-stability", "confidence"))
+"""The measurements that compare seeds with each other."""
 
 
 def check_study(study: Study) -> None:
@@ -34,7 +38,7 @@ def _check(study: Study) -> None:
         raise InputError("A study needs a dataset, a model, a variant and a seed.")
     _check_columns(study)
     _check_measuring(study)
-    if "stability" in study.measurements:
+    if not BETWEEN_SEEDS.isdisjoint(study.measurements):
         check_interval_over(study.seeds)
     _check_known("split", study.split, SPLITS)
     _check_models(study)

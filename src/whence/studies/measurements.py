@@ -7,6 +7,10 @@ from collections import ChainMap
 from whence.errors import InputError
 from whence.studies import (
     agreement,
+    class_calibration,
+    class_permutation,
+    class_stability,
+    confidence,
     controls,
     deletion,
     dynamics,
@@ -49,6 +53,10 @@ def stability(asked: Asked, _how: AsItComes) -> dict[str, Found]:
 
 MEASUREMENTS: dict[str, Measurement] = {
     "agreement": agreement.MEASUREMENT,
+    "class-calibration": class_calibration.MEASUREMENT,
+    "class-permutation": class_permutation.MEASUREMENT,
+    "class-stability": class_stability.MEASUREMENT,
+    "confidence": confidence.MEASUREMENT,
     "controls": controls.MEASUREMENT,
     "deletion": deletion.MEASUREMENT,
     "dynamics": dynamics.MEASUREMENT,

@@ -55,7 +55,7 @@ def class_accuracy(
         raise CapabilityError(
             f"Classes are liked, nothing and maybe disliked; this model has {count}."
         )
-    came = _what_came(ratings, len(cases), count)
+    came = what_came(ratings, len(cases), count)
     asked = negatives != cases.targets[:, None]
     told = _share(predicted[:, 1:] == NOTHING, asked)
     right = (predicted[:, 0] == came).astype(np.float64)
@@ -102,7 +102,7 @@ def _predicted(model: Explainable, cases: Cases, negatives: Ints, length: int) -
     return found, count
 
 
-def _what_came(ratings: Floats | None, cases: int, classes: int) -> Ints:
+def what_came(ratings: Floats | None, cases: int, classes: int) -> Ints:
     """`[B]`: the true class of the item that came."""
     if classes < len(CLASSES):
         return np.full(cases, LIKED)
