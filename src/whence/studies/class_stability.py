@@ -24,6 +24,7 @@ from whence.trust.predictions import Ints
 
 INDEX: Final = "Jaccard index"
 COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, "Jaccard distance %", "KL")
+DRAWN: Final = (DEVIATION, INDEX, "KL")
 TENTHS: Final = 10
 
 
@@ -62,7 +63,7 @@ def class_stabilities(asked: Asked, how: Users) -> dict[str, Found]:
 
     columns = dict(of(usable))
     for number, found in by_bin(liked.mean(axis=0), EqualWidth(TENTHS), usable, of):
-        columns |= {at(name, number - 1): one for name, one in found.items()}
+        columns |= {at(name, number - 1): found[name] for name in DRAWN}
     protocol = (
         f"the item that came, of {len(usable):,} users with two items or more, {asked.held} "
         f"events, {asked.split.protocol}; every two of {len(models)} seeds compared, attention as "

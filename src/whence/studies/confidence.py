@@ -197,7 +197,7 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
     bins = EqualMass(TENTHS)
     if len(bins.edges(np.sort(sure))) == TENTHS + 1:
         for number, some in by_bin(sure, bins, usable, of):
-            columns |= {at(name, number): one for name, one in some.items()}
+            columns |= {at(name, number): some[name] for name in (DEVIATION, INDEX)}
     said = f"{protocol}; every two of {len(models)} seeds; p of the item that came"
     return {
         column: Found(per_seed, n, said, "neither") for column, (per_seed, n) in columns.items()

@@ -1,0 +1,309 @@
+"""Calibration, permutation and stability of classes as measurements, item by item."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import optimize, stats
+
+import whence
+from conftest import lively, ncf_layout
+from whence.data import Interactions, leave_last_out
+from whence.data.published_negatives import published_negatives
+from whence.errors import CapabilityError, InputError
+from whence.models import Recommender
+from whence.models.deepicf import DeepICF
+from whence.randomness import Randomness
+from whence.run import Run
+from whence.studies import class_calibration as calibration
+from whence.studies import class_permutation as permutation
+from whence.studies import class_stability as stability
+from whence.studies.between_seeds import deviation_over_seeds
+from whence.studies.cache import Cache
+from whence.studies.candidates import Users, draw_questions
+from whence.studies.found import Asked
+from whence.studies.runner import run_study
+from whence.studies.study import find_study, read_study
+from whence.trust import class_permutation, jaccard_index
+
+Case = tuple[int, int, list[float]]
+"""A user, the true class and the probability of each class."""
+LENGTH = 12
+EVERYBODY = Users(100)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interactions:
+    return ncf_layout(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def asked(data: Interactions) -> Callable[..., Asked]:
+    def train(model: str = "deepicf-a", **settings: object) -> Asked:
+        run = whence.train(
+            data,
+            model=model,
+            model_settings={"length": LENGTH, "width": 8, **settings},
+            training={"epochs": 2},
+            seeds=3,
+            split="leave-last-out",
+            show_progress=False,
+        )
+        return Asked(_lively(run), leave_last_out(data), "test", show_progress=False)
+
+    return train
+
+
+def _lively(run: Run) -> Run:
+    """With weights so large that confidences are spread out, and not so large that all are 1."""
+    models = {
+        seed: lively(model, Randomness(seed).torch("init")) for seed, model in run.models.items()
+    }
+    for model in models.values():
+        if isinstance(model, DeepICF):
+            model.last.weight.data *= 0.05
+            model.last.bias.data[0] -= 1.5  # most is not liked, and so a temperature is best
+    return replace(run, models=models)
+
+
+def cases_of(model: Recommender, asked: Asked) -> list[Case]:
+    """Every user's item and negatives but those that are the item, one after another."""
+    cases, ratings = asked.split.held["test"], asked.split.interactions.ratings
+    assert ratings is not None
+    negatives = published_negatives(asked.split.interactions).of(cases)
+    found: list[Case] = []
+    for user in range(len(cases)):
+        batch = model.read(cases[user : user + 1], LENGTH)
+        came = int(cases.targets[user])
+        for place, item in enumerate([came, *negatives[user].tolist()]):
+            if place and item == came:
+                continue
+            with torch.no_grad():
+                p = model.classes(batch, torch.tensor([[item]]))[0, 0].double().softmax(dim=0)
+            disliked = len(p) == 3 and ratings[cases.ends[user]] <= 2
+            true = 1 if place else 2 if disliked else 0
+            found.append((user, true, p.tolist()))
+    return found
+
+
+def slow_calibration(cases: list[Case]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for kind, some in {
+        "positives": [case for case in cases if case[1] == 0],
+        "negatives": [case for case in cases if case[1] != 0],
+        "all": cases,
+    }.items():
+        sure = [max(p) for _, _, p in some]
+        right = [p.index(max(p)) == true for _, true, p in some]
+        found[f"confidence less accuracy, {kind}"] = float(np.mean(sure) - np.mean(right))
+        for tenth in range(3, 10):
+            rows = [
+                one
+                for one, p in zip(right, sure, strict=True)
+                if tenth / 10 <= p < (tenth + 1) / 10 or (tenth == 9 and p == 1)
+            ]
+            if rows:
+                column = f"accuracy of {kind}, confidence from {tenth / 10:.1f}"
+                found[column] = sum(rows) / (len(rows) + 1e-5)
+    found["negative log-likelihood"] = float(np.mean([-math.log(p[true]) for _, true, p in cases]))
+    squares = [sum((one - (c == true)) ** 2 for c, one in enumerate(p)) for _, true, p in cases]
+    found["Brier score"] = float(np.mean(squares))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("deepicf-a", {"classes": 1}),
+        ("deepicf-a", {"classes": 2}),
+        ("deepicf-a", {"classes": 3}),
+        ("gmf", {}),
+    ],
+)
+def test_calibration_is_that_of_every_item(
+    name: str, settings: dict[str, int], asked: Callable[..., Asked]
+) -> None:
+    what = asked(name, **settings)
+    found = calibration.class_calibration(what, EVERYBODY)
+    assert set(found) <= set(calibration.MEASUREMENT.all_columns)
+    slow = [slow_calibration(cases_of(model, what)) for model in what.run.models.values()]
+    compared = 0
+    for column in slow[0]:
+        if all(column in one for one in slow):
+            expected = [one[column] for one in slow]
+            assert found[column].per_seed == pytest.approx(expected, abs=1e-5), column
+            compared += 1
+        else:
+            assert column not in found, "a bin that is empty for a seed"
+    assert compared >= 8
+    assert found["ECE"].n == 4 * 100 - 1, "one item is among its own negatives"
+    assert "4 users, test events" in found["ECE"].protocol
+
+
+def test_the_temperature_is_fitted_on_every_other_user(asked: Callable[..., Asked]) -> None:
+    what = asked(classes=2)
+    found = calibration.class_calibration(what, EVERYBODY)
+    for place, model in enumerate(what.run.models.values()):
+        cases = cases_of(model, what)
+
+        def cost(log_t: float, halve: int, cases: list[Case] = cases) -> float:
+            costs = []
+            for user, true, p in cases:
+                if user % 2 == halve:
+                    logits = np.log(p) / math.exp(log_t)
+                    costs.append(np.logaddexp.reduce(logits) - logits[true])
+            return float(np.mean(costs))
+
+        best = optimize.minimize_scalar(cost, args=(0,), bounds=(-5, 8), method="bounded").x
+        assert found["temperature"].per_seed[place] == pytest.approx(math.exp(best), rel=1e-3)
+        for when, log_t in (("before", 0.0), ("after", best)):
+            column = found[f"negative log-likelihood, {when} scaling"]
+            assert column.per_seed[place] == pytest.approx(cost(log_t, 1), rel=1e-3)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_permutation_by_kind_and_confidence(classes: int, asked: Callable[..., Asked]) -> None:
+    what = asked(classes=classes)
+    how = permutation.Shuffled(100, shuffles=5)
+    found = permutation.class_permutations(what, how)
+    assert set(found) <= set(permutation.MEASUREMENT.all_columns)
+    questions = draw_questions(what.split, "test", how)
+    for place, model in enumerate(what.run.models.values()):
+        permuted = class_permutation(model, *questions.of(model), repeats=5)
+        changes: dict[str, list[tuple[float, float]]] = {}
+        cases = iter(cases_of(model, what))
+        for user, items in enumerate(questions.items):
+            for number, item in enumerate(items):
+                if number and item == items[0]:
+                    continue
+                _, true, p = next(cases)
+                one = max(p), permuted.change[user, number]
+                changes.setdefault("all", []).append(one)
+                if (true == 0) != (p.index(max(p)) == 0):
+                    kind = "false negatives" if true == 0 else "false positives"
+                    changes.setdefault(kind, []).append(one)
+        for kind, some in changes.items():
+            if f"|Δp|, {kind}" not in found:
+                continue
+            sure, moved = map(np.array, zip(*some, strict=True))
+            assert found[f"|Δp|, {kind}"].per_seed[place] == pytest.approx(moved.mean())
+            top = moved[sure >= 0.9]
+            column = f"|Δp|, {kind}, confidence from 0.9"
+            if column in found:
+                assert found[column].per_seed[place] == pytest.approx(top.mean())
+        sure, moved = map(np.array, zip(*changes["all"], strict=True))
+        rho = stats.spearmanr(sure, moved).statistic
+        column = "ρ(|Δp|, confidence), all"
+        assert found[column].per_seed[place] == pytest.approx(rho, abs=1e-3)
+    assert any("of 10 by largest attention" in column for column in found)
+
+
+def test_stability_by_tenths(asked: Callable[..., Asked]) -> None:
+    what = asked(classes=2)
+    models = list(what.run.models.values())
+    found = stability.class_stabilities(what, EVERYBODY)
+    assert set(found) <= set(stability.MEASUREMENT.all_columns)
+    came = [[p[0] for p in _of_what_came(model, what)] for model in models]
+    mean = np.mean(came, axis=0)
+    cases = what.split.held["test"]
+    targets = torch.from_numpy(cases.targets)
+    sizes = []
+    for model in models:
+        with torch.no_grad():
+            sizes.append(model.attentions(model.read(cases, LENGTH), targets)[0][:, 0, 0].numpy())
+    tops = [[set(np.argsort(-row, kind="stable")[:2]) for row in seed] for seed in sizes]
+    index = np.mean(
+        [
+            [len(a & b) / len(a | b) for a, b in zip(one, two, strict=True)]
+            for one, two in combinations(tops, 2)
+        ],
+        axis=0,
+    )
+    assert np.mean(found["Jaccard index"].per_seed) == pytest.approx(index.mean())
+    assert found["Jaccard index"].n == 4
+    for tenth in range(10):
+        rows = np.flatnonzero((10 * mean).astype(int) == tenth)
+        column = f"p from {tenth / 10:.1f}"
+        assert (f"KL, {column}" in found) == bool(len(rows))
+        if len(rows):
+            ours = found[f"Jaccard index, {column}"]
+            assert ours.n == len(rows)
+            assert np.mean(ours.per_seed) == pytest.approx(index[rows].mean())
+            expected = deviation_over_seeds(np.array(came)[:, rows])
+            ours = found[f"deviation of predictions, {column}"]
+            assert ours.per_seed == pytest.approx(expected, abs=1e-6)
+
+
+def _of_what_came(model: Recommender, asked: Asked) -> list[list[float]]:
+    first: dict[int, list[float]] = {}
+    for user, _, p in cases_of(model, asked):
+        first.setdefault(user, p)
+    return list(first.values())
+
+
+def test_pseudo_values_of_the_deviation() -> None:
+    """Of three seeds: S·θ − (S−1)·θ₍₋ₖ₎, worked out."""
+    p = np.array([[0.1], [0.2], [0.6]])
+    every = (0.2 + 0.1 + 0.3) / 3
+    without = [0.2, 0.25, 0.05]
+    assert deviation_over_seeds(p) == pytest.approx([3 * every - 2 * one for one in without])
+    with pytest.raises(InputError, match="needs at least 3 seeds"):
+        deviation_over_seeds(p[:2])
+    same = np.tile([0.1, 0.9], (4, 1))
+    assert deviation_over_seeds(same) == pytest.approx([0.0] * 4)
+
+
+def test_a_few_users_are_drawn_once_for_all(asked: Callable[..., Asked]) -> None:
+    what = asked(classes=2)
+    one, other = (draw_questions(what.split, "test", Users(3)) for _ in range(2))
+    assert len(one.cases) == 3
+    assert len(set(one.cases.users.tolist())) == 3
+    assert (one.items == other.items).all()
+    with pytest.raises(InputError, match="At least 2 users are asked, not 1"):
+        Users(1)
+
+
+def test_what_a_model_lacks_is_said(asked: Callable[..., Asked]) -> None:
+    with pytest.raises(CapabilityError, match="GMF has no 'attentions'"):
+        permutation.class_permutations(asked("gmf"), permutation.Shuffled(4, shuffles=2))
+    with pytest.raises(CapabilityError, match="SASRec has no 'classes'"):
+        calibration.class_calibration(asked("sasrec"), EVERYBODY)
+
+
+COLLABORATIVE = (
+    "collaborative-calibration",
+    "collaborative-permutation",
+    "collaborative-stability",
+)
+
+
+@pytest.mark.parametrize("name", COLLABORATIVE)
+def test_the_studies_run_from_end_to_end(name: str, data: Interactions, tmp_path: Path) -> None:
+    """With fewer seeds, epochs and shuffles."""
+    assert data.user_count == 4
+    declared = find_study(name)
+    small = {"length": LENGTH, "width": 8}
+    study = replace(
+        declared,
+        seeds=3,
+        training={**declared.training, "epochs": 1},
+        models={
+            model: replace(one, settings=small, training={"epochs": 1})
+            for model, one in declared.models.items()
+        },
+        variants={
+            variant: replace(one, training={}) for variant, one in declared.variants.items()
+        },
+        measuring={"class-permutation": {"shuffles": 2}} if "perm" in name else declared.measuring,
+    )
+    records = run_study(study, cache=Cache(tmp_path / "cache"), show_progress=False)
+    known = {(one.model, one.row) for one in records if one.value is not None}
+    assert {study.record_key(cell)[1:] for cell in study.cells()} <= known
+    assert not any(one.value is not None and math.isnan(one.value) for one in records)
