@@ -30,8 +30,8 @@ from whence.studies.cache import Cache
 from whence.studies.candidates import Users, draw_questions
 from whence.studies.found import Asked
 from whence.studies.runner import run_study
-from whence.studies.study import find_study, read_study
-from whence.trust import class_permutation, jaccard_index
+from whence.studies.study import find_study
+from whence.trust import class_permutation
 
 Case = tuple[int, int, list[float]]
 """A user, the true class and the probability of each class."""
@@ -69,7 +69,7 @@ def _lively(run: Run) -> Run:
     for model in models.values():
         if isinstance(model, DeepICF):
             model.last.weight.data *= 0.05
-            model.last.bias.data[0] -= 1.5  # most is not liked, and so a temperature is best
+            model.last.bias.data[0] -= 3  # most is not liked, and so a temperature is best
     return replace(run, models=models)
 
 
@@ -298,9 +298,7 @@ def test_the_studies_run_from_end_to_end(name: str, data: Interactions, tmp_path
             model: replace(one, settings=small, training={"epochs": 1})
             for model, one in declared.models.items()
         },
-        variants={
-            variant: replace(one, training={}) for variant, one in declared.variants.items()
-        },
+        variants={variant: replace(one, training={}) for variant, one in declared.variants.items()},
         measuring={"class-permutation": {"shuffles": 2}} if "perm" in name else declared.measuring,
     )
     records = run_study(study, cache=Cache(tmp_path / "cache"), show_progress=False)
