@@ -25,13 +25,14 @@ from whence.run import Run
 from whence.studies import class_calibration as calibration
 from whence.studies import class_permutation as permutation
 from whence.studies import class_stability as stability
-from whence.studies.between_seeds import deviation_over_seeds
+from whence.studies.between_seeds import deviation_over_seeds, index_by_chance
 from whence.studies.cache import Cache
 from whence.studies.candidates import Users, draw_questions
 from whence.studies.found import Asked
+from whence.studies.measurements import MEASUREMENTS
 from whence.studies.runner import run_study
 from whence.studies.study import find_study
-from whence.trust import class_permutation
+from whence.trust import class_permutation, jaccard_index, prediction_deviation
 
 Case = tuple[int, int, list[float]]
 """A user, the true class and the probability of each class."""
@@ -249,15 +250,41 @@ def _of_what_came(model: Recommender, asked: Asked) -> list[list[float]]:
 
 
 def test_pseudo_values_of_the_deviation() -> None:
-    """Of three seeds: S·θ − (S−1)·θ₍₋ₖ₎, worked out."""
+    """Of three seeds: S·θ − (S−1)·θ₍₋ₖ₎, worked out, about the mean that is printed."""
     p = np.array([[0.1], [0.2], [0.6]])
     every = (0.2 + 0.1 + 0.3) / 3
-    without = [0.2, 0.25, 0.05]
-    assert deviation_over_seeds(p) == pytest.approx([3 * every - 2 * one for one in without])
+    values = [3 * every - 2 * one for one in (0.2, 0.25, 0.05)]
+    expected = [one - np.mean(values) + every for one in values]
+    assert deviation_over_seeds(p) == pytest.approx(expected)
+    assert np.mean(deviation_over_seeds(p)) == pytest.approx(prediction_deviation(p).value)
     with pytest.raises(InputError, match="needs at least 3 seeds"):
         deviation_over_seeds(p[:2])
     same = np.tile([0.1, 0.9], (4, 1))
     assert deviation_over_seeds(same) == pytest.approx([0.0] * 4)
+
+
+def test_the_index_by_chance_is_that_of_random_tops() -> None:
+    lengths = np.array([2, 7, 10, 11, 35, 35])
+    parts = np.arange(35) < lengths[:, None]
+    drawn = np.random.default_rng(0).random((40, len(lengths), 35))
+    assert index_by_chance(lengths) == pytest.approx(
+        np.mean(jaccard_index(drawn, parts).cases), abs=0.02
+    )
+    assert index_by_chance(np.array([2])) == pytest.approx(1 / 2), "one of two, the same or not"
+    # Two of eleven: both in common 1 / 55, one 2 · 9 / 55 and then a third of the union.
+    assert index_by_chance(np.array([11])) == pytest.approx(1 / 55 + 18 / 55 / 3)
+
+
+def test_what_the_text_says_of_the_jaccard_index() -> None:
+    """“Around 0.5” for positive predictions with high confidence (Section 3.4.4)."""
+    study = find_study("collaborative-stability")
+    printed = {
+        (column, cell.variant): text
+        for column in MEASUREMENTS["class-stability"].all_columns
+        for cell in study.cells()
+        if (text := study.printed(column, cell)) is not None
+    }
+    assert printed == {("Jaccard index, p from 0.9", "two classes"): "0.5"}
 
 
 def test_a_few_users_are_drawn_once_for_all(asked: Callable[..., Asked]) -> None:

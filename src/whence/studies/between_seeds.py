@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
+from scipy import stats
 
 from whence.explanation import Floats
 from whence.trust.bins import Bins
@@ -13,6 +14,7 @@ from whence.trust.predictions import Ints
 from whence.trust.stability import SeedPairs, check_interval_over, deviation
 
 DEVIATION: Final = "deviation of predictions"
+BY_CHANCE: Final = "Jaccard index by chance"
 
 OfSeeds = Mapping[str, tuple[tuple[float, ...], int]]
 """By column one value a seed, and of how many cases."""
@@ -21,15 +23,29 @@ OfSeeds = Mapping[str, tuple[tuple[float, ...], int]]
 def deviation_over_seeds(predictions: Floats) -> list[float]:
     """One value a seed of the mean over cases of `deviation`, from probabilities `[S, B]`.
 
-    The jackknife's pseudo-values S·θ − (S−1)·θ₍₋ₖ₎, as `SeedPairs.over_seeds` has them. A mean of
-    distances from a mean over fewer seeds is smaller, which they make up for to a first order; so
-    their mean is not θ itself.
+    The jackknife's pseudo-values S·θ − (S−1)·θ₍₋ₖ₎, as `SeedPairs.over_seeds` has them, moved so
+    that their mean is θ as the thesis prints it: from a mean over fewer seeds distances are
+    smaller, and the pseudo-values would make up for that.
     """
     seeds = len(predictions)
     check_interval_over(seeds)
     every = float(deviation(predictions).mean())
     without = [float(deviation(np.delete(predictions, k, axis=0)).mean()) for k in range(seeds)]
-    return [seeds * every - (seeds - 1) * one for one in without]
+    return [every - (seeds - 1) * (one - sum(without) / seeds) for one in without]
+
+
+def index_by_chance(lengths: Ints) -> float:
+    """The mean Jaccard index of any two sets of ⌈n / 10⌉ parts, of histories of n parts `[B]`.
+
+    They have x parts in common, which is hypergeometric, and so x / (2k − x) of their union.
+    """
+    different, counts = np.unique(lengths, return_counts=True)
+    sizes = -(-different // 10)
+    common = np.arange(sizes.max() + 1)
+    chances = stats.hypergeom.pmf(common, different[:, None], sizes[:, None], sizes[:, None])
+    # More in common than there are has no chance, and no share either.
+    shares = common / np.maximum(2 * sizes[:, None] - common, 1)
+    return float(np.average((chances * shares).sum(axis=1), weights=counts))
 
 
 def of_cases(predictions: Floats, pairs: Mapping[str, SeedPairs]) -> OfSeeds:

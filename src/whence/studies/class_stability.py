@@ -14,7 +14,14 @@ from whence.errors import InputError
 from whence.explanation import Floats
 from whence.models import Recommender
 from whence.progress import tell
-from whence.studies.between_seeds import DEVIATION, OfSeeds, by_bin, of_cases
+from whence.studies.between_seeds import (
+    BY_CHANCE,
+    DEVIATION,
+    OfSeeds,
+    by_bin,
+    index_by_chance,
+    of_cases,
+)
 from whence.studies.candidates import Questions, Users, draw_questions
 from whence.studies.found import Asked, Curves, Found, Measurement
 from whence.trust.bins import EqualWidth
@@ -23,7 +30,7 @@ from whence.trust.class_stability import DIFFERENCE, class_stability
 from whence.trust.predictions import Ints
 
 INDEX: Final = "Jaccard index"
-COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, "Jaccard distance %", "KL")
+COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, BY_CHANCE, "Jaccard distance %", "KL")
 DRAWN: Final = (DEVIATION, INDEX, "KL")
 TENTHS: Final = 10
 
@@ -52,7 +59,8 @@ def class_stabilities(asked: Asked, how: Users) -> dict[str, Found]:
     tell(f"comparing {len(models)} seeds", asked.show_progress)
     liked = np.stack([_liked(model, questions) for model in models])
     batch, items, _ = questions.of(models[0])
-    usable = np.flatnonzero(models[0].parts(batch).sum(dim=1).cpu().numpy() >= 2)
+    lengths = models[0].parts(batch).sum(dim=1).cpu().numpy()
+    usable = np.flatnonzero(lengths >= 2)
     if not len(usable):
         raise InputError("No history has two parts whose attention could be compared.")
 
@@ -62,6 +70,7 @@ def class_stabilities(asked: Asked, how: Users) -> dict[str, Found]:
         return of_cases(liked[:, rows], pairs)
 
     columns = dict(of(usable))
+    columns[BY_CHANCE] = (index_by_chance(lengths[usable]),) * len(models), len(usable)
     for number, found in by_bin(liked.mean(axis=0), EqualWidth(TENTHS), usable, of):
         columns |= {at(name, number - 1): found[name] for name in DRAWN}
     protocol = (

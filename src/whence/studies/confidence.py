@@ -21,7 +21,14 @@ from whence.memory import inputs_at_once, memory_for, row_slices
 from whence.models import Recommender
 from whence.progress import progress_bar
 from whence.ranking import device_of, questions_of
-from whence.studies.between_seeds import DEVIATION, OfSeeds, by_bin, of_cases
+from whence.studies.between_seeds import (
+    BY_CHANCE,
+    DEVIATION,
+    OfSeeds,
+    by_bin,
+    index_by_chance,
+    of_cases,
+)
 from whence.studies.candidates import Values, draw_cases, over_models
 from whence.studies.class_calibration import (
     ERRORS,
@@ -49,7 +56,7 @@ CHANGE, SHARE = "|Δp| of the top item", "|Δp| / p of the top item"
 MOVED: Final = "symmetrised KL by shuffling"
 CHANGES: Final = (CHANGE, SHARE)
 INDEX, KL = "Jaccard index", "KL"
-COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, KL)
+COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, BY_CHANCE, KL)
 SURE, RIGHT = "confidence", "accuracy"
 
 
@@ -181,7 +188,8 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
     sure = np.mean([one.confidence for one in found], axis=0)
     read = [_attention(model, cases) for model in models]
     weights, parts = np.stack([one for one, _ in read]), read[0][1]
-    usable = np.flatnonzero(parts.sum(axis=1) >= 2)
+    lengths = parts.sum(axis=1)
+    usable = np.flatnonzero(lengths >= 2)
     if not len(usable):
         raise InputError("No history has two parts whose attention could be compared.")
 
@@ -194,6 +202,7 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
         return of_cases(came[:, rows], pairs)
 
     columns = dict(of(usable))
+    columns[BY_CHANCE] = (index_by_chance(lengths[usable]),) * len(models), len(usable)
     bins = EqualMass(TENTHS)
     if len(bins.edges(np.sort(sure))) == TENTHS + 1:
         for number, some in by_bin(sure, bins, usable, of):
