@@ -32,6 +32,7 @@ class RealBatchNorm(nn.BatchNorm1d):
         assert self.num_batches_tracked is not None
         self.num_batches_tracked.add_(1)
         share = self.num_batches_tracked.reciprocal() if self.momentum is None else self.momentum
+        # `lerp_` would be one kernel less, but not for several seeds.
         self.running_mean.add_((mean - self.running_mean) * share)
         self.running_var.add_((variance - self.running_var) * share)
 

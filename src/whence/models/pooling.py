@@ -114,6 +114,9 @@ class _Attended(torch.autograd.Function):
 
 def _add_up(into: Tensor, place: Tensor, values: Tensor) -> None:
     """Add values `[r, …]` to the places `[r]` of what is `[m, …]`, in the same order each time."""
+    if len(into) == 1:
+        into.add_(values.sum(dim=0) if len(values) > 1 else values)
+        return
     if not into.is_cuda or len(into) * len(place) > PLACES_BY_PRODUCT:
         into.index_add_(0, place, values)
         return

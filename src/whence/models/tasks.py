@@ -104,7 +104,7 @@ class ChoiceBatch(NamedTuple):
 class UserBatch(NamedTuple):
     """Whole users: what each chose, and questions about it and about what they did not meet.
 
-    Both are laid out in tiles of `w` items of one user. So only a user's last tile is filled up,
+    Both are laid out in tiles of items of one user. So only a user's last tile is filled up,
     and what looks at every item of a history for every question does it by pairs of tiles.
     """
 

@@ -101,7 +101,7 @@ class UserBatches:
         """The steps from there on, as large as the largest there can be."""
         most = -(-int(self.counts.max()) // self.width)
         most = int(_rounded_up(np.array([most]))[0])
-        largest = Tiles(most + 1, self.each * most, self.each * most**2)
+        largest = Tiles(most + 1, self.each * most, 1)
         steps = torch.arange(first, first + self.ahead, device=self.device)
         drawn = self._draw(steps, largest)
         shaped = UserBatch(*(one.unflatten(0, (-1, self.ahead)) for one in drawn))
@@ -123,23 +123,25 @@ class UserBatches:
             history = _rounded_up(history)
             questions = self.each * history
             alone = counts.shape[2] == 1
-            pairs = history * questions if alone else _rounded_up(pairs)
-        return list(zip((history + 1).tolist(), questions.tolist(), pairs.tolist(), strict=True))
+            pairs = np.ones_like(history) if alone else _rounded_up(pairs)
+        if not self.ahead:
+            history = history + 1  # a tile that is empty, for pairs that are filling
+        return list(zip(history.tolist(), questions.tolist(), pairs.tolist(), strict=True))
 
     def draw(self, step: Tensor) -> UserBatch:
         """The batch `[S, …]` of that step, which was begun."""
         if self.drawn_ahead is None:
             return self._draw(step, self.tiles)
-        number = (step % self.order.steps) % self.ahead
-        ahead = UserBatch(*(one.index_select(1, number[None])[:, 0] for one in self.drawn_ahead))
-        history, questions, pairs = self.tiles
-        return UserBatch(
-            ahead.history[:, :history],
-            ahead.items[:, :questions],
-            ahead.outcomes[:, :questions],
-            ahead.history_tile[:, :pairs].clamp(max=history - 1),  # where it is empty
-            ahead.question_tile[:, :pairs],
+        number = ((step % self.order.steps) % self.ahead)[None]
+        only = torch.zeros_like(self.order.drawn[:, :1])
+        history, items, outcome = (
+            # The tiles of one user, who is alone, are one tile.
+            one[:, :, :count].index_select(1, number).flatten(2)
+            for one, count in zip(
+                self.drawn_ahead, (self.tiles.history, *[self.tiles.questions] * 2), strict=False
+            )
         )
+        return UserBatch(history, items, outcome, only, only)
 
     def _draw(self, step: Tensor, tiles: Tiles) -> UserBatch:
         """Of one step `[S, …]`, or of several `[S · K, …]`, filled up to so many tiles."""
