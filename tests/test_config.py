@@ -17,12 +17,20 @@ class Settings:
     head: int | None = None
     unit: Literal["logit", "probability"] = "logit"
     name: str = "x"
+    fair: bool = False
 
 
 def test_texts_become_the_declared_types() -> None:
-    told = {"blocks": "3", "rate": "0.5", "head": "none", "unit": "probability"}
-    expected = Settings(blocks=3, rate=0.5, head=None, unit="probability")
+    told = {"blocks": "3", "rate": "0.5", "head": "none", "unit": "probability", "fair": "true"}
+    expected = Settings(blocks=3, rate=0.5, head=None, unit="probability", fair=True)
     assert build(Settings, told) == expected
+    assert not build(Settings, {"fair": "false"}).fair
+
+
+def test_a_list_of_numbers_is_a_text_with_spaces() -> None:
+    assert build(Whole, {"title": "t", "parts": {}, "rates": "1 0.5"}).rates == (1.0, 0.5)
+    with pytest.raises(InputError, match="rates needs a number, not '1;2'"):
+        build(Whole, {"title": "t", "parts": {}, "rates": "1;2"})
 
 
 def test_plain_values_pass() -> None:
@@ -44,6 +52,8 @@ def test_an_unknown_key_raises_and_suggests() -> None:
         ("rate", "fast"),
         ("unit", "percent"),
         ("name", 3),
+        ("fair", "yes"),
+        ("fair", 1),
     ],
 )
 def test_a_wrong_type_is_one_sentence_with_the_key(key: str, value: object) -> None:

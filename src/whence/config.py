@@ -65,6 +65,8 @@ def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
         return _convert(key, value, chosen)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if hint is bool and value in ("true", "false"):
+        return value == "true"
     if isinstance(value, str) and hint in (int, float):
         try:
             return hint(value)
@@ -78,6 +80,8 @@ def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
 def _convert_whole(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
     """What has parts of its own: a dataclass, a mapping from names, or a tuple."""
     if typing.get_origin(hint) is tuple:
+        if isinstance(value, str) and typing.get_args(hint)[0] in (int, float):
+            value = value.split()  # "64 32 16", since commas part settings from each other
         if not isinstance(value, list | tuple):
             raise InputError(f"{key} needs a list, not {value!r}.")
         return tuple(_convert(key, one, typing.get_args(hint)[0]) for one in value)
@@ -90,5 +94,5 @@ def _convert_whole(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
 
 
 def _article(hint: type) -> str:
-    names = {int: "a whole number", float: "a number", str: "a text"}
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
     return names.get(hint, hint.__name__)

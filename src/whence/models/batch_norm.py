@@ -18,10 +18,13 @@ class RealBatchNorm(nn.BatchNorm1d):
         if not self.training or real is None:
             normal = (rows - self.running_mean) * (self.running_var + self.eps).rsqrt()
             return torch.addcmul(self.bias, normal, self.weight)
-        share = real.to(rows.dtype) / real.sum()  # r, the share of each row in a mean
+        count = real.sum()
+        share = real.to(rows.dtype) / count  # r, the share of each row in a mean
         found = _Normal.apply(rows, share, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
         normal, mean, variance = found
-        self._remember(mean.detach(), variance.detach())
+        # The variance of all rows there might be, as PyTorch's own remembers it.
+        of_all = variance.detach() * (count / (count - 1).clamp(min=1))
+        self._remember(mean.detach(), of_all)
         normal_rows: Tensor = normal
         return normal_rows
 

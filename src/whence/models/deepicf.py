@@ -105,7 +105,7 @@ class DeepICF(ItemBased):
         for layer, norm in zip(self.layers, self.norms, strict=True):
             rows = norm(layer(rows), None if real is None else real.flatten()).relu()
         found: Tensor = self.last(rows)
-        return found.view(*user.shape[:-1], -1)
+        return found.view(*user.shape[:-1], self.config.classes)
 
     def penalty(self) -> Tensor:
         """λ (Σ p² + Σ q²), and that of the layers."""
@@ -160,6 +160,10 @@ class AttentiveDeepICF(DeepICF):
         there = total > 0
         return torch.where(there, torch.where(there, total, 1) ** -self.config.beta, 0)
 
+    def pool_with(self, attention: Tensor, p: Tensor) -> Tensor:
+        """Σ a_j p_j, with other a_j than its own."""
+        return attention @ p
+
     def attentions(self, batch: Tensor, targets: Tensor | None = None) -> list[Tensor]:
         """`[B, 1, 1, n]`: how much it looks at each item for one target a case."""
         if targets is None:
@@ -197,7 +201,7 @@ class AttentiveDeepICF(DeepICF):
             )
             user = pooled * self._smoothed(total)
             found.append(liked_logit(self.outputs(user, q.expand_as(user)) + bias))
-        return torch.cat(found, dim=1)
+        return torch.cat(found, dim=1) if found else p.new_zeros(len(batch), 0)
 
 
 def _layer(into: int, out: int, spread: float, generator: torch.Generator) -> nn.Linear:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whence.contract import PAD, All
+from whence.contract import PAD, All, missing
 from whence.errors import InputError
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
 from whence.models.base import Recommender
@@ -84,7 +84,7 @@ class ItemBased(Recommender):
 
     def pool_with(self, attention: Tensor, p: Tensor) -> Tensor:
         """`[B, t, d]`, with the weights `[B, t or 1, n]` that are given."""
-        return attention @ p
+        raise missing(self, "attentions")
 
     def penalty(self) -> Tensor:
         """What large weights cost, beside the loss."""

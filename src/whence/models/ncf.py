@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whence.contract import PAD, All
+from whence.contract import PAD, All, missing
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.errors import InputError
@@ -141,6 +141,8 @@ class NCF(Recommender):
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
         """The logit of the probability that the target is liked."""
+        if attention is not None:
+            raise missing(self, "attentions")
         return liked_logit(self._outputs(batch, targets, present, embedded))
 
     def classes(
@@ -151,6 +153,8 @@ class NCF(Recommender):
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
         """Liked and nothing."""
+        if attention is not None:
+            raise missing(self, "attentions")
         return class_logits(self._outputs(batch, targets, None, None))
 
     def _outputs(
@@ -168,7 +172,7 @@ class NCF(Recommender):
         for some in row_slices(targets.shape[1], at_once):
             item = F.embedding(targets[:, some] + 1, self.item)
             found.append(self.last(self.factors(user[:, None].expand_as(item), item)))
-        return torch.cat(found, dim=1)
+        return torch.cat(found, dim=1) if found else user.new_zeros(*targets.shape, 1)
 
 
 class GMF(NCF):
@@ -220,16 +224,13 @@ class NeuMF(NCF):
         gmf, mlp = trained["gmf"], trained["mlp"]
         assert isinstance(gmf, GMF)
         assert isinstance(mlp, MLP)
-        tables = [torch.cat(both, dim=1) for both in ((gmf.user, mlp.user), (gmf.item, mlp.item))]
-        last = torch.cat((gmf.last.weight, mlp.last.weight), dim=1)
-        if tables[0].shape != self.user.shape or last.shape != self.last.weight.shape:
-            raise InputError(
-                "NeuMF begins with a GMF and an MLP of its own width and layers, on the same data."
-            )
-        self.user.copy_(tables[0])
-        self.item.copy_(tables[1])
+        own, layers = self.config.width, (self.config.layers, self.config.width)
+        if gmf.config.width != own or (mlp.config.layers, mlp.config.width) != layers:
+            raise InputError("NeuMF begins with a GMF and an MLP of its own width and layers.")
+        self.user.copy_(torch.cat((gmf.user, mlp.user), dim=1))
+        self.item.copy_(torch.cat((gmf.item, mlp.item), dim=1))
         self.layers.load_state_dict(mlp.layers.state_dict())
-        self.last.weight.copy_(last / 2)
+        self.last.weight.copy_(torch.cat((gmf.last.weight, mlp.last.weight), dim=1) / 2)
         self.last.bias.copy_((gmf.last.bias + mlp.last.bias) / 2)
 
 

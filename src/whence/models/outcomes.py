@@ -39,7 +39,7 @@ def outcome_loss(outputs: Tensor, outcomes: Tensor, balanced: bool) -> Tensor:
     else:
         losses = _class_losses(outputs, outcomes.clamp(min=0))
     if balanced:
-        losses = losses * _rarity(outcomes, asked, max(2, outputs.shape[-1]))
+        losses = losses * _rarity(outcomes, asked.sum().to(losses), max(2, outputs.shape[-1]))
     return mean_where(asked, losses)
 
 
@@ -55,9 +55,9 @@ def _class_losses(outputs: Tensor, outcomes: Tensor) -> Tensor:
     return -(own + of_others) / outputs.shape[-1]
 
 
-def _rarity(outcomes: Tensor, asked: Tensor, classes: int) -> Tensor:
-    """w_c of each question's class; questions of a class that is not there do not come."""
+def _rarity(outcomes: Tensor, count: Tensor, classes: int) -> Tensor:
+    """w_c of each of `N` questions' class; of a class that is not there, none comes."""
     member = outcomes[..., None] == torch.arange(classes, device=outcomes.device)
     counts = member.flatten(0, -2).sum(dim=0).clamp(min=1)
-    weight = asked.sum() / (classes * counts)
+    weight = count / (classes * counts)
     return (member * weight).sum(dim=-1)

@@ -162,7 +162,7 @@ class _Flat:
     def weights(self, rows: slice, through: Tensor) -> tuple[Tensor, Tensor]:
         """`e` `[r, w, v]`, and what the rectifier lets through `[r, w, v, a]`."""
         hidden = (self.with_one[self.tiled.history_tile[rows]] @ through).relu_()
-        hidden = hidden.view(*hidden.shape[:2], self.targets, -1)
+        hidden = hidden.view(*hidden.shape[:2], self.targets, self.look.bias.shape[1])
         out = self.look.out[self.seed(rows)][:, :, None]
         logits = (hidden.flatten(1, 2) @ out).view(hidden.shape[:3])
         return logits.exp_().mul_(self.tiled.seen(rows)), hidden

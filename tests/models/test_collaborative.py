@@ -1,0 +1,476 @@
+"""Collaborative models against their formulas, written as loops over users and targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from conftest import LIVELY, lively, ragged_batch
+from whence.contract import ALL, PAD
+from whence.data.histories import Cases
+from whence.data.interactions import Counts
+from whence.errors import CapabilityError, InputError
+from whence.models import Recommender, build_model
+from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING, ChoiceBatch, UserBatch
+from whence.randomness import Randomness, keep
+
+Config: TypeAlias = Any
+Floats = npt.NDArray[np.float64]
+ITEMS, USERS, WIDTH = 12, 7, 6
+NCF = ("gmf", "mlp", "neumf")
+ITEM_BASED = ("fism", "deepicf", "deepicf-a")
+
+
+def model_of(name: str, **settings: Config) -> Recommender:
+    """In float64, with weights and statistics of batches that are far from those of a new one."""
+    generator = Randomness(1).torch("init")
+    sizes = {"length": 8, "width": WIDTH} | (
+        {"layers": (6, 4)} if name not in ("gmf", "fism") else {}
+    )
+    model = build_model(name, sizes | settings, Counts(ITEMS, USERS), generator)
+    lively(model, generator)
+    for key, values in model.named_buffers():
+        if "running" in key:
+            values.copy_(torch.rand(values.shape, generator=generator, dtype=torch.float64) + 0.3)
+    return model
+
+
+def weights_of(model: Recommender) -> dict[str, Floats]:
+    return {name: values.numpy() for name, values in model.state_dict().items()}
+
+
+def relu(values: Floats) -> Floats:
+    return np.maximum(values, 0)
+
+
+def ncf_logit(name: str, w: dict[str, Floats], user: int, item: int) -> float:
+    p, q = w["user"][1 + user], w["item"][1 + item]
+    linear = WIDTH if name == "neumf" else len(p) if name == "gmf" else 0
+    factors = p[:linear] * q[:linear]
+    if name != "gmf":
+        rows = np.concatenate((p[linear:], q[linear:]))
+        for layer in range(sum(key.startswith("layers") for key in w) // 2):
+            rows = relu(w[f"layers.{layer}.weight"] @ rows + w[f"layers.{layer}.bias"])
+        factors = np.concatenate((factors, rows))
+    return float(w["last.weight"][0] @ factors + w["last.bias"][0])
+
+
+def attention_of(w: dict[str, Floats], history: list[int], target: int, beta: float) -> Floats:
+    q = w["target"][1 + target]
+    e = np.array(
+        [
+            math.exp(w["look_out"] @ relu(w["look"] @ (w["history"][1 + j] * q) + w["look_bias"]))
+            for j in history
+        ]
+    )
+    return np.asarray(e / e.sum() ** beta)
+
+
+def user_vector(
+    name: str, config: Config, w: dict[str, Floats], history: list[int], target: int
+) -> Floats:
+    if not history:
+        return np.zeros(WIDTH)
+    p = w["history"][[1 + j for j in history]]
+    if name == "deepicf-a":
+        return np.asarray(attention_of(w, history, target, config.beta) @ p)
+    return np.asarray(len(history) ** -config.alpha * p.sum(axis=0))
+
+
+def item_based_outputs(
+    name: str, config: Config, w: dict[str, Floats], history: list[int], target: int
+) -> Floats:
+    """By the statistics that batch normalisation remembers."""
+    q = w["target"][1 + target]
+    product = user_vector(name, config, w, history, target) * q
+    if name == "fism":
+        return np.asarray(product.sum() + w["bias"][1 + target])
+    rows = product
+    for layer in range(len(config.layers)):
+        rows = w[f"layers.{layer}.weight"] @ rows + w[f"layers.{layer}.bias"]
+        mean, variance = (w[f"norms.{layer}.running_{one}"] for one in ("mean", "var"))
+        rows = (rows - mean) / np.sqrt(variance + 1e-3)
+        rows = relu(rows * w[f"norms.{layer}.weight"] + w[f"norms.{layer}.bias"])
+    return np.asarray(w["last.weight"] @ rows + w["last.bias"] + w["bias"][1 + target])
+
+
+def liked(outputs: Floats) -> float:
+    """log p / (1 − p) of the probability of class 0."""
+    if len(outputs) == 1:
+        return float(outputs[0])
+    return float(np.log(np.exp(outputs[0]) / np.exp(outputs[1:]).sum()))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", NCF)
+def test_ncf_is_its_formula(name: str) -> None:
+    model = model_of(name)
+    w = weights_of(model)
+    users = torch.tensor([[4], [0], [6]])
+    expected = [[ncf_logit(name, w, int(u), item) for item in range(ITEMS)] for u in users]
+    found = model.score(users, ALL)
+    np.testing.assert_allclose(found, expected)
+    targets = torch.tensor([[3, 3], [0, 11], [5, 1]])
+    classes = model.classes(users, targets)
+    assert classes.shape == (3, 2, 2)
+    np.testing.assert_allclose(classes[..., 0] - classes[..., 1], found.gather(1, targets))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", NCF)
+def test_a_user_taken_away_is_the_middle_of_all_tables(name: str) -> None:
+    model = model_of(name)
+    w = weights_of(model)
+    w["user"][:] = 0
+    found = model.score(torch.tensor([[4]]), ALL, present=torch.tensor([[False]]))
+    np.testing.assert_allclose(found, [[ncf_logit(name, w, 4, item) for item in range(ITEMS)]])
+
+
+VERSIONS: list[tuple[str, dict[str, Any]]] = [
+    ("fism", {}),
+    ("fism", {"alpha": 0.7}),
+    ("deepicf", {}),
+    ("deepicf", {"alpha": 1.0, "classes": 2}),
+    ("deepicf-a", {}),
+    ("deepicf-a", {"beta": 1.0}),
+    ("deepicf-a", {"beta": 0.5, "classes": 2, "attention": 3}),
+    ("deepicf-a", {"classes": 3}),
+]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("name", "settings"), VERSIONS)
+def test_item_based_models_are_their_formulas(name: str, settings: dict[str, Any]) -> None:
+    model = model_of(name, **settings)
+    w = weights_of(model)
+    batch = ragged_batch(4, 8, ITEMS)
+    batch[3] = PAD
+    histories = [[int(j) for j in row if j != PAD] for row in batch]
+    expected = np.array(
+        [
+            [item_based_outputs(name, model.config, w, history, item) for item in range(ITEMS)]
+            for history in histories
+        ]
+    )
+    np.testing.assert_allclose(
+        model.score(batch, ALL), np.apply_along_axis(liked, 2, expected), atol=1e-9
+    )
+    targets = torch.arange(ITEMS).repeat(4, 1)
+    if expected.shape[2] > 1:
+        np.testing.assert_allclose(model.classes(batch, targets), expected, atol=1e-9)
+    else:
+        logits = model.classes(batch, targets)
+        np.testing.assert_allclose(logits[..., 0] - logits[..., 1], expected[..., 0], atol=1e-9)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("beta", [0.0, 0.5, 0.8, 1.0])
+def test_attention_is_its_formula(beta: float) -> None:
+    model = model_of("deepicf-a", beta=beta)
+    w = weights_of(model)
+    batch, targets = ragged_batch(5, 8, ITEMS), torch.tensor([0, 3, 11, 3, 7])
+    (found,) = model.attentions(batch, targets)
+    assert found.shape == (5, 1, 1, 8)
+    for row, history in enumerate(batch.tolist()):
+        there = [slot for slot, j in enumerate(history) if j != PAD]
+        expected = attention_of(w, [history[slot] for slot in there], int(targets[row]), beta)
+        np.testing.assert_allclose(found[row, 0, 0, there], expected)
+        assert found[row, 0, 0].sum() == pytest.approx(expected.sum()), "nothing at padding"
+        if beta == 1:
+            assert expected.sum() == pytest.approx(1)
+
+
+@torch.no_grad()
+def test_attention_does_not_take_the_largest_away_first() -> None:
+    """With β below 1 that would change the weights: their sum is (Σ e)^(1 − β)."""
+    model = model_of("deepicf-a", beta=0.8)
+    with torch.no_grad():
+        model.look_bias.add_(5)  # type: ignore[operator]
+    batch, targets = ragged_batch(3, 8, ITEMS), torch.tensor([0, 3, 11])
+    w = weights_of(model)
+    (found,) = model.attentions(batch, targets)
+    expected = attention_of(w, batch[0].tolist(), 0, 0.8)
+    assert expected.sum() > 100
+    np.testing.assert_allclose(found[0, 0, 0], expected)
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3])
+def test_given_attention_stands_in_for_its_own(classes: int) -> None:
+    model = model_of("deepicf-a", classes=classes)
+    batch, targets = ragged_batch(4, 8, ITEMS), torch.tensor([0, 3, 11, 7])
+    own = model.attentions(batch, targets)
+    for other in (own, [own[0].flip(3)], [torch.zeros_like(own[0])]):
+        logits = model.classes(batch, targets[:, None], attention=other)[:, 0]
+        score = model.score(batch, targets[:, None], attention=other)[:, 0]
+        expected = logits[:, 0] - logits[:, 1:].logsumexp(dim=1)
+        torch.testing.assert_close(score, expected)
+    torch.testing.assert_close(
+        model.classes(batch, targets[:, None], attention=own),
+        model.classes(batch, targets[:, None]),
+    )
+
+
+SIZES: dict[str, Callable[[int, int], int]] = {
+    "gmf": lambda m, n: 8 * (m + n) + 8 + 1,
+    "mlp": lambda m, n: 32 * (m + n) + (64 * 32 + 32) + (32 * 16 + 16) + (16 * 8 + 8) + 8 + 1,
+    "neumf": lambda m, n: 40 * (m + n) + (64 * 32 + 32) + (32 * 16 + 16) + (16 * 8 + 8) + 16 + 1,
+    "fism": lambda m, n: (2 * 16 + 1) * n,
+    "deepicf": lambda m, n: (2 * 16 + 1) * n + DEEP,
+    "deepicf-a": lambda m, n: (2 * 16 + 1) * n + DEEP + 16 * 16 + 16 + 16,
+}
+"""By the numbers of users and items, padding among them, from the papers' own sizes."""
+DEEP = (16 * 64 + 3 * 64) + (64 * 32 + 3 * 32) + (32 * 16 + 3 * 16) + 16 + 1
+
+
+@pytest.mark.parametrize("name", list(SIZES))
+def test_the_published_sizes_have_so_many_weights(name: str) -> None:
+    model = build_model(name, {}, Counts(ITEMS, USERS), torch.Generator())
+    assert sum(one.numel() for one in model.parameters()) == SIZES[name](1 + USERS, 1 + ITEMS)
+
+
+def test_neumf_takes_the_mean_of_both_logits() -> None:
+    both = {"gmf": model_of("gmf"), "mlp": model_of("mlp")}
+    neumf = model_of("neumf")
+    neumf.adopt(both)
+    users = torch.arange(USERS)[:, None]
+    expected = (both["gmf"].score(users, ALL) + both["mlp"].score(users, ALL)) / 2
+    torch.testing.assert_close(neumf.score(users, ALL), expected)
+
+
+@pytest.mark.parametrize(
+    ("gmf", "mlp"),
+    [
+        ({"width": 4}, {}),
+        ({}, {"layers": (8, 4)}),
+        ({}, {"layers": (6,)}),  # whose tables and last layer have the right shapes
+        ({"width": WIDTH + 1}, {"layers": (4,), "width": WIDTH - 1}),  # and here together
+    ],
+)
+def test_neumf_refuses_others_than_its_own_sizes(gmf: dict[str, Any], mlp: dict[str, Any]) -> None:
+    with pytest.raises(
+        InputError, match="begins with a GMF and an MLP of its own width and layers"
+    ):
+        model_of("neumf").adopt({"gmf": model_of("gmf", **gmf), "mlp": model_of("mlp", **mlp)})
+
+
+@pytest.mark.parametrize("name", ["deepicf", "deepicf-a"])
+@pytest.mark.parametrize("classes", [1, 2])
+def test_deepicf_takes_the_tables_and_the_bias_of_fism(name: str, classes: int) -> None:
+    fism, model = model_of("fism"), model_of(name, classes=classes)
+    layers = weights_of(model)["layers.0.weight"].copy()
+    model.adopt({"fism": fism})
+    theirs, own = weights_of(fism), weights_of(model)
+    for table in ("history", "target"):
+        np.testing.assert_array_equal(own[table], theirs[table])
+    np.testing.assert_array_equal(own["bias"][:, :1], theirs["bias"])
+    assert not own["bias"][:, 1:].any()
+    np.testing.assert_array_equal(own["layers.0.weight"], layers)
+    with pytest.raises(InputError, match="same width on the same data"):
+        model.adopt({"fism": model_of("fism", width=4)})
+
+
+def hand_made() -> tuple[UserBatch, list[tuple[list[int], int, int]]]:
+    """Two users in tiles of 2, one of them with a history of 3, and all that they are asked."""
+    first, second = [4, 1, 9], [2]
+    asked = [
+        (first, 4, LIKED),
+        (first, 0, NOTHING),
+        (first, 1, DISLIKED),
+        (first, 7, NOTHING),
+        (first, 9, LIKED),
+        (second, 2, LIKED),
+        (second, 9, NOTHING),
+    ]
+    batch = UserBatch(
+        history=torch.tensor([[4, 1], [9, PAD], [2, PAD], [PAD, PAD]]),
+        items=torch.tensor([[4, 0], [1, 7], [9, PAD], [2, 9]]),
+        outcomes=torch.tensor(
+            [[LIKED, NOTHING], [DISLIKED, NOTHING], [LIKED, NO_QUESTION], [LIKED, NOTHING]]
+        ),
+        history_tile=torch.tensor([0, 1, 0, 1, 0, 1, 2, 3]),
+        question_tile=torch.tensor([0, 0, 1, 1, 2, 2, 3, 0]),
+    )
+    return batch, asked
+
+
+def training_outputs(
+    name: str, config: Config, w: dict[str, Floats], asked: list[tuple[list[int], int, int]]
+) -> Floats:
+    """`[N, C]`: without the target in its own history, normalised over the batch."""
+    rows = np.array(
+        [
+            user_vector(name, config, w, [j for j in history if j != target], target)
+            * w["target"][1 + target]
+            for history, target, _ in asked
+        ]
+    )
+    bias = w["bias"][[1 + target for _, target, _ in asked]]
+    if name == "fism":
+        return np.asarray(rows.sum(axis=1, keepdims=True) + bias)
+    for layer in range(len(config.layers)):
+        rows = rows @ w[f"layers.{layer}.weight"].T + w[f"layers.{layer}.bias"]
+        rows = (rows - rows.mean(axis=0)) / np.sqrt(rows.var(axis=0) + 1e-3)
+        rows = relu(rows * w[f"norms.{layer}.weight"] + w[f"norms.{layer}.bias"])
+    return np.asarray(rows @ w["last.weight"].T + w["last.bias"] + bias)
+
+
+def costs(outputs: Floats, outcomes: list[int]) -> list[float]:
+    """Of each question, without weights of classes."""
+    found = []
+    for row, outcome in zip(outputs, outcomes, strict=True):
+        if len(row) == 1:
+            p = 1 / (1 + math.exp(-row[0]))
+            found.append(-math.log(p if outcome == LIKED else 1 - p))
+            continue
+        p = np.exp(row) / np.exp(row).sum()
+        if len(row) == 2:
+            found.append(-math.log(p[outcome]))
+        else:
+            each = [p[c] if c == outcome else 1 - p[c] for c in range(3)]
+            found.append(-sum(map(math.log, each)) / 3)
+    return found
+
+
+def penalty(name: str, config: Config, w: dict[str, Floats]) -> float:
+    total = config.decay * ((w["history"] ** 2).sum() + (w["target"] ** 2).sum())
+    if name == "deepicf-a":
+        total += config.decay * (w["look"] ** 2).sum()
+    if name != "fism":
+        layers = [w[f"layers.{layer}.weight"] for layer in range(len(config.layers))]
+        total += config.layers_decay * sum((one**2).sum() for one in layers)
+    return float(total)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+@pytest.mark.parametrize(("name", "settings"), VERSIONS)
+def test_the_loss_of_whole_users_is_its_formula(
+    name: str, settings: dict[str, Any], balanced: bool
+) -> None:
+    if name == "fism" and balanced:
+        pytest.skip("FISM weighs no classes")
+    decays = {"decay": 0.03} | (
+        {"layers_decay": 0.2, "balanced": balanced} if name != "fism" else {}
+    )
+    model = model_of(name, **settings, **decays).train()
+    w = {key: values.copy() for key, values in weights_of(model).items()}
+    batch, asked = hand_made()
+    classes = settings.get("classes", 1)
+    if classes < 3:
+        asked = [(history, target, min(outcome, 1)) for history, target, outcome in asked]
+        batch = batch._replace(outcomes=batch.outcomes.clamp(max=NOTHING))
+    outcomes = [outcome for *_, outcome in asked]
+    each = costs(training_outputs(name, model.config, w, asked), outcomes)
+    if balanced:
+        kinds = max(2, classes)
+        weight = [len(each) / (kinds * outcomes.count(outcome)) for outcome in outcomes]
+        each = [one * other for one, other in zip(each, weight, strict=True)]
+    expected = sum(each) / len(each) + penalty(name, model.config, w)
+    assert float(model.loss(batch, keep).detach()) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ITEM_BASED)
+def test_filling_and_the_order_of_pairs_change_no_loss_and_no_gradient(name: str) -> None:
+    batch, _ = hand_made()
+    if name != "deepicf-a":
+        batch = batch._replace(outcomes=batch.outcomes.clamp(max=NOTHING))
+    order = torch.tensor([5, 3, 0, 6, 2, 1, 4])
+    more = batch._replace(
+        items=torch.cat((batch.items, torch.full((2, 2), PAD))),
+        outcomes=torch.cat((batch.outcomes, torch.full((2, 2), NO_QUESTION))),
+        history_tile=torch.cat((batch.history_tile[order], torch.tensor([3, 3, 3]))),
+        question_tile=torch.cat((batch.question_tile[order], torch.tensor([0, 0, 0]))),
+    )
+    found = []
+    for one in (batch, more):
+        model = model_of(name, **({"classes": 3} if name == "deepicf-a" else {})).train()
+        loss = model.loss(one, keep)
+        loss.backward()
+        found.append((loss.detach(), {key: p.grad for key, p in model.named_parameters()}))
+        assert not model.history.grad[0].any(), "padding learns nothing"  # type: ignore[index]
+    torch.testing.assert_close(found[0], found[1])
+
+
+@pytest.mark.parametrize("name", NCF)
+def test_the_loss_of_single_questions_is_the_mean_log_loss(name: str) -> None:
+    model = model_of(name)
+    w = weights_of(model)
+    asked = [(3, 7, LIKED), (3, 0, NOTHING), (6, 11, LIKED)]
+    users, items, outcomes = (torch.tensor([*one, 0]) for one in zip(*asked, strict=True))
+    outcomes[-1] = NO_QUESTION
+    logits = np.array([[ncf_logit(name, w, user, item)] for user, item, _ in asked])
+    expected = np.mean(costs(logits, [outcome for *_, outcome in asked]))
+    found = model.loss(ChoiceBatch(users, items, outcomes), keep)
+    assert float(found.detach()) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", [*NCF, "fism", "deepicf"])
+def test_attention_asked_of_a_model_that_has_none_is_one_sentence(name: str) -> None:
+    model = LIVELY[name]()
+    batch, targets = torch.tensor([[1]]), torch.tensor([[0]])
+    with pytest.raises(CapabilityError, match="has no 'attentions'"):
+        model.attentions(batch)
+    for ask in (model.score, model.classes):
+        with pytest.raises(CapabilityError, match="has no 'attentions'"):
+            ask(batch, targets, attention=[torch.ones(1, 1, 1, 1)])
+
+
+def test_attention_without_a_target_is_one_sentence() -> None:
+    with pytest.raises(InputError, match="looks at a history with the target in mind; say which"):
+        LIVELY["deepicf-a"]().attentions(torch.tensor([[1]]))
+
+
+@pytest.mark.parametrize("name", [*NCF, *ITEM_BASED])
+def test_no_targets_no_cases_and_no_coalitions_have_empty_answers(name: str) -> None:
+    model = LIVELY[name]()
+    batch = torch.tensor([[1], [2]])
+    none = torch.zeros((2, 0), dtype=torch.int64)
+    assert model.score(batch, none).shape == (2, 0)
+    assert model.classes(batch, none).shape == (2, 0, 2)
+    assert model.score(batch[:0], ALL).shape == (0, 30)
+    coalitions = torch.zeros((0, 1), dtype=torch.bool)
+    assert model.score_coalitions(batch, torch.tensor([0, 0]), coalitions).shape == (2, 0)
+
+
+@pytest.mark.parametrize("name", ITEM_BASED)
+def test_a_history_of_nothing_has_a_score(name: str) -> None:
+    """The bias and the layers are all there is."""
+    model = LIVELY[name]()
+    empty = torch.full((2, 5), PAD)
+    expected = model.score(torch.tensor([[3]]), ALL, present=torch.tensor([[False]]))
+    torch.testing.assert_close(model.score(empty, ALL), expected.expand(2, -1))
+    assert expected.isfinite().all()
+
+
+@pytest.mark.parametrize("name", NCF)
+def test_a_history_of_nobody_is_one_sentence(name: str) -> None:
+    model = LIVELY[name]()
+    one = np.array([0])
+    cases = Cases(np.array([1, 2], np.int32), np.array([PAD]), one, one + 2, one)
+    with pytest.raises(InputError, match="knows users by their numbers"):
+        model.read(cases, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "sentence"),
+    [
+        ("gmf", {"width": 0}, "width are from 1 on"),
+        ("mlp", {"layers": (7, 4)}, "the first one is even"),
+        ("mlp", {"layers": ()}, "the first one is even"),
+        ("fism", {"spread": 0.0}, "spread is a number above 0"),
+        ("deepicf", {"classes": 4}, "classes is 1, 2 or 3, not 4"),
+        ("deepicf", {"layers": ()}, "one or more layers"),
+        ("deepicf-a", {"beta": 1.5}, "beta from 0 to 1"),
+        ("deepicf-a", {"attention": 0}, "a width from 1 on"),
+    ],
+)
+def test_impossible_settings_are_one_sentence(
+    name: str, settings: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        build_model(name, settings, Counts(ITEMS, USERS), torch.Generator())

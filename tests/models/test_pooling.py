@@ -1,0 +1,131 @@
+"""Sums over a history with the target in mind, in tiles: the same as pair by pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.func import vmap
+
+from whence.contract import PAD
+from whence.models import pooling
+from whence.models.pooling import NOBODY, Look, Tiled, attended
+
+ITEMS, WIDTH, SIZE = 9, 3, 4
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    chance = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=chance, dtype=torch.float64).requires_grad_()
+
+
+def look(*seeds: int) -> Look:
+    return Look(
+        numbers(*seeds, SIZE, WIDTH, seed=1),
+        numbers(*seeds, SIZE, seed=2),
+        numbers(*seeds, SIZE, seed=3),
+    )
+
+
+def tiles(histories: int, targets: int, pairs: int, width: int, wide: int, seed: int = 0) -> Tiled:
+    rng = np.random.default_rng(seed)
+    history = rng.integers(PAD, ITEMS, (histories, width))
+    asked = np.where(
+        rng.random((targets, wide)) < 0.2, NOBODY, rng.integers(0, ITEMS, (targets, wide))
+    )
+    firsts, seconds = rng.integers(0, histories, pairs), rng.integers(0, targets, pairs)
+    return Tiled(*(torch.from_numpy(one) for one in (history, asked, firsts, seconds)))
+
+
+def pair_by_pair(p: Tensor, q: Tensor, look: Look, tiled: Tiled) -> tuple[Tensor, Tensor]:
+    """Both sums, one item of a history and one target at a time; autograd knows its gradient."""
+    total, pooled = torch.zeros(q.shape[:2], dtype=q.dtype), torch.zeros_like(q)
+    for h, t in zip(tiled.history_tile.tolist(), tiled.target_tile.tolist(), strict=True):
+        for j in range(p.shape[1]):
+            for k in range(q.shape[1]):
+                if tiled.history[h, j] in (PAD, tiled.targets[t, k]):
+                    continue
+                e = (look.out @ (look.weight @ (p[h, j] * q[t, k]) + look.bias).relu()).exp()
+                here = torch.zeros_like(total)
+                here[t, k] = 1
+                total = total + here * e
+                pooled = pooled + here[..., None] * e * p[h, j]
+    return total, pooled
+
+
+@given(
+    histories=st.integers(1, 3),
+    targets=st.integers(1, 3),
+    pairs=st.integers(0, 6),
+    width=st.integers(1, 3),
+    wide=st.integers(1, 3),
+    seed=st.integers(0, 1000),
+)
+def test_tiles_add_up_to_what_pairs_do(
+    histories: int, targets: int, pairs: int, width: int, wide: int, seed: int
+) -> None:
+    p, q = numbers(histories, width, WIDTH), numbers(targets, wide, WIDTH, seed=9)
+    tiled = tiles(histories, targets, pairs, width, wide, seed)
+    network = look()
+    found, expected = attended(p, q, network, tiled), pair_by_pair(p, q, network, tiled)
+    torch.testing.assert_close(found, expected)
+
+
+def mixed(sums: tuple[Tensor, ...]) -> Tensor:
+    total, pooled = sums
+    return (total * numbers(*total.shape, seed=20)).sum() + (
+        pooled * numbers(*pooled.shape, seed=21)
+    ).sum()
+
+
+@pytest.mark.parametrize("at_once", [1, 2**22])
+def test_the_gradient_is_that_of_pair_by_pair(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few pairs are computed at a time."""
+    monkeypatch.setattr(pooling, "BYTES_AT_ONCE", at_once)
+    tiled, network = tiles(3, 2, 5, 3, 2), look()
+    p, q = numbers(3, 3, WIDTH), numbers(2, 2, WIDTH, seed=9)
+    given = (p, q, *network)
+    found = torch.autograd.grad(mixed(attended(p, q, network, tiled)), given)
+    expected = torch.autograd.grad(mixed(pair_by_pair(p, q, network, tiled)), given)
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_gradient_is_the_slope() -> None:
+    tiled = tiles(3, 2, 5, 3, 2)
+
+    def sums(p: Tensor, q: Tensor, *network: Tensor) -> tuple[Tensor, Tensor]:
+        return attended(p, q, Look(*network), tiled)
+
+    given = (numbers(3, 3, WIDTH), numbers(2, 2, WIDTH, seed=9), *look())
+    assert torch.autograd.gradcheck(sums, given)
+
+
+def test_many_seeds_at_once_are_each_alone() -> None:
+    """Values and gradients, where every seed has tiles and a network of its own."""
+    each = [tiles(3, 2, 5, 3, 2, seed) for seed in range(4)]
+    tiled = Tiled(*(torch.stack(one) for one in zip(*each, strict=True)))
+    p, q, network = numbers(4, 3, 3, WIDTH), numbers(4, 2, 2, WIDTH, seed=9), look(4)
+    given = (p, q, *network)
+    found = vmap(lambda p, q, look, tiled: attended(p, q, Look(*look), Tiled(*tiled)))(
+        p, q, tuple(network), tuple(tiled)
+    )
+    alone = [attended(p[s], q[s], Look(*(one[s] for one in network)), each[s]) for s in range(4)]
+    expected = tuple(torch.stack(one) for one in zip(*alone, strict=True))
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(mixed(found), given), torch.autograd.grad(mixed(expected), given)
+    )
+
+
+def test_what_all_seeds_share_need_not_be_stacked() -> None:
+    tiled, network = tiles(3, 2, 5, 3, 2), look(4)
+    p, q = numbers(3, 3, WIDTH), numbers(2, 2, WIDTH, seed=9)
+    found, _ = vmap(lambda *own: attended(p, q, Look(*own), tiled))(*network)
+    for seed, total in enumerate(found):
+        alone, _ = attended(p, q, Look(*(one[seed] for one in network)), tiled)
+        torch.testing.assert_close(total, alone)
