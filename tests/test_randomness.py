@@ -96,6 +96,17 @@ def test_chance_is_splitmix64(key: int, step: int, call: int, place: int) -> Non
     assert int(found) % 2**64 == state
 
 
+def test_more_places_change_no_number_and_leave_what_a_recording_reads_where_it_is() -> None:
+    chance, calls = Chance([5, 6]), range(2)
+    few = chance.bits(torch.tensor(3), calls, 4)
+    read = chance.begun[calls]
+    before = read.clone()
+    many = chance.bits(torch.tensor(3), calls, 40)
+    assert torch.equal(many[:, :, :4], few)
+    assert any(one is read for one in chance.outgrown), "its memory is not free for others"
+    assert torch.equal(read, before)
+
+
 def test_numbers_below_a_limit_are_even() -> None:
     whole = Chance([1]).whole(torch.tensor(3), range(1), 60_000)
     assert whole.min() >= 0

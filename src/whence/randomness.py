@@ -79,6 +79,8 @@ class Chance:
         self.keys = torch.tensor(keys, dtype=torch.int64, device=device)[:, None]
         self.begun: dict[range, Tensor] = {}
         """`key + place · γ` of the calls and places asked for so far, which come again."""
+        self.outgrown: list[Tensor] = []
+        """Those of fewer places: a step that was recorded on a GPU still reads them."""
 
     def bits(self, step: Tensor, calls: range, count: int) -> Tensor:
         """`[calls, S, count]` of 64 bits: a place is the number of a call and one within it.
@@ -89,6 +91,8 @@ class Chance:
             device = self.keys.device
             call = torch.arange(calls.start, calls.stop, device=device) * PLACES_OF_A_CALL
             place = call[:, None, None] + torch.arange(count, device=device)
+            if calls in self.begun:
+                self.outgrown.append(self.begun[calls])
             self.begun[calls] = self.keys + place * GAMMA
         state = self.begun[calls][:, :, :count]
         if step.dim():

@@ -338,9 +338,9 @@ def costs(outputs: Floats, outcomes: list[int]) -> list[float]:
 
 
 def penalty(name: str, config: Config, w: dict[str, Floats]) -> float:
-    total = config.decay * ((w["history"] ** 2).sum() + (w["target"] ** 2).sum())
+    total = config.vectors_decay * ((w["history"] ** 2).sum() + (w["target"] ** 2).sum())
     if name == "deepicf-a":
-        total += config.decay * (w["look"] ** 2).sum()
+        total += config.vectors_decay * (w["look"] ** 2).sum()
     if name != "fism":
         layers = [w[f"layers.{layer}.weight"] for layer in range(len(config.layers))]
         total += config.layers_decay * sum((one**2).sum() for one in layers)
@@ -354,7 +354,7 @@ def test_the_loss_of_whole_users_is_its_formula(
 ) -> None:
     if name == "fism" and balanced:
         pytest.skip("FISM weighs no classes")
-    decays = {"decay": 0.03} | (
+    decays = {"vectors_decay": 0.03} | (
         {"layers_decay": 0.2, "balanced": balanced} if name != "fism" else {}
     )
     model = model_of(name, **settings, **decays).train()

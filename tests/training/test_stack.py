@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from whence.worlds import WorldConfig, make_world
 SMALL = {"length": 12, "width": 16}
 STACKED = [name for name, spec in MODELS.items() if spec.stacks]
 TRAINED = TrainingConfig(steps=25, batch=32)
+WITHOUT_GRADIENT = r"layers\.\d+\.bias|norms\.\d+\.running_mean"
+"""Of DeepICF."""
 
 
 def small_of(model: str) -> dict[str, Any]:
@@ -74,9 +77,14 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
         )
         weights = alone.model.state_dict()
         for name, value in stacked.model.state_dict().items():
+            # Batch normalisation takes away whatever the layer before it adds to all rows, so this
+            # bias has no gradient but rounding, which Adam takes for one; and the mean that is
+            # remembered has the bias in it.
+            if model.startswith("deepicf") and re.fullmatch(WITHOUT_GRADIENT, name):
+                continue
             # A weight that has hardly a gradient may turn either way, as Adam takes it.
             apart = (value.double() - weights[name]).abs()
-            assert apart.mean() < 1e-4
+            assert apart.mean() < 1e-4, name
             assert apart.max() < 0.1
 
 

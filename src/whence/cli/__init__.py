@@ -27,6 +27,7 @@ EXPLAINER_NAMES = (
     "leave-one-out, leave-one-out-probability, shapley, shapley-printed, shapley-permutation, "
     "lime, neighbours, random"
 )
+MODEL_NAMES = "sasrec, bert4rec, gmf, mlp, neumf, fism, deepicf or deepicf-a"
 USUAL = ("rollout", "signed-rollout", "integrated-gradients", "leave-one-out", "shapley", "random")
 """What is asked unless said otherwise: one of each kind, to fit beside each other."""
 
@@ -86,7 +87,7 @@ def demo(
 def train(
     data: Callable[[], "Interactions"],
     folder: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
-    model: Annotated[str, typer.Option(help="sasrec or bert4rec.")] = "sasrec",
+    model: Annotated[str, typer.Option(help=f"{MODEL_NAMES}.")] = "sasrec",
     seeds: Annotated[int, typer.Option(min=1, help="How many, counted from 0.")] = 1,
     seeds_at_once: Annotated[
         int | None,
@@ -96,6 +97,14 @@ def train(
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the model or training."),
+    ] = None,
+    begin_with: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="RUN",
+            help="A run that first weights are taken from, once for each: of gmf and mlp for "
+            "neumf, of fism for deepicf and deepicf-a.",
+        ),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     overwrite: Overwrite = False,
@@ -111,6 +120,7 @@ def train(
     training.
     Stopped by Ctrl-C or worse, the same command goes on where it was.
     """
+    from whence import open_run
     from whence.config import parse_settings
     from whence.training import train as train_run
     from whence.training.runs import baseline_accuracy, plain_measures, split_settings
@@ -124,6 +134,7 @@ def train(
             training=training,
             seeds=seeds,
             split=split,
+            begin_with=[open_run(one) for one in begin_with or []],
             out=folder,
             overwrite=overwrite,
             device=device,
@@ -133,8 +144,8 @@ def train(
         err.print("stopped; the same command goes on from what was last kept")
         raise
     for seed, found in run.metrics.items():
-        if found["steps"] < run.training["steps"]:
-            steps, kept = found["steps"], found["kept_step"]
+        steps, kept = found["steps"], found["kept_step"]
+        if kept < steps:
             say(f"Seed {seed} stopped after {steps} steps and kept the weights of step {kept}.")
     baselines = baseline_accuracy(
         run.interactions, split, run.first.config.length, show_progress=True

@@ -44,7 +44,7 @@ class DeepICFConfig(ItemBasedConfig):
     """Whether a rare class weighs more: by one over its share in the batch (Jain 2019)."""
     alpha: float = 0.5
     """How much a longer history counts for less."""
-    decay: float = 1e-6
+    vectors_decay: float = 1e-6
     """What the square of every vector costs, and of W."""
     layers_decay: float = 0.1
     """What the square of every weight of a layer costs."""
@@ -111,10 +111,10 @@ class DeepICF(ItemBased):
         """λ (Σ p² + Σ q²), and that of the layers."""
         of_layers = [layer.weight.square().sum() for layer in self.layers]  # type: ignore[operator]
         found = self.config.layers_decay * torch.stack(of_layers).sum()
-        if not self.config.decay:
+        if not self.config.vectors_decay:
             return found
         of_tables = self.history.square().sum() + self.target.square().sum()
-        return found + self.config.decay * of_tables
+        return found + self.config.vectors_decay * of_tables
 
     @torch.no_grad()
     def adopt(self, trained: Mapping[str, Recommender]) -> None:
@@ -181,7 +181,7 @@ class AttentiveDeepICF(DeepICF):
     def penalty(self) -> Tensor:
         """With λ Σ W²."""
         found = super().penalty()
-        decay = self.config.decay
+        decay = self.config.vectors_decay
         return found + decay * self.look.square().sum() if decay else found
 
     def score_coalitions(

@@ -22,7 +22,7 @@ class FISMConfig(ItemBasedConfig):
 
     alpha: float = 0.0
     """How much a longer history counts for less: 0 adds, 1 takes the mean."""
-    decay: float = 1e-7
+    vectors_decay: float = 1e-7
     """What the square of every vector costs."""
 
 
@@ -44,4 +44,6 @@ class FISM(ItemBased):
 
     def penalty(self) -> Tensor:
         """λ (Σ p² + Σ q²)."""
-        return self.config.decay * (self.history.square().sum() + self.target.square().sum())
+        return self.config.vectors_decay * (
+            self.history.square().sum() + self.target.square().sum()
+        )

@@ -55,8 +55,8 @@ def train(
     training not done at `until`, by `time.monotonic()`, stops itself with `OutOfTime`.
     Unknown settings raise before anything is read, also where `data` is a function that reads.
 
-    `begin_with` are runs of other models, on the same data, that first weights are taken from: of
-    the same seed where they have it.
+    `begin_with` are runs of other models, on the same data and split, that first weights are taken
+    from: of the same seed where they have it.
     """
     if seeds < 1 or (seeds_at_once is not None and seeds_at_once < 1):
         raise InputError("Training needs at least one seed, and at least one at once.")
@@ -83,6 +83,7 @@ def train(
             "opened again; save them, and train on the saved folder.",
             stacklevel=2,
         )
+    check_known(begin_with, interactions, split)
     held_out = split_by(split, interactions)
     # Whoever reads a figure of such a run is told, wherever its protocol is written.
     held_out = replace(held_out, protocol=held_out.protocol + training_config.chosen_on)
@@ -162,6 +163,21 @@ def check_beginnings(model: str, runs: Sequence[Run]) -> None:
         raise InputError(
             f"{model} begins with {' and '.join(wanted)}, and these are {' and '.join(given)}."
         )
+
+
+def check_known(runs: Sequence[Run], interactions: Interactions, split: str) -> None:
+    """Refuse runs that know other items by these numbers, or know what is held out here."""
+    for run in runs:
+        if run.data["hash"] != interactions.content_hash:
+            raise InputError(
+                f"This {run.model} was trained on other data, where a number is another item; "
+                "train it on the same."
+            )
+        if run.training["split"] != split:
+            raise InputError(
+                f"This {run.model} was trained by {run.training['split']}, and would know what "
+                f"{split} holds out; train it by the same split."
+            )
 
 
 def _beginning(run: Run) -> dict[str, Any]:
