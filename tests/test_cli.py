@@ -10,17 +10,18 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from whence import __version__
-from whence.cli import EXPLAINER_NAMES, USUAL
+from whence.cli import EXPLAINER_NAMES, USUAL, app
+from whence.errors import WhenceError
 from whence.explainers import EXPLAINERS
-from whence.models.bert4rec import BERT4RecConfig
-from whence.models.sasrec import SASRecConfig
+from whence.models import MODELS
 from whence.run import Run
 from whence.training import TrainingConfig
 
@@ -293,8 +294,57 @@ def test_a_run_works_where_it_was_moved(run: Run, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["for"] == "user 1"
 
 
+def told(name: str, value: object) -> str:
+    """A setting as one writes it."""
+    if isinstance(value, tuple):
+        return f"{name}={' '.join(map(str, value))}"
+    return f"{name}={'none' if value is None else str(value).lower() if value is False else value}"
+
+
 def test_help_tells_the_defaults() -> None:
     text = " ".join(whence("train", "--help").stdout.split())
-    for config in (SASRecConfig(), BERT4RecConfig(), TrainingConfig()):
+    for config in (*(spec.config() for spec in MODELS.values()), TrainingConfig()):
         for name, value in asdict(config).items():
-            assert f"{name}={'none' if value is None else value}" in text
+            assert told(name, value) in text
+    for model, spec in MODELS.items():
+        assert model in text
+        assert all(told(name, value) in text for name, value in spec.training.items())
+
+
+def test_no_setting_is_of_the_model_and_of_the_training() -> None:
+    """Or one could not say which is meant."""
+    training = {field.name for field in fields(TrainingConfig)}
+    for spec in MODELS.values():
+        assert not training & {field.name for field in fields(spec.config)}
+
+
+def test_train_begins_with_other_runs(csv: Path, tmp_path: Path) -> None:
+    def train(model: str, settings: str, *more: object) -> tuple[str, Path]:
+        run = tmp_path / model
+        done = whence("train", csv, "--model", model, "--out", run, "--set", settings, *more)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, run
+
+    early = "epochs=60,batch=64,learning_rate=0.05,validate_every=1,patience=1"
+    said, gmf = train("gmf", f"width=4,{early}")
+    assert re.search(r"Seed 0 stopped after \d+ steps and kept the weights of step \d+", said)
+    layers = "epochs=1,width=4,layers=8 6"
+    said, mlp = train("mlp", layers)
+    assert "stopped after" not in said, "all steps of its epoch are done"
+    _, neumf = train("neumf", layers, "--begin-with", mlp, "--begin-with", gmf)
+    begun = json.loads((neumf / "run.json").read_text())["training"]["begun_with"]
+    assert [one["model"] for one in begun] == ["mlp", "gmf"]
+
+
+def test_runs_that_training_cannot_begin_with_are_one_sentence(
+    csv: Path, trained: Path, tmp_path: Path
+) -> None:
+    for model, run, sentence in (
+        ("deepicf", trained, "deepicf begins with fism, and these are sasrec"),
+        ("sasrec", trained, "sasrec begins with no other model"),
+        ("deepicf", tmp_path, "is not a run"),
+    ):
+        command = ["train", str(csv), "--model", model, "--out", str(tmp_path / "run")]
+        found = CliRunner().invoke(app, [*command, "--begin-with", str(run)])
+        assert isinstance(found.exception, WhenceError)
+        assert sentence in str(found.exception)

@@ -21,7 +21,7 @@ LAYERS = {"width": 4, "layers": (8, 6)}
 
 
 def trained(
-    data: Interactions,
+    data: Interactions | Path,
     model: str,
     sizes: dict[str, Any],
     steps: int = 3,

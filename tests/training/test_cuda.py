@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import whence
-from whence.data import Split
+from conftest import interactions_of
+from whence.data import Split, leave_one_out
 from whence.devices import deterministic
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch
@@ -70,6 +71,83 @@ def test_a_recorded_step_is_the_step(model: str, split: Split) -> None:
         plain.advance()
     plain.read_losses()
     assert plain.logs[1].losses == losses
+
+
+COLLABORATIVE = [
+    ("gmf", TrainingConfig(steps=40, batch=500, second_moment=0.999)),
+    ("fism", TrainingConfig(steps=40, batch=1, optimiser="adagrad", learning_rate=0.01)),
+    ("fism", TrainingConfig(steps=40, batch=7, optimiser="adagrad", learning_rate=0.01)),
+    ("deepicf-a", TrainingConfig(steps=40, batch=1, optimiser="adagrad", learning_rate=0.01)),
+    ("deepicf-a", TrainingConfig(steps=40, batch=7, optimiser="adagrad", learning_rate=0.01)),
+]
+
+
+def uneven() -> Split:
+    """Users of 1 to 60 training events, so that batches of users have many sizes; 7 do not go up
+    in an epoch, and 40 steps are more than one."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(3, 63, 120)
+    return leave_one_out(interactions_of([rng.permutation(90)[:size].tolist() for size in sizes]))
+
+
+def losses_of(training: Training) -> dict[int, list[float]]:
+    for _ in range(training.config.steps):
+        training.advance()
+    training.read_losses()
+    return {seed: log.losses for seed, log in training.logs.items()}
+
+
+@pytest.mark.parametrize(("model", "config"), COLLABORATIVE)
+@pytest.mark.parametrize("seeds", [[1], [1, 4]])
+def test_recorded_steps_of_many_sizes_are_the_steps(
+    model: str, config: TrainingConfig, seeds: list[int]
+) -> None:
+    """Bit for bit, over several epochs, whichever sizes come after which."""
+    split = uneven()
+    recorded, again, plain = (
+        Training(split, model, {"width": 8}, config, seeds, "cuda") for _ in range(3)
+    )
+    plain.stack.recorded = None
+    losses = losses_of(recorded)
+    assert losses == losses_of(plain)
+    assert losses == losses_of(again), "the same bits twice"
+    assert recorded.stack.recorded is not None
+    if model != "gmf":
+        assert len(recorded.stack.recorded.graphs) > 2, "sizes differ"
+    for number in range(len(seeds)):
+        expected = plain.stack.state(number)
+        for name, value in recorded.stack.state(number).items():
+            assert torch.equal(value, expected[name]), name
+
+
+@pytest.mark.parametrize(("model", "config"), COLLABORATIVE)
+def test_a_collaborative_model_learns_the_same_on_both_devices(
+    model: str, config: TrainingConfig
+) -> None:
+    """Chance is the same; vectors are large, so that batch normalisation blows up no noise."""
+    settings = {"width": 8, "spread": 0.5}
+    there, here = (
+        fit(uneven(), model, settings, config, 1, device=device, show_progress=False).losses
+        for device in ("cuda", "cpu")
+    )
+    assert there == pytest.approx(here, rel=2e-3)
+
+
+@pytest.mark.parametrize(("model", "config"), COLLABORATIVE)
+def test_a_stopped_collaborative_training_goes_on_to_the_same_bits_on_cuda(
+    model: str, config: TrainingConfig, tmp_path: Path
+) -> None:
+    """In the middle of an epoch, with other sizes recorded before and after."""
+    split = uneven()
+    whole = losses_of(Training(split, model, {"width": 8}, config, [1], "cuda"))
+    for stop in (2, 9, 25):
+        part = Training(split, model, {"width": 8}, config, [1], "cuda")
+        for _ in range(stop):
+            part.advance()
+        part.save(tmp_path / f"{stop}")
+        again = Training(split, model, {"width": 8}, config, [1], "cuda")
+        found = fit_together(again, False, tmp_path / f"{stop}")
+        assert found[1].losses == whole[1]
 
 
 @pytest.mark.parametrize("rule", ["none", "swa", "aswa", "naswa", "naswa-printed"])
@@ -176,7 +254,7 @@ def test_half_precision_learns_the_same(model: str, split: Split) -> None:
     found, losses, *_ = fit(split, model, SMALL, half, 0, device="cuda", show_progress=False)
     assert full != losses
     np.testing.assert_allclose(losses, full, rtol=0.03)
-    assert {value.dtype for value in found.state_dict().values()} == {torch.float32}
+    assert {value.dtype for value in found.parameters()} == {torch.float32}
 
 
 def test_a_diverged_loss_is_one_sentence_on_cuda(split: Split) -> None:

@@ -112,12 +112,19 @@ def train(
 ) -> None:
     """Train a model on interactions and write a run.
 
-    Settings and their defaults: length=50, width=64, blocks=2, heads=1, dropout=0.2, spread=0.02 of
-    the model, with length=49, mask=0.2, last_mask=0.0, loss=full of bert4rec;
-    steps=2500, batch=128, learning_rate=0.001, second_moment=0.98, clip=none, warmup=0, decay=none,
-    validate_every=0, measure=NDCG@10, validate_on=validation, patience=0, snapshots=0,
-    averaging=none, epoch=0, swa_start=0.75, swa_pace=1.0, absence=0.0, precision=float32 of the
-    training.
+    Settings and their defaults, of sasrec and bert4rec: length=50, width=64, blocks=2, heads=1,
+    dropout=0.2, spread=0.02, with length=49, mask=0.2, last_mask=0.0, loss=full of bert4rec.
+    Of gmf, mlp and neumf: length=50, width=8, negatives=4, spread=0.01, layers=64 32 16.
+    Of fism, deepicf and deepicf-a: length=299, width=16, negatives=4, spread=0.01, alpha=0.0,
+    vectors_decay=1e-07; but alpha=0.5, vectors_decay=1e-06, layers=64 32 16, layers_decay=0.1,
+    classes=1, disliked=2.0, balanced=false of deepicf; and layers_decay=10.0, attention=16,
+    beta=0.8 of deepicf-a.
+    Of the training: steps=2500, epochs=0, batch=128, optimiser=adam, learning_rate=0.001,
+    second_moment=0.98, clip=none, warmup=0, decay=none, validate_every=0, measure=NDCG@10,
+    validate_on=validation, patience=0, snapshots=0, averaging=none, epoch=0, swa_start=0.75,
+    swa_pace=1.0, absence=0.0, precision=float32; but epochs=20, batch=256, second_moment=0.999
+    with gmf, mlp and neumf, and epochs=20, batch=1, optimiser=adagrad, learning_rate=0.01 with
+    fism, deepicf and deepicf-a, where a batch is of users.
     Stopped by Ctrl-C or worse, the same command goes on where it was.
     """
     from whence import open_run
