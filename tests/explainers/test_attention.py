@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conftest import LIVELY, lively_sasrec, ragged_batch
+from conftest import TRANSFORMERS, lively_sasrec, ragged_batch
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.explainers.attention import Attention
 
 
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_blocks_and_heads_are_counted_from_one(name: str) -> None:
     model, batch, targets = (
-        LIVELY[name](blocks=3, heads=2),
+        TRANSFORMERS[name](blocks=3, heads=2),
         ragged_batch(4, 8, 30),
         torch.arange(4),
     )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from conftest import LIVELY, lively_sasrec
+from conftest import TRANSFORMERS, lively_sasrec
 from whence.contract import PAD, Explainable
 from whence.models import Recommender, coalition_scores
 from whence.models.blocks import Block
@@ -33,7 +33,7 @@ def some_coalitions(count: int, slots: int, seed: int = 0) -> Tensor:
     return drawn
 
 
-@pytest.fixture(params=list(LIVELY))
+@pytest.fixture(params=list(TRANSFORMERS))
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -41,7 +41,7 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4])
 def test_shared_coalitions_are_scored_as_one_by_one(name: str, blocks: int, heads: int) -> None:
-    model = LIVELY[name](items=ITEMS, length=12, blocks=blocks, heads=heads)
+    model = TRANSFORMERS[name](items=ITEMS, length=12, blocks=blocks, heads=heads)
     batch = torch.arange(36).view(3, 12) % ITEMS
     targets, coalitions = torch.tensor([1, 5, 9]), some_coalitions(60, 12)
     found = model.score_coalitions(batch, targets, coalitions)
@@ -60,11 +60,11 @@ def test_shared_coalitions_are_scored_as_one_by_one(name: str, blocks: int, head
     ),
     blocks=st.integers(1, 3),
 )
-@pytest.mark.parametrize("model_name", list(LIVELY))
+@pytest.mark.parametrize("model_name", list(TRANSFORMERS))
 def test_any_coalitions_are_scored_as_one_by_one(
     model_name: str, drawn: list[list[bool]], blocks: int
 ) -> None:
-    model = LIVELY[model_name](items=ITEMS, length=8, blocks=blocks)
+    model = TRANSFORMERS[model_name](items=ITEMS, length=8, blocks=blocks)
     coalitions = torch.tensor(drawn)
     batch = torch.tensor([[4, 1, 4, 9, 2]])[:, : coalitions.shape[1]]
     targets = torch.tensor([7])
@@ -73,7 +73,7 @@ def test_any_coalitions_are_scored_as_one_by_one(
 
 
 def test_histories_longer_than_a_number_has_bits(name: str) -> None:
-    model = LIVELY[name](items=ITEMS, length=70, blocks=3)
+    model = TRANSFORMERS[name](items=ITEMS, length=70, blocks=3)
     batch, targets = torch.arange(70)[None] % ITEMS, torch.tensor([3])
     coalitions = some_coalitions(20, 70)
     found = model.score_coalitions(batch, targets, coalitions)
@@ -96,7 +96,7 @@ def test_a_hidden_item_that_took_all_the_weight_leaves_the_others_theirs() -> No
 
 
 def test_padding_takes_no_part(name: str) -> None:
-    model = LIVELY[name](items=ITEMS, length=8)
+    model = TRANSFORMERS[name](items=ITEMS, length=8)
     padded = torch.tensor([[PAD, PAD, 3, 4, 5], [PAD, PAD, 6, 7, 3]])
     targets, coalitions = torch.tensor([1, 2]), some_coalitions(10, 5)
     found = model.score_coalitions(padded, targets, coalitions)
@@ -123,7 +123,7 @@ def test_a_coalition_that_comes_twice_is_computed_once() -> None:
 
 
 def test_no_coalitions_have_no_scores(name: str) -> None:
-    model = LIVELY[name](items=ITEMS, length=8)
+    model = TRANSFORMERS[name](items=ITEMS, length=8)
     batch, nothing = torch.arange(8)[None], torch.zeros(0, 8, dtype=torch.bool)
     for coalitions in (nothing, nothing[None]):
         found = model.score_coalitions(batch, torch.tensor([3]), coalitions)
@@ -132,7 +132,7 @@ def test_no_coalitions_have_no_scores(name: str) -> None:
 
 
 def test_changed_coalitions_are_planned_anew(name: str) -> None:
-    model = LIVELY[name](items=ITEMS, length=8)
+    model = TRANSFORMERS[name](items=ITEMS, length=8)
     batch, targets = torch.arange(8)[None], torch.tensor([3])
     coalitions = some_coalitions(6, 8)
     model.score_coalitions(batch, targets, coalitions)
@@ -145,7 +145,7 @@ def test_plans_are_kept_as_far_as_there_is_room(name: str, monkeypatch: pytest.M
     """The ones last used; one that is larger than all the room is kept alone."""
     kept: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
     monkeypatch.setattr(coalition_scores, "_kept", kept)
-    model = LIVELY[name](items=ITEMS, length=12)
+    model = TRANSFORMERS[name](items=ITEMS, length=12)
     asked = [some_coalitions(20, slots) for slots in range(5, 13)]
 
     def check(coalitions: Tensor) -> None:

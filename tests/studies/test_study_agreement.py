@@ -12,7 +12,7 @@ import torch
 from scipy import stats
 from scipy.special import softmax
 
-from conftest import LIVELY, interactions_of
+from conftest import TRANSFORMERS, interactions_of
 from whence.contract import ALL
 from whence.data import Split, leave_one_out
 from whence.data.catalog import Catalog
@@ -131,9 +131,11 @@ def _of_heads(column: str) -> bool:
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_every_column_is_what_loops_over_points_give(users: Split, name: str, heads: int) -> None:
-    models = [LIVELY[name](heads=heads, length=LENGTH, items=ITEMS, seed=seed) for seed in (0, 1)]
+    models = [
+        TRANSFORMERS[name](heads=heads, length=LENGTH, items=ITEMS, seed=seed) for seed in (0, 1)
+    ]
     found = measured(users, *models)
     declared = {one for one in MEASUREMENT.all_columns if heads > 1 or not _of_heads(one)}
     assert set(found) == declared
@@ -165,7 +167,7 @@ def test_every_column_is_what_loops_over_points_give(users: Split, name: str, he
 
 
 def test_estimates_from_other_draws_differ_where_not_all_coalitions_are_asked(users: Split) -> None:
-    found = measured(users, LIVELY["sasrec"](length=LENGTH, items=ITEMS))
+    found = measured(users, TRANSFORMERS["sasrec"](length=LENGTH, items=ITEMS))
     noisy, steady = (found[f"ρ({pair})"].per_seed[0] for pair in ("|φ|, |φ′|", "|φ*₁|, |φ*₂|"))
     assert noisy < steady < 1
-    assert measured(users, LIVELY["sasrec"](length=LENGTH, items=ITEMS)) == found
+    assert measured(users, TRANSFORMERS["sasrec"](length=LENGTH, items=ITEMS)) == found

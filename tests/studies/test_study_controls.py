@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from conftest import LIVELY
+from conftest import TRANSFORMERS
 from whence.data import Split
 from whence.errors import InputError
 from whence.explainers import compare_batch
@@ -30,7 +30,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("seed", [0, 2])
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_randomised_weights_are_where_another_seed_began(
     name: str, seed: int, followed: Followed
 ) -> None:
@@ -53,7 +53,7 @@ def test_randomised_weights_are_where_another_seed_began(
     assert all(torch.equal(after[one], weight) for one, weight in before.items())
 
 
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_every_version_is_explained_for_itself(name: str, followed: Followed, split: Split) -> None:
     run, how = followed(name), Points(8)
     asked = Asked(run, split, "validation", False)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import LIVELY
+from conftest import TRANSFORMERS
 from whence.data import Split
 from whence.errors import InputError
 from whence.explainers import explain_batch
@@ -64,7 +64,7 @@ def heights_mean(heights: Floats) -> Floats:
     return np.asarray(np.trapezoid(heights, axis=1) / N)
 
 
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_the_columns_are_those_of_the_curves(
     name: str, followed: Callable[..., Run], split: Split
 ) -> None:

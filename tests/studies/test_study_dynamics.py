@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import whence
-from conftest import LIVELY
+from conftest import TRANSFORMERS
 from whence.data import Split
 from whence.errors import InputError
 from whence.explainers import compare_batch
@@ -45,7 +45,7 @@ def by_hand(model: Recommender, split: Split, points: int) -> dict[str, float]:
     return {**found, RECALL: whence.evaluate(model, split, "validation", 8)[RECALL].value}
 
 
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_a_point_of_a_curve_is_what_that_snapshot_gives(
     name: str, followed: Followed, split: Split
 ) -> None:

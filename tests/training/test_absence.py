@@ -12,12 +12,11 @@ import torch
 import torch.nn.functional as F
 from scipy import stats
 
-from conftest import LIVELY, interactions_of, lively_bert4rec, lively_sasrec
+from conftest import TRANSFORMERS, interactions_of, lively_bert4rec, lively_sasrec
 from whence.coalitions import size_shares
 from whence.contract import ALL, PAD
 from whence.data import Split, leave_one_out
 from whence.errors import InputError
-from whence.models import MODELS
 from whence.models.tasks import Batch, Cloze, NextItem
 from whence.randomness import Randomness, keep
 from whence.training import TrainingConfig, fit
@@ -148,7 +147,7 @@ def test_a_row_that_sees_nothing_attends_to_nothing() -> None:
     torch.testing.assert_close(found[:2], expected[0])
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_no_absence_changes_no_bit_and_some_changes_the_loss(name: str, split: Split) -> None:
     config = TrainingConfig(steps=8, batch=32)
     plain, none, some = (
@@ -159,7 +158,7 @@ def test_no_absence_changes_no_bit_and_some_changes_the_loss(name: str, split: S
     assert some.losses != pytest.approx(none.losses, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_a_seed_in_a_stack_misses_the_same_items_as_alone(name: str, split: Split) -> None:
     config = TrainingConfig(steps=25, batch=32, absence=0.5)
     training = Training(split, name, SMALL, config, [0, 1, 5], "cpu")

@@ -37,7 +37,8 @@ def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
 def test_stopped_after_any_step_it_comes_to_the_same_bits(
     stop: int, absence: float, model: str, split: Split, tmp_path: Path
 ) -> None:
-    config = TrainingConfig(steps=30, batch=32, absence=absence)
+    reads_windows = model in ("sasrec", "bert4rec")
+    config = TrainingConfig(steps=30, batch=32, absence=absence if reads_windows else 0.0)
     whole, losses, *_ = fit(split, model, SMALL, config, 4, show_progress=False)
     first = Training(split, model, SMALL, config, [4], "cpu")
     for _ in range(stop):
