@@ -60,10 +60,8 @@ def users_of(batch: UserBatch) -> list[tuple[list[int], list[tuple[int, int]]]]:
     count = len(batch.items)
     with_questions: dict[int, list[int]] = {tile: [] for tile in range(count)}
     for h, q in zip(batch.history_tile.tolist(), batch.question_tile.tolist(), strict=True):
-        if h < len(batch.history) - 1:
+        if (batch.history[h] != PAD).any():  # a pair that is filling has an empty tile
             with_questions[q].append(h)
-        else:
-            assert (batch.history[h] == PAD).all(), "filling is paired with nothing"
     groups: dict[tuple[int, ...], list[int]] = {}
     for q, tiles in with_questions.items():
         assert len(set(tiles)) == len(tiles), "a pair comes once"
