@@ -17,10 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from whence import __version__
-from whence.cli import EXPLAINER_NAMES, USUAL
+from whence.cli import EXPLAINER_NAMES, MODEL_NAMES, USUAL
 from whence.explainers import EXPLAINERS
-from whence.models.bert4rec import BERT4RecConfig
-from whence.models.sasrec import SASRecConfig
+from whence.models.registry import MODELS
 from whence.run import Run
 from whence.training import TrainingConfig
 
@@ -295,6 +294,19 @@ def test_a_run_works_where_it_was_moved(run: Run, tmp_path: Path) -> None:
 
 def test_help_tells_the_defaults() -> None:
     text = " ".join(whence("train", "--help").stdout.split())
-    for config in (SASRecConfig(), BERT4RecConfig(), TrainingConfig()):
-        for name, value in asdict(config).items():
-            assert f"{name}={'none' if value is None else value}" in text
+    settings = [asdict(spec.config()) for spec in MODELS.values()]
+    published = [spec.training for spec in MODELS.values()]
+    for one in (*settings, *published, asdict(TrainingConfig())):
+        for name, value in one.items():
+            assert f"{name}={written(value)}" in text
+
+
+def written(value: object) -> str:
+    """As a setting is typed."""
+    if isinstance(value, tuple):
+        return "-".join(map(str, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def test_help_names_every_model() -> None:
+    assert ", ".join(MODELS) == MODEL_NAMES
