@@ -191,10 +191,11 @@ def compare(
     explain_seed: int = 0,
     memory: int | None = None,
 ) -> dict[str, Explanation]:
-    """The same question put to several explainers; by default to all that the model has what it takes for.
+    """The same question put to several explainers.
 
-    `seed` says which of the run's models, `explain_seed` what explainers that draw start from, and
-    `memory` how many bytes may be used for altered histories at a time, about.
+    By default they are all that the model has what it takes for. `seed` says which of the run's
+    models, `explain_seed` what explainers that draw start from, and `memory` how many bytes may be
+    used for altered histories at a time, about.
     """
     subject = find_subject(run, user, history)
     model = _model(run, seed)
