@@ -40,6 +40,7 @@ CHEAP: Final = (
     "integrated-gradients",
     "leave-one-out",
 )
+SAME_OF_ONE_TARGET: Final = ("attention-first", "rollout")
 LISTED: Final = 10
 """Recommendations that a user is shown, whose overlap and recall are asked for."""
 COALITIONS: Final = 512
@@ -143,12 +144,14 @@ class Audited:
 def usual_methods(model: Recommender) -> tuple[str, ...]:
     """The cheap explainers that this model has what it takes for, Shapley values, and chance.
 
-    Where no history is read there are none.
+    Where no history is read there are none; and where all attention is that of one target to the
+    items, the last block's is the first's and rollout's too, so that one of them is enough.
     """
     if not model.reads_histories:
         return ()
+    cheap = [one for one in CHEAP if not (model.attends_by_target and one in SAME_OF_ONE_TARGET)]
     coalitions = max(COALITIONS, 4 * model.config.length)
-    return tuple(able(model, (*CHEAP, f"shapley:coalitions={coalitions}", CONTROL)))
+    return tuple(able(model, (*cheap, f"shapley:coalitions={coalitions}", CONTROL)))
 
 
 def with_control(methods: Sequence[str]) -> tuple[str, ...]:

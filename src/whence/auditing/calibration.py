@@ -95,7 +95,7 @@ def calibration(audited: Audited) -> Finding:
         answer=answer,
         summary=f"It is sure of {asked.what} at {percent(sure.value)} on average and right in "
         f"{percent(right.value)} of {error.n:,} cases; how sure it is and how often it is right "
-        f"differ by {points(error.value)} ({points_between(error)}), as it is "
+        f"differ by {points(error.value)} ({points_between(error)}): "
         f"{_side(sure.value - right.value, error)}{after.told}.{few}",
         figures=(
             *_sure_and_right(audited.run.model, sure, right),
@@ -138,7 +138,7 @@ def _with_temperature(audited: Audited, logits: Logits) -> _After:
     )
     said = f"a temperature of {temperature:.2g}, fitted on {FITTED_ON} events"
     return _After(
-        f"; divided by {said}, it would be {points(error.value)}",
+        f"; with all scores divided by {said}, it would be {points(error.value)}",
         (
             Figure(
                 "adaptive calibration error after temperature scaling",
@@ -226,10 +226,10 @@ def _chart(found: Predictions, asked: Asked) -> Chart:
 def _side(gap: float, error: Measure) -> str:
     """Too sure or not enough, if the gaps are mostly on one side."""
     if error.interval[0] == 0:
-        return "no surer or less sure than chance could make a calibrated model look"
+        return "no more than chance may do to a calibrated model"
     if abs(gap) < error.value / 2:
-        return "too sure of some and not sure enough of others"
-    return "too sure" if gap > 0 else "not sure enough"
+        return "it is too sure of some and not sure enough of others"
+    return "it is too sure" if gap > 0 else "it is not sure enough"
 
 
 def _answer(error: Measure, scale: float) -> Answer:

@@ -67,8 +67,8 @@ def faithfulness(audited: Audited) -> Finding:
         notes=(
             f"Of {len(curves[CHANCE].counts)} of the {len(whole.asked):,} histories"
             f"{_cut(audited)}, because 'best found' tries every item at each step and deletes the "
-            "one that changes most. How far the probabilities of all items move is the symmetrised Kullback-Leibler "
-            "divergence, in nats.",
+            "one that changes most. How far the probabilities of all items move is the symmetrised "
+            "Kullback-Leibler divergence, in nats.",
             f"The first recommendation is here the most probable of all items, met or not; items "
             f"are left out by way of '{audited.model.removal}'.",
         ),

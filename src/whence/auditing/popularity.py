@@ -11,7 +11,15 @@ import numpy as np
 
 from whence.auditing.audited import CONTROL, Audited, Ints
 from whence.auditing.finding import ENOUGH, Answer, Chart, Figure, Finding, clearly_positive, dot
-from whence.auditing.words import listed, percent, points, points_between, rounded, too_few
+from whence.auditing.words import (
+    listed,
+    percent,
+    points,
+    points_between,
+    rounded,
+    sentence,
+    too_few,
+)
 from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.measure import Measure
@@ -24,6 +32,8 @@ from whence.trust.popularity import (
 
 FAR: Final = 0.3
 """Of the way from no bias to naming the most popular items alone, from which one is called so."""
+FEW: Final = 3
+"""Up to so many are named in a sentence."""
 ALONE: Final = "popularity alone"
 
 
@@ -37,7 +47,7 @@ def popularity(audited: Audited) -> Finding:
     far = [name for name in audited.explainers if _goes_far(bias[name], most)]
     strongest = max(audited.explainers, key=lambda name: bias[name].value)
     answer, told = _answer(len(far), len(audited.explainers), most.n)
-    named = f": {listed(far)}" if 0 < len(far) < len(audited.explainers) else ""
+    named = f": {listed(far)}" if 0 < len(far) <= FEW else ""
     return Finding(
         answer=answer,
         summary=f"The {TOP} items that {strongest} names first are {_more(bias[strongest])} than "
@@ -114,7 +124,6 @@ def _correlation_figure(name: str, tau: Measure) -> Figure:
 def _answer(far: int, of: int, cases: int) -> tuple[Answer, str]:
     """By how many explainers go far; of too few histories it cannot be told."""
     if cases < ENOUGH:
-        said = too_few(cases, ENOUGH)
-        return "partly", said
+        return "partly", sentence(too_few(cases, ENOUGH)).removesuffix(".")
     answer: Answer = "yes" if not far else "no" if far == of else "partly"
     return answer, f"{far} of {of} explainers go {percent(FAR)} of that way or further"
