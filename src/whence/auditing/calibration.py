@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from whence.auditing.audited import HELD, Audited
 from whence.auditing.finding import ENOUGH, Answer, Chart, Figure, Finding
 from whence.auditing.questions import questions
 from whence.auditing.words import between, percent, points, points_between, rounded, too_few
 from whence.contract import offers
+from whence.data.histories import Cases
 from whence.data.splits import Held
 from whence.errors import InputError
 from whence.measure import Measure, mean_measure
+from whence.ranking import met_items
 from whence.trust import (
     adaptive_calibration_error,
     calibration_measures,
@@ -34,6 +38,7 @@ FITTED_ON: Final[Held] = "validation"
 TENTH, THIRD = 0.1, 1 / 3
 """Of what the model says, or of how often it is right: up to there it is called calibrated, or
 partly so."""
+IMPOSSIBLE: Final = torch.tensor(-torch.inf)
 CAME, UNMET = "what came next", "never met"
 SHOWN: Final = {"positives": CAME, "negatives": UNMET}
 """What a reader knows them by."""
@@ -73,9 +78,9 @@ OF_ITEMS: Final = Asked(
     "the item it puts first",
     EqualMass(FIFTEEN),
     False,
-    "How sure the model is of an item is the softmax of its score among all items, and it is right "
-    "if that item came next. A model that learned from sampled negatives, as SASRec does, was "
-    "never taught that this be a probability.",
+    "How sure the model is of an item is the softmax of its score among the items that the user "
+    "has not met, and it is right if that item came next. A model that learned from sampled "
+    "negatives, as SASRec does, was never taught that this be a probability.",
 )
 
 
@@ -112,9 +117,24 @@ def _logits(audited: Audited, held: Held) -> Logits:
     most = TIMES * audited.cases
     model = audited.model
     if not offers(model, "classes"):
-        return next_item_logits(model, audited.draw(held, most), audited.length)
+        cases = audited.draw(held, most)
+        return _among_unmet(next_item_logits(model, cases, audited.length), cases)
     put = questions(audited, held, most)
     return class_logits(model, put.batch, put.targets, put.true, memory=audited.memory)
+
+
+def _among_unmet(logits: Logits, cases: Cases) -> Logits:
+    """Without the items that a user has met, as they are recommended, but for what came."""
+
+    def go_through() -> Iterator[tuple[Tensor, Tensor]]:
+        start = 0
+        for scores, came in logits():
+            row, item = met_items(cases[start : start + len(scores)])
+            start += len(scores)
+            unmet = scores.index_put((row.to(came.device), item.to(came.device)), IMPOSSIBLE)
+            yield unmet.scatter(1, came[:, None], scores.gather(1, came[:, None])), came
+
+    return go_through
 
 
 class _After(NamedTuple):

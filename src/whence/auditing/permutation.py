@@ -123,7 +123,7 @@ def _of_items(audited: Audited) -> _Asked:
         found.confidence,
         {"all": found.top_measure()} if not np.isnan(found.top).all() else {},
         by_confidence,
-        "mean change, as a share of its probability",
+        "mean change as a share of its probability",
         found.protocol,
         "The first recommendation is here the most probable of all items, met or not.",
     )

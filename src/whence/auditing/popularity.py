@@ -111,12 +111,12 @@ def _correlations(found: Mapping[str, Explanation], items: Ints, counts: Ints) -
 
 
 def _correlation_figure(name: str, tau: Measure) -> Figure:
-    whose = "A random" if name == CONTROL else f"{name}'s"
+    order = "A random order" if name == CONTROL else f"The order by {name}"
     return Figure(
         "popularity correlation",
         name,
         tau,
-        f"{whose} order of a history's items and their order by popularity go together at "
+        f"{order} of a history's items and their order by popularity go together at "
         f"{rounded(tau)}, where 1 is the same order and 0 no relation.",
     )
 

@@ -26,8 +26,8 @@ from whence.trust.stability import SeedPairs, prediction_difference
 INDEX: Final = "Jaccard index"
 BINS: Final = 10
 SHOWN: Final = {
-    DIFFERENCE: "difference of two trainings' predictions",
-    INDEX: "most attended items that two trainings share",
+    DIFFERENCE: "difference of predictions",
+    INDEX: "shared items of most attention",
 }
 """What a reader knows them by."""
 

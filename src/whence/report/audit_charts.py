@@ -114,8 +114,7 @@ def _lines(chart: Chart, chosen: str | None) -> alt.LayerChart:
 def _reliability(chart: Chart, chosen: str | None) -> alt.HConcatChart:
     """A diagram a panel, all from the least sure to the surest."""
     panels = _panels(chart)
-    ends = _ends(chart)
-    return reliability_panels(panels, dict.fromkeys(panels, ends))
+    return reliability_panels(panels, dict.fromkeys(panels, _ends(chart)))
 
 
 def _bins(chart: Chart, chosen: str | None) -> alt.HConcatChart:

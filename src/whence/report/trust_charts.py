@@ -21,7 +21,7 @@ BOXES: Final = "dots: the median of the cases; bars: half of them; lines: nine o
 LIKED: Final = "mean probability of being liked"
 OVER_SEEDS: Final = "over the seeds; bands: 95 % intervals over users"
 ROW_HEIGHT, COLUMNS = 30, 3
-AXIS: Final = alt.Axis(tickCount=4)
+AXIS: Final = alt.Axis(tickCount=4, format="~g")
 
 
 def permutation_chart(lines: Mapping[str, Binned]) -> alt.ConcatChart:
