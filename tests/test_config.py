@@ -17,11 +17,12 @@ class Settings:
     head: int | None = None
     unit: Literal["logit", "probability"] = "logit"
     name: str = "x"
+    even: bool = False
 
 
 def test_texts_become_the_declared_types() -> None:
-    told = {"blocks": "3", "rate": "0.5", "head": "none", "unit": "probability"}
-    expected = Settings(blocks=3, rate=0.5, head=None, unit="probability")
+    told = {"blocks": "3", "rate": "0.5", "head": "none", "unit": "probability", "even": "true"}
+    expected = Settings(blocks=3, rate=0.5, head=None, unit="probability", even=True)
     assert build(Settings, told) == expected
 
 
@@ -44,6 +45,8 @@ def test_an_unknown_key_raises_and_suggests() -> None:
         ("rate", "fast"),
         ("unit", "percent"),
         ("name", 3),
+        ("even", "yes"),
+        ("even", 1),
     ],
 )
 def test_a_wrong_type_is_one_sentence_with_the_key(key: str, value: object) -> None:
@@ -69,6 +72,7 @@ class Whole:
 def test_wholes_are_built_with_their_parts() -> None:
     told = {"title": "t", "parts": {"one": {"blocks": 3}}, "rates": [1, 0.5]}
     assert build(Whole, told) == Whole("t", {"one": Settings(blocks=3)}, (1.0, 0.5))
+    assert build(Whole, {**told, "rates": "1-0.5"}).rates == (1.0, 0.5)
     assert build(Whole, {**told, "free": {"any": [1]}}).free == {"any": [1]}
 
 

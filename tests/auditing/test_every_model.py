@@ -12,10 +12,12 @@ import torch
 import whence
 from conftest import interactions_of
 from whence.auditing import STAGES, Audited, audit
+from whence.auditing import calibration as calibration_module
 from whence.auditing.audited import CONTROL, HELD, usual_methods
 from whence.auditing.questions import questions
 from whence.contract import offers
 from whence.errors import CapabilityError, InputError
+from whence.measure import Measure
 from whence.models.registry import MODELS
 from whence.report.audit import write_audit
 from whence.run import Run
@@ -164,6 +166,30 @@ def test_calibration_of_next_items() -> None:
     assert figures["predicted rightly"].value == pytest.approx(np.mean(right))
     assert figures["negative log-likelihood"].value == pytest.approx(np.mean(surprise))
     assert {row["panel"] for row in finding.charts[0].rows} == {"all cases"}
+
+
+@pytest.mark.parametrize(
+    ("error", "gap", "answer", "said"),
+    [
+        ((0.08, 0.0), (0.01, -0.01), "yes", "no more than chance may do"),
+        ((0.05, 0.03), (0.04, 0.02), "yes", "it is too sure"),
+        ((0.20, 0.15), (-0.18, -0.20), "partly", "it is not sure enough"),
+        ((0.40, 0.35), (0.01, -0.01), "no", "too sure of some and not sure enough of others"),
+        ((0.45, 0.0), (0.40, 0.30), "no", "it is too sure"),
+    ],
+)
+def test_the_answer_goes_by_what_is_clear(
+    error: tuple[float, float], gap: tuple[float, float], answer: str, said: str
+) -> None:
+    def measure(value: float, low: float, cases: int = 30) -> Measure:
+        high = 2 * value - low
+        return Measure(value, (min(low, high), max(low, high)), cases, "", "neither", (-1, 1))
+
+    found = calibration_module._answer(measure(*error), measure(*gap), 0.8)
+    assert found[0] == answer
+    assert said in found[1]
+    few = calibration_module._answer(measure(*error, cases=19), measure(*gap), 0.8)
+    assert few == ("partly", found[1])
 
 
 def test_without_validation_no_temperature_is_fitted() -> None:

@@ -94,16 +94,22 @@ def calibration(audited: Audited) -> Finding:
     measures = calibration_measures(found, seed=audited.seed)
     error = measures["adaptive calibration error"]
     after = _with_temperature(audited, logits)
-    answer = _answer(error, max(sure.value, right.value))
+    gap = mean_measure(
+        found.confidence - found.correct,
+        f"mean confidence less the share predicted rightly; {found.protocol}",
+        "neither",
+        (-1.0, 1.0),
+    )
+    answer, side = _answer(error, gap, max(sure.value, right.value))
     few = f" {too_few(error.n, ENOUGH)}." if error.n < ENOUGH else ""
     return Finding(
         answer=answer,
         summary=f"It is sure of {asked.what} at {percent(sure.value)} on average and right in "
         f"{percent(right.value)} of {error.n:,} cases; how sure it is and how often it is right "
         f"differ by {points(error.value)} ({points_between(error)}): "
-        f"{_side(sure.value - right.value, error)}{after.told}.{few}",
+        f"{side}{after.told}.{few}",
         figures=(
-            *_sure_and_right(audited.run.model, sure, right),
+            *_sure_and_right(audited.run.model, sure, right, gap),
             *(_figure(name, audited.run.model, one) for name, one in measures.items()),
             *(_apart(found, audited.seed) if asked.apart else ()),
             *after.figures,
@@ -171,7 +177,7 @@ def _with_temperature(audited: Audited, logits: Logits) -> _After:
     )
 
 
-def _sure_and_right(model: str, sure: Measure, right: Measure) -> tuple[Figure, Figure]:
+def _sure_and_right(model: str, sure: Measure, right: Measure, gap: Measure) -> tuple[Figure, ...]:
     return (
         Figure(
             "mean confidence",
@@ -185,6 +191,14 @@ def _sure_and_right(model: str, sure: Measure, right: Measure) -> tuple[Figure, 
             model,
             right,
             f"It is right in {percent(right.value)} of the cases ({between(right)}).",
+        ),
+        Figure(
+            "overconfidence",
+            model,
+            gap,
+            f"Taken together it is {points(abs(gap.value))} "
+            f"{'surer' if gap.value >= 0 else 'less sure'} than right (surer by "
+            f"{points_between(gap)}).",
         ),
     )
 
@@ -243,20 +257,21 @@ def _chart(found: Predictions, asked: Asked) -> Chart:
     )
 
 
-def _side(gap: float, error: Measure) -> str:
-    """Too sure or not enough, if the gaps are mostly on one side."""
-    if error.interval[0] == 0:
-        return "no more than chance may do to a calibrated model"
-    if abs(gap) < error.value / 2:
-        return "it is too sure of some and not sure enough of others"
-    return "it is too sure" if gap > 0 else "it is not sure enough"
+def _answer(error: Measure, gap: Measure, scale: float) -> tuple[Answer, str]:
+    """By the error as a share of what the model says, since few are sure of one item of many.
 
-
-def _answer(error: Measure, scale: float) -> Answer:
-    """By the error as a share of what the model says, since few are sure of one item of many."""
-    if error.n < ENOUGH:
-        return "partly"
-    off = error.value / scale if scale else np.inf
-    if error.interval[0] == 0 or off < TENTH:
-        return "yes"
-    return "partly" if off < THIRD else "no"
+    Bins of few cases have gaps by chance; whether it is too sure as a whole takes fewer to tell.
+    """
+    low, high = gap.interval
+    clear = low > 0 or high < 0
+    if error.interval[0] == 0 and not clear:
+        said = "no more than chance may do to a calibrated model"
+        return "partly" if error.n < ENOUGH else "yes", said
+    size = error.value if error.interval[0] > 0 else abs(gap.value)
+    off = size / scale if scale else np.inf
+    answer: Answer = "yes" if off < TENTH else "partly" if off < THIRD else "no"
+    if not clear or abs(gap.value) < error.value / 2:
+        side = "it is too sure of some and not sure enough of others"
+    else:
+        side = "it is too sure" if gap.value > 0 else "it is not sure enough"
+    return "partly" if error.n < ENOUGH else answer, side
