@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from whence import __version__
-from whence.cli import EXPLAINER_NAMES, USUAL, app
+from whence.cli import EXPLAINER_NAMES, MODEL_NAMES, USUAL, app
 from whence.errors import WhenceError
 from whence.explainers import EXPLAINERS
 from whence.models import MODELS
@@ -297,7 +297,7 @@ def test_a_run_works_where_it_was_moved(run: Run, tmp_path: Path) -> None:
 def told(name: str, value: object) -> str:
     """A setting as one writes it."""
     if isinstance(value, tuple):
-        return f"{name}={' '.join(map(str, value))}"
+        return f"{name}={'-'.join(map(str, value))}"
     return f"{name}={'none' if value is None else str(value).lower() if value is False else value}"
 
 
@@ -328,7 +328,7 @@ def test_train_begins_with_other_runs(csv: Path, tmp_path: Path) -> None:
     early = "epochs=60,batch=64,learning_rate=0.05,validate_every=1,patience=1"
     said, gmf = train("gmf", f"width=4,{early}")
     assert re.search(r"Seed 0 stopped after \d+ steps and kept the weights of step \d+", said)
-    layers = "epochs=1,width=4,layers=8 6"
+    layers = "epochs=1,width=4,layers=8-6"
     said, mlp = train("mlp", layers)
     assert "stopped after" not in said, "all steps of its epoch are done"
     _, neumf = train("neumf", layers, "--begin-with", mlp, "--begin-with", gmf)
@@ -348,3 +348,7 @@ def test_runs_that_training_cannot_begin_with_are_one_sentence(
         found = CliRunner().invoke(app, [*command, "--begin-with", str(run)])
         assert isinstance(found.exception, WhenceError)
         assert sentence in str(found.exception)
+
+
+def test_help_names_every_model() -> None:
+    assert ", ".join(MODELS) == MODEL_NAMES

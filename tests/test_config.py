@@ -27,8 +27,8 @@ def test_texts_become_the_declared_types() -> None:
     assert not build(Settings, {"fair": "false"}).fair
 
 
-def test_a_list_of_numbers_is_a_text_with_spaces() -> None:
-    assert build(Whole, {"title": "t", "parts": {}, "rates": "1 0.5"}).rates == (1.0, 0.5)
+def test_a_list_of_numbers_is_a_text_with_dashes() -> None:
+    assert build(Whole, {"title": "t", "parts": {}, "rates": "1-0.5"}).rates == (1.0, 0.5)
     with pytest.raises(InputError, match="rates needs a number, not '1;2'"):
         build(Whole, {"title": "t", "parts": {}, "rates": "1;2"})
 
@@ -79,6 +79,7 @@ class Whole:
 def test_wholes_are_built_with_their_parts() -> None:
     told = {"title": "t", "parts": {"one": {"blocks": 3}}, "rates": [1, 0.5]}
     assert build(Whole, told) == Whole("t", {"one": Settings(blocks=3)}, (1.0, 0.5))
+    assert build(Whole, {**told, "rates": "1-0.5"}).rates == (1.0, 0.5)
     assert build(Whole, {**told, "free": {"any": [1]}}).free == {"any": [1]}
 
 

@@ -11,7 +11,7 @@ import torch
 import whence
 from whence.contract import ALL, PAD
 from whence.data.histories import histories_without
-from whence.errors import InputError
+from whence.errors import CapabilityError, InputError
 from whence.explainers import EXPLAINERS
 from whence.reasons import NOTICEABLE, find_reasons
 from whence.run import Run
@@ -215,3 +215,38 @@ def test_questions_that_cannot_be_answered(
 def test_a_file_of_unknown_kind(run: Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"neither in .csv nor in .parquet"):
         whence.recommend_everyone(run, tmp_path / "all.xlsx", show_progress=False)
+
+
+@pytest.fixture(scope="module")
+def of_users(run: Run) -> Run:
+    """A model that knows users by their numbers."""
+    return whence.train(run.interactions, model="gmf", training={"steps": 20}, show_progress=False)
+
+
+def test_where_no_history_is_read_no_item_is_named(of_users: Run) -> None:
+    found = whence.recommend(of_users, user=2, k=3)
+    assert [pick.reason.rank for pick in found.picks] == [1, 2, 3]
+    for pick in found.picks:
+        assert pick.reason.sentence.startswith("fits your taste as the model learned it")
+        assert pick.reason.as_dict()["checks"] == []
+        assert pick.reason.as_dict()["removal"] == "not possible"
+    assert whence.reason(of_users, user=2) == found.picks[0].reason
+    with pytest.raises(CapabilityError, match="reads no history, so that an explanation has no"):
+        whence.explain(of_users, user=2)
+    with pytest.raises(InputError, match="ask for a user of the data"):
+        whence.recommend(of_users, history=[1, 2])
+
+
+def test_by_default_those_explain_that_can(run: Run) -> None:
+    fism = whence.train(
+        run.interactions,
+        model="fism",
+        model_settings={"length": 8},
+        training={"steps": 2},
+        show_progress=False,
+    )
+    assert whence.explain(run, user=2).method == "rollout"
+    assert whence.explain(fism, user=2).method == "leave-one-out"
+    assert set(EXPLAINERS) - set(whence.compare(fism, user=2)) == {
+        name for name, one in EXPLAINERS.items() if "attentions" in one.needs
+    }

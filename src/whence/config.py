@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T", bound="DataclassInstance")
+TRUTHS = {"true": True, "false": False}
 
 
 def build(cls: type[T], settings: Mapping[str, Any]) -> T:
     """An instance of the frozen dataclass `cls`; texts such as "0.2" become the declared type.
 
+    "true" and "false" are what they say, and "64-32" is a tuple of both.
     Dataclasses inside it, and mappings and tuples of them, are built the same way.
     """
     hints = typing.get_type_hints(cls)
@@ -65,8 +67,8 @@ def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
         return _convert(key, value, chosen)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if hint is bool and value in ("true", "false"):
-        return value == "true"
+    if hint is bool and isinstance(value, str) and value in TRUTHS:
+        return TRUTHS[value]
     if isinstance(value, str) and hint in (int, float):
         try:
             return hint(value)
@@ -80,8 +82,8 @@ def _convert(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
 def _convert_whole(key: str, value: Any, hint: Any) -> Any:  # noqa: ANN401
     """What has parts of its own: a dataclass, a mapping from names, or a tuple."""
     if typing.get_origin(hint) is tuple:
-        if isinstance(value, str) and typing.get_args(hint)[0] in (int, float):
-            value = value.split()  # "64 32 16", since commas part settings from each other
+        if isinstance(value, str):
+            value = value.split("-")
         if not isinstance(value, list | tuple):
             raise InputError(f"{key} needs a list, not {value!r}.")
         return tuple(_convert(key, one, typing.get_args(hint)[0]) for one in value)

@@ -49,6 +49,8 @@ class Explainable:
 
     removal: str = "not defined"
     """How a part is taken away: "attention-column", "dropped", "zeroed", …"""
+    reads_histories: bool = True
+    """Whether its parts are the items of a history; otherwise they are users, by their numbers."""
     attends_by_target: bool = False
     """Whether `attentions` asks for the target, as every target has weights of its own."""
 
@@ -150,6 +152,20 @@ def require(model: Explainable, capabilities: Iterable[str], who: str) -> None:
     for capability in capabilities:
         if not offers(model, capability):
             raise missing(model, capability, who)
+
+
+def require_history(model: Explainable, who: str) -> None:
+    """Raise, with what to do, where no item of a history can be a reason."""
+    if not model.reads_histories:
+        raise CapabilityError(no_history(model, who))
+
+
+def no_history(model: Explainable, who: str) -> str:
+    """Why not, in a sentence."""
+    return (
+        f"{type(model).__name__} knows users by their numbers and reads no history, so that {who} "
+        "has no items to speak of; for reasons, train a model that reads histories."
+    )
 
 
 def missing(model: Explainable, capability: str, who: str = "this") -> CapabilityError:

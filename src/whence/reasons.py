@@ -54,10 +54,14 @@ class Reason:
     """Of the recommendation, from 1, among the items that are not in the history."""
     considered: tuple[Support, ...]
     """Every item of the history the model reads, newest first, whether it passes or not."""
+    reads_history: bool = True
+    """Whether the model does; one that knows users by their numbers has no item to name."""
 
     @property
     def sentence(self) -> str:
         """What to tell the user."""
+        if not self.reads_history:
+            return "fits your taste as the model learned it; it reads no history to name items of"
         if not self.supports:
             return "fits your history as a whole; no single item decides it"
         named = " and ".join(support.label for support in self.supports)
@@ -68,7 +72,7 @@ class Reason:
         return {
             "sentence": self.sentence,
             "rank": self.rank,
-            "removal": "left out of the history",
+            "removal": "left out of the history" if self.reads_history else "not possible",
             "checks": [asdict(support) for support in self.supports],
         }
 
@@ -119,6 +123,16 @@ def find_reasons(
         rank = int(found.rank[0, place])
         reasons.append(Reason(_strongest(supports), verb, rank, tuple(supports)))
     return reasons
+
+
+@torch.no_grad()
+def without_items(
+    model: Explainable, batch: Tensor, items: npt.NDArray[np.int32], targets: Tensor, verb: str
+) -> list[Reason]:
+    """For one user, as `[1, n]`, of a model that reads no history: the targets' ranks alone."""
+    met = torch.from_numpy(items.astype(np.int64)).to(batch.device)
+    (ranks,) = _consequences(model, batch, targets, met).rank.tolist()
+    return [Reason((), verb, rank, (), reads_history=False) for rank in ranks]
 
 
 def _strongest(candidates: list[Support]) -> tuple[Support, ...]:

@@ -15,17 +15,17 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import torch
 
-from whence.contract import PAD
+from whence.contract import PAD, require_history
 from whence.data.histories import Cases
 from whence.errors import InputError
-from whence.explainers import EXPLAINERS, compare_batch
+from whence.explainers import EXPLAINERS, able, compare_batch
 from whence.explanation import Explanation, Labels
 from whence.files import new_file
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.progress import progress_bar
 from whence.ranking import best_unmet, device_of
-from whence.reasons import Reason, find_reasons
+from whence.reasons import Reason, find_reasons, without_items
 from whence.run import Run
 
 History = Sequence[str | int]
@@ -157,12 +157,16 @@ def explain(
     user: object = None,
     history: History | None = None,
     item: str | int | None = None,
-    method: str = "rollout",
+    method: str | None = None,
     seed: int | None = None,
     explain_seed: int = 0,
     memory: int | None = None,
 ) -> Explanation:
-    """Why this item (or the best one) for this user, by one method."""
+    """Why this item (or the best one) for this user, by one method.
+
+    By default that is rollout, or leave-one-out where the model has no attention.
+    """
+    method = method or able(_model(run, seed), ("rollout", "leave-one-out"))[0]
     answers = compare(
         run,
         user=user,
@@ -182,18 +186,21 @@ def compare(
     user: object = None,
     history: History | None = None,
     item: str | int | None = None,
-    methods: Sequence[str] = tuple(EXPLAINERS),
+    methods: Sequence[str] | None = None,
     seed: int | None = None,
     explain_seed: int = 0,
     memory: int | None = None,
 ) -> dict[str, Explanation]:
-    """The same question put to several explainers; by default to all.
+    """The same question put to several explainers.
 
-    `seed` says which of the run's models, `explain_seed` what explainers that draw start from, and
-    `memory` how many bytes may be used for altered histories at a time, about.
+    By default they are all that the model has what it takes for. `seed` says which of the run's
+    models, `explain_seed` what explainers that draw start from, and `memory` how many bytes may be
+    used for altered histories at a time, about.
     """
     subject = find_subject(run, user, history)
     model = _model(run, seed)
+    require_history(model, "an explanation")
+    methods = able(model, EXPLAINERS) if methods is None else methods
     target = _target(run, model, subject, item)
     batch = model.read(subject.as_case(), model.config.length)
     slots = batch[0].numpy()
@@ -279,6 +286,10 @@ def _reasons(
     run: Run, model: Recommender, subject: Subject, targets: npt.NDArray[np.int64]
 ) -> list[Reason]:
     length = model.config.length
+    if not model.reads_histories:
+        device = device_of(model)
+        batch, asked = model.read(subject.as_case(), length), torch.from_numpy(targets)
+        return without_items(model, batch.to(device), subject.items, asked.to(device), run.verb)
     return find_reasons(model, subject.items, targets, length, run.catalog, run.verb)
 
 

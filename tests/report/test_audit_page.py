@@ -61,6 +61,29 @@ LINES = Chart(
     ),
     across="share left out",
 )
+SURE = Chart(
+    "reliability",
+    "how often it is right",
+    "On the line is calibrated.",
+    tuple(
+        {"panel": panel, "from": start, "to": start + 0.25, "sure": start + 0.1, "value": start,
+         "low": start - 0.1, "high": start + 0.1, "cases": 9}
+        for panel in ("all cases", "never met")
+        for start in (0.5, 0.75)
+    ),
+)  # fmt: skip
+BINS = Chart(
+    "bins",
+    "change",
+    "To the right is surer.",
+    tuple(
+        {"panel": "change", "line": line, "from": x, "to": x + 0.25, "place": x + 0.1,
+         "value": x / 4, "low": None, "high": None, "cases": 3}
+        for line in ("false negatives", "all")
+        for x in (0.5, 0.75)
+    ),
+    across="how sure",
+)  # fmt: skip
 BESIDE = Table("How alike", ("the data", "the world"), (("users", "671", "5,000"),))
 
 
@@ -78,7 +101,7 @@ def made_up(run: Run) -> Audit:
         {
             "good": finding("yes", "In 70 % of the cases.", 2, DOTS),
             "middling": finding("partly", "In some.", 9, MATRIX, LINES),
-            "bad": replace(finding("no", "In none.", 1), tables=(BESIDE,)),
+            "bad": replace(finding("no", "In none.", 1, SURE, BINS), tables=(BESIDE,)),
         },
         {"open": "This needs at least 3 seeds, and the run has 2."},
         Verdict(
@@ -115,7 +138,7 @@ def test_the_page_in_a_browser(made_up: Audit, tmp_path: Path, width: int) -> No
     path = write_audit(made_up, tmp_path / "audit.html", "whence audit RUN")
     with in_browser(path, width) as page:
         assert page.locator("h1").inner_text() == "Can this model's reasons be believed?"
-        assert page.locator("svg").count() == 3
+        assert page.locator("svg").count() == 5
         assert page.locator(".card").count() == 4
         page.locator("summary").nth(1).click()
         assert page.locator("tbody tr:visible").count() == 2 + 9 + 1 + 3

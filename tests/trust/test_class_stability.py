@@ -130,3 +130,16 @@ def test_on_a_gpu() -> None:
         class_stability(there, batch.cuda(), targets.cuda()),
         class_stability(MODELS, batch, targets),
     )
+
+
+def test_without_attention_predictions_alone_are_compared() -> None:
+    class Plain(Liking):
+        attentions = Explainable.attentions
+
+    models = [Plain(seed=seed) for seed in range(2)]
+    targets, _ = candidates(3, 1)
+    batch = ragged_batch(3, 5, ITEMS)
+    found = class_stability(models, batch, targets)
+    assert set(found.pairs) == {"difference of predictions"}
+    whole = class_stability([Liking(seed=seed) for seed in range(2)], batch, targets)
+    np.testing.assert_array_equal(found.liked, whole.liked)

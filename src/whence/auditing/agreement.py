@@ -27,14 +27,18 @@ STRONG: Final = 0.7
 WEAK: Final = 0.3
 """The bands of Baumhauer (2021)."""
 
+NO_ORDER: Final = "Left out, since all items of a history are equally important by it"
+
 Pair = tuple[str, str]
 
 
 def agreement(audited: Audited) -> Finding:
     """How alike every two explainers order the items of a history, by size and whatever sign."""
-    found, names = audited.explanations, audited.explainers
+    names = [name for name in audited.explainers if _has_order(audited.explanations[name])]
+    without = [name for name in audited.explainers if name not in names]
     if len(names) < 2:
         raise InputError(f"Agreement needs two explainers, and there is only {listed(names)}.")
+    found = {name: audited.explanations[name] for name in (*names, CONTROL)}
     pairs = list(combinations(names, 2))
     ranks = {name: centred_ranks(one.magnitude(), one.parts) for name, one in found.items()}
     rho = {(one, other): correlate(ranks[one], ranks[other]) for one, other in pairs}
@@ -88,6 +92,7 @@ def agreement(audited: Audited) -> Finding:
             f"Of the first recommendation for {len(audited.asked):,} held-out histories; sizes "
             "are compared, for or against alike.",
             "Agreement is no proof: explainers can be wrong together.",
+            *([f"{NO_ORDER}: {listed(without)}."] if without else []),
         ),
     )
 
@@ -132,6 +137,13 @@ def _shared_top(found: Mapping[str, Explanation], pairs: list[Pair]) -> Figure:
         f"Of the items in either explainer's first three, {percent(measure.value)} are in both "
         f"({between(measure)}); of an explainer and a random order {percent(float(chance))}.",
     )
+
+
+def _has_order(explanation: Explanation) -> bool:
+    """Whether any history has items of different importance, as gradients of a plain sum do not."""
+    sizes, parts = explanation.magnitude(), explanation.parts
+    largest = np.where(parts, sizes, -np.inf).max(axis=1)
+    return bool((np.where(parts, sizes, np.inf).min(axis=1) < largest).any())
 
 
 def _first(explanation: Explanation) -> npt.NDArray[np.int64]:

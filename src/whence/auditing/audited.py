@@ -12,11 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from whence.contract import offers
 from whence.data.histories import Cases
 from whence.data.splits import Held, Split, split_by
 from whence.errors import InputError
-from whence.explainers import compare_batch, find_explainer
+from whence.explainers import able, compare_batch
 from whence.explanation import Explanation
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
@@ -41,6 +40,7 @@ CHEAP: Final = (
     "integrated-gradients",
     "leave-one-out",
 )
+SAME_OF_ONE_TARGET: Final = ("attention-first", "rollout")
 LISTED: Final = 10
 """Recommendations that a user is shown, whose overlap and recall are asked for."""
 COALITIONS: Final = 512
@@ -60,11 +60,19 @@ class Audited:
     memory: int | None = None
     show_progress: bool = False
     """Of what takes minutes."""
+    longest: int | None = None
+    """How many of a history's newest items are read, where they are not all that the model can."""
 
     @property
     def model(self) -> Recommender:
         """The one that is audited; the others say how much of it is chance."""
         return self.run.models[self.seed]
+
+    @property
+    def length(self) -> int:
+        """How many items of a history are read."""
+        own = self.model.config.length
+        return own if self.longest is None else min(own, self.longest)
 
     @cached_property
     def split(self) -> Split:
@@ -74,18 +82,22 @@ class Audited:
             raise InputError(f"No {HELD} events are held out to ask about.")
         return split
 
+    def draw(self, held: Held, most: int) -> Cases:
+        """At most so many held-out cases in random order, the first the same however many."""
+        every = self.split.held[held]
+        order = Randomness(self.seed).numpy("evaluation").permutation(len(every))
+        return every[order[:most]]
+
     @cached_property
     def _recommended(self) -> tuple[Cases, Ints, Ints]:
         """Held-out cases in random order, what the model recommends first, and of how many.
 
         More than a list has are not counted.
         """
-        every = self.split.held[HELD]
-        order = Randomness(self.seed).numpy("evaluation").permutation(len(every))
-        drawn = every[order[: self.cases]]
+        drawn = self.draw(HELD, self.cases)
         items, choices = (np.zeros(len(drawn), dtype=np.int64) for _ in range(2))
         for some in row_slices(len(drawn), cases_at_once(self.split.interactions.item_count)):
-            best, score = best_unmet(self.model, drawn[some], self.model.config.length, LISTED + 1)
+            best, score = best_unmet(self.model, drawn[some], self.length, LISTED + 1)
             items[some], choices[some] = best[:, 0], np.isfinite(score).sum(axis=1)
         left = np.flatnonzero(choices)
         if not len(left):
@@ -105,7 +117,7 @@ class Audited:
     @cached_property
     def batch(self) -> Tensor:
         """`[B, n]`: what the model reads of them, where it is."""
-        return self.model.read(self.asked, self.model.config.length).to(device_of(self.model))
+        return self.model.read(self.asked, self.length).to(device_of(self.model))
 
     @cached_property
     def targets(self) -> Tensor:
@@ -130,12 +142,16 @@ class Audited:
 
 
 def usual_methods(model: Recommender) -> tuple[str, ...]:
-    """The cheap explainers that this model has what it takes for, Shapley values, and chance."""
+    """The cheap explainers that this model has what it takes for, Shapley values, and chance.
+
+    Where no history is read there are none; and where all attention is that of one target to the
+    items, the last block's is the first's and rollout's too, so that one of them is enough.
+    """
+    if not model.reads_histories:
+        return ()
+    cheap = [one for one in CHEAP if not (model.attends_by_target and one in SAME_OF_ONE_TARGET)]
     coalitions = max(COALITIONS, 4 * model.config.length)
-    every = (*CHEAP, f"shapley:coalitions={coalitions}", CONTROL)
-    return tuple(
-        name for name in every if all(offers(model, need) for need in find_explainer(name)[1].needs)
-    )
+    return tuple(able(model, (*cheap, f"shapley:coalitions={coalitions}", CONTROL)))
 
 
 def with_control(methods: Sequence[str]) -> tuple[str, ...]:

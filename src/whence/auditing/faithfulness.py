@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -11,6 +12,7 @@ from whence.auditing.audited import Audited
 from whence.auditing.finding import ENOUGH, Answer, Chart, Figure, Finding, Standing, dot
 from whence.auditing.of_target import foretold, lost_chart, lost_figures, probability_lost
 from whence.auditing.words import between, percent, rounded, too_few
+from whence.contract import offers
 from whence.measure import Measure, bootstrap_interval, mean_measure
 from whence.trust import Curves, deletion_at, deletion_curves, flips, normalised_area
 from whence.trust.curves import SHARES
@@ -18,6 +20,9 @@ from whence.trust.curves import SHARES
 FEWEST: Final = 60
 SHARE: Final = 5
 """One history in so many has its items deleted: the greedy oracle takes n²/2 inputs of each."""
+SHORT: Final = 20
+"""Items of a history that are read of a model that judges items one by one, for which all items
+take as long as so many histories."""
 CHANCE: Final = "random order"
 ORACLE: Final = "greedy oracle"
 SHOWN: Final = {CHANCE: "random", ORACLE: "best found"}
@@ -26,8 +31,10 @@ SHOWN: Final = {CHANCE: "random", ORACLE: "best found"}
 
 def faithfulness(audited: Audited) -> Finding:
     """Delete the items of histories in the order of each explainer, of chance and of an oracle."""
-    names = audited.explainers
+    names, whole = audited.explainers, audited
     some = slice(max(FEWEST, audited.cases // SHARE))
+    if offers(audited.model, "classes"):
+        audited = replace(audited, cases=some.stop, longest=SHORT)
     curves = deletion_curves(
         audited.model,
         audited.batch[some],
@@ -58,15 +65,19 @@ def faithfulness(audited: Audited) -> Finding:
         ),
         charts=(_curves_chart(curves), _shares_chart(shares), lost_chart(lost)),
         notes=(
-            f"Of {len(curves[CHANCE].counts)} of the {len(audited.asked):,} histories, because "
-            "'best found' tries every item at each step and deletes the one that changes most. How "
-            "far the probabilities of all items move is the symmetrised Kullback-Leibler "
-            "divergence, in nats.",
+            f"Of {len(curves[CHANCE].counts)} of the {len(whole.asked):,} histories"
+            f"{_cut(audited)}, because 'best found' tries every item at each step and deletes the "
+            "one that changes most. How far the probabilities of all items move is the symmetrised "
+            "Kullback-Leibler divergence, in nats.",
             f"The first recommendation is here the most probable of all items, met or not; items "
             f"are left out by way of '{audited.model.removal}'.",
         ),
         ranking=ranking,
     )
+
+
+def _cut(audited: Audited) -> str:
+    return "" if audited.longest is None else f", cut to their newest {audited.longest} items"
 
 
 def _ranking(

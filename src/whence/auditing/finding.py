@@ -39,16 +39,18 @@ class Chart:
     """What a picture shows, as rows; how it looks is not decided here.
 
     "dots": name, value, low, high. "matrix": one, other, value, low, high. "lines": name, x, y.
+    "reliability": panel, and the rows of a `Reliability`. "bins": panel, line, and the rows of a
+    `Binned`.
     """
 
-    kind: Literal["dots", "matrix", "lines"]
+    kind: Literal["dots", "matrix", "lines", "reliability", "bins"]
     title: str
     """What is shown, in a few words; of dots and lines the axis of the values."""
     reading: str
     """How to read it, in a sentence."""
     rows: tuple[Mapping[str, Any], ...]
     across: str = ""
-    """Of lines, the axis of x."""
+    """Of lines and bins, the axis of x."""
 
 
 @dataclass(frozen=True)

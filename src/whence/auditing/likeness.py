@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -22,11 +23,13 @@ from whence.auditing.words import between, percent, short, too_few
 from whence.explanation import Floats
 from whence.measure import Measure, bootstrap_interval
 from whence.trust import precision_on_likeness
-from whence.trust.likeness import LEARNED, Learned, Mark
+from whence.trust.likeness import LEARNED, USERS, Learned, Mark
 from whence.worlds import Alike
 
 STEPS: Final = 1_000
 """Of the training on the world, at most; no more than the run's own had."""
+EPOCHS: Final = 5
+"""The same where a step sees few users: how often to go through the world."""
 MOST: Final = 0.5
 """From here on the true reason is named more often than not."""
 REASONS: Final = {
@@ -44,7 +47,7 @@ def likeness(audited: Audited) -> Finding:
         run,
         run.interactions,
         audited.methods,
-        steps=min(STEPS, run.training["steps"]),
+        steps=_steps(audited),
         cases=audited.cases,
         seed=audited.seed,
         memory=audited.memory,
@@ -83,6 +86,14 @@ def likeness(audited: Audited) -> Finding:
         ),
         ranking=ranking,
     )
+
+
+def _steps(audited: Audited) -> int:
+    """Enough to learn from the world, but no more than the run had itself."""
+    training = audited.run.training
+    users = min(USERS, audited.split.interactions.user_count)
+    enough = max(STEPS, EPOCHS * math.ceil(users / int(training["batch"])))
+    return min(enough, int(audited.run.metrics[audited.seed]["steps"]))
 
 
 def _foreseen(learned: Learned | None, model: str, verb: str) -> list[Figure]:

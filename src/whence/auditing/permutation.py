@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from whence.auditing.audited import Audited
-from whence.auditing.finding import Answer, Figure, Finding
+from whence.auditing.audited import HELD, Audited
+from whence.auditing.finding import Answer, Chart, Figure, Finding
+from whence.auditing.questions import questions
 from whence.auditing.words import between, percent, points, points_between, rounded
+from whence.contract import offers
 from whence.errors import InputError
 from whence.explainers import explain_batch
-from whence.measure import mean_measure
-from whence.trust import attention_permutation, entropy
+from whence.explanation import Floats
+from whence.measure import Measure, mean_measure
+from whence.trust import attention_permutation, class_permutation, entropy
+from whence.trust.binned import Binned, binned
+from whence.trust.bins import EqualMass
 from whence.trust.cases import mean_over_cases
 
 REPEATS: Final = 20
+BINS: Final = 10
 ATTENTION: Final = "attention-last"
 NOTICEABLE: Final = 0.1
 """Share of its own probability by which the first recommendation changes where attention counts."""
@@ -28,6 +36,75 @@ HALF: Final = 0.5
 
 def permutation(audited: Audited) -> Finding:
     """Shuffle among the items what the answering row attends to, and ask again."""
+    asked = _of_classes(audited) if offers(audited.model, "classes") else _of_items(audited)
+    relative = asked.change / asked.confidence
+    known = ~np.isnan(relative)
+    if not known.any():
+        raise InputError("No history has two items whose attention could change places.")
+    share = mean_measure(
+        relative[known],
+        f"mean over cases of |Δ probability| / probability of {asked.what}; {asked.protocol}",
+        range=(0.0, float("inf")),
+    )
+    moves = mean_measure(
+        relative[known] >= NOTICEABLE,
+        f"share of cases in which the probability of {asked.what} changes by {NOTICEABLE:.0%} of "
+        f"itself or more; {asked.protocol}",
+    )
+    model = audited.run.model
+    return Finding(
+        answer=_answer(moves.value),
+        summary=f"Shuffling which items get the attention changes the probability of {asked.what} "
+        f"by {percent(share.value)} of itself on average, and noticeably, by a tenth or more, in "
+        f"{percent(moves.value)} of the {asked.cases}{_where_sure(asked)}.",
+        figures=(
+            Figure(
+                "relative change",
+                model,
+                share,
+                f"With shuffled attention, the probability of {asked.what} changes by "
+                f"{percent(share.value)} of itself on average ({between(share)}).",
+            ),
+            Figure(
+                f"{asked.cases} where it matters",
+                model,
+                moves,
+                f"In {percent(moves.value)} of the {asked.cases} ({between(moves)}) it changes by "
+                "a tenth of itself or more.",
+            ),
+            *(_change_figure(name, model, one) for name, one in asked.changes.items()),
+            _spread(audited),
+        ),
+        charts=(_chart(asked),),
+        notes=(
+            "The weights of the row that answers are shuffled among the items of a history, in "
+            f"all blocks alike, {REPEATS} times for each of {int(known.sum()):,} {asked.cases}. "
+            f"Where nothing changes, explanations from attention explain nothing. {asked.note}",
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What shuffling changed, of every case."""
+
+    what: str
+    """Whose probability."""
+    cases: str
+    change: Floats
+    confidence: Floats
+    changes: Mapping[str, Measure]
+    """In plain probability, by kind of case."""
+    lines: Mapping[str, Binned]
+    """By confidence, as a chart shows it."""
+    up: str
+    """What the lines are of."""
+    protocol: str
+    note: str
+
+
+def _of_items(audited: Audited) -> _Asked:
+    """Of a model that tells items from each other: its first recommendation."""
     found = attention_permutation(
         audited.model,
         audited.batch,
@@ -36,56 +113,89 @@ def permutation(audited: Audited) -> Finding:
         memory=audited.memory,
     )
     relative = found.top / found.confidence
-    known = ~np.isnan(relative)
-    if not known.any():
-        raise InputError("No history has two items whose attention could change places.")
-    share = mean_measure(
-        relative[known],
-        f"mean over cases of |Δ probability| / probability of the top item; {found.protocol}",
-        range=(0.0, float("inf")),
+    by_confidence = {
+        "all": binned(relative, found.confidence, EqualMass(BINS), protocol=found.protocol)
+    }
+    return _Asked(
+        "the first recommendation",
+        "histories",
+        found.top,
+        found.confidence,
+        {"all": found.top_measure()} if not np.isnan(found.top).all() else {},
+        by_confidence,
+        "mean change as a share of its probability",
+        found.protocol,
+        "The first recommendation is here the most probable of all items, met or not.",
     )
-    moves = mean_measure(
-        relative[known] >= NOTICEABLE,
-        f"share of cases whose top item's probability changes by {NOTICEABLE:.0%} of itself or "
-        f"more; {found.protocol}",
+
+
+def _of_classes(audited: Audited) -> _Asked:
+    """Of a model that judges items one by one: its answers, as Jain (2019) asks for them."""
+    put = questions(audited, HELD, audited.cases)
+    found = class_permutation(
+        audited.model,
+        put.batch,
+        put.targets,
+        put.true,
+        repeats=REPEATS,
+        seed=audited.seed,
+        memory=audited.memory,
     )
-    change = found.top_measure()
-    model = audited.run.model
-    return Finding(
-        answer=_answer(moves.value),
-        summary=f"Shuffling which items get the attention changes the probability of the first "
-        f"recommendation by {percent(share.value)} of itself on average, and noticeably, by a "
-        f"tenth or more, in {percent(moves.value)} of the histories.",
-        figures=(
-            Figure(
-                "relative change",
-                model,
-                share,
-                f"With shuffled attention, the probability of the first recommendation changes by "
-                f"{percent(share.value)} of itself on average ({between(share)}).",
-            ),
-            Figure(
-                "histories where it matters",
-                model,
-                moves,
-                f"In {percent(moves.value)} of the histories ({between(moves)}) it changes by a "
-                "tenth of itself or more.",
-            ),
-            Figure(
-                "change of probability",
-                model,
-                change,
-                f"In plain probability that is a change of {points(change.value)} "
-                f"({points_between(change)}).",
-            ),
-            _spread(audited),
+    measured = {
+        kind: found.measure(kind, audited.seed)
+        for kind, rows in found.kinds().items()
+        if not np.isnan(found.change[rows]).all()
+    }
+    lines = found.by_confidence(seed=audited.seed)
+    return _Asked(
+        "the answer",
+        "questions",
+        found.change.ravel(),
+        found.confidence.ravel(),
+        measured,
+        {kind: one for kind, one in lines.items() if kind in measured},
+        "mean change of its probability",
+        found.protocol,
+        "The model is asked of the item that came next, and of as many as it learned by that the "
+        "user meets nowhere in the data, whether it will be liked; a false negative came next and "
+        "was not foreseen, a false positive was foreseen and never met.",
+    )
+
+
+def _where_sure(asked: _Asked) -> str:
+    """What it is where the model is least and most sure."""
+    every = asked.lines["all"]
+    filled = np.flatnonzero(every.count)
+    if len(filled) < 2:
+        return ""
+    least, most = (percent(float(every.mean[place])) for place in filled[[0, -1]])
+    return f"; the {asked.up} is {least} where it is least sure and {most} where it is most sure"
+
+
+def _chart(asked: _Asked) -> Chart:
+    return Chart(
+        "bins",
+        asked.up,
+        f"How much shuffled attention changes the probability of {asked.what}, by how sure the "
+        "model was of it. Where a line falls to the right, attention matters least where the model "
+        "is most sure. Bands are 95 % intervals over users.",
+        tuple(
+            {"panel": asked.up, "line": kind, **row}
+            for kind, one in asked.lines.items()
+            for row in one.rows()
         ),
-        notes=(
-            "The weights of the row that answers are shuffled among the items of a history, in "
-            f"all blocks alike, {REPEATS} times for each of {int(known.sum()):,} histories. Where "
-            "nothing changes, explanations from attention explain nothing. The first "
-            "recommendation is here the most probable of all items, met or not.",
-        ),
+        across=f"how sure of {asked.what}",
+    )
+
+
+def _change_figure(kind: str, model: str, change: Measure) -> Figure:
+    whose = "" if kind == "all" else f", of {kind} alone"
+    return Figure(
+        f"change of probability{whose}",
+        model,
+        change,
+        f"In plain probability that is a change of {points(change.value)} "
+        f"({points_between(change)}){whose}.",
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from whence.auditing.audited import CONTROL, HELD, Audited
 from whence.auditing.finding import Answer, Chart, Figure, Finding, dot
-from whence.auditing.words import between, percent
+from whence.auditing.predicted_alike import predicted_alike
+from whence.auditing.words import between, listed, percent, points
 from whence.measure import Measure, over_seeds
 from whence.trust import seed_stability
 from whence.trust.seeds import TOP
@@ -15,10 +17,14 @@ from whence.trust.seeds import TOP
 SAME: Final = 0.7
 HARDLY: Final = 0.3
 """Of the way from chance to the very same."""
+OF_ITEMS: Final = (
+    "The most important items are the top fifth of a history by each explainer, for the item that "
+    "came next; of two sets, the share is of all items in either (Jaccard)."
+)
 
 
 def stability(audited: Audited) -> Finding:
-    """What models of other seeds recommend, and which items they find most important."""
+    """What models of other seeds recommend and predict, and which items they find important."""
     columns = seed_stability(
         audited.run.models,
         audited.split,
@@ -32,35 +38,30 @@ def stability(audited: Audited) -> Finding:
     shared = {
         method: _shared(measures[f"{method} Jaccard distance %"]) for method in audited.methods
     }
-    chance = shared[CONTROL]
-    best = max(audited.explainers, key=lambda name: shared[name].value)
     seeds = len(audited.run.models)
     lists = [] if audited.list_is_catalog else [_overlap(measures[f"top-{TOP} overlap"], audited)]
-    told = "".join(
-        f"{percent(one.measure.value)} of their first {TOP} recommendations, and " for one in lists
-    )
+    said = predicted_alike(audited)
+    steadiest = _steadiest(audited, shared)
+    told = [
+        *(
+            f"share {percent(one.measure.value)} of their first {TOP} recommendations"
+            for one in lists
+        ),
+        f"differ by {points(said.difference.value)} in the probability they give to what came next",
+        *steadiest,
+    ]
     return Finding(
-        answer=_answer(shared[best], chance),
-        summary=f"Two of {seeds} trainings share {told}by {best}, the steadiest explainer, "
-        f"{percent(shared[best].value)} of the items they find most important (chance: "
-        f"{percent(chance.value)}).",
+        answer=_answer(audited, shared, lists, said.relative),
+        summary=f"Two of {seeds} trainings {listed(told)}.",
         figures=(
             *lists,
-            *(_figure(method, measure, chance) for method, measure in shared.items()),
+            *said.figures,
+            *(_figure(method, measure, shared[CONTROL]) for method, measure in shared.items()),
         ),
-        charts=(
-            Chart(
-                "dots",
-                "most important items that two trainings share",
-                "Further to the right, the reasons depend less on the random seed; an explainer "
-                "is steady only if it lies clearly to the right of 'random'.",
-                tuple(dot(name, one) for name, one in shared.items()),
-            ),
-        ),
+        charts=(*([_shared_chart(shared)] if shared else []), *said.charts),
         notes=(
-            "The most important items are the top fifth of a history by each explainer, for the "
-            "item that came next; of two sets, the share is of all items in either (Jaccard). "
-            f"The interval is over the {seeds} seeds (jackknife).",
+            *([OF_ITEMS] if shared else []),
+            f"Intervals are over the {seeds} seeds (jackknife).",
             *(
                 []
                 if lists
@@ -70,6 +71,27 @@ def stability(audited: Audited) -> Finding:
                 ]
             ),
         ),
+    )
+
+
+def _steadiest(audited: Audited, shared: Mapping[str, Measure]) -> list[str]:
+    """What the steadiest explainer finds; nothing where no history is read."""
+    if not shared:
+        return []
+    best = max(audited.explainers, key=lambda name: shared[name].value)
+    return [
+        f"share by {best}, the steadiest explainer, {percent(shared[best].value)} of the items "
+        f"they find most important (chance: {percent(shared[CONTROL].value)})"
+    ]
+
+
+def _shared_chart(shared: Mapping[str, Measure]) -> Chart:
+    return Chart(
+        "dots",
+        "most important items that two trainings share",
+        "Further to the right, the reasons depend less on the random seed; an explainer is steady "
+        "only if it lies clearly to the right of 'random'.",
+        tuple(dot(name, one) for name, one in shared.items()),
     )
 
 
@@ -106,6 +128,14 @@ def _figure(method: str, measure: Measure, chance: Measure) -> Figure:
     return Figure("shared top items", method, measure, said)
 
 
-def _answer(best: Measure, chance: Measure) -> Answer:
-    above = (best.value - chance.value) / (1 - chance.value) if chance.value < 1 else 0.0
-    return "yes" if above >= SAME else "partly" if above >= HARDLY else "no"
+def _answer(
+    audited: Audited, shared: Mapping[str, Measure], lists: list[Figure], apart: float
+) -> Answer:
+    """By the steadiest explainer; where there is none, by the lists, or by the predictions."""
+    if shared:
+        best = max(shared[name].value for name in audited.explainers)
+        chance = shared[CONTROL].value
+        same = (best - chance) / (1 - chance) if chance < 1 else 0.0
+    else:
+        same = lists[0].measure.value if lists else 1 - apart
+    return "yes" if same >= SAME else "partly" if same >= HARDLY else "no"

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from whence.auditing.accuracy import accuracy
 from whence.auditing.agreement import agreement
 from whence.auditing.audited import Audited
+from whence.auditing.calibration import calibration
 from whence.auditing.faithfulness import faithfulness
 from whence.auditing.finding import Finding
 from whence.auditing.likeness import likeness
 from whence.auditing.permutation import permutation
+from whence.auditing.popularity import popularity
 from whence.auditing.stability import stability
-from whence.contract import missing, offers
+from whence.contract import missing, no_history, offers
 from whence.errors import InputError, WhenceError, did_you_mean
 
 
@@ -27,6 +29,8 @@ class Stage:
     find: Callable[[Audited], Finding]
     needs: tuple[str, ...] = ()
     """Capabilities of the model."""
+    history: bool = False
+    """Whether it speaks of the items of a history, which some models do not read."""
     seeds: int = 1
     """How many the run must have."""
     data: bool = True
@@ -34,6 +38,8 @@ class Stage:
 
     def obstacle(self, audited: Audited) -> str | None:
         """Why it cannot be answered here, in a sentence; nothing if it can."""
+        if self.history and not audited.model.reads_histories:
+            return no_history(audited.model, f"'{self.title}'")
         for capability in self.needs:
             if not offers(audited.model, capability):
                 return str(missing(audited.model, capability, f"'{self.title}'"))
@@ -53,24 +59,40 @@ class Stage:
 
 STAGES: dict[str, Stage] = {
     "accuracy": Stage("Accuracy", "Is the model any good?", accuracy, data=False),
+    "calibration": Stage(
+        "Calibration", "When it is sure, is it right?", calibration, needs=("score",)
+    ),
     "likeness": Stage(
         "True reasons",
         "Do explainers find the true reason, where it is known?",
         likeness,
         needs=("parts", "score"),
+        history=True,
     ),
     "faithfulness": Stage(
         "Faithfulness",
         "Do the recommendations change without what is called important?",
         faithfulness,
         needs=("parts", "score"),
+        history=True,
     ),
     "agreement": Stage(
-        "Agreement", "Do the explainers agree with each other?", agreement, needs=("parts", "score")
+        "Agreement",
+        "Do the explainers agree with each other?",
+        agreement,
+        needs=("parts", "score"),
+        history=True,
+    ),
+    "popularity": Stage(
+        "Popularity",
+        "Do the reasons name more than what is popular?",
+        popularity,
+        needs=("parts", "score"),
+        history=True,
     ),
     "stability": Stage(
         "Stability",
-        "Would another training give the same reasons?",
+        "Trained again, would it say the same, for the same reasons?",
         stability,
         needs=("parts", "score"),
         seeds=3,

@@ -27,7 +27,7 @@ EXPLAINER_NAMES = (
     "leave-one-out, leave-one-out-probability, shapley, shapley-printed, shapley-permutation, "
     "lime, neighbours, random"
 )
-MODEL_NAMES = "sasrec, bert4rec, gmf, mlp, neumf, fism, deepicf or deepicf-a"
+MODEL_NAMES = "sasrec, bert4rec, gmf, mlp, neumf, fism, deepicf, deepicf-a"
 USUAL = ("rollout", "signed-rollout", "integrated-gradients", "leave-one-out", "shapley", "random")
 """What is asked unless said otherwise: one of each kind, to fit beside each other."""
 
@@ -87,7 +87,7 @@ def demo(
 def train(
     data: Callable[[], "Interactions"],
     folder: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
-    model: Annotated[str, typer.Option(help=f"{MODEL_NAMES}.")] = "sasrec",
+    model: Annotated[str, typer.Option(help=f"One of {MODEL_NAMES}.")] = "sasrec",
     seeds: Annotated[int, typer.Option(min=1, help="How many, counted from 0.")] = 1,
     seeds_at_once: Annotated[
         int | None,
@@ -112,20 +112,33 @@ def train(
 ) -> None:
     """Train a model on interactions and write a run.
 
-    Settings and their defaults, of sasrec and bert4rec: length=50, width=64, blocks=2, heads=1,
-    dropout=0.2, spread=0.02, with length=49, mask=0.2, last_mask=0.0, loss=full of bert4rec.
-    Of gmf, mlp and neumf: length=50, width=8, negatives=4, spread=0.01, layers=64 32 16.
-    Of fism, deepicf and deepicf-a: length=299, width=16, negatives=4, spread=0.01, alpha=0.0,
-    vectors_decay=1e-07; but alpha=0.5, vectors_decay=1e-06, layers=64 32 16, layers_decay=0.1,
-    classes=1, disliked=2.0, balanced=false of deepicf; and layers_decay=10.0, attention=16,
-    beta=0.8 of deepicf-a.
-    Of the training: steps=2500, epochs=0, batch=128, optimiser=adam, learning_rate=0.001,
-    second_moment=0.98, clip=none, warmup=0, decay=none, validate_every=0, measure=NDCG@10,
-    validate_on=validation, patience=0, snapshots=0, averaging=none, epoch=0, swa_start=0.75,
-    swa_pace=1.0, absence=0.0, precision=float32; but epochs=20, batch=256, second_moment=0.999
-    with gmf, mlp and neumf, and epochs=20, batch=1, optimiser=adagrad, learning_rate=0.01 with
-    fism, deepicf and deepicf-a, where a batch is of users.
+    sasrec and bert4rec read a history in its order, fism, deepicf and
+    deepicf-a as a set of items; gmf, mlp and neumf read none: they know the
+    users of the data by their numbers, and can give no item as a reason.
     Stopped by Ctrl-C or worse, the same command goes on where it was.
+
+    Settings of the models and their defaults:
+
+    sasrec, bert4rec: length=50, width=64, blocks=2, heads=1, dropout=0.2,
+    spread=0.02; bert4rec: length=49, mask=0.2, last_mask=0.0, loss=full
+
+    gmf, mlp, neumf: length=50, width=8, negatives=4, spread=0.01; mlp, neumf:
+    layers=64-32-16
+
+    fism, deepicf, deepicf-a: length=299, width=16, negatives=4, spread=0.01;
+    fism: alpha=0.0, vectors_decay=1e-07; deepicf, deepicf-a: alpha=0.5,
+    vectors_decay=1e-06, layers=64-32-16, classes=1, disliked=2.0, balanced=false; deepicf:
+    layers_decay=0.1; deepicf-a: layers_decay=10.0, attention=16, beta=0.8
+
+    Settings of the training and their defaults:
+
+    steps=2500, epochs=0, batch=128, optimiser=adam, learning_rate=0.001,
+    second_moment=0.98, clip=none, warmup=0, decay=none, validate_every=0,
+    measure=NDCG@10, validate_on=validation, patience=0, snapshots=0,
+    averaging=none, epoch=0, swa_start=0.75, swa_pace=1.0, absence=0.0,
+    precision=float32; gmf, mlp, neumf: epochs=20, batch=256,
+    second_moment=0.999; fism, deepicf, deepicf-a: epochs=20, batch=1,
+    optimiser=adagrad, learning_rate=0.01
     """
     from whence import open_run
     from whence.config import parse_settings
@@ -151,8 +164,8 @@ def train(
         err.print("stopped; the same command goes on from what was last kept")
         raise
     for seed, found in run.metrics.items():
-        steps, kept = found["steps"], found["kept_step"]
-        if kept < steps:
+        if run.training["patience"] and found["kept_step"] < found["steps"]:
+            steps, kept = found["steps"], found["kept_step"]
             say(f"Seed {seed} stopped after {steps} steps and kept the weights of step {kept}.")
     baselines = baseline_accuracy(
         run.interactions, split, run.first.config.length, show_progress=True
@@ -164,7 +177,8 @@ def train(
     from whence.report.tables import seeds_table
 
     out.print(seeds_table(run.metrics, baselines))
-    say(f"Next: {_program()} recommend {folder} --history TITLE")
+    whom = "--history TITLE" if run.first.reads_histories else "--user USER"
+    say(f"Next: {_program()} recommend {folder} {whom}")
 
 
 @app.command()
@@ -214,7 +228,8 @@ def explain(
         list[str] | None,
         typer.Option(
             help=f"'all', or, once for each, of {EXPLAINER_NAMES}; with settings as "
-            f"shapley:coalitions=4096 or attention:block=1,head=2. By default {', '.join(USUAL)}."
+            f"shapley:coalitions=4096 or attention:block=1,head=2. By default {', '.join(USUAL)}, "
+            "as far as the model has what they need."
         ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many parts of each method to show.")] = 5,
@@ -230,15 +245,16 @@ def explain(
 ) -> None:
     """Say which items of the history a recommendation rests on, by one method or several."""
     from whence import open_run, recommendation
-    from whence.explainers import EXPLAINERS
+    from whence.explainers import EXPLAINERS, able
     from whence.memory import read_size
     from whence.report import tables
 
-    methods = method or list(USUAL)
-    if "all" in methods:
-        methods = list(dict.fromkeys((*EXPLAINERS, *(one for one in methods if one != "all"))))
     at_once = read_size(memory) if memory is not None else None
     opened = open_run(run)
+    methods = method or able(opened.first, USUAL)
+    if "all" in methods:
+        every = able(opened.first, EXPLAINERS)
+        methods = list(dict.fromkeys((*every, *(one for one in methods if one != "all"))))
     answers = recommendation.compare(
         opened, user=user, history=history, item=item, methods=methods, seed=seed, memory=at_once
     )

@@ -11,7 +11,9 @@ from whence.cli.options import AsJson, err, out, print_json, say
 
 CASES = 300
 DEVICE = "cpu"
-STAGE_NAMES = "accuracy, likeness, faithfulness, agreement, stability, permutation"
+STAGE_NAMES = (
+    "accuracy, calibration, likeness, faithfulness, agreement, popularity, stability, permutation"
+)
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder 'whence train' wrote.")]
 

@@ -2,13 +2,14 @@
 
 from whence.explainers.base import Attribution, Explainer, Inquiry
 from whence.explainers.explain import compare_batch, explain_batch
-from whence.explainers.registry import EXPLAINERS, find_explainer
+from whence.explainers.registry import EXPLAINERS, able, find_explainer
 
 __all__ = [
     "EXPLAINERS",
     "Attribution",
     "Explainer",
     "Inquiry",
+    "able",
     "compare_batch",
     "explain_batch",
     "find_explainer",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from whence.config import build, parse_settings
+from whence.contract import Explainable, offers
 from whence.errors import InputError, did_you_mean
 from whence.explainers.attention import Attention
 from whence.explainers.attention_flow import AttentionFlow
@@ -61,6 +63,13 @@ def find_explainer(name: str) -> tuple[str, Explainer]:
         return name, build(METHODS[method], parse_settings(settings))
     known = {*EXPLAINERS, *METHODS}
     raise InputError(f"There is no explainer '{method}': {did_you_mean(method, known)}")
+
+
+def able(model: Explainable, names: Iterable[str]) -> list[str]:
+    """Those that the model has what it takes for."""
+    return [
+        name for name in names if all(offers(model, need) for need in find_explainer(name)[1].needs)
+    ]
 
 
 def name_of(explainer: Explainer) -> str:

@@ -73,6 +73,7 @@ class NCF(Recommender):
     """Tables of users and items, and a last layer over what a kind makes of both."""
 
     removal = "zeroed"
+    reads_histories = False
     drops = 0
     config: NCFConfig
 

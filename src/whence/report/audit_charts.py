@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import altair as alt
 
 from whence.auditing.finding import Chart
 from whence.auditing.words import percent
-from whence.report.charts import FOR, NEUTRAL, dress, inline, matrix_chart
+from whence.report.charts import (
+    FOR,
+    NEUTRAL,
+    dress,
+    inline,
+    matrix_chart,
+    reliability_panels,
+)
+from whence.report.trust_charts import line_panel
 
 REFERENCE: Final = "#6b7580"
 """What others are held against: chance, or the best order found."""
-REFERENCES: Final = ("best found", "random")
+REFERENCES: Final = ("best found", "random", "popularity alone")
 OTHERS: Final = "other explainers"
 FAINT: Final = "#a9b6c8"
 NAMES: Final = alt.Axis(ticks=False, domain=False, labelPadding=8)
@@ -23,7 +31,10 @@ WIDTH: Final = 300
 """Narrow, for phones; a page on a larger screen draws it larger."""
 
 
-def draw(chart: Chart, chosen: str | None) -> alt.LayerChart:
+Drawn = alt.LayerChart | alt.HConcatChart
+
+
+def draw(chart: Chart, chosen: str | None) -> Drawn:
     """A finding's chart, with the recommended explainer in green."""
     return DRAWN[chart.kind](chart, chosen)
 
@@ -100,10 +111,40 @@ def _lines(chart: Chart, chosen: str | None) -> alt.LayerChart:
     return _sized(alt.LayerChart(layer=[lines]), 1.2 * WIDTH, 200)
 
 
-DRAWN: Final[dict[str, Callable[[Chart, str | None], alt.LayerChart]]] = {
+def _reliability(chart: Chart, chosen: str | None) -> alt.HConcatChart:
+    """A diagram a panel, all from the least sure to the surest."""
+    panels = _panels(chart)
+    return reliability_panels(panels, dict.fromkeys(panels, _ends(chart)))
+
+
+def _bins(chart: Chart, chosen: str | None) -> alt.HConcatChart:
+    """Lines over bins, a panel for each kind."""
+    panels = [
+        line_panel(
+            rows, list(dict.fromkeys(row["line"] for row in rows)), _ends(chart), chart.across, name
+        )
+        for name, rows in _panels(chart).items()
+    ]
+    return dress(alt.HConcatChart(hconcat=panels))
+
+
+def _panels(chart: Chart) -> dict[str, list[dict[str, Any]]]:
+    names = dict.fromkeys(str(row["panel"]) for row in chart.rows)
+    return {name: [dict(row) for row in chart.rows if row["panel"] == name] for name in names}
+
+
+def _ends(chart: Chart) -> tuple[float, float]:
+    """Of all bins that have cases."""
+    first, last = (min(row["from"] for row in chart.rows), max(row["to"] for row in chart.rows))
+    return (0.0, 1.0) if first == last else (first, last)
+
+
+DRAWN: Final[dict[str, Callable[[Chart, str | None], Drawn]]] = {
     "dots": _dots,
     "matrix": _matrix,
     "lines": _lines,
+    "reliability": _reliability,
+    "bins": _bins,
 }
 
 

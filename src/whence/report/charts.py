@@ -137,16 +137,27 @@ def reliability_chart(diagrams: Mapping[str, Reliability]) -> alt.HConcatChart:
     A dot with its interval stands over what the bin's accuracy is held against. Empty bins have no
     bar.
     """
-    panels = [_diagram(name, diagram) for name, diagram in diagrams.items()]
+    return reliability_panels(
+        {name: one.rows() for name, one in diagrams.items()},
+        {name: _ends(one) for name, one in diagrams.items()},
+    )
+
+
+def reliability_panels(
+    panels: Mapping[str, list[dict[str, Any]]], ends: Mapping[str, tuple[float, float]]
+) -> alt.HConcatChart:
+    """The same from the rows of each diagram, and from where to where it goes."""
+    drawn = [_diagram(name, rows, *ends[name]) for name, rows in panels.items()]
     title = alt.Title(DIAGONAL, fontSize=12, fontWeight="normal", anchor="middle")
-    return dress(alt.HConcatChart(hconcat=panels, title=title))
+    return dress(alt.HConcatChart(hconcat=drawn, title=title))
 
 
-def _diagram(name: str, diagram: Reliability) -> alt.VConcatChart:
-    rows = _bin_rows(diagram)
+def _ends(diagram: Reliability) -> tuple[float, float]:
     first, last = diagram.edges[[0, -1]].tolist()
-    if first == last:  # all are equally sure
-        first, last = 0.0, 1.0
+    return (0.0, 1.0) if first == last else (first, last)  # all are equally sure
+
+
+def _diagram(name: str, rows: list[dict[str, Any]], first: float, last: float) -> alt.VConcatChart:
     across = alt.Scale(domain=[first, last], nice=False)
     up = alt.Scale(domain=[0, max([last, *(row["high"] for row in rows)])], nice=False)
     base = alt.Chart(inline(rows)).encode(
@@ -178,22 +189,6 @@ def _diagram(name: str, diagram: Reliability) -> alt.VConcatChart:
     return alt.VConcatChart(
         vconcat=[accuracy, counts.properties(width=width, height=COUNTS)], spacing=6
     )
-
-
-def _bin_rows(diagram: Reliability) -> list[dict[str, Any]]:
-    """One for every bin that has cases."""
-    columns = {
-        "from": diagram.edges[:-1],
-        "to": diagram.edges[1:],
-        "sure": diagram.expected,
-        "value": diagram.accuracy,
-        "low": diagram.interval[:, 0],
-        "high": diagram.interval[:, 1],
-        "cases": diagram.count,
-    }
-    some = diagram.count > 0
-    numbers = zip(*(column[some].tolist() for column in columns.values()), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in numbers]
 
 
 _INTERVAL = ("value", "low", "high")

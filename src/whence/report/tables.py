@@ -28,7 +28,7 @@ def history_table(picks: Recommendations, verb: str, newest: int = 10) -> Group:
     for back, title in enumerate(reversed(picks.history[-newest:]), start=1):
         table.add_row(str(back), escape(title))
     earlier = len(picks.history) - newest
-    return captioned(table, f"and {earlier} earlier ones the model reads" if earlier > 0 else "")
+    return captioned(table, f"and {earlier} earlier ones" if earlier > 0 else "")
 
 
 def picks_table(picks: Recommendations) -> Group:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,9 +20,8 @@ MEDIAN: Final = "median change of the probability"
 BOXES: Final = "dots: the median of the cases; bars: half of them; lines: nine of ten"
 LIKED: Final = "mean probability of being liked"
 OVER_SEEDS: Final = "over the seeds; bands: 95 % intervals over users"
-QUANTILES: Final = ("least", "lower", "median", "upper", "most")
 ROW_HEIGHT, COLUMNS = 30, 3
-AXIS: Final = alt.Axis(tickCount=4)
+AXIS: Final = alt.Axis(tickCount=4, format="~g")
 
 
 def permutation_chart(lines: Mapping[str, Binned]) -> alt.ConcatChart:
@@ -51,7 +49,7 @@ def attention_chart(kinds: Mapping[str, Binned]) -> alt.HConcatChart:
         for row in _rows(kinds)
     ]
     shares = list(dict.fromkeys(row["share"] for row in sorted(rows, key=lambda row: -row["from"])))
-    base = _base(kinds, rows).encode(yOffset=alt.YOffset("line:N", sort=list(kinds)))
+    base = _base(list(kinds), rows).encode(yOffset=alt.YOffset("line:N", sort=list(kinds)))
     named = alt.Y("share:N", title=LARGEST, sort=shares)
     unnamed = alt.Y("share:N", title=None, sort=shares, axis=None)
     boxes = base.encode(y=named)
@@ -69,16 +67,36 @@ def attention_chart(kinds: Mapping[str, Binned]) -> alt.HConcatChart:
 
 
 def _line_panel(lines: Mapping[str, Binned], across: str, up: str) -> alt.VConcatChart:
-    """Every line with its band, from 0 on."""
-    base = _base(lines, _rows(lines))
+    """Every line, over the bins of all."""
+    first = min(one.edges[0] for one in lines.values())
+    last = max(one.edges[-1] for one in lines.values())
+    return line_panel(_rows(lines), list(lines), (float(first), float(last)), across, up)
+
+
+def line_panel(
+    rows: list[dict[str, Any]], lines: list[str], ends: tuple[float, float], across: str, up: str
+) -> alt.VConcatChart:
+    """Every line with its band, from 0 on, and how many cases each bin has below."""
+    base = _base(lines, rows)
     band: alt.Chart = base.mark_area(opacity=0.18).encode(
-        x=_x(lines),
+        x=_x(ends),
         y=alt.Y("low:Q", title=up, scale=alt.Scale(domainMin=0), axis=AXIS),
         y2="high:Q",
     )
-    line: alt.Chart = base.mark_line(strokeWidth=2).encode(x=_x(lines), y="value:Q")
-    dot: alt.Chart = base.mark_circle(size=45, opacity=1).encode(x=_x(lines), y="value:Q")
-    return _over_counts([band, line, dot], lines, across)
+    line: alt.Chart = base.mark_line(strokeWidth=2).encode(x=_x(ends), y="value:Q")
+    dot: alt.Chart = base.mark_circle(size=45, opacity=1).encode(x=_x(ends), y="value:Q")
+    scale = alt.Scale(type="log", domainMin=1)
+    counts = base.encode(
+        x=_x(ends, across), y=alt.Y("cases:Q", title="cases", scale=scale, axis=FEW_TICKS)
+    )
+    width, height = DIAGRAM
+    below: alt.LayerChart = alt.LayerChart(
+        layer=[counts.mark_line(opacity=0.5), counts.mark_circle(size=25, opacity=1)],
+        width=width,
+        height=COUNTS,
+    )
+    above = alt.LayerChart(layer=[band, line, dot], width=width, height=height)
+    return alt.VConcatChart(vconcat=[above, below], spacing=6)
 
 
 def _digits(edges: list[float]) -> int:
@@ -87,31 +105,13 @@ def _digits(edges: list[float]) -> int:
     return next((one for one in every if len({f"{x:.{one}g}" for x in edges}) == len(edges)), 17)
 
 
-def _over_counts(
-    layers: list[alt.Chart], lines: Mapping[str, Binned], across: str
-) -> alt.VConcatChart:
-    """The layers above, and how many cases each bin has below."""
-    width, height = DIAGRAM
-    scale = alt.Scale(type="log", domainMin=1)
-    counts = _base(lines, _rows(lines)).encode(
-        x=_x(lines, across), y=alt.Y("cases:Q", title="cases", scale=scale, axis=FEW_TICKS)
-    )
-    below: alt.LayerChart = alt.LayerChart(
-        layer=[counts.mark_line(opacity=0.5), counts.mark_circle(size=25, opacity=1)],
-        width=width,
-        height=COUNTS,
-    )
-    above = alt.LayerChart(layer=layers, width=width, height=height)
-    return alt.VConcatChart(vconcat=[above, below], spacing=6)
-
-
-def _base(lines: Mapping[str, Binned], rows: list[dict[str, Any]]) -> alt.Chart:
+def _base(lines: list[str], rows: list[dict[str, Any]]) -> alt.Chart:
     """The rows in the colours of their lines."""
     legend = alt.Legend(title=None, symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1)
     several = len(lines) > 1
     colour = alt.Color(
         "line:N",
-        scale=alt.Scale(domain=list(lines), range=list(COLOURS) if several else [NEUTRAL]),
+        scale=alt.Scale(domain=lines, range=list(COLOURS) if several else [NEUTRAL]),
         legend=legend if several else None,
     )
     said = [alt.Tooltip(f"{one}:Q", format=".3f") for one in ("from", "to", "value", "low", "high")]
@@ -120,41 +120,16 @@ def _base(lines: Mapping[str, Binned], rows: list[dict[str, Any]]) -> alt.Chart:
     )
 
 
-def _x(lines: Mapping[str, Binned], title: str | None = None) -> alt.X:
+def _x(ends: tuple[float, float], title: str | None = None) -> alt.X:
     """From the first edge of all bins to the last; only a title has numbers beside it."""
-    first = min(one.edges[0] for one in lines.values())
-    last = max(one.edges[-1] for one in lines.values())
-    scale = alt.Scale(domain=[float(first), float(last)], nice=False)
+    scale = alt.Scale(domain=list(ends), nice=False)
     return alt.X(
         "place:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5, labels=title is not None)
     )
 
 
 def _rows(lines: Mapping[str, Binned]) -> list[dict[str, Any]]:
-    return [row for name, one in lines.items() for row in _rows_of(name, one)]
-
-
-def _rows_of(name: str, one: Binned) -> list[dict[str, Any]]:
-    """One for every bin that has cases; without an interval where they are of one user."""
-    columns = {
-        "from": one.edges[:-1],
-        "to": one.edges[1:],
-        "place": one.place,
-        "value": one.mean,
-        "low": one.interval[:, 0],
-        "high": one.interval[:, 1],
-        **dict(zip(QUANTILES, one.quantiles.T, strict=True)),
-        "cases": one.count,
-    }
-    some = one.count > 0
-    numbers = zip(*(column[some].tolist() for column in columns.values()), strict=True)
-    return [
-        {
-            "line": name,
-            **{key: None if math.isnan(x) else x for key, x in zip(columns, row, strict=True)},
-        }
-        for row in numbers
-    ]
+    return [{"line": name, **row} for name, one in lines.items() for row in one.rows()]
 
 
 def _beside(panels: list[alt.VConcatChart], title: str) -> alt.ConcatChart:

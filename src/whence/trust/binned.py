@@ -16,6 +16,8 @@ from whence.trust.resampling import drawn_counts
 
 SHARES: Final = (5, 25, 50, 75, 95)
 """Of the cases of a bin, in per cent."""
+QUANTILES: Final = ("least", "lower", "median", "upper", "most")
+"""What these are called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,25 @@ class Binned:
     quantiles: Floats
     """`[K, 5]`: 5, 25, 50, 75 and 95 % of the cases have no more."""
     protocol: str
+
+    def rows(self) -> list[dict[str, float | None]]:
+        """One for every bin that has cases, to draw; no interval where they are of one user."""
+        columns = {
+            "from": self.edges[:-1],
+            "to": self.edges[1:],
+            "place": self.place,
+            "value": self.mean,
+            "low": self.interval[:, 0],
+            "high": self.interval[:, 1],
+            **dict(zip(QUANTILES, self.quantiles.T, strict=True)),
+            "cases": self.count,
+        }
+        some = self.count > 0
+        numbers = zip(*(column[some].tolist() for column in columns.values()), strict=True)
+        return [
+            {name: None if math.isnan(x) else x for name, x in zip(columns, row, strict=True)}
+            for row in numbers
+        ]
 
 
 def binned(

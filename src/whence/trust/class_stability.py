@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.contract import Explainable, require
+from whence.contract import Explainable, offers, require
 from whence.errors import InputError
 from whence.explanation import Floats
 from whence.memory import cases_at_once, inputs_at_once, memory_for, row_slices
@@ -78,20 +78,25 @@ def class_stability(
     """Ask every model about the targets `[B, t]`; the thesis asks about the one that came.
 
     Attention is that of the last block, the mean over its heads, and renormalised where its sum is
-    not 1, as DeepICF's is not. Histories of fewer than two parts are in its measures NaN.
+    not 1, as DeepICF's is not. Histories of fewer than two parts are in its measures NaN. Of models
+    without attention only the predictions are compared.
     """
     if len(models) < 2:
         raise InputError(f"Stability compares at least 2 seeds, not {len(models)}.")
     for model in models:
-        require(model, ("parts", "attentions", "classes"), who="the stability of classes")
+        require(model, ("parts", "classes"), who="the stability of classes")
     asked = Candidates(batch, targets)
     memory = memory or memory_for(batch.device)
+    attend = all(offers(model, "attentions") for model in models)
     liked = np.stack([_liked(model, asked, memory) for model in models])
     return ClassStability(
         liked.mean(axis=0).reshape(targets.shape),
         deviation(liked).reshape(targets.shape),
         len(models),
-        {**_attention(models, asked, memory), DIFFERENCE: prediction_difference(liked)},
+        {
+            **(_attention(models, asked, memory) if attend else {}),
+            DIFFERENCE: prediction_difference(liked),
+        },
     )
 
 

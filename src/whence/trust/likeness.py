@@ -98,7 +98,7 @@ def precision_on_likeness(
         world.interactions,
         model=run.model,
         model_settings=run.model_settings,
-        training=_in_fewer_steps(run.training, steps),
+        training=_in_fewer_steps(run, steps),
         seeds=seeds,
         split=run.training["split"],
         device=str(device_of(run.first)),
@@ -126,13 +126,17 @@ def _learned(trained: Run, interactions: Interactions, by: str) -> Learned | Non
     return Learned(_over_seeds(own), rule.measures()[LEARNED])
 
 
-def _in_fewer_steps(training: Mapping[str, Any], steps: int) -> dict[str, Any]:
+def _in_fewer_steps(run: Run, steps: int) -> dict[str, Any]:
     """The same training, as far as a number of steps allows; without snapshots."""
+    training = run.training
     own = {field.name for field in fields(TrainingConfig)} & training.keys()  # some may be newer
     settings = asdict(build(TrainingConfig, {name: training[name] for name in own}))
     before = max(1, settings["steps"])
+    if settings["epochs"]:  # which validate_every counts
+        before = max(1, *(found["steps"] for found in run.metrics.values()))
+        settings["validate_every"] *= max(1, before // settings["epochs"])
     shares = {name: max(1, settings[name] * steps // before) for name in IN_STEPS if settings[name]}
-    return {**settings, **shares, "steps": steps, "snapshots": 0}
+    return {**settings, **shares, "steps": steps, "epochs": 0, "snapshots": 0}
 
 
 def _answer(

@@ -41,6 +41,21 @@ class Reliability:
         """The largest |accuracy − expected|, the maximum calibration error."""
         return float(np.nanmax(self._gaps()))
 
+    def rows(self) -> list[dict[str, float]]:
+        """One for every bin that has cases, to draw."""
+        columns = {
+            "from": self.edges[:-1],
+            "to": self.edges[1:],
+            "sure": self.expected,
+            "value": self.accuracy,
+            "low": self.interval[:, 0],
+            "high": self.interval[:, 1],
+            "cases": self.count,
+        }
+        some = self.count > 0
+        numbers = zip(*(column[some].tolist() for column in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in numbers]
+
     def _gaps(self) -> Floats:
         gaps: Floats = np.abs(self.accuracy - self.expected)
         return gaps

@@ -1,0 +1,262 @@
+"""An audit of every model there is: each question has its answer, or one sentence why not."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import whence
+from conftest import interactions_of
+from whence.auditing import STAGES, Audited, audit
+from whence.auditing import calibration as calibration_module
+from whence.auditing.audited import CONTROL, HELD, usual_methods
+from whence.auditing.questions import questions
+from whence.contract import offers
+from whence.errors import CapabilityError, InputError
+from whence.measure import Measure
+from whence.models.registry import MODELS
+from whence.report.audit import write_audit
+from whence.run import Run
+from whence.trust import (
+    class_permutation,
+    class_predictions,
+    class_stability,
+    expected_calibration_error,
+    popularity_bias,
+)
+
+ABOUT_HISTORIES = {"likeness", "faithfulness", "agreement", "popularity"}
+
+
+@cache
+def trained(name: str, seeds: int = 3, **settings: Any) -> Run:  # noqa: ANN401
+    rng = np.random.default_rng(1)
+    users = [rng.permutation(30)[: rng.integers(6, 14)].tolist() for _ in range(60)]
+    return whence.train(
+        interactions_of(users),
+        model=name,
+        model_settings={"length": 8, "width": 4, **settings},
+        training={"steps": 12, "batch": 8, "learning_rate": 0.05},
+        seeds=seeds,
+        show_progress=False,
+    )
+
+
+def audited_of(name: str, cases: int = 30, **settings: Any) -> Audited:  # noqa: ANN401
+    run = trained(name, **settings)
+    return Audited(run, 0, usual_methods(run.first), cases)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_can_be_audited(name: str, tmp_path: Any) -> None:  # noqa: ANN401
+    run = trained(name)
+    found = audit(run, cases=25, show_progress=False)
+    reads, attends = run.first.reads_histories, offers(run.first, "attentions")
+    left_out = (set() if reads else ABOUT_HISTORIES) | (set() if attends else {"permutation"})
+    assert set(found.obstacles) == left_out
+    assert set(found.findings) == set(STAGES) - left_out
+    for one in found.obstacles.values():
+        assert one.count(". ") == 0
+        assert one.endswith(".")
+    for finding in found.findings.values():
+        sentences = [finding.summary, *finding.notes, *(one.reading for one in finding.figures)]
+        for said in (*sentences, *(chart.reading for chart in finding.charts)):
+            assert said.endswith(".")
+            assert "nan" not in said.replace("(", " ").split()
+        for figure in finding.figures:
+            low, high = figure.measure.interval
+            assert low <= figure.measure.value <= high or figure.measure.n < 3, figure
+    page = write_audit(found, tmp_path / "audit.html", "whence audit RUN").read_text()
+    assert page.count("<svg") == sum(len(one.charts) for one in found.findings.values())
+    assert set(found.settings["methods"]) == set(usual_methods(run.first))
+    if not reads:
+        assert found.settings["methods"] == []
+        assert found.verdict.sentence.startswith(f"{type(run.first).__name__} knows users")
+        with pytest.raises(CapabilityError, match="reads no history, so that 'rollout' has no"):
+            audit(run, methods=["rollout"])
+
+
+def test_questions_are_the_item_that_came_and_items_never_met() -> None:
+    audited = audited_of("deepicf")
+    put = questions(audited, HELD, 30)
+    data = audited.split.interactions
+    cases = audited.draw(HELD, 30)
+    assert put.targets.shape == (30, 5), "as many as it learned by"
+    assert put.targets[:, 0].tolist() == cases.targets.tolist()
+    assert (put.true[:, 0] == 0).all()
+    assert (put.true[:, 1:] == 1).all()
+    for row, user in enumerate(cases.users):
+        assert not set(put.targets[row, 1:].tolist()) & set(data.history(user).tolist())
+    again = questions(audited_of("deepicf"), HELD, 30)
+    assert torch.equal(put.targets, again.targets)
+
+
+def test_of_three_classes_what_came_may_be_disliked() -> None:
+    events = interactions_of([[1, 2, 3, 4, 5], [2, 3, 4, 5, 6], [6, 5, 3, 2, 7]] * 8)
+    ratings = np.where(events.items == 4, 1.0, 5.0).astype(np.float32)
+    object.__setattr__(events, "ratings", ratings)
+    run = whence.train(
+        events,
+        model="deepicf",
+        model_settings={"length": 4, "width": 4, "classes": 3},
+        training={"steps": 2},
+        show_progress=False,
+    )
+    put = questions(Audited(run, 0, (CONTROL,), 50), HELD, 50)
+    came = put.targets[:, 0]
+    assert torch.equal(put.true[:, 0], torch.where(came == 4, 2, 0))
+    assert 0 < (came == 4).sum() < len(came)
+
+
+def test_whoever_has_met_everything_is_not_asked() -> None:
+    run = whence.train(
+        interactions_of([[1, 2, 3, 4], [2, 1, 3], [4, 3, 2, 1]]),
+        model="gmf",
+        training={"steps": 1},
+        show_progress=False,
+    )
+    put = questions(Audited(run, 0, (), 5), HELD, 5)
+    assert len(put.batch) == 1
+    everything = whence.train(
+        interactions_of([[1, 2, 3], [2, 1, 3]]), model="gmf", training={"steps": 1},
+        show_progress=False,
+    )  # fmt: skip
+    with pytest.raises(InputError, match="there is none to ask about besides"):
+        questions(Audited(everything, 0, (), 5), HELD, 5)
+
+
+def test_calibration_of_classes_is_that_of_their_questions() -> None:
+    audited = audited_of("deepicf-a")
+    finding = STAGES["calibration"].find(audited)
+    put = questions(audited, HELD, 300)
+    found = class_predictions(audited.model, put.batch, put.targets, put.true)
+    figures = {(one.of, one.name): one.measure for one in finding.figures}
+    assert figures["deepicf-a", "mean confidence"].value == pytest.approx(found.confidence.mean())
+    error = figures["deepicf-a", "expected calibration error"]
+    assert error.value == pytest.approx(expected_calibration_error(found).value)
+    assert {row["panel"] for row in finding.charts[0].rows} == {
+        "all cases", "what came next", "never met",
+    }  # fmt: skip
+    cases = dict.fromkeys(("all cases", "what came next", "never met"), 0)
+    for row in finding.charts[0].rows:
+        cases[row["panel"]] += row["cases"]
+    assert cases == {"all cases": 300, "what came next": 60, "never met": 240}
+    assert ("deepicf-a", "adaptive calibration error after temperature scaling") in figures
+
+
+def test_calibration_of_next_items() -> None:
+    audited = audited_of("sasrec")
+    finding = STAGES["calibration"].find(audited)
+    sure, right, surprise = [], [], []
+    for case in range(60):
+        one = audited.draw(HELD, 300)[case : case + 1]
+        with torch.no_grad():
+            scores = audited.model.score(torch.from_numpy(one.histories(8)), whence.ALL)[0]
+        scores[audited.split.interactions.items[one.starts[0] : one.ends[0]]] = -torch.inf
+        p = scores.softmax(dim=0)
+        sure.append(float(p.max()))
+        right.append(int(p.argmax()) == one.targets[0])
+        surprise.append(-float(p[one.targets[0]].log()))
+    figures = {one.name: one.measure for one in finding.figures}
+    assert figures["mean confidence"].value == pytest.approx(np.mean(sure))
+    assert figures["predicted rightly"].value == pytest.approx(np.mean(right))
+    assert figures["negative log-likelihood"].value == pytest.approx(np.mean(surprise))
+    assert {row["panel"] for row in finding.charts[0].rows} == {"all cases"}
+
+
+@pytest.mark.parametrize(
+    ("error", "gap", "answer", "said"),
+    [
+        ((0.08, 0.0), (0.01, -0.01), "yes", "no more than chance may do"),
+        ((0.05, 0.03), (0.04, 0.02), "yes", "it is too sure"),
+        ((0.20, 0.15), (-0.18, -0.20), "partly", "it is not sure enough"),
+        ((0.40, 0.35), (0.01, -0.01), "no", "too sure of some and not sure enough of others"),
+        ((0.45, 0.0), (0.40, 0.30), "no", "it is too sure"),
+    ],
+)
+def test_the_answer_goes_by_what_is_clear(
+    error: tuple[float, float], gap: tuple[float, float], answer: str, said: str
+) -> None:
+    def measure(value: float, low: float, cases: int = 30) -> Measure:
+        high = 2 * value - low
+        return Measure(value, (min(low, high), max(low, high)), cases, "", "neither", (-1, 1))
+
+    found = calibration_module._answer(measure(*error), measure(*gap), 0.8)
+    assert found[0] == answer
+    assert said in found[1]
+    few = calibration_module._answer(measure(*error, cases=19), measure(*gap), 0.8)
+    assert few == ("partly", found[1])
+
+
+def test_without_validation_no_temperature_is_fitted() -> None:
+    run = whence.train(
+        interactions_of([[1, 2, 3, 4], [2, 5, 3], [4, 3, 6, 1]] * 8),
+        training={"steps": 2},
+        model_settings={"length": 4, "width": 4},
+        split="leave-last-out",
+        show_progress=False,
+    )
+    finding = STAGES["calibration"].find(Audited(run, 0, (CONTROL,), 30))
+    assert finding.notes[-1] == "Without validation events, no temperature can be fitted."
+    assert "temperature" not in finding.summary
+
+
+def test_permutation_of_answers_is_that_of_the_questions() -> None:
+    audited = audited_of("deepicf-a")
+    finding = STAGES["permutation"].find(audited)
+    put = questions(audited, HELD, 30)
+    found = class_permutation(
+        audited.model, put.batch, put.targets, put.true, repeats=20, seed=audited.seed
+    )
+    relative = found.change / found.confidence
+    figures = {one.name: one.measure for one in finding.figures}
+    assert figures["relative change"].value == pytest.approx(np.nanmean(relative))
+    assert figures["change of probability"].value == pytest.approx(np.nanmean(found.change))
+    assert "all" in {row["line"] for row in finding.charts[0].rows}
+
+
+def test_stability_of_classes_has_predictions_beside_attention() -> None:
+    audited = audited_of("deepicf-a")
+    finding = STAGES["stability"].find(audited)
+    models = list(audited.run.models.values())
+    targets = torch.from_numpy(audited.asked.targets)[:, None]
+    found = class_stability(models, audited.batch, targets)
+    figures = {one.name: one.measure for one in finding.figures}
+    apart = found.pairs["difference of predictions"].measure().value
+    assert figures["difference of predictions"].value == pytest.approx(apart)
+    shared = found.pairs["Jaccard index"].measure().value
+    assert figures["shared most attended items"].value == pytest.approx(shared)
+    assert len({row["panel"] for row in finding.charts[1].rows}) == 2
+
+
+def test_stability_of_next_items_by_hand() -> None:
+    audited = audited_of("sasrec")
+    finding = STAGES["stability"].find(audited)
+    targets = torch.from_numpy(audited.asked.targets)[:, None]
+    with torch.no_grad():
+        p = torch.stack(
+            [
+                model.score(audited.batch, whence.ALL).softmax(dim=1).gather(1, targets)[:, 0]
+                for model in audited.run.models.values()
+            ]
+        )
+    apart = [(p[i] - p[j]).abs().mean() for i, j in ((0, 1), (0, 2), (1, 2))]
+    figures = {one.name: one.measure for one in finding.figures}
+    assert figures["difference of predictions"].value == pytest.approx(float(sum(apart) / 3))
+
+
+def test_popularity_is_held_against_naming_nothing_else() -> None:
+    audited = audited_of("fism")
+    finding = STAGES["popularity"].find(audited)
+    items, counts = audited.batch.numpy(), audited.split.item_counts()
+    figures = {(one.of, one.name): one.measure for one in finding.figures}
+    for name, one in audited.explanations.items():
+        found = figures[name, "popularity bias"]
+        assert found == popularity_bias(one, items, counts)
+        assert found.value <= figures["popularity alone", "popularity bias"].value + 1e-9
+    assert figures["popularity alone", "popularity bias"].value > 0
+    assert abs(figures["random", "popularity correlation"].value) < 0.3
