@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,9 +39,19 @@ CAPABILITIES: Final = (
     "attentions",
     "score_coalitions",
     "classes",
+    "selections",
     "item_vectors",
     "user_vectors",
 )
+
+
+class Selections(NamedTuple):
+    """How far each of `H` experts was selected, and what each of them may see."""
+
+    weights: Tensor
+    """`[B, H]`: α, from 0 to 1."""
+    sees: Tensor
+    """Bool `[B, H, n]`: which parts an expert sees."""
 
 
 class Explainable:
@@ -109,6 +119,14 @@ class Explainable:
         is that nothing comes of it, and class 2, where there is one, that it is disliked.
         """
         raise missing(self, "classes")
+
+    def selections(self, batch: Tensor, targets: Tensor) -> Selections:
+        """Which of its experts a model relied on for each case's one target `[B]`."""
+        raise missing(self, "selections")
+
+    def part_names(self, batch: Tensor) -> list[list[str]] | None:
+        """What to call the slots of each case; nothing where they hold items, which have names."""
+        return None
 
     def item_vectors(self) -> Tensor:
         """`[items, d]`: where the model puts each item, by its number.

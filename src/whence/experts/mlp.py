@@ -8,6 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from whence.contract import Selections
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.objective import DEFAULT, Recipe, expected_loss
@@ -54,6 +55,11 @@ class InterpretableMLP(TabularModel):
     def attribute(self, rows: Tensor, selection: Selection | None = None) -> Tensor:
         """`[B, H]`: α, how far each expert is selected, by the recipe's selection or another."""
         return self._selected(self.answers(rows, stop=False), selection or self.recipe.inference).T
+
+    def selections(self, batch: Tensor, targets: Tensor) -> Selections:
+        """The same for every target: experts answer for all of them at once."""
+        sees = torch.tensor(self.family.sees, device=batch.device)
+        return Selections(self.attribute(batch), sees.expand(len(batch), -1, -1))
 
     def scores(self, rows: Tensor) -> Tensor:
         """Of the experts' answers, mixed by who is selected (equation 1)."""

@@ -2,10 +2,12 @@
 
 from whence.explainers.base import Attribution, Explainer, Inquiry
 from whence.explainers.explain import compare_batch, explain_batch
-from whence.explainers.registry import EXPLAINERS, able, find_explainer
+from whence.explainers.registry import EXPLAINERS, OWN, READY, able, find_explainer
 
 __all__ = [
     "EXPLAINERS",
+    "OWN",
+    "READY",
     "Attribution",
     "Explainer",
     "Inquiry",

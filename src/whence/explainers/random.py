@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 
 from whence.explainers.base import Attribution, Inquiry
-from whence.randomness import Randomness, uniform_by_content
+from whence.explainers.contents import uniform_by_case
+from whence.randomness import Randomness
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,6 @@ class Random:
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """The target counts as one more part of the case, before the others."""
-        batch, targets = inquiry.batch, inquiry.targets
-        case = torch.column_stack((targets, batch)).cpu().numpy()
-        used = torch.column_stack((torch.ones_like(targets, dtype=torch.bool), inquiry.parts))
         stream = Randomness(inquiry.seed).sequence("explain")
-        drawn = uniform_by_content(stream, case, used.cpu().numpy())[:, 1:]
-        return Attribution(torch.from_numpy(drawn).to(batch.device), evaluations=0)
+        drawn = uniform_by_case(stream, inquiry.batch, inquiry.parts, inquiry.targets)
+        return Attribution(torch.from_numpy(drawn).to(inquiry.batch.device), evaluations=0)

@@ -12,6 +12,7 @@ from whence.errors import InputError, did_you_mean
 from whence.explainers.attention import Attention
 from whence.explainers.attention_flow import AttentionFlow
 from whence.explainers.base import Explainer
+from whence.explainers.experts import Experts
 from whence.explainers.fading import Fading
 from whence.explainers.gradient import GradientNorm
 from whence.explainers.gradient_input import GradientInput
@@ -46,10 +47,16 @@ EXPLAINERS: dict[str, Explainer] = {
     "neighbours": Neighbours(),
     "random": Random(),
 }
-"""Ready to use, and what "all" means."""
+"""Ready to use with models that are explained from outside."""
+
+OWN: dict[str, Explainer] = {"experts": Experts()}
+"""Of models that say themselves what they used."""
+
+READY: dict[str, Explainer] = {**OWN, **EXPLAINERS}
+"""What "all" means, as far as a model has what they need."""
 
 METHODS: dict[str, type[Explainer]] = {
-    type(explainer).method: type(explainer) for explainer in EXPLAINERS.values()
+    type(explainer).method: type(explainer) for explainer in READY.values()
 }
 """The classes behind them, for other parameters."""
 
@@ -57,11 +64,11 @@ METHODS: dict[str, type[Explainer]] = {
 def find_explainer(name: str) -> tuple[str, Explainer]:
     """The explainer called `name`, which may carry parameters: `attention:block=1,head=2`."""
     method, colon, settings = name.partition(":")
-    if not colon and name in EXPLAINERS:
-        return name, EXPLAINERS[name]
+    if not colon and name in READY:
+        return name, READY[name]
     if method in METHODS:
         return name, build(METHODS[method], parse_settings(settings))
-    known = {*EXPLAINERS, *METHODS}
+    known = {*READY, *METHODS}
     raise InputError(f"There is no explainer '{method}': {did_you_mean(method, known)}")
 
 
@@ -74,7 +81,7 @@ def able(model: Explainable, names: Iterable[str]) -> list[str]:
 
 def name_of(explainer: Explainer) -> str:
     """What it is called here, or its method with the settings that are not the usual ones."""
-    for name, known in EXPLAINERS.items():
+    for name, known in READY.items():
         if explainer == known:
             return name
     settings = [

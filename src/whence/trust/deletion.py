@@ -18,8 +18,9 @@ from torch import Tensor
 from whence.config import require_choice
 from whence.contract import Explainable, require
 from whence.errors import InputError
+from whence.explainers.contents import uniform_by_case
 from whence.explanation import Explanation, Floats
-from whence.randomness import Randomness, uniform_by_content
+from whence.randomness import Randomness
 from whence.trust.altered import LISTED, Whole, check_batch, whole_cases
 from whence.trust.curves import Bools, Curves, Ints, Kind
 from whence.trust.divergences import Divergence, find_divergence
@@ -89,7 +90,7 @@ def _by_name(
             ranks[name] = _ranks(_sizes(order, parts), parts)
         elif order == "random order":
             stream = Randomness(seed).sequence("explain")
-            ranks[name] = _ranks(uniform_by_content(stream, batch.cpu().numpy(), parts), parts)
+            ranks[name] = _ranks(uniform_by_case(stream, batch, torch.from_numpy(parts)), parts)
         elif order == "greedy oracle":
             ranks[name] = None
         else:
