@@ -22,8 +22,9 @@ from hypothesis import settings
 import whence
 from whence.data import NAMED, Interactions, Split, leave_one_out, load
 from whence.data.interactions import Counts
-from whence.models import Recommender, build_model
+from whence.models import MODELS, Recommender, build_model
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
+from whence.models.content_ncf import ContentNCF
 from whence.models.packed import NO_HISTORY, Packed
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.models.transformer import Transformer
@@ -194,10 +195,19 @@ def lively_of(name: str) -> Callable[..., Recommender]:
 
     def build(length: int = 8, items: int = 30, seed: int = 0) -> Recommender:
         generator = Randomness(seed).torch("init")
-        settings = {"length": length, "width": 8}
-        return lively(build_model(name, settings, Counts(items, items), generator), generator)
+        settings = {"length": length, "width": 8, **SMALL_LAYERS.get(name, {})}
+        model = build_model(name, settings, Counts(items, items), generator)
+        if isinstance(model, ContentNCF):
+            model.get_buffer("user_content").random_(0, 2, generator=generator)
+            model.get_buffer("item_content").normal_(generator=generator)
+        return lively(model, generator)
 
     return build
+
+
+SMALL_LAYERS: dict[str, dict[str, tuple[int, ...]]] = {
+    name: {"layers": (6, 4)} for name in ("content-ncf", "intrp-ncf")
+}
 
 
 M = TypeVar("M", bound=Recommender)
@@ -221,7 +231,7 @@ TRANSFORMERS: dict[str, Callable[..., Transformer]] = {
 }
 LIVELY: dict[str, Callable[..., Recommender]] = {
     **TRANSFORMERS,
-    **{name: lively_of(name) for name in ("gmf", "mlp", "neumf", "fism", "deepicf", "deepicf-a")},
+    **{name: lively_of(name) for name in MODELS if name not in TRANSFORMERS},
 }
 """How to build each trainable model for tests, in float64, with `items` and `length`."""
 

@@ -17,9 +17,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from whence.contract import ALL, Explainable
+from whence.contract import ALL, Explainable, offers
 from whence.data.catalog import Catalog
 from whence.data.histories import histories_without, one_history
+from whence.evidence import Evidence, find_evidence
 from whence.memory import cases_at_once, row_slices
 from whence.ranking import device_of
 
@@ -56,10 +57,14 @@ class Reason:
     """Every item of the history the model reads, newest first, whether it passes or not."""
     reads_history: bool = True
     """Whether the model does; one that knows users by their numbers has no item to name."""
+    evidence: Evidence | None = None
+    """Of a model that reads no history, and has experts: what they rest on."""
 
     @property
     def sentence(self) -> str:
         """What to tell the user."""
+        if self.evidence is not None:
+            return self.evidence.sentence
         if not self.reads_history:
             return "fits your taste as the model learned it; it reads no history to name items of"
         if not self.supports:
@@ -74,6 +79,7 @@ class Reason:
             "rank": self.rank,
             "removal": "left out of the history" if self.reads_history else "not possible",
             "checks": [asdict(support) for support in self.supports],
+            **({} if self.evidence is None else {"evidence": asdict(self.evidence)}),
         }
 
 
@@ -129,10 +135,19 @@ def find_reasons(
 def without_items(
     model: Explainable, batch: Tensor, items: npt.NDArray[np.int32], targets: Tensor, verb: str
 ) -> list[Reason]:
-    """For one user, as `[1, n]`, of a model that reads no history: the targets' ranks alone."""
+    """For one user, as `[1, n]`, of a model that reads no history: the targets' ranks alone.
+
+    Of a model with experts also the kind of evidence that each rests on.
+    """
     met = torch.from_numpy(items.astype(np.int64)).to(batch.device)
     (ranks,) = _consequences(model, batch, targets, met).rank.tolist()
-    return [Reason((), verb, rank, (), reads_history=False) for rank in ranks]
+    told: list[Evidence | None] = [None] * len(ranks)
+    if offers(model, "selections"):
+        told = [*find_evidence(model, batch.expand(len(targets), -1), targets)]
+    return [
+        Reason((), verb, rank, (), reads_history=False, evidence=one)
+        for rank, one in zip(ranks, told, strict=True)
+    ]
 
 
 def _strongest(candidates: list[Support]) -> tuple[Support, ...]:

@@ -18,7 +18,7 @@ import torch
 from whence.contract import PAD, require_history
 from whence.data.histories import Cases
 from whence.errors import InputError
-from whence.explainers import EXPLAINERS, able, compare_batch
+from whence.explainers import READY, able, compare_batch
 from whence.explanation import Explanation, Labels
 from whence.files import new_file
 from whence.memory import cases_at_once, row_slices
@@ -199,17 +199,10 @@ def compare(
     """
     subject = find_subject(run, user, history)
     model = _model(run, seed)
-    require_history(model, "an explanation")
-    methods = able(model, EXPLAINERS) if methods is None else methods
+    methods = able(model, READY) if methods is None else methods
     target = _target(run, model, subject, item)
     batch = model.read(subject.as_case(), model.config.length)
-    slots = batch[0].numpy()
-    labels = Labels(
-        (_by_slot(slots, run.catalog.labels(slots[slots != PAD]), ""),),
-        tuple(run.catalog.labels([target])),
-        (_by_slot(slots, run.catalog.raw_ids(slots[slots != PAD]), None),),
-        tuple(run.catalog.raw_ids([target])),
-    )
+    labels = _labels(run, model, batch, target)
     device = device_of(model)
     targets = torch.tensor([target], device=device)
     return compare_batch(model, batch.to(device), targets, methods, explain_seed, labels, memory)
@@ -291,6 +284,23 @@ def _reasons(
         batch, asked = model.read(subject.as_case(), length), torch.from_numpy(targets)
         return without_items(model, batch.to(device), subject.items, asked.to(device), run.verb)
     return find_reasons(model, subject.items, targets, length, run.catalog, run.verb)
+
+
+def _labels(run: Run, model: Recommender, batch: torch.Tensor, target: int) -> Labels:
+    """Names of the parts, and raw ids where they are items; and of the target."""
+    titles, raw = tuple(run.catalog.labels([target])), tuple(run.catalog.raw_ids([target]))
+    names = model.part_names(batch)
+    if names is not None:
+        return Labels(tuple(map(tuple, names)), titles, None, raw)
+    require_history(model, "an explanation")
+    slots = batch[0].numpy()
+    items = slots[slots != PAD]
+    return Labels(
+        (_by_slot(slots, run.catalog.labels(items), ""),),
+        titles,
+        (_by_slot(slots, run.catalog.raw_ids(items), None),),
+        raw,
+    )
 
 
 def _by_slot(slots: npt.NDArray[np.int64], values: list[Any], empty: object) -> tuple[Any, ...]:

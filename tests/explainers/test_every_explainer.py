@@ -26,7 +26,7 @@ from whence.explainers import (
 from whence.explainers.attention import Attention
 from whence.explainers.leave_one_out import LeaveOneOut
 from whence.explainers.random import Random
-from whence.explainers.registry import name_of
+from whence.explainers.registry import READY, name_of
 from whence.explainers.shapley import Shapley
 from whence.explainers.signed_rollout import SignedRollout
 from whence.explanation import Explanation, Labels
@@ -42,7 +42,7 @@ DRAWING = [
     "shapley:sampler=permutation,coalitions=64,exact_up_to=0",
     "shapley:coalitions=32,exact_up_to=0,error=0.1,most=512",
 ]
-METHODS = [*EXPLAINERS, *DRAWING]
+METHODS = [*READY, *DRAWING]
 ADD_UP = [method for method in METHODS if method.startswith("shapley")]
 
 

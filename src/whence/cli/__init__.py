@@ -27,7 +27,7 @@ EXPLAINER_NAMES = (
     "leave-one-out, leave-one-out-probability, shapley, shapley-printed, shapley-permutation, "
     "lime, neighbours, random"
 )
-MODEL_NAMES = "sasrec, bert4rec, gmf, mlp, neumf, fism, deepicf, deepicf-a"
+MODEL_NAMES = "sasrec, bert4rec, gmf, mlp, neumf, content-ncf, intrp-ncf, fism, deepicf, deepicf-a"
 USUAL = ("rollout", "signed-rollout", "integrated-gradients", "leave-one-out", "shapley", "random")
 """What is asked unless said otherwise: one of each kind, to fit beside each other."""
 
@@ -115,6 +115,8 @@ def train(
     sasrec and bert4rec read a history in its order, fism, deepicf and
     deepicf-a as a set of items; gmf, mlp and neumf read none: they know the
     users of the data by their numbers, and can give no item as a reason.
+    content-ncf and intrp-ncf know them so too, with their age and the like
+    and the items' genres and year; intrp-ncf says which of it counted.
     Stopped by Ctrl-C or worse, the same command goes on where it was.
 
     Settings of the models and their defaults:
@@ -124,6 +126,11 @@ def train(
 
     gmf, mlp, neumf: length=50, width=8, negatives=4, spread=0.01; mlp, neumf:
     layers=64-32-16
+
+    content-ncf, intrp-ncf: length=50, width=64, negatives=4, spread=0.05,
+    genders=2, ages=7, occupations=21, genres=18, ids=true; content-ncf:
+    layers=512-256-128-64; intrp-ncf: layers=128-64-32-16, links=true,
+    taught=all
 
     fism, deepicf, deepicf-a: length=299, width=16, negatives=4, spread=0.01;
     fism: alpha=0.0, vectors_decay=1e-07; deepicf, deepicf-a: alpha=0.5,
@@ -136,8 +143,8 @@ def train(
     second_moment=0.98, clip=none, warmup=0, decay=none, validate_every=0,
     measure=NDCG@10, validate_on=validation, patience=0, snapshots=0,
     averaging=none, epoch=0, swa_start=0.75, swa_pace=1.0, absence=0.0,
-    precision=float32; gmf, mlp, neumf: epochs=20, batch=256,
-    second_moment=0.999; fism, deepicf, deepicf-a: epochs=20, batch=1,
+    precision=float32; gmf, mlp, neumf, content-ncf, intrp-ncf: epochs=20,
+    batch=256, second_moment=0.999; fism, deepicf, deepicf-a: epochs=20, batch=1,
     optimiser=adagrad, learning_rate=0.01
     """
     from whence import open_run
@@ -245,15 +252,15 @@ def explain(
 ) -> None:
     """Say which items of the history a recommendation rests on, by one method or several."""
     from whence import open_run, recommendation
-    from whence.explainers import EXPLAINERS, able
+    from whence.explainers import OWN, READY, able
     from whence.memory import read_size
     from whence.report import tables
 
     at_once = read_size(memory) if memory is not None else None
     opened = open_run(run)
-    methods = method or able(opened.first, USUAL)
+    methods = method or able(opened.first, (*OWN, *USUAL))
     if "all" in methods:
-        every = able(opened.first, EXPLAINERS)
+        every = able(opened.first, READY)
         methods = list(dict.fromkeys((*every, *(one for one in methods if one != "all"))))
     answers = recommendation.compare(
         opened, user=user, history=history, item=item, methods=methods, seed=seed, memory=at_once

@@ -54,13 +54,17 @@ class Selection:
     def __call__(self, family: Family, distance: Tensor, reach: float = 1.0) -> Tensor:
         """`[H, R]`: α of every expert."""
         sure = self.confidence(distance, reach)
-        inside = _inclusion(family.contained).to(sure.device)
+        inside = _inclusion(family.contained, sure.device)
         left: Tensor = torch.where(inside, 1 - sure, 1.0).prod(dim=1)
         return sure * left if self.own else left
 
 
 @cache
-def _inclusion(contained: tuple[tuple[int, ...], ...]) -> Tensor:
-    """`[H, H, 1]`: whether the second expert lies strictly inside the first."""
+@torch.inference_mode(False)
+def _inclusion(contained: tuple[tuple[int, ...], ...], device: torch.device) -> Tensor:
+    """`[H, H, 1]`: whether the second expert lies strictly inside the first.
+
+    Kept where it is needed: a GPU that records a step can copy nothing to itself.
+    """
     experts = range(len(contained))
-    return torch.tensor([[[j in inside] for j in experts] for inside in contained])
+    return torch.tensor([[[j in inside] for j in experts] for inside in contained], device=device)

@@ -8,6 +8,7 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from whence.contract import Explainable
+from whence.data.interactions import Interactions
 from whence.models.tasks import AnyBatch, NextItem, Task
 from whence.randomness import Drop
 
@@ -32,6 +33,9 @@ class Recommender(nn.Module, Explainable):
     """What it learns from."""
     drops: int = 1
     """How often `loss` drops, for then all is drawn at once; a wrong number only costs time."""
+
+    def meet(self, data: Interactions) -> None:
+        """Note what the data say of users and items, where the model reads it; once, when new."""
 
     def adopt(self, trained: Mapping[str, Recommender]) -> None:
         """Take first weights from trained models, by their names in the registry."""

@@ -14,6 +14,12 @@ from whence.data.interactions import Counts
 from whence.errors import InputError, did_you_mean
 from whence.models.base import Recommender
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
+from whence.models.content_ncf import (
+    ContentNCF,
+    ContentNCFConfig,
+    InterpretableNCF,
+    InterpretableNCFConfig,
+)
 from whence.models.deepicf import (
     AttentiveDeepICF,
     AttentiveDeepICFConfig,
@@ -62,6 +68,10 @@ MODELS: dict[str, ModelSpec] = {
     "mlp": ModelSpec(MLPConfig, MLP, training=BY_EVENTS, knows_users=True),
     "neumf": ModelSpec(
         MLPConfig, NeuMF, training=BY_EVENTS, begins_with=("gmf", "mlp"), knows_users=True
+    ),
+    "content-ncf": ModelSpec(ContentNCFConfig, ContentNCF, training=BY_EVENTS, knows_users=True),
+    "intrp-ncf": ModelSpec(
+        InterpretableNCFConfig, InterpretableNCF, training=BY_EVENTS, knows_users=True
     ),
     "fism": ModelSpec(FISMConfig, of_items(FISM), training=BY_USERS),
     "deepicf": ModelSpec(

@@ -115,16 +115,21 @@ def side_by_side(explanations: Mapping[str, Explanation], reason: Reason, top: i
     left_out = int(first.parts[0].sum()) - len(slots)
     legend = [f"{number} {name}" for number, name in enumerate(explanations, start=1)]
     drawn = len(columns) == 1 and first.error is not None
+    caption = (
+        ", ".join(legend)
+        + "\nin per cent of all importance; below 0 speaks against"
+        + ("; ± is the standard error" if drawn else "")
+        + (f"; {left_out} weaker parts not shown" if left_out else "")
+    )
+    if not ids:
+        return Group(*tables[:-1], captioned(tables[-1], f"{caption}\nabsent is: {first.removal}"))
     return Group(
         *tables[:-1],
         captioned(
             tables[-1],
             "without: what becomes of its probability if the item is left out of the history\n"
-            + ", ".join(legend)
-            + "\nin per cent of all importance; below 0 speaks against"
-            + ("; ± is the standard error" if drawn else "")
-            + (f"; {left_out} weaker parts not shown" if left_out else "")
-            + f"\nThe methods hide a part in its place ({first.removal}) and leave the rest as it "
+            f"{caption}\n"
+            f"The methods hide a part in its place ({first.removal}) and leave the rest as it "
             "is: so an item whose own place answers, as the newest one's does in SASRec, counts "
             "for less there than if it is left out.",
         ),
@@ -138,14 +143,16 @@ def _beside(columns: Mapping[int, Explanation], reason: Reason, slots: list[int]
     lost = {support.item: -100 * support.probability_lost for support in reason.considered}
     named = {support.item for support in reason.supports}
     title = f"Why {first.target_name(0)}?"
-    headings = ("newest first", "without", *map(str, columns))
-    table = plain_table(title, *headings, numbers=1 + len(columns))
+    beside = ("newest first", "without") if ids else ("part",)
+    table = plain_table(title, *beside, *map(str, columns), numbers=len(beside) - 1 + len(columns))
     alone = list(columns) == [1]  # then there is room for its standard errors
     for slot in slots:
         cells = [_share(explanation, slot, alone) for explanation in columns.values()]
-        weight = "bold" if ids[slot] in named else "default"
-        without = f"[{weight}]{lost[ids[slot]]:+.0f} %[/]"
-        table.add_row(escape(first.part_name(0, slot)), without, *cells)
+        without = []
+        if ids:
+            weight = "bold" if ids[slot] in named else "default"
+            without = [f"[{weight}]{lost[ids[slot]]:+.0f} %[/]"]
+        table.add_row(escape(first.part_name(0, slot)), *without, *cells)
     return table
 
 
