@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import torch
@@ -35,6 +35,8 @@ class InterpretableMLP(TabularModel):
     ) -> None:
         super().__init__(family, target, means)
         self.recipe = recipe
+        everyone = torch.ones(len(family), dtype=torch.bool)
+        self.register_buffer("learning", everyone, persistent=False)
         self.first = InputLinear(family, widths[0], generator)
         self.layers = nn.ModuleList(
             LinkedLinear(family, inputs, outputs, generator, links=links)
@@ -49,8 +51,15 @@ class InterpretableMLP(TabularModel):
         return features
 
     def loss(self, rows: Tensor, truth: Tensor) -> Tensor:
-        """Of one step of generalised EM."""
-        return expected_loss(self.recipe, self.family, self.target, self.answers(rows), truth)
+        """Of one step of generalised EM, of the experts that are learning."""
+        answers, learning = self.answers(rows), self.get_buffer("learning")
+        return expected_loss(
+            self.recipe, self.family, self.target, answers, truth, learning=learning
+        )
+
+    def teach_only(self, experts: Iterable[int]) -> None:
+        """Let these experts learn, and the others stay as they are."""
+        self.get_buffer("learning").fill_(False)[list(experts)] = True
 
     def attribute(self, rows: Tensor, selection: Selection | None = None) -> Tensor:
         """`[B, H]`: α, how far each expert is selected, by the recipe's selection or another."""

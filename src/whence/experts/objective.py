@@ -67,10 +67,16 @@ def expected_loss(
     answers: Tensor,
     truth: Tensor,
     valid: Tensor | None = None,
+    learning: Tensor | None = None,
 ) -> Tensor:
-    """−Q(θ, θ_old) of answers `[H, outputs, R]`; rows that are not `valid` `[R]` do not count."""
+    """−Q(θ, θ_old) of answers `[H, outputs, R]`; rows that are not `valid` `[R]` do not count.
+
+    Where not all experts learn at once, `learning` `[H]` says which do.
+    """
     distance = target.distance(answers.detach())
     weights = recipe.training(family, distance, target.reach)
+    if learning is not None:
+        weights = weights * learning[:, None]
     if valid is not None:
         weights, truth = weights * valid, truth.masked_fill(~valid, 0)
     return add_up(recipe.normalisation, weights, target.loss(answers, truth), valid)

@@ -10,14 +10,14 @@ from whence.data import Interactions, load, split_by
 from whence.devices import check_device, machine
 from whence.errors import InputError, OutOfTime, WhenceError, did_you_mean
 from whence.progress import tell
-from whence.studies import dataset_statistics, skips
+from whence.studies import dataset_statistics, skips, toys
 from whence.studies.cache import Cache, Measured, Measuring, Recipe, resolve
 from whence.studies.checking import check_study
 from whence.studies.found import Asked
 from whence.studies.measurements import MEASUREMENTS
 from whence.studies.records import Record
 from whence.studies.results import Results
-from whence.studies.study import COUNTS, SKIPS, Cell, Study
+from whence.studies.study import COUNTS, SKIPS, TOYS, Cell, Study
 
 
 def run_study(
@@ -43,7 +43,7 @@ def run_study(
             known = did_you_mean(name, study.datasets)
             raise InputError(f"{study.id} has no dataset '{name}': {known}")
     if study.tabulated:
-        tables = {COUNTS: dataset_statistics.count, SKIPS: skips.measure}
+        tables = {COUNTS: dataset_statistics.count, SKIPS: skips.measure, TOYS: toys.measure}
         filled = tables[study.measurements[0]](study)
         keep(filled)
         return filled

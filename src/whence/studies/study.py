@@ -21,8 +21,8 @@ Expectation = Literal[
     "higher", "lower", "not higher", "not lower", "spread lower", "weak", "moderate", "strong"
 ]
 Settings = Mapping[str, Any]
-COUNTS, SKIPS = "counts", "skips"
-"""The measurements that fill printed tables row by row, and train nothing."""
+COUNTS, SKIPS, TOYS = "counts", "skips", "toys"
+"""The measurements that fill printed tables row by row, of other things than trained runs."""
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,8 @@ class Study(StudyFile):
 
     @property
     def tabulated(self) -> bool:
-        """Whether it fills printed tables row by row, and trains nothing."""
-        return self.measurements in ((COUNTS,), (SKIPS,))
+        """Whether it fills printed tables row by row, of other things than trained runs."""
+        return self.measurements in ((COUNTS,), (SKIPS,), (TOYS,))
 
     def cells(self) -> list[Cell]:
         """Every training, dataset after dataset."""

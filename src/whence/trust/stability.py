@@ -174,6 +174,20 @@ def overlap(lists: Ints) -> SeedPairs:
     return SeedPairs(cases, pairs, _protocol(seeds, what), "higher is better", (0.0, 1.0))
 
 
+def same_choice(chosen: Ints) -> SeedPairs:
+    """How often two seeds choose the same, of one choice a case `[S, B]`; 1 is always."""
+
+    def compare(rows: Ints) -> Floats:
+        one = chosen[:, rows].T
+        return np.asarray(one[:, :, None] == one[:, None], dtype=np.float64)
+
+    seeds = len(chosen)
+    everywhere = np.ones(chosen.shape[1], dtype=np.bool_)
+    cases, pairs = _over_pairs(compare, everywhere, seeds, seeds * seeds)
+    what = "whether they choose the same"
+    return SeedPairs(cases, pairs, _protocol(seeds, what), "higher is better", (0.0, 1.0))
+
+
 def _of_importances(
     importances: Floats,
     parts: Bools,

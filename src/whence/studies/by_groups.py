@@ -1,0 +1,44 @@
+"""Experts beside other explainers of the same groups: do they agree, and do seeds agree by them?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from whence.explanation import Explanation
+from whence.trust.agreement import spearman
+from whence.trust.stability import SeedPairs, attention_kl
+
+METHODS: Final = ("experts", "shapley", "leave-one-out", "gradient-input", "random")
+RHO: Final = {name: f"rho({name}, Shapley)" for name in METHODS if name != "shapley"}
+KL: Final = {name: f"KL between seeds, {name}" for name in METHODS}
+
+Told = Mapping[str, Explanation]
+"""What each method says of the same cases, by one seed's model."""
+
+
+def rhos(told: Sequence[Told]) -> dict[str, list[float]]:
+    """By column, one value a seed: how alike groups are ranked by size and by Shapley values."""
+    return {
+        column: [_rho(one[name], one["shapley"]) for one in told]
+        for name, column in RHO.items()
+        if name in told[0]
+    }
+
+
+def seeds_apart(told: Sequence[Told]) -> dict[str, SeedPairs]:
+    """By column, how far every two seeds are apart."""
+    return {
+        column: attention_kl(np.stack([one[name].magnitude() for one in told]), told[0][name].parts)
+        for name, column in KL.items()
+        if name in told[0]
+    }
+
+
+def _rho(one: Explanation, other: Explanation) -> float:
+    """Over the cases in which both tell groups apart; 0 where there is none."""
+    values = spearman(one.magnitude(), other.magnitude(), one.parts)
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else 0.0
