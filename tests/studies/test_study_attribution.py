@@ -1,0 +1,156 @@
+"""Toys with known attributions, and Table 1 and Figure 6 of Afchar & Hennequin (2020)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import LIVELY, ncf_layout
+from whence.data import leave_one_out
+from whence.data.histories import Cases
+from whence.errors import InputError
+from whence.experts import TOYS, InterpretableMLP, fit
+from whence.randomness import Randomness
+from whence.studies import find_study
+from whence.studies.cache import Cache
+from whence.studies.checking import check_study
+from whence.studies.claims import HOLDS
+from whence.studies.evidence import LARGEST, MEAN, MOST, OF_ALL, SAME, SIMPLE, selections_of
+from whence.studies.runner import run_study
+from whence.studies.toys import ACCURACY, ATTRIBUTION, ROWS, HowLong, measure
+from whence.trust.stability import same_choice
+
+TABLE_1 = """
+NCF-MLP    content alone  38.6  21.8
+NCF-MLP    plain          71.5  43.8
+Intrp-MLP  plain          67.8  40.6
+"""
+
+
+def test_what_table_1_prints() -> None:
+    published = find_study("attribution-movielens").published
+    for line in TABLE_1.strip().splitlines():
+        model, *variant, hits, gain = line.split()
+        for column, text in (("HR@10 in %", hits), ("NDCG@10 in %", gain)):
+            assert published[column][model]["ML-1M"][" ".join(variant)] == text
+    shares = [
+        float(published[column]["Intrp-MLP"]["ML-1M"]["plain"])
+        for column in (SIMPLE, "S4 is selected most")
+    ]
+    assert sum(shares) == 1
+
+
+def test_toys_have_their_accuracies_in_print() -> None:
+    study = find_study("attribution-toys")
+    check_study(study)
+    printed = {
+        rows["as published"]["dataset"]: rows["as published"][ACCURACY]
+        for rows in study.published.values()
+    }
+    assert printed == {"a": "0.997", "b": "0.995", "d": "0.999"}
+
+
+def test_every_row_of_every_toy() -> None:
+    settings = {"steps": 6, "points": 32, "batch": 32}
+    study = replace(find_study("attribution-toys"), measuring={"toys": settings}, seeds=3)
+    records = measure(study, show_progress=False)
+    rows = {(one.dataset, one.row) for one in records}
+    assert rows == {(toy, row) for toy in TOYS for row in ROWS}
+    with_experts = {one.row for one in records if one.column == ATTRIBUTION}
+    assert with_experts == set(ROWS) - {"ordinary network"}
+    assert all(one.value is not None and one.seeds == (0, 1, 2) for one in records)
+    assert {one.column for one in records if one.published is not None} == {ACCURACY}
+
+
+def test_toys_want_sensible_settings() -> None:
+    with pytest.raises(InputError, match="steps, batch and points are from 1 on"):
+        HowLong(steps=0)
+
+
+def test_only_those_learn_that_are_taught() -> None:
+    toy = TOYS["b"]
+    model = InterpretableMLP(toy.family, (4, 4), Randomness(0).torch("init"))
+    rows = toy.draw(64, Randomness(0).torch("evaluation")).rows
+
+    def answers() -> torch.Tensor:
+        with torch.no_grad():
+            return model.answers(rows)
+
+    before = answers()
+    model.teach_only([0, 1])
+    fit(model, toy.batches(5, 64, seed=0), learning_rate=0.01)
+    after = answers()
+    assert (after[:2] != before[:2]).any(dim=(1, 2)).all()
+    model.teach_only([2])
+    fit(model, toy.batches(5, 64, seed=0), learning_rate=0.01)
+    last = answers()
+    assert torch.equal(last[:2], after[:2])
+    assert not torch.equal(last[2], after[2])
+
+
+def test_one_level_after_another_learns_the_toy() -> None:
+    toy = TOYS["a"]
+    how = HowLong(steps=300, batch=128, learning_rate=0.02)
+    model = ROWS["one level after another"](toy, 0, how)
+    points = toy.draw(512, Randomness(0).torch("evaluation"))
+    assert (model.scores(points.rows).argmax(dim=1) == points.truth).double().mean() > 0.95
+
+
+def test_same_choice_by_hand() -> None:
+    chosen = np.random.default_rng(0).integers(0, 3, (4, 50))
+    found = same_choice(chosen)
+    expected = [(chosen[i] == chosen[j]).mean() for i, j in combinations(range(4), 2)]
+    assert found.measure().value == pytest.approx(np.mean(expected))
+    assert np.mean(found.over_seeds()) == pytest.approx(np.mean(expected))
+
+
+def test_the_movielens_study_from_end_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a made-up release of four users."""
+    data = ncf_layout(tmp_path, monkeypatch)
+    study = find_study("attribution-movielens")
+    small = {
+        name: replace(model, settings={"width": 4, "layers": [6, 4]})
+        for name, model in study.models.items()
+    }
+    study = replace(
+        study,
+        models=small,
+        seeds=3,
+        training={**study.training, "epochs": 2, "batch": 64},
+        measuring={"evidence": {"points": 8}},
+    )
+    cache = Cache(tmp_path / "cache")
+    records = run_study(study, cache=cache, show_progress=False)
+    found = {(one.model, one.row, one.column): one for one in records}
+    assert found["intrp-ncf", "plain", "HR@10 in %"].value is not None
+    assert found["content-ncf", "content alone", "NDCG@10 in %"].published == 21.8
+    most = [found["intrp-ncf", "plain", column].value for column in MOST.values()]
+    assert sum(most) == pytest.approx(1)  # type: ignore[arg-type]
+    assert sum(found["intrp-ncf", "plain", one].value for one in MEAN.values()) == pytest.approx(1)  # type: ignore[misc]
+    simple = found["intrp-ncf", "plain", SIMPLE].value
+    assert simple == pytest.approx(1 - (most[-1] or 0))
+    assert found["content-ncf", "plain", SAME].value is None, "it has no experts"
+    assert all(found["intrp-ncf", "plain", one].value is not None for one in (LARGEST, SAME))
+    assert found["intrp-ncf", "plain", "KL between seeds, shapley"].value is not None
+    less, more = (found["content-ncf", row, OF_ALL].value for row in ("content alone", "plain"))
+    assert (more or 0) - (less or 0) == (3_883 + 6_040) * 4 + 2 * 4 * 6
+    claims = [one for one in records if one.row == study.claims[0].text]
+    assert claims[0].verdict in (HOLDS, "does not hold", "undecided")
+    cell = next(cell for cell in study.cells() if cell.model == "Intrp-MLP")
+    assert cell.variant == "plain"
+    assert len(leave_one_out(data).held["test"]) == found["intrp-ncf", "plain", SIMPLE].n
+
+
+def test_selections_are_the_models() -> None:
+    model = LIVELY["intrp-ncf"](items=30)
+    users = np.arange(7)
+    cases = Cases(np.zeros(0, np.int32), users, users, users, users + 3)
+    expected = model.selections(model.read(cases, 1), torch.from_numpy(cases.targets)).weights
+    np.testing.assert_allclose(selections_of(model, cases), expected.detach())
