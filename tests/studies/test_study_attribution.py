@@ -22,7 +22,7 @@ from whence.studies.checking import check_study
 from whence.studies.claims import HOLDS
 from whence.studies.evidence import LARGEST, MEAN, MOST, OF_ALL, SAME, SIMPLE, selections_of
 from whence.studies.runner import run_study
-from whence.studies.toys import ACCURACY, ATTRIBUTION, ROWS, HowLong, measure
+from whence.studies.toys import ACCURACY, ATTRIBUTION, NOTEBOOK, ROWS, HowLong, measure
 from whence.trust.stability import same_choice
 
 TABLE_1 = """
@@ -49,8 +49,7 @@ def test_toys_have_their_accuracies_in_print() -> None:
     study = find_study("attribution-toys")
     check_study(study)
     printed = {
-        rows["as published"]["dataset"]: rows["as published"][ACCURACY]
-        for rows in study.published.values()
+        rows[NOTEBOOK]["dataset"]: rows[NOTEBOOK][ACCURACY] for rows in study.published.values()
     }
     assert printed == {"a": "0.997", "b": "0.995", "d": "0.999"}
 
@@ -65,6 +64,7 @@ def test_every_row_of_every_toy() -> None:
     assert with_experts == set(ROWS) - {"ordinary network"}
     assert all(one.value is not None and one.seeds == (0, 1, 2) for one in records)
     assert {one.column for one in records if one.published is not None} == {ACCURACY}
+    assert all("6 steps of 32 points at 0.005" in one.protocol for one in records)
 
 
 def test_toys_want_sensible_settings() -> None:

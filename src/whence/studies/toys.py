@@ -51,6 +51,8 @@ PLOTTED: Final = Selection(Confidence("absolute"))
 """By which selections are plotted in the paper."""
 REACH: Final = 3.0
 """How far from the middle, in every dimension, points are drawn where there may be no data."""
+NOTEBOOK: Final = "recipe of the notebook"
+"""The row beside the print: the published recipe, for as many steps as the study says."""
 ACCURACY, ATTRIBUTION = "accuracy", "attribution accuracy"
 SAME, SAME_OFF = "same expert by two seeds", "same expert by two seeds, off the data"
 
@@ -71,6 +73,11 @@ class HowLong:
     def __post_init__(self) -> None:
         if min(self.steps, self.batch, self.points) < 1 or not self.learning_rate > 0:
             raise InputError("steps, batch and points are from 1 on, and learning_rate above 0.")
+
+    @property
+    def words(self) -> str:
+        """For a protocol."""
+        return f"{self.steps:,} steps of {self.batch:,} points at {self.learning_rate:g}"
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,7 @@ def ordinary(toy: Toy, seed: int, how: HowLong) -> TabularModel:
 
 
 ROWS: Final[Mapping[str, Callable[[Toy, int, HowLong], TabularModel]]] = {
-    "as published": Trained(RECIPES["notebook"], Binary(logarithm="squeezed"), links=False).model,
+    NOTEBOOK: Trained(RECIPES["notebook"], Binary(logarithm="squeezed"), links=False).model,
     "all at once, linked": Trained().model,
     "all at once, not linked": Trained(links=False).model,
     "one level after another": Trained(in_turn=True).model,
@@ -133,7 +140,7 @@ def measure(study: Study, show_progress: bool = True) -> list[Record]:
 
 def _tables(study: Study) -> dict[str, str]:
     """By the name of the table, the toy."""
-    return {table: rows["as published"]["dataset"] for table, rows in study.published.items()}
+    return {table: rows[NOTEBOOK]["dataset"] for table, rows in study.published.items()}
 
 
 def _record(
@@ -151,7 +158,7 @@ def _record(
         seeds=tuple(range(study.seeds)),
         published=None if printed is None else float(printed),
         verdict=compare_with_print(estimate, printed),
-        protocol=table,
+        protocol=f"{table}; {how.words}",
         machine=machine("cpu"),
         command=study.command,
     )

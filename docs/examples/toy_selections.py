@@ -1,0 +1,43 @@
+"""Who is selected where on the toy tasks, as Figure 5 of Afchar & Hennequin (2020), into SVG files.
+
+python docs/examples/toy_selections.py --out docs/images
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from whence.experts import RECIPES, TOYS, Binary, InterpretableMLP, fit
+from whence.randomness import Randomness
+from whence.report.charts import to_svg
+from whence.report.toy_charts import selection_chart
+
+
+def main() -> None:
+    """Train a network for each toy, and draw it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, default=Path("docs/images"))
+    parser.add_argument("--steps", type=int, default=1_000)
+    parser.add_argument("--points", type=int, default=400)
+    chosen = parser.parse_args()
+    for name, toy in TOYS.items():
+        model = InterpretableMLP(
+            toy.family,
+            toy.widths,
+            Randomness(0).torch("init"),
+            recipe=RECIPES["notebook"],
+            target=Binary(logarithm="squeezed"),
+            links=False,
+        )
+        fit(model, toy.batches(chosen.steps, 256, seed=0), learning_rate=0.005)
+        points = toy.draw(chosen.points, Randomness(0).torch("evaluation")).rows
+        # In four dimensions, the last two are those in which both are needed.
+        chart = selection_chart(model, points, (0, 1) if toy.family.width == 2 else (2, 3))
+        path = chosen.out / f"toy-{name}-selections.svg"
+        path.write_text(to_svg(chart, f"Toy ({name}): who is selected where"), encoding="utf-8")
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
