@@ -19,7 +19,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
     parser.add_argument("--steps", type=int, default=1_000)
-    parser.add_argument("--points", type=int, default=400)
+    parser.add_argument("--points", type=int, default=200)
     chosen = parser.parse_args()
     for name, toy in TOYS.items():
         model = InterpretableMLP(

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -7,6 +10,8 @@ from whence.experts import TOYS, InterpretableMLP
 from whence.randomness import Randomness
 from whence.report.charts import to_svg
 from whence.report.toy_charts import PLOTTED, selection_chart
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def test_every_point_in_every_experts_panel() -> None:
@@ -26,3 +31,12 @@ def test_every_point_in_every_experts_panel() -> None:
         assert row["alpha"] == pytest.approx(float(expected[point, expert]))
         assert row["class"] == ("1" if says[expert, point] else "-1")
     assert to_svg(chart, "selections").startswith("<svg")
+
+
+def test_the_example_draws_every_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = ["--out", str(tmp_path), "--steps", "2", "--points", "8"]
+    monkeypatch.setattr("sys.argv", ["toy_selections.py", *few])
+    runpy.run_path(str(EXAMPLES / "toy_selections.py"), run_name="__main__")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"toy-{name}-selections.svg" for name in TOYS
+    }

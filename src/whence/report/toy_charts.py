@@ -47,7 +47,9 @@ def _panels(
                 title="class said",
                 scale=alt.Scale(domain=["-1", "1"], range=[NEUTRAL, AGAINST]),
             ),
-            opacity=alt.Opacity("alpha:Q", title="selected", scale=alt.Scale(domain=[0, 1])),
+            opacity=alt.Opacity(
+                "alpha:Q", title="selected", scale=alt.Scale(domain=[0, 1], range=[0.03, 1])
+            ),
             tooltip=["expert:N", "class:N", alt.Tooltip("alpha:Q", format=".2f")],
         )
         .properties(width=PANEL, height=PANEL)
