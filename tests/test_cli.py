@@ -298,7 +298,8 @@ def told(name: str, value: object) -> str:
     """A setting as one writes it."""
     if isinstance(value, tuple):
         return f"{name}={'-'.join(map(str, value))}"
-    return f"{name}={'none' if value is None else str(value).lower() if value is False else value}"
+    written = "none" if value is None else str(value)
+    return f"{name}={written.lower() if isinstance(value, bool) else written}"
 
 
 def test_help_tells_the_defaults() -> None:
