@@ -234,6 +234,8 @@ LIVELY: dict[str, Callable[..., Recommender]] = {
     **{name: lively_of(name) for name in MODELS if name not in TRANSFORMERS},
 }
 """How to build each trainable model for tests, in float64, with `items` and `length`."""
+READING = [name for name in LIVELY if not MODELS[name].knows_users]
+"""Those that read a history, and not who the user is."""
 
 
 def ragged_batch(cases: int, length: int, items: int, seed: int = 0) -> torch.Tensor:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import LIVELY, ragged_batch
+from conftest import LIVELY, READING, ragged_batch
 from whence.contract import ALL
 from whence.errors import InputError
 from whence.explainers import explain_batch
@@ -14,7 +14,7 @@ ITEMS, LENGTH, CASES = 30, 6, 12
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", READING)
 @pytest.mark.parametrize("top", [1, 10])
 def test_equals_a_plain_loop(name: str, top: int) -> None:
     model, batch = LIVELY[name](items=ITEMS, length=LENGTH), ragged_batch(CASES, LENGTH, ITEMS)

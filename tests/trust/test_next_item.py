@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import LIVELY
+from conftest import LIVELY, READING
 from whence.contract import Explainable
 from whence.data import Split
 from whence.data.histories import Cases
@@ -25,7 +25,7 @@ def cases(split: Split) -> Cases:
     return split.held["test"][:25]
 
 
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", READING)
 def test_equals_case_by_case(name: str, cases: Cases) -> None:
     model = LIVELY[name](items=120, length=9)
     found = next_item_calibration(model, cases, 9, temperature=3.0, bins=5)
