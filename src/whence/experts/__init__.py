@@ -9,7 +9,7 @@ Layers that see no more: `InputLinear`, `LinkedLinear`, `GroupEmbedding`, `Exper
 `Binary`, `Classes`, `Real`. How they learn: a `Recipe`, of which `RECIPES` has the published ones.
 Models: `InterpretableMLP` beside `OrdinaryMLP`, trained by `fit`; `InterpretableTransformer` and
 `InterpretableGRU` for sequences in two halves, beside theirs. `TOYS` have known attributions, which
-`attribution_accuracy` holds them against.
+`attribution_accuracy` holds them against; `learn_family` finds the subsets themselves.
 """
 
 from whence.experts.attention import ExpertAttention
@@ -19,6 +19,7 @@ from whence.experts.drawing import draw_family
 from whence.experts.embedding import GroupEmbedding, Table
 from whence.experts.family import Family, Group, Subset
 from whence.experts.gru import InterpretableGRU, OrdinaryGRU
+from whence.experts.learned import LearnedFamily, all_subsets, learn_family
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
 from whence.experts.normalisation import ExpertNorm
@@ -51,6 +52,7 @@ __all__ = [
     "InterpretableGRU",
     "InterpretableMLP",
     "InterpretableTransformer",
+    "LearnedFamily",
     "LinkedLinear",
     "OrdinaryGRU",
     "OrdinaryMLP",
@@ -65,11 +67,13 @@ __all__ = [
     "Target",
     "Toy",
     "accuracy",
+    "all_subsets",
     "attribution_accuracy",
     "diagram_of",
     "draw_family",
     "expected_loss",
     "fit",
+    "learn_family",
     "parse_family",
     "read_family",
     "shuffled",
