@@ -14,7 +14,14 @@ from whence.studies import find_study
 from whence.studies.records import NEEDS_FILE, NOT_RUN, PRIVATE
 from whence.studies.results import rows_done
 from whence.studies.skips import MADE_TABLE, measure
-from whence.studies.trained_skips import INTERPRETABLE, ORDINARY, Learning, Workshop
+from whence.studies.trained_skips import (
+    INTERPRETABLE,
+    INTERPRETABLE_GRU,
+    ORDINARY,
+    ORDINARY_GRU,
+    Learning,
+    Workshop,
+)
 
 COLUMNS = ("accuracy", "accuracy of the first track", "mean average accuracy")
 PAGES = {
@@ -77,7 +84,7 @@ def test_without_the_files_the_rows_say_why(tmp_path: Path) -> None:
     assert len(made) == 9
     assert all(one.value is not None and one.n == 200 for one in made.values())
     assert made["last", COLUMNS[1]].value > made["last", COLUMNS[0]].value  # type: ignore[operator]
-    assert rows_done(study, records) == (5, 17)
+    assert rows_done(study, records) == (7, 19)
     line = "| Table 2 (Afchar & Hennequin 2020) | last | accuracy | needs the user's file |  | 63 |"
     assert line in as_markdown(study, records)
 
@@ -108,13 +115,12 @@ def test_networks_are_trained_where_causes_are_known(tmp_path: Path) -> None:
     """Every seed once: the second time nothing is trained; without time nothing is there."""
     study = find_study("attribution-skips")
     late = Workshop(tmp_path, until=time.monotonic(), show_progress=False)
-    before = [
-        one for one in measure(study, late, FEW, TINY) if one.row in (INTERPRETABLE, ORDINARY)
-    ]
+    rows = (INTERPRETABLE, ORDINARY, INTERPRETABLE_GRU, ORDINARY_GRU)
+    before = [one for one in measure(study, late, FEW, TINY) if one.row in rows]
     assert {one.verdict for one in before} == {NOT_RUN}
     records = measure(study, Workshop(tmp_path, show_progress=False), FEW, TINY)
     found = {(one.row, one.column): one for one in records}
-    for row in (INTERPRETABLE, ORDINARY):
+    for row in rows:
         for column in COLUMNS:
             one = found[row, column]
             assert one.seeds == (0, 1)

@@ -16,7 +16,7 @@ from whence.sessions.causes import Cause
 from whence.sessions.halves import Halves
 from whence.skips.networks import EVIDENCE, EXPERTS
 
-SLOT: Final = 52
+SLOT: Final = 62
 """The width of a track."""
 COLOURS: Final = (NEUTRAL, FOR, "#d9a441", AGAINST, "#b9c0c7")
 SKIPPED, PLAYED, DARK = "skipped", "played", "#3a434c"
@@ -142,7 +142,7 @@ def _skips(marks: list[Row], words: list[Row], tracks: range) -> alt.LayerChart:
 def _attributions(rows: list[Row], tracks: range) -> alt.Chart:
     colour = alt.Color(
         "evidence:N",
-        title="attribution to",
+        title=None,
         scale=alt.Scale(domain=list(EVIDENCE), range=list(COLOURS)),
     )
     bars: alt.Chart = (
@@ -150,7 +150,12 @@ def _attributions(rows: list[Row], tracks: range) -> alt.Chart:
         .mark_bar(size=SLOT - 10)
         .encode(
             x=_across(tracks, titled=True),
-            y=alt.Y("attribution:Q", axis=alt.Axis(tickCount=3), scale=alt.Scale(domainMin=0)),
+            y=alt.Y(
+                "attribution:Q",
+                title="attribution to",
+                axis=alt.Axis(tickCount=3),
+                scale=alt.Scale(domainMin=0),
+            ),
             color=colour,
             order="order:Q",
             tooltip=["track:O", "evidence:N", alt.Tooltip("attribution:Q", format=".2f")],

@@ -33,6 +33,7 @@ from whence.studies.study import Study
 from whence.studies.trained_skips import (
     ATTRIBUTED,
     ORDINARY,
+    ORDINARY_GRU,
     Learning,
     Trained,
     Workshop,
@@ -91,7 +92,7 @@ def _trained_records(
     command = study.command if device == "cpu" else f"{study.command} --device {device}"
     records = []
     for row, found in trained.items():
-        columns = COLUMNS if row == ORDINARY else (*COLUMNS, *ATTRIBUTED)
+        columns = COLUMNS if row in (ORDINARY, ORDINARY_GRU) else (*COLUMNS, *ATTRIBUTED)
         for column in columns:
             estimate = over_seeds([PERCENT * value for value in found.values(column)])
             records.append(

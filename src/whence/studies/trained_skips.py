@@ -31,6 +31,7 @@ from whence.skips import (
 from whence.skips.attribution import ALL_CAUSES, EVERY_CAUSE
 
 INTERPRETABLE, ORDINARY = "interpretable Transformer", "ordinary Transformer"
+INTERPRETABLE_GRU, ORDINARY_GRU = "interpretable GRU", "ordinary GRU"
 FIRST, MEAN = "most selected: ", "mean attribution: "
 ATTRIBUTED: Final = (
     ALL_CAUSES,
@@ -57,8 +58,14 @@ class Learning:
 
     def networks(self) -> dict[str, NetworkConfig]:
         """By row."""
-        ordinary = replace(self.network, kind="ordinary transformer", heads=self.ordinary_heads)
-        return {ORDINARY: ordinary, INTERPRETABLE: self.network}
+        network = self.network
+        ordinary = replace(network, kind="ordinary transformer", heads=self.ordinary_heads)
+        return {
+            ORDINARY: ordinary,
+            INTERPRETABLE: network,
+            ORDINARY_GRU: replace(network, kind="ordinary gru"),
+            INTERPRETABLE_GRU: replace(network, kind="interpretable gru"),
+        }
 
     def __str__(self) -> str:
         """For a protocol."""
