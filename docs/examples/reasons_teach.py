@@ -58,13 +58,13 @@ Weigh = Callable[[Halves], Floats]
 class Settings:
     """How much is made, and how long both learn."""
 
-    sessions: int = 4_000
+    sessions: int = 3_000
     """To learn from, and as many to test on."""
-    strangers: int = 9
+    strangers: int = 20
     """Of a hundred tracks, how many are of another genre than their session."""
-    width: int = 16
-    steps: int = 1_500
-    taste_steps: int = 300
+    width: int = 8
+    steps: int = 800
+    taste_steps: int = 200
     batch: int = 100
     seeds: int = 5
 
