@@ -146,7 +146,7 @@ def teaching() -> dict[str, Any]:
     return runpy.run_path(str(EXAMPLES / "reasons_teach.py"))
 
 
-def test_reasons_teach_in_three_ways(
+def test_reasons_teach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "measured.json"
@@ -156,6 +156,7 @@ def test_reasons_teach_in_three_ways(
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == [
         "| all alike",
+        "| by attributed cause, shuffled among skips",
         "| by attributed cause",
         "| by true cause",
     ]
@@ -184,6 +185,9 @@ def test_only_skips_from_habit_count_for_less(teaching: dict[str, Any]) -> None:
     weights = teaching["by_attribution"](model)(halves)
     assert ((weights[0, :2] > 0) & (weights[0, :2] < 1)).all()
     assert weights[0, 2:].tolist() == [1, 1]
+    moved = teaching["shuffled"](lambda _: weights.copy(), np.random.default_rng(1))(halves)
+    assert sorted(moved[0, :2]) == sorted(weights[0, :2])
+    assert moved[0, 2:].tolist() == [1, 1]
 
 
 def test_subsets_that_are_needed() -> None:

@@ -4,9 +4,10 @@
 
 On sessions whose causes are known, an interpretable network learns to predict skips and says which
 evidence each rests on. A second network, which sees the music alone and is to know which tracks a
-listener dislikes, then learns from the same skips three times: all alike; a skip by the share of
-its attribution that goes to the track itself; and, as far as one could come, a skip only where the
-true cause is the track. Printed is how well each ranks the tracks disliked above the others.
+listener dislikes, then learns from the same skips: all alike; a skip by the share of its
+attribution that goes to the track itself; by such a share of some other skip, as a control; and, as
+far as one could come, a skip only where the true cause is the track. Printed is how well each ranks
+the tracks disliked above the others.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ TASTE = Family.of({"music": range(MUSIC.start, MUSIC.stop)}, {"music": ["music"]
 ABOUT_THE_TRACK = [EXPERTS.expert(name) for name in ("S3", "S4", "S6")]
 """Experts that know the track and nothing of the listener's doings."""
 ALIKE, ATTRIBUTED, TRUE = "all alike", "by attributed cause", "by true cause"
+CONTROL = "by attributed cause, shuffled among skips"
 
 Floats = npt.NDArray[np.float32]
 Weigh = Callable[[Halves], Floats]
@@ -70,7 +72,7 @@ class Settings:
 
 
 def main() -> None:
-    """Measure every seed and print the three, and what weighing gains."""
+    """Measure every seed, and print what weighing gains."""
     chosen = _parse()
     settings = Settings(**{field.name: getattr(chosen, field.name) for field in fields(Settings)})
     device = check_device(chosen.device)
@@ -84,7 +86,7 @@ def main() -> None:
 
 def measure(settings: Settings, device: str, quiet: bool = False) -> dict[str, list[float]]:
     """One value a seed, by how skips were weighed; every seed has sessions of its own."""
-    found: dict[str, list[float]] = {ALIKE: [], ATTRIBUTED: [], TRUE: []}
+    found: dict[str, list[float]] = {ALIKE: [], CONTROL: [], ATTRIBUTED: [], TRUE: []}
     for seed in range(settings.seeds):
         with tempfile.TemporaryDirectory() as folder:
             listening = ListeningConfig(
@@ -102,7 +104,7 @@ def measure(settings: Settings, device: str, quiet: bool = False) -> dict[str, l
 def measure_seed(
     parts: Parts, settings: Settings, seed: int, device: str, quiet: bool
 ) -> dict[str, float]:
-    """All three on the same sessions, from the same first weights and in the same order."""
+    """All on the same sessions, from the same first weights and in the same order."""
     tracks = read_tracks(parts.train.tracks)
     network = NetworkConfig(width=settings.width, heads=2, layers=1)
     training = SkipConfig(settings.steps, settings.batch, learning_rate=3e-3, validate_every=0)
@@ -111,7 +113,13 @@ def measure_seed(
     )
     if not quiet:
         print(evaluate(fitted.model, parts.test, tracks).scores.measures()["accuracy"])
-    weighing = {ALIKE: alike, ATTRIBUTED: by_attribution(fitted.model), TRUE: by_cause}
+    attributed = by_attribution(fitted.model)
+    weighing = {
+        ALIKE: alike,
+        CONTROL: shuffled(attributed, Randomness(seed).numpy("explain")),
+        ATTRIBUTED: attributed,
+        TRUE: by_cause,
+    }
     return {
         name: ranking(learn_taste(parts, tracks, settings, seed, device, weigh), parts, tracks)
         for name, weigh in weighing.items()
@@ -141,6 +149,18 @@ def by_attribution(model: SequentialModel) -> Weigh:
         return np.where(halves.skipped, share, 1.0).astype(np.float32)
 
     return weigh
+
+
+def shuffled(weigh: Weigh, rng: np.random.Generator) -> Weigh:
+    """The same weights, each of some other skip of the batch: a control without reasons."""
+
+    def weigh_anew(halves: Halves) -> Floats:
+        weights = weigh(halves)
+        skips = halves.skipped & halves.asked_there
+        weights[skips] = rng.permutation(weights[skips])
+        return weights
+
+    return weigh_anew
 
 
 def learn_taste(
