@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from whence.explainers import EXPLAINERS
 from whence.explainers.measured import read_measured
+from whence.sessions import Cause, Halves
+from whence.skips import NetworkConfig, make_network
 from whence.training.averaging import Rule
 from whence.worlds import REASONS
 
@@ -136,3 +139,63 @@ def test_one_seed_has_no_interval(
     with pytest.raises(SystemExit):
         which(monkeypatch, "--seeds", "1")
     assert "at least two" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def teaching() -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLES / "reasons_teach.py"))
+
+
+def test_reasons_teach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "measured.json"
+    tiny = "--sessions 40 --width 2 --steps 2 --taste_steps 2 --batch 20 --seeds 2 --quiet"
+    monkeypatch.setattr("sys.argv", ["reasons_teach.py", *tiny.split(), "--json", str(path)])
+    runpy.run_path(str(EXAMPLES / "reasons_teach.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == [
+        "| all alike",
+        "| by attributed cause, shuffled among skips",
+        "| by attributed cause",
+        "| by true cause",
+    ]
+    found = json.loads(path.read_text())["found"]
+    assert all(0 <= one <= 1 for values in found.values() for one in values)
+    assert found["all alike"] != found["by true cause"]
+
+
+def test_the_area_is_the_share_of_pairs_in_order(teaching: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    scores, right = rng.integers(0, 9, 60).astype(np.float32), rng.random(60) < 0.3
+    pairs = np.sign(scores[right][:, None] - scores[~right]) / 2 + 0.5
+    assert teaching["area"](scores, right) == pytest.approx(pairs.mean())
+
+
+def test_only_skips_from_habit_count_for_less(teaching: dict[str, Any]) -> None:
+    """A skip for its music, one from habit, and two that were played."""
+    labels = np.array([[1, 1, -1, -1]], dtype=np.int8)
+    causes = np.array([[Cause.MUSIC, Cause.PERSISTENCE, Cause.PERSISTENCE, Cause.MUSIC]])
+    rows = np.ones((1, 4, 73), dtype=np.float32)
+    there = np.ones((1, 4), dtype=bool)
+    halves = Halves(rows, there, rows[..., :31], there, labels, causes.astype(np.int8))
+    assert teaching["by_cause"](halves).tolist() == [[1, 0, 1, 1]]
+    assert teaching["alike"](halves).tolist() == [[1, 1, 1, 1]]
+    model = make_network(NetworkConfig("interpretable gru", width=2), 0)
+    weights = teaching["by_attribution"](model)(halves)
+    assert ((weights[0, :2] > 0) & (weights[0, :2] < 1)).all()
+    assert weights[0, 2:].tolist() == [1, 1]
+    moved = teaching["shuffled"](lambda _: weights.copy(), np.random.default_rng(1))(halves)
+    assert sorted(moved[0, :2]) == sorted(weights[0, :2])
+    assert moved[0, 2:].tolist() == [1, 1]
+
+
+def test_subsets_that_are_needed() -> None:
+    example = runpy.run_path(str(EXAMPLES / "learned_subsets.py"))
+    singles = {frozenset({"x1"}), frozenset({"x2"})}
+    assert example["needed"]("b") == singles | {frozenset({"x1", "x2"})}
+    assert example["needed"]("d") == singles | {frozenset({"x3", "x4"})}
+    found = example["learn"]("b", 1, 3, 2, 0)
+    right = example["others_share"](found, {frozenset(one.groups) for one in found.family.subsets})
+    assert right == 0
+    assert example["others_share"](found, set()) == pytest.approx(1)

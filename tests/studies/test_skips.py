@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from whence.report.study import as_markdown
 from whence.sessions import ListeningConfig, write_sessions
+from whence.skips import NetworkConfig, SkipConfig
 from whence.studies import find_study
 from whence.studies.records import NEEDS_FILE, NOT_RUN, PRIVATE
 from whence.studies.results import rows_done
 from whence.studies.skips import MADE_TABLE, measure
+from whence.studies.trained_skips import (
+    INTERPRETABLE,
+    INTERPRETABLE_GRU,
+    ORDINARY,
+    ORDINARY_GRU,
+    Learning,
+    Workshop,
+)
 
 COLUMNS = ("accuracy", "accuracy of the first track", "mean average accuracy")
 PAGES = {
@@ -32,7 +42,12 @@ PAGES = {
         Interpretable Transformer (64) | 77.4 | 82.3 | 68.4
         """,
 }
-FEW = ListeningConfig(sessions=200, tracks=100)
+FEW = ListeningConfig(sessions=200, logs=3, tracks=100)
+TINY = Learning(
+    NetworkConfig(width=4, heads=2, layers=1),
+    training=SkipConfig(steps=3, batch=50, learning_rate=0.01, validate_every=0),
+    seeds=2,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -59,9 +74,9 @@ def test_what_is_printed() -> None:
     assert list(published) == list(PAGES)
 
 
-def test_without_the_files_the_rows_say_why() -> None:
+def test_without_the_files_the_rows_say_why(tmp_path: Path) -> None:
     study = find_study("attribution-skips")
-    records = measure(study, FEW)
+    records = measure(study, Workshop(tmp_path, show_progress=False), FEW, TINY)
     why = {record.verdict for record in records if record.dataset == "spotify-sessions"}
     assert why == {NEEDS_FILE}
     assert {one.verdict for one in records if one.dataset == "deezer-sessions"} == {PRIVATE}
@@ -69,7 +84,7 @@ def test_without_the_files_the_rows_say_why() -> None:
     assert len(made) == 9
     assert all(one.value is not None and one.n == 200 for one in made.values())
     assert made["last", COLUMNS[1]].value > made["last", COLUMNS[0]].value  # type: ignore[operator]
-    assert rows_done(study, records) == (3, 15)
+    assert rows_done(study, records) == (7, 19)
     line = "| Table 2 (Afchar & Hennequin 2020) | last | accuracy | needs the user's file |  | 63 |"
     assert line in as_markdown(study, records)
 
@@ -80,7 +95,8 @@ def test_with_the_files_baselines_are_measured_on_the_last_tenth(tmp_path: Path)
     study = find_study("attribution-skips")
     assert study.datasets["Spotify"].available
     assert not study.datasets["Deezer"].available
-    records = measure(study, FEW)
+    workshop = Workshop(tmp_path, until=time.monotonic(), show_progress=False)
+    records = measure(study, workshop, FEW, TINY)
     spotify = [one for one in records if one.dataset == "spotify-sessions"]
     measured = {one.row for one in spotify if one.value is not None}
     assert measured == {"random", "last", "mean"}
@@ -93,3 +109,29 @@ def test_with_the_files_baselines_are_measured_on_the_last_tenth(tmp_path: Path)
             assert one.interval[0] < one.value < one.interval[1]
             meets = one.interval[0] - 0.05 <= (one.published or 0) <= one.interval[1] + 0.05
             assert (one.verdict == "agrees") == meets
+
+
+def test_networks_are_trained_where_causes_are_known(tmp_path: Path) -> None:
+    """Every seed once: the second time nothing is trained; without time nothing is there."""
+    study = find_study("attribution-skips")
+    late = Workshop(tmp_path, until=time.monotonic(), show_progress=False)
+    rows = (INTERPRETABLE, ORDINARY, INTERPRETABLE_GRU, ORDINARY_GRU)
+    before = [one for one in measure(study, late, FEW, TINY) if one.row in rows]
+    assert {one.verdict for one in before} == {NOT_RUN}
+    records = measure(study, Workshop(tmp_path, show_progress=False), FEW, TINY)
+    found = {(one.row, one.column): one for one in records}
+    for row in rows:
+        for column in COLUMNS:
+            one = found[row, column]
+            assert one.seeds == (0, 1)
+            assert one.n == 200
+            assert one.interval is not None
+            assert "8 experts of 4 features and 2 heads, 1 layer each way" in one.protocol
+            assert "3 steps of 50 sessions, Adam 0.01" in one.protocol
+    assert (ORDINARY, "attribution accuracy") not in found
+    causes = ("persistence", "context", "music", "popularity")
+    assert all(0 <= found[INTERPRETABLE, one].value <= 100 for one in causes)  # type: ignore[operator]
+    for what in ("most selected", "mean attribution"):
+        shares = [found[INTERPRETABLE, f"{what}: S{expert}"].value for expert in range(1, 9)]
+        assert sum(shares) == pytest.approx(100)  # type: ignore[arg-type]
+    assert measure(study, late, FEW, TINY) == records

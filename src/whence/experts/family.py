@@ -92,15 +92,24 @@ class Family:
     @cached_property
     def columns(self) -> tuple[tuple[int, ...], ...]:
         """The columns each expert may see, group by group."""
+        return self.columns_of({group.name: group.columns for group in self.groups})
+
+    def columns_of(self, groups: Mapping[str, Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+        """The same of other rows, where some of the groups lie elsewhere and others are not."""
+        places = {name: tuple(columns) for name, columns in groups.items()}
         return tuple(
             tuple(
                 column
                 for group, seen in zip(self.groups, row, strict=True)
                 if seen
-                for column in group.columns
+                for column in places.get(group.name, ())
             )
             for row in self.sees
         )
+
+    def as_one(self) -> Family:
+        """One expert that sees all groups."""
+        return Family(self.groups, (Subset("all", tuple(group.name for group in self.groups)),))
 
     def expert(self, name: str) -> int:
         """The number of the expert of that name."""

@@ -9,6 +9,7 @@ Whoever explains a trained network asks for the whole gradient, with `stop=False
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -27,7 +28,8 @@ class InputLinear(nn.Module):
 
     Columns that are learned themselves, such as embeddings, are taught by the smallest experts that
     see them; others read them without a gradient, so that no expert learns from one that contains
-    it. In the published code they are taught by "all".
+    it. In the published code they are taught by "all". Rows that lie otherwise than the family says
+    have `columns` of their own for every expert.
     """
 
     def __init__(
@@ -38,11 +40,17 @@ class InputLinear(nn.Module):
         *,
         bias: bool = True,
         taught: Taught = "smallest",
+        columns: Sequence[Sequence[int]] | None = None,
     ) -> None:
         super().__init__()
-        self.width = family.width
-        self.joining = Joining(family.columns)
-        self.stopping = Joining(_columns_and_copies(family)) if taught == "smallest" else None
+        seen = family.columns if columns is None else columns
+        for name, some in zip(family.names, seen, strict=True):
+            if not some:
+                raise InputError(f"The expert '{name}' sees no column of these rows.")
+        self.width = 1 + max(map(max, seen))
+        self.joining = Joining(seen)
+        copies = _columns_and_copies(seen, family.contained, self.width)
+        self.stopping = Joining(copies) if taught == "smallest" else None
         self.weights = nn.ParameterList(
             _drawn(torch.full((shelf.count,), shelf.blocks), outputs, shelf.blocks, generator)
             for shelf in self.joining.shelves
@@ -63,17 +71,14 @@ class InputLinear(nn.Module):
         return joined_products(blocks, None, self.bias, joining, False, *self.weights)
 
 
-def _columns_and_copies(family: Family) -> list[list[int]]:
+def _columns_and_copies(
+    seen: Sequence[Sequence[int]], contained: Sequence[Sequence[int]], width: int
+) -> list[list[int]]:
     """Each expert's columns; those it does not teach in the copy that stands after all columns."""
     columns: list[list[int]] = []
-    for expert, inside in enumerate(family.contained):
-        taught_below = {column for other in inside for column in family.columns[other]}
-        columns.append(
-            [
-                column + (family.width if column in taught_below else 0)
-                for column in family.columns[expert]
-            ]
-        )
+    for own, inside in zip(seen, contained, strict=True):
+        taught_below = {column for other in inside for column in seen[other]}
+        columns.append([column + (width if column in taught_below else 0) for column in own])
     return columns
 
 

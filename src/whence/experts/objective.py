@@ -69,8 +69,9 @@ def expected_loss(
     valid: Tensor | None = None,
     learning: Tensor | None = None,
 ) -> Tensor:
-    """−Q(θ, θ_old) of answers `[H, outputs, R]`; rows that are not `valid` `[R]` do not count.
+    """−Q(θ, θ_old) of answers `[H, outputs, R]`.
 
+    Rows that are not `valid` `[R]` do not count, and where it holds weights, others by theirs.
     Where not all experts learn at once, `learning` `[H]` says which do.
     """
     distance = target.distance(answers.detach())
@@ -78,7 +79,7 @@ def expected_loss(
     if learning is not None:
         weights = weights * learning[:, None]
     if valid is not None:
-        weights, truth = weights * valid, truth.masked_fill(~valid, 0)
+        weights, truth = weights * valid, truth.masked_fill(valid == 0, 0)
     return add_up(recipe.normalisation, weights, target.loss(answers, truth), valid)
 
 

@@ -33,10 +33,16 @@ class ExpertGRU(nn.Module):
         self.experts, self.width, self.reader = len(family), width, reader
         self.recurrent = LinkedLinear(family, width, 3 * width, generator, links=links)
 
-    def forward(self, rows: Tensor, steps: int, stop: bool = True) -> Tensor:
-        """The states after each step, of the first step's cases first."""
+    def forward(
+        self, rows: Tensor, steps: int, stop: bool = True, state: Tensor | None = None
+    ) -> Tensor:
+        """The states after each step, of the first step's cases first.
+
+        They begin with a `state` `[H, width, B]` that others left, or with zeros.
+        """
         read = self.reader(rows, stop).unflatten(-1, (steps, -1)).movedim(2, 0)
-        state = read.new_zeros(self.experts, self.width, read.shape[-1])
+        if state is None:
+            state = read.new_zeros(self.experts, self.width, read.shape[-1])
         states: list[Tensor] = []
         for step in read.unbind():
             state = self._next(step, state, stop)

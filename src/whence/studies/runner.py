@@ -17,7 +17,8 @@ from whence.studies.found import Asked
 from whence.studies.measurements import MEASUREMENTS
 from whence.studies.records import Record
 from whence.studies.results import Results
-from whence.studies.study import COUNTS, SKIPS, TOYS, Cell, Study
+from whence.studies.study import COUNTS, SKIPS, Cell, Study
+from whence.studies.trained_skips import Workshop
 
 
 def run_study(
@@ -42,12 +43,12 @@ def run_study(
         if name not in study.datasets:
             known = did_you_mean(name, study.datasets)
             raise InputError(f"{study.id} has no dataset '{name}': {known}")
+    until = None if minutes is None else time.monotonic() + 60 * minutes
     if study.tabulated:
-        tables = {COUNTS: dataset_statistics.count, SKIPS: skips.measure, TOYS: toys.measure}
-        filled = tables[study.measurements[0]](study)
+        workshop = Workshop(cache.folder, device, until, show_progress)
+        filled = _fill(study, workshop)
         keep(filled)
         return filled
-    until = None if minutes is None else time.monotonic() + 60 * minutes
     command = study.command if device == "cpu" else f"{study.command} --device {device}"
     results = Results(study, machine(device), command)
     work = _Work(results, cache, device, until, show_progress)
@@ -61,6 +62,14 @@ def run_study(
     except OutOfTime:
         pass
     return results.records()
+
+
+def _fill(study: Study, workshop: Workshop) -> list[Record]:
+    """The records of a study of other things than trained runs."""
+    (name,) = study.measurements
+    if name == SKIPS:
+        return skips.measure(study, workshop)
+    return dataset_statistics.count(study) if name == COUNTS else toys.measure(study)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tables 2 and 3 of Afchar & Hennequin (2020), with what needs no training beside the print."""
+"""Tables 2 and 3 of Afchar & Hennequin (2020): baselines, and networks where causes are known."""
 
 from __future__ import annotations
 
@@ -26,30 +26,48 @@ from whence.sessions import (
 from whence.sessions.baselines import coin
 from whence.sessions.files import session_folder
 from whence.sessions.halves import Flags, Halves
-from whence.studies.claims import Estimate
+from whence.studies.claims import Estimate, over_seeds
 from whence.studies.records import NEEDS_FILE, NOT_RUN, PRIVATE, Record
 from whence.studies.results import compare_with_print
 from whence.studies.study import Study
+from whence.studies.trained_skips import (
+    ATTRIBUTED,
+    ORDINARY,
+    ORDINARY_GRU,
+    Learning,
+    Trained,
+    Workshop,
+    train_on,
+)
 
 DEEZER: Final = "deezer-sessions"
 """Never published."""
 MADE, MADE_TABLE = "listening", "Sessions made here"
-LISTENING: Final = ListeningConfig(sessions=20_000)
+LISTENING: Final = ListeningConfig(sessions=20_000, logs=3)
+"""As many to learn from, to validate on and to test on."""
+LEARNING: Final = Learning()
 PERCENT: Final = 100
 
 Found = Mapping[str, Mapping[str, Measure]]
 """By row and column."""
 
 
-def measure(study: Study, listening: ListeningConfig = LISTENING) -> list[Record]:
-    """Every cell of both tables, and the baselines on sessions made here."""
+def measure(
+    study: Study,
+    workshop: Workshop,
+    listening: ListeningConfig = LISTENING,
+    learning: Learning = LEARNING,
+) -> list[Record]:
+    """Every cell of both tables, and baselines and networks on sessions made here."""
     measured: dict[str, Found] = {}
     for dataset in study.datasets.values():
         folder = session_folder(dataset.data)
         if folder is not None:
             measured[dataset.data] = _baselines(split_files(find_files(folder)).test)
     with _made(listening) as files:
-        made = _baselines(files)
+        parts = split_files(files)
+        made = _baselines(parts.test)
+        trained = train_on(parts, listening, learning, workshop)
     return [
         *(
             _record(study, table, row, column, printed["dataset"], measured, text)
@@ -63,7 +81,39 @@ def measure(study: Study, listening: ListeningConfig = LISTENING) -> list[Record
             for row in made
             for column in COLUMNS
         ),
+        *_trained_records(study, trained, f"{MADE_TABLE}; {learning}", workshop.device),
     ]
+
+
+def _trained_records(
+    study: Study, trained: Mapping[str, Trained], protocol: str, device: str
+) -> list[Record]:
+    """In percent, means over seeds; a row that has no seed yet has its columns without values."""
+    command = study.command if device == "cpu" else f"{study.command} --device {device}"
+    records = []
+    for row, found in trained.items():
+        columns = COLUMNS if row in (ORDINARY, ORDINARY_GRU) else (*COLUMNS, *ATTRIBUTED)
+        for column in columns:
+            estimate = over_seeds([PERCENT * value for value in found.values(column)])
+            records.append(
+                Record(
+                    study=study.id,
+                    dataset=MADE,
+                    row=row,
+                    column=column,
+                    **estimate._asdict(),
+                    n=found.sessions,
+                    seeds=tuple(found.by_seed),
+                    published=None,
+                    verdict=NOT_RUN
+                    if estimate.value is None
+                    else compare_with_print(estimate, None),
+                    protocol=protocol,
+                    machine=machine(device),
+                    command=command,
+                )
+            )
+    return records
 
 
 def _record(

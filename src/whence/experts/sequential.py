@@ -1,0 +1,71 @@
+"""Models of sequences in two halves: of the second, one answer is asked at every step.
+
+The groups of a family are those of the first half's rows, `[B, m, columns]`; rows of the second,
+`[B, n, columns]`, hold some of them, in places of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from torch import Tensor, nn
+
+from whence.experts.family import Family
+from whence.experts.objective import DEFAULT, Recipe, expected_loss
+from whence.experts.selection import Selection
+from whence.experts.targets import Binary, Target
+
+Places = Mapping[str, Iterable[int]]
+"""The columns of every group that rows of the second half hold."""
+TWO_CLASSES = Binary()
+
+
+class SequentialModel(nn.Module):
+    """What networks over two halves share; an ordinary one has one expert, always selected."""
+
+    def __init__(
+        self, family: Family, target: Target = TWO_CLASSES, recipe: Recipe = DEFAULT
+    ) -> None:
+        super().__init__()
+        self.family, self.target, self.recipe = family, target, recipe
+
+    def answers(self, known: Tensor, asked: Tensor, stop: bool = True) -> Tensor:
+        """`[H, outputs, B·n]`: what every expert says of the steps asked, case after case."""
+        raise NotImplementedError
+
+    def loss(
+        self,
+        known: Tensor,
+        asked: Tensor,
+        truth: Tensor,
+        there: Tensor,
+        weights: Tensor | None = None,
+    ) -> Tensor:
+        """Of one step of generalised EM, over the steps `[B, n]` that are there.
+
+        With `weights` `[B, n]` some of them count for less than others.
+        """
+        counted = there if weights is None else there * weights
+        return expected_loss(
+            self.recipe,
+            self.family,
+            self.target,
+            self.answers(known, asked),
+            truth.flatten(),
+            counted.flatten(),
+        )
+
+    def scores(self, known: Tensor, asked: Tensor) -> Tensor:
+        """`[B, n, t]` of every target, of answers mixed by who is selected (equation 1)."""
+        answers = self.answers(known, asked, stop=False)
+        mixed = self.target.mixture(answers, self._selected(answers, self.recipe.inference))
+        return mixed.view(*asked.shape[:2], -1)
+
+    def attribute(self, known: Tensor, asked: Tensor, selection: Selection | None = None) -> Tensor:
+        """`[B, n, H]`: α, how far each expert is selected, by the recipe's selection or another."""
+        answers = self.answers(known, asked, stop=False)
+        selected = self._selected(answers, selection or self.recipe.inference)
+        return selected.T.reshape(*asked.shape[:2], -1)
+
+    def _selected(self, answers: Tensor, selection: Selection) -> Tensor:
+        return selection(self.family, self.target.distance(answers), self.target.reach)

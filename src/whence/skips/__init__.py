@@ -1,0 +1,40 @@
+"""Skips: networks that predict which tracks of a session are skipped, and name what they used.
+
+`fit_skips` trains an ordinary or an interpretable network of Afchar & Hennequin (2020) on sessions,
+`evaluate` says how right it is and which experts it selects, and where the true cause of every skip
+is known `cause_accuracy` says whether they are the right ones.
+"""
+
+from whence.skips.attribution import (
+    Attribution,
+    cause_accuracy,
+    join_attributions,
+    mean_attributions,
+    named_by_cause,
+    shares_of_maximum,
+)
+from whence.skips.config import SkipConfig
+from whence.skips.evaluation import Evaluated, attribute_skips, evaluate, predict_skips
+from whence.skips.networks import EVIDENCE, EXPERT_OF, EXPERTS, NetworkConfig, make_network
+from whence.skips.training import FittedSkips, fit_skips
+
+__all__ = [
+    "EVIDENCE",
+    "EXPERTS",
+    "EXPERT_OF",
+    "Attribution",
+    "Evaluated",
+    "FittedSkips",
+    "NetworkConfig",
+    "SkipConfig",
+    "attribute_skips",
+    "cause_accuracy",
+    "evaluate",
+    "fit_skips",
+    "join_attributions",
+    "make_network",
+    "mean_attributions",
+    "named_by_cause",
+    "predict_skips",
+    "shares_of_maximum",
+]

@@ -1,0 +1,75 @@
+"""The networks of Afchar & Hennequin (2020) for sessions: their experts, and how they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from whence.config import require_choice
+from whence.errors import InputError
+from whence.experts import (
+    Family,
+    InterpretableGRU,
+    InterpretableTransformer,
+    OrdinaryGRU,
+    OrdinaryTransformer,
+    SequentialModel,
+)
+from whence.randomness import Randomness
+from whence.sessions.causes import GROUP_OF, Cause
+from whence.sessions.columns import ASKED_SPANS, KNOWN_SPANS, SUBSETS
+
+Kind = Literal[
+    "interpretable transformer", "ordinary transformer", "interpretable gru", "ordinary gru"
+]
+EXPERTS: Final = Family.of(
+    {name: range(span.start, span.stop) for name, span in KNOWN_SPANS.items()}, SUBSETS
+)
+"""S1 to S8, over the features of the first half."""
+ASKED: Final = {name: range(span.start, span.stop) for name, span in ASKED_SPANS.items()}
+"""Where the groups lie in the features of the second."""
+EXPERT_OF: Final[Mapping[Cause, int]] = {
+    cause: next(place for place, subset in enumerate(EXPERTS.subsets) if group in subset.groups)
+    for cause, group in GROUP_OF.items()
+}
+"""The simplest expert that sees what a cause can be read from: the first, as experts stand."""
+EVIDENCE: Final[Mapping[str, tuple[str, ...]]] = {
+    "persistence": ("S2",),
+    "context": ("S1",),
+    "popularity": ("S3",),
+    "music": ("S4", "S6"),
+    "several": ("S5", "S7", "S8"),
+}
+"""Families of experts that are shown together, as in Figure 11: S6 knows the track alone."""
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """What is trained; an ordinary network is as wide as all experts together."""
+
+    kind: Kind = "interpretable transformer"
+    width: int = 64
+    """Features of an expert."""
+    heads: int = 8
+    """Of an expert, or of the ordinary network."""
+    layers: int = 3
+    """Of the encoder, and as many of the decoder; a recurrent network has one."""
+
+    def __post_init__(self) -> None:
+        require_choice("kind", self.kind, Kind)
+        if min(self.width, self.heads, self.layers) < 1:
+            raise InputError("A network needs a feature, a head and a layer at least.")
+
+
+def make_network(config: NetworkConfig, seed: int) -> SequentialModel:
+    """A new one, drawn by the seed."""
+    generator = Randomness(seed).torch("init")
+    if config.kind in ("interpretable gru", "ordinary gru"):
+        recurrent = InterpretableGRU if config.kind == "interpretable gru" else OrdinaryGRU
+        return recurrent(EXPERTS, ASKED, config.width, generator)
+    interpretable = config.kind == "interpretable transformer"
+    transformer = InterpretableTransformer if interpretable else OrdinaryTransformer
+    return transformer(
+        EXPERTS, ASKED, config.width, generator, layers=config.layers, heads=config.heads
+    )

@@ -1,0 +1,269 @@
+"""Training on sessions that are streamed from their files; an interruption loses nothing."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from whence.devices import check_device, deterministic
+from whence.errors import InputError, OutOfTime
+from whence.experts import SequentialModel
+from whence.files import make_parent, new_file, reason
+from whence.memory import reuse_freed_memory
+from whence.progress import progress_bar
+from whence.randomness import Randomness
+from whence.sessions.batches import batches
+from whence.sessions.files import Parts
+from whence.sessions.halves import Halves
+from whence.sessions.logs import Rows
+from whence.sessions.tracks import Tracks
+from whence.skips.config import SkipConfig
+from whence.skips.networks import NetworkConfig, make_network
+from whence.skips.tensors import question_of
+from whence.training.loop import (
+    SECONDS_BETWEEN_CHECKPOINTS,
+    STEPS_BETWEEN_NEWS,
+    WORK_FOR_A_CHECKPOINT,
+    DivergedError,
+)
+from whence.weights import save_weights
+
+MOMENTS: Final = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam keeps of every weight."""
+
+Weigh = Callable[[Halves], Rows]
+"""How much each asked track counts in training, `[B, slots]`."""
+
+
+class FittedSkips(NamedTuple):
+    """A trained network, and how it came about."""
+
+    model: SequentialModel
+    losses: list[float]
+    """One a step."""
+    validations: list[float]
+    """Losses of the validation sessions, one every so many steps."""
+
+
+def fit_skips(
+    parts: Parts,
+    tracks: Tracks,
+    network: NetworkConfig,
+    config: SkipConfig,
+    seed: int,
+    *,
+    device: str = "cpu",
+    show_progress: bool = True,
+    checkpoint: Path | None = None,
+    until: float | None = None,
+    weigh: Weigh | None = None,
+) -> FittedSkips:
+    """Train one seed; same seed, same machine, same bits.
+
+    With a `checkpoint`, a training that was stopped there goes on as if it had never been. `until`
+    is the moment of `time.monotonic()` to stop at. With `weigh` some tracks count for less.
+    """
+    training = SkipTraining(parts, tracks, network, config, seed, check_device(device), weigh)
+    if checkpoint is not None and checkpoint.exists():
+        training.load(checkpoint)
+    elif checkpoint is not None:
+        make_parent(checkpoint)
+    bar = progress_bar(f"training {network.kind}, seed {seed}", config.steps, show_progress)
+    due = time.monotonic() + SECONDS_BETWEEN_CHECKPOINTS
+    try:
+        for _ in bar.track(range(config.steps), done=training.step):
+            if until is not None and time.monotonic() >= until:
+                raise OutOfTime(f"Time is over after {training.step} of {config.steps} steps.")
+            training.advance()
+            if training.step % STEPS_BETWEEN_NEWS == 1:
+                bar.say(training.news())
+            if checkpoint is not None and time.monotonic() >= due:
+                started = time.monotonic()
+                training.save(checkpoint)
+                taken = time.monotonic() - started
+                due = started + max(SECONDS_BETWEEN_CHECKPOINTS, WORK_FOR_A_CHECKPOINT * taken)
+    finally:
+        if checkpoint is not None and training.can_be_kept:
+            training.save(checkpoint)
+    return training.result()
+
+
+class SkipTraining:
+    """A seed on its way: all that decides what comes next."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        tracks: Tracks,
+        network: NetworkConfig,
+        config: SkipConfig,
+        seed: int,
+        device: str,
+        weigh: Weigh | None = None,
+    ) -> None:
+        reuse_freed_memory()
+        self.parts, self.tracks, self.config = parts, tracks, config
+        self.seed, self.device, self.weigh = seed, device, weigh
+        self.model = make_network(network, seed).to(device)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=config.learning_rate, fused=True
+        )
+        self.losses: list[float] = []
+        self.new_losses: list[Tensor] = []
+        """Those of the last steps, which are still on the device."""
+        self.validations: list[float] = []
+        self.epoch = self.place = 0
+        """How often all sessions have been seen, and the batches seen since."""
+        self.can_be_kept = True
+        """False while something is half done, and when it has gone wrong."""
+        self.stream = self._stream()
+
+    @property
+    def step(self) -> int:
+        """How many steps are done."""
+        return len(self.losses) + len(self.new_losses)
+
+    def _stream(self) -> Iterator[Halves]:
+        """The batches of this epoch that have not been seen."""
+        stream = Randomness(self.seed).sequence("batches")
+        epoch = np.random.SeedSequence(self.seed, spawn_key=(*stream.spawn_key, self.epoch))
+        order = int(epoch.generate_state(1)[0])
+        every = batches(self.parts.train, self.tracks, self.config.batch, order)
+        return islice(every, self.place, None)
+
+    def _next(self) -> Halves:
+        found = next(self.stream, None)
+        if found is None:
+            self.epoch, self.place = self.epoch + 1, 0
+            self.stream = self._stream()
+            found = next(self.stream, None)
+        if found is None:
+            raise InputError("There are no sessions to learn from.")
+        self.place += 1
+        return found
+
+    @contextmanager
+    def _in_one_go(self) -> Iterator[None]:
+        """What an interruption must not keep the half of."""
+        could = self.can_be_kept
+        self.can_be_kept = False
+        yield
+        self.can_be_kept = could
+
+    def advance(self) -> None:
+        """One step, and a validation where it is time."""
+        with self._in_one_go():
+            halves = self._next()
+            weights = None if self.weigh is None else torch.from_numpy(self.weigh(halves))
+            loss = self._learn(halves, weights)
+            self.new_losses.append(loss)
+            if len(self.new_losses) >= STEPS_BETWEEN_NEWS:
+                self.read_losses()
+            every = self.config.validate_every
+            if every and self.step % every == 0:
+                self._validate()
+
+    def _learn(self, halves: Halves, weights: Tensor | None) -> Tensor:
+        weights = None if weights is None else weights.to(self.device)
+        with deterministic(self.device):
+            loss = self.model.loss(*question_of(halves, self.device), weights)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+        return loss.detach()
+
+    @torch.no_grad()
+    def _validate(self) -> None:
+        """The mean loss over the first validation sessions; the learning rate follows from it."""
+        total, count = 0.0, 0
+        batch = self.config.batch
+        some = -(-self.config.validation_sessions // batch)
+        with deterministic(self.device):
+            for halves in islice(batches(self.parts.validation, self.tracks, batch), some):
+                loss = self.model.loss(*question_of(halves, self.device))
+                total, count = total + float(loss) * len(halves), count + len(halves)
+        self.validations.append(total / count)
+        self._set_rate()
+
+    def _set_rate(self) -> None:
+        self.optimizer.param_groups[0]["lr"] = self.config.rate(self.validations)
+
+    def read_losses(self) -> None:
+        """Fetch the newest from the device, and stop where they are no numbers any more."""
+        new = torch.stack(self.new_losses).tolist() if self.new_losses else []
+        if not all(map(math.isfinite, new)):
+            self.can_be_kept = False
+            raise DivergedError(
+                f"Training seed {self.seed} has gone beyond all numbers by step {self.step}; try "
+                f"a smaller learning rate than {self.config.learning_rate}."
+            )
+        self.losses, self.new_losses = self.losses + new, []
+
+    def news(self) -> str:
+        """For the progress bar."""
+        self.read_losses()
+        loss = f"loss {self.losses[-1]:.3f}"
+        return f"{loss}, validation {self.validations[-1]:.3f}" if self.validations else loss
+
+    def result(self) -> FittedSkips:
+        """The network as it is."""
+        self.read_losses()
+        return FittedSkips(self.model.eval(), self.losses, self.validations)
+
+    def save(self, path: Path) -> None:
+        """Everything into one file, whole or not at all."""
+        self.read_losses()
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        for number, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"adam.{number}.{name}": state[name] for name in MOMENTS}
+        tensors["losses"] = torch.tensor(self.losses, dtype=torch.float64)
+        tensors["validations"] = torch.tensor(self.validations, dtype=torch.float64)
+        tensors["at"] = torch.tensor([self.epoch, self.place])
+        with new_file(path) as partial:
+            save_weights(partial, tensors)
+
+    def load(self, path: Path) -> None:
+        """Go on where `save` was called."""
+        try:
+            with safe_open(path, framework="pt", device=self.device) as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            self._restore(tensors)
+        except OSError as problem:
+            raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
+        except torch.OutOfMemoryError:
+            raise
+        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as problem:
+            why = str(problem).partition("\n")[0]
+            raise InputError(
+                f"{path} does not hold this training ({why}); remove it to begin anew."
+            ) from None
+
+    def _restore(self, tensors: dict[str, Tensor]) -> None:
+        model = {
+            name.removeprefix("model."): one
+            for name, one in tensors.items()
+            if name.startswith("model.")
+        }
+        self.model.load_state_dict(model)
+        self.losses = tensors["losses"].tolist()
+        self.validations = tensors["validations"].tolist()
+        adam = self.optimizer.state_dict()
+        if self.losses:
+            adam["state"] = {
+                number: {name: tensors[f"adam.{number}.{name}"] for name in MOMENTS}
+                for number in adam["param_groups"][0]["params"]
+            }
+        self.optimizer.load_state_dict(adam)
+        self._set_rate()
+        self.epoch, self.place = tensors["at"].tolist()
+        self.stream = self._stream()

@@ -1,0 +1,82 @@
+"""Subsets that training finds, beside those that the toy tasks are known to need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import comb
+
+import pytest
+import torch
+from torch import Tensor
+
+from whence.errors import InputError
+from whence.experts import TOYS, Family, LearnedFamily, all_subsets, learn_family
+from whence.experts.learned import Round, _without_the_least
+from whence.randomness import Randomness
+
+NOISE = 1
+"""Groups that say nothing."""
+
+
+def learned(budget: int, seed: int, noise: int = NOISE) -> LearnedFamily:
+    """Of the task (d), with columns of noise beside its four."""
+    toy = TOYS["d"]
+    generator = torch.Generator().manual_seed(seed)
+
+    def beside(rows: Tensor) -> Tensor:
+        return torch.cat((rows, torch.randn(len(rows), noise, generator=generator)), dim=1)
+
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+        return ((beside(rows), truth) for rows, truth in toy.batches(150, 128, seed))
+
+    groups = {f"x{place + 1}": [place] for place in range(4 + noise)}
+    rows = beside(toy.draw(1024, Randomness(seed).torch("evaluation")).rows)
+    return learn_family(
+        groups, batches, rows, (16, 16), budget=budget, seed=seed, learning_rate=0.02
+    )
+
+
+@pytest.mark.parametrize("budget", [3, 6])
+def test_the_family_that_is_needed_is_found(budget: int) -> None:
+    found = learned(budget, seed=budget)
+    assert found.found == {frozenset({"x1"}), frozenset({"x2"}), frozenset({"x3", "x4"})}
+    assert len(found.rounds[0].family) == 5 + comb(5, 2) + 1
+    sizes = [len(one.family) for one in found.rounds]
+    assert sizes == sorted(set(sizes), reverse=True)
+    assert all(sum(one.shares) == pytest.approx(1) for one in found.rounds)
+    assert found.family == found.rounds[-1].family, "what is handed back has been trained"
+
+
+def test_a_budget_is_kept_though_more_is_needed() -> None:
+    found = learned(1, seed=0, noise=0)
+    assert found.found == {frozenset({"x3", "x4"})}, "it decides over half of the cases"
+
+
+def test_who_leaves() -> None:
+    """Half of those too many, rounded up; then only those below the least share; never the top."""
+    family = all_subsets({"a": [0], "b": [1], "c": [2]}, most=1)
+    assert family.names == ("a", "b", "c", "a+b+c")
+    done = Round(family, (0.5, 0.04, 0.46, 0.0))
+    assert _without_the_least(done, 1, 0.05).names == ("a", "c", "a+b+c")
+    assert _without_the_least(done, 2, 0.05).names == ("a", "c", "a+b+c")
+    assert _without_the_least(done, 3, 0.05).names == ("a", "c", "a+b+c")
+    assert len(_without_the_least(done, 3, 0.01)) == 4
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 2), (2, 2), (4, 1), (5, 3)])
+def test_all_subsets_up_to_a_size(count: int, most: int) -> None:
+    groups = {f"x{place}": [place] for place in range(count)}
+    family = all_subsets(groups, most)
+    assert isinstance(family, Family)
+    smaller = sum(comb(count, size) for size in range(1, min(most, count) + 1))
+    assert len(family) == smaller + (count > most)
+
+
+def test_too_much_to_ask() -> None:
+    groups = {f"x{place}": [place] for place in range(30)}
+    with pytest.raises(InputError, match="466 subsets of at most 2 of 30 groups, more than 256"):
+        all_subsets(groups)
+    with pytest.raises(InputError, match="at least one group, not 0"):
+        all_subsets(groups, 0)
+    with pytest.raises(InputError, match="at least one expert, not 0"):
+        learn_family(groups, list, torch.zeros(1, 30), (2,), budget=0)

@@ -1,0 +1,142 @@
+"""What attributions come to, against loops and examples worked by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whence.errors import InputError
+from whence.sessions import (
+    Cause,
+    ListeningConfig,
+    batches,
+    read_tracks,
+    score_skips,
+    write_sessions,
+)
+from whence.skips import (
+    EVIDENCE,
+    EXPERT_OF,
+    EXPERTS,
+    Attribution,
+    NetworkConfig,
+    cause_accuracy,
+    evaluate,
+    join_attributions,
+    make_network,
+    mean_attributions,
+    named_by_cause,
+    predict_skips,
+    shares_of_maximum,
+)
+
+
+def selecting(*experts: str, session: tuple[int, ...], causes: str) -> Attribution:
+    """One track each: half of the attribution to the expert named, the rest shared."""
+    selected = np.full((len(experts), len(EXPERTS)), 0.5 / 7, dtype=np.float32)
+    for row, name in zip(selected, experts, strict=True):
+        row[EXPERTS.expert(name)] = 0.5
+    letters = {"P": Cause.PERSISTENCE, "C": Cause.CONTEXT, "M": Cause.MUSIC}
+    letters |= {"U": Cause.POPULARITY, "?": Cause.CHANCE}
+    known = np.array([letters[one] for one in causes], dtype=np.int8)
+    return Attribution(selected, np.array(session), known)
+
+
+def test_the_expert_a_cause_needs() -> None:
+    named = {cause.word: EXPERTS.names[expert] for cause, expert in EXPERT_OF.items()}
+    assert named == {"persistence": "S2", "context": "S1", "music": "S4", "popularity": "S3"}
+    shown = [name for names in EVIDENCE.values() for name in names]
+    assert sorted(shown) == sorted(EXPERTS.names), "each is shown once"
+
+
+def test_worked_by_hand() -> None:
+    """Persistence 1 of 2, context 1 of 1, music 0 of 1; chance does not count."""
+    found = selecting("S2", "S5", "S1", "S8", "S3", session=(0, 0, 0, 1, 1), causes="PPCM?")
+    values = {name: one.value for name, one in cause_accuracy(found).items()}
+    assert values == {
+        "attribution accuracy": 2 / 4,
+        "attribution accuracy, mean over causes": pytest.approx((1 / 2 + 1 + 0) / 3),
+        "persistence": 1 / 2,
+        "context": 1.0,
+        "music": 0.0,
+    }
+    assert cause_accuracy(found)["attribution accuracy"].n == 4
+    shares = {name: one.value for name, one in shares_of_maximum(found).items()}
+    named = ("S1", "S2", "S3", "S5", "S8")
+    assert shares == dict.fromkeys(EXPERTS.names, 0.0) | dict.fromkeys(named, 1 / 5)
+    table = named_by_cause(found)
+    assert table[Cause.PERSISTENCE, EXPERTS.expert("S5")] == 0.5
+    assert table.sum(axis=1).tolist() == [1, 1, 1, 0, 1]
+
+
+def test_means_are_shares_of_sessions() -> None:
+    selected = np.zeros((3, len(EXPERTS)), dtype=np.float32)
+    selected[0, 0], selected[1, :2], selected[2, 1] = 0.1, 0.3, 0.9
+    found = Attribution(selected, np.array([0, 0, 1]))
+    means = {name: one.value for name, one in mean_attributions(found).items()}
+    assert means["S1"] == pytest.approx((0.75 + 0) / 2)
+    assert means["S2"] == pytest.approx((0.25 + 1) / 2)
+    assert sum(means.values()) == pytest.approx(1)
+
+
+def test_intervals_hold_sessions_together() -> None:
+    """As by drawing sessions one by one."""
+    rng = np.random.default_rng(0)
+    session = np.repeat(np.arange(200), rng.integers(5, 11, 200))
+    causes = rng.choice(
+        [Cause.PERSISTENCE, Cause.MUSIC, Cause.CHANCE], len(session), p=(0.6, 0.3, 0.1)
+    )
+    good = rng.choice([0.2, 0.9], 200)[session] > rng.random(len(session))
+    needed = np.array([EXPERT_OF.get(Cause(one), 0) for one in causes])
+    first = np.where(good, needed, EXPERTS.expert("S8"))
+    found = Attribution(np.eye(8, dtype=np.float32)[first], session, causes.astype(np.int8))
+    drawn = []
+    for _ in range(400):
+        rows = np.concatenate([np.nonzero(session == one)[0] for one in rng.integers(0, 200, 200)])
+        hit = [good[rows][causes[rows] == cause].mean() for cause in (0, 2)]
+        drawn.append((good[rows][causes[rows] != Cause.CHANCE].mean(), np.mean(hit)))
+    slowly = np.percentile(drawn, [2.5, 97.5], axis=0).T
+    measured = list(cause_accuracy(found).values())
+    np.testing.assert_allclose([one.interval for one in measured[:2]], slowly, atol=0.012)
+
+
+def test_batches_joined_are_one() -> None:
+    whole = selecting("S2", "S5", "S1", session=(0, 0, 1), causes="PPC")
+    parts = [
+        selecting("S2", "S5", session=(0, 0), causes="PP"),
+        selecting("S1", session=(0,), causes="C"),
+    ]
+    joined = join_attributions(parts)
+    assert np.array_equal(joined.session, whole.session)
+    assert cause_accuracy(joined) == cause_accuracy(whole)
+
+
+def test_what_cannot_be_said() -> None:
+    found = selecting("S2", session=(0,), causes="?")
+    with pytest.raises(InputError, match="no cause to name"):
+        cause_accuracy(found)
+    with pytest.raises(InputError, match="not known"):
+        cause_accuracy(Attribution(found.selected, found.session))
+    with pytest.raises(InputError, match="no session"):
+        join_attributions([])
+
+
+def test_files_are_evaluated_as_batches_are(tmp_path: Path) -> None:
+    files = write_sessions(tmp_path / "s", ListeningConfig(sessions=60, tracks=80))
+    tracks = read_tracks(files.tracks)
+    model = make_network(NetworkConfig("interpretable gru", width=2), 0)
+    found = evaluate(model, files, tracks, attributed=25, batch=20)
+    (whole,) = batches(files, tracks, 60)
+    expected = score_skips(predict_skips(model, whole) > 0, whole)
+    assert found.scores.measures() == expected.measures()
+    assert found.attribution is not None
+    assert found.attribution.sessions == 25
+    assert len(found.attribution) == whole.asked_there[:25].sum()
+    there = whole.asked_there[:25]
+    assert found.attribution.causes is not None
+    assert whole.causes is not None
+    assert np.array_equal(found.attribution.causes, whole.causes[:25][there])
+    plain = make_network(NetworkConfig("ordinary gru", width=2), 0)
+    assert evaluate(plain, files, tracks).attribution is None

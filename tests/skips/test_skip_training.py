@@ -1,0 +1,235 @@
+"""Training on streamed sessions: what is learned, the same bits, and going on after a stop."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from whence.errors import InputError, OutOfTime
+from whence.sessions import (
+    BASELINES,
+    ListeningConfig,
+    Parts,
+    Tracks,
+    batches,
+    join_scores,
+    read_tracks,
+    score_skips,
+    split_files,
+    write_sessions,
+)
+from whence.skips import FittedSkips, NetworkConfig, SkipConfig, evaluate, fit_skips, make_network
+from whence.skips.training import SkipTraining
+from whence.training.loop import DivergedError
+
+GRU = NetworkConfig("interpretable gru", width=4)
+FEW = SkipConfig(steps=9, batch=60, learning_rate=0.01, validate_every=4, patience=0, cooldown=0)
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Parts:
+    config = ListeningConfig(sessions=300, logs=3, tracks=120, seed=2)
+    return split_files(write_sessions(tmp_path_factory.mktemp("skips") / "s", config))
+
+
+@pytest.fixture(scope="module")
+def tracks(parts: Parts) -> Tracks:
+    return read_tracks(parts.train.tracks)
+
+
+def same(one: FittedSkips, two: FittedSkips) -> bool:
+    weights = zip(one.model.parameters(), two.model.parameters(), strict=True)
+    return (
+        one.losses == two.losses
+        and one.validations == two.validations
+        and all(torch.equal(first, second) for first, second in weights)
+    )
+
+
+def fit(parts: Parts, tracks: Tracks, config: SkipConfig = FEW, **more: object) -> FittedSkips:
+    return fit_skips(parts, tracks, GRU, config, 0, show_progress=False, **more)  # type: ignore[arg-type]
+
+
+def test_same_seed_same_bits(parts: Parts, tracks: Tracks) -> None:
+    whole = fit(parts, tracks)
+    assert len(whole.losses) == 9
+    assert len(whole.validations) == 2
+    assert same(whole, fit(parts, tracks))
+    other = fit_skips(parts, tracks, GRU, FEW, 1, show_progress=False)
+    assert whole.losses != other.losses
+
+
+@pytest.mark.parametrize("stopped", [1, 4, 5, 7])
+def test_a_stopped_training_goes_on_to_the_same_bits(
+    parts: Parts, tracks: Tracks, tmp_path: Path, stopped: int
+) -> None:
+    """In the first epoch of five batches, at its end, and in the second."""
+    kept = tmp_path / "deep" / "checkpoint"
+    training = SkipTraining(parts, tracks, GRU, FEW, 0, "cpu")
+    for _ in range(stopped):
+        training.advance()
+    kept.parent.mkdir()
+    training.save(kept)
+    assert same(fit(parts, tracks, checkpoint=kept), fit(parts, tracks))
+    assert same(fit(parts, tracks, checkpoint=kept), fit(parts, tracks)), "when it is over"
+
+
+def test_out_of_time_and_interruptions_are_gone_on_from(
+    parts: Parts, tracks: Tracks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "checkpoint"
+    with pytest.raises(OutOfTime, match="after 0 of 9 steps"):
+        fit(parts, tracks, checkpoint=kept, until=time.monotonic())
+    learn = SkipTraining._learn
+
+    def interrupted(self: SkipTraining, *given: object) -> torch.Tensor:
+        loss = learn(self, *given)  # type: ignore[arg-type]
+        if self.step == 3:
+            raise KeyboardInterrupt
+        return loss
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SkipTraining, "_learn", interrupted)
+        patch.setattr("whence.skips.training.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+        patch.setattr("whence.skips.training.WORK_FOR_A_CHECKPOINT", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            fit(parts, tracks, checkpoint=kept)
+    training = SkipTraining(parts, tracks, GRU, FEW, 0, "cpu")
+    training.load(kept)
+    assert training.step == 3, "the half-done step is not kept"
+    assert same(fit(parts, tracks, checkpoint=kept), fit(parts, tracks))
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from whence.sessions import find_files, read_tracks, split_files
+from whence.skips import NetworkConfig, SkipConfig, fit_skips
+parts = split_files(find_files(Path(sys.argv[1])))
+config = SkipConfig(steps=100_000, batch=60, learning_rate=0.01, validate_every=0)
+fit_skips(parts, read_tracks(parts.train.tracks), NetworkConfig("interpretable gru", width=4),
+          config, 0, checkpoint=Path(sys.argv[2]), show_progress=False)
+"""
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_killed_it_goes_on_to_the_same_bits(
+    parts: Parts, tracks: Tracks, tmp_path: Path, by: signal.Signals
+) -> None:
+    kept = tmp_path / "checkpoint"
+    folder = parts.train.logs[0].parent.parent
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder), str(kept)])
+    while not kept.exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(by)
+    process.wait()
+    training = SkipTraining(parts, tracks, GRU, FEW, 0, "cpu")
+    training.load(kept)
+    assert training.step > 0
+    config = replace(FEW, steps=training.step + 2, validate_every=0)
+    assert same(fit(parts, tracks, config, checkpoint=kept), fit(parts, tracks, config))
+
+
+def test_a_file_of_another_training_is_refused(
+    parts: Parts, tracks: Tracks, tmp_path: Path
+) -> None:
+    kept = tmp_path / "checkpoint"
+    fit(parts, tracks, checkpoint=kept)
+    with pytest.raises(InputError, match="does not hold this training"):
+        fit_skips(
+            parts, tracks, replace(GRU, width=5), FEW, 0, show_progress=False, checkpoint=kept
+        )
+    kept.write_bytes(b"")
+    with pytest.raises(InputError, match="does not hold this training"):
+        fit(parts, tracks, checkpoint=kept)
+
+
+def test_what_is_not_a_number_ends_it(parts: Parts, tracks: Tracks, tmp_path: Path) -> None:
+    kept = tmp_path / "checkpoint"
+    with pytest.raises(DivergedError, match="try a smaller learning rate than 1e"):
+        fit(parts, tracks, replace(FEW, steps=30, learning_rate=1e38), checkpoint=kept)
+    assert not kept.exists()
+
+
+def test_the_learning_rate_falls_as_pytorchs_does() -> None:
+    rng = np.random.default_rng(0)
+    config = SkipConfig(patience=2, cooldown=1, learning_rate=1.0, least_rate=0.3, factor=0.7)
+    losses = [float(one) for one in rng.integers(0, 8, 60) / 8 + np.linspace(1, 0, 60)]
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+        optimizer, factor=0.7, patience=2, cooldown=1, min_lr=0.3, threshold=0.0
+    )
+    seen = set()
+    for count, loss in enumerate(losses, start=1):
+        plateau.step(loss)
+        assert config.rate(losses[:count]) == pytest.approx(optimizer.param_groups[0]["lr"])
+        seen.add(round(config.rate(losses[:count]), 6))
+    assert len(seen) > 2
+
+
+def test_a_track_of_no_weight_teaches_nothing(parts: Parts, tracks: Tracks) -> None:
+    """Whatever became of it; and weights of 1 change nothing."""
+    plain = fit(parts, tracks)
+    whole = fit(parts, tracks, weigh=lambda halves: np.ones_like(halves.labels, dtype=np.float32))
+    assert same(plain, whole)
+    none = fit(parts, tracks, weigh=lambda halves: np.zeros_like(halves.labels, dtype=np.float32))
+    untrained = make_network(GRU, 0)
+    for one, two in zip(none.model.parameters(), untrained.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_more_is_learned_than_to_repeat_the_last(parts: Parts, tracks: Tracks) -> None:
+    config = SkipConfig(steps=60, batch=100, learning_rate=0.02, validate_every=0)
+    for kind in ("interpretable gru", "ordinary gru"):
+        network = NetworkConfig(kind, width=4)
+        fitted = fit_skips(parts, tracks, network, config, 0, show_progress=False)
+        found = evaluate(fitted.model, parts.test, tracks).scores.measures()["accuracy"]
+        scores = [
+            score_skips(BASELINES["last"](some), some) for some in batches(parts.test, tracks)
+        ]
+        assert found.value > join_scores(scores).measures()["accuracy"].value
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": 0},
+        {"batch": 0},
+        {"patience": -1},
+        {"factor": 1.5},
+        {"learning_rate": 0.0},
+        {"least_rate": 1.0},
+    ],
+)
+def test_wrong_settings(wrong: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        SkipConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_wrong_networks() -> None:
+    with pytest.raises(InputError, match="kind cannot be 'lstm'"):
+        NetworkConfig("lstm")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="at least"):
+        NetworkConfig(width=0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_too(parts: Parts, tracks: Tracks) -> None:
+    network = NetworkConfig(width=8, heads=2, layers=1)
+    fitted = [
+        fit_skips(parts, tracks, network, FEW, 0, show_progress=False, device=device)
+        for device in ("cuda", "cuda", "cpu")
+    ]
+    assert same(*fitted[:2])
+    assert fitted[0].losses == pytest.approx(fitted[2].losses, rel=1e-3)
