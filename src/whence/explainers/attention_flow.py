@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 
 from whence.explainers.base import Attribution, Inquiry
-from whence.explainers.rollout import have_own_slots, rollout
+from whence.explainers.rollout import has_own_slot, rollout
 from whence.memory import row_slices
 
 Bools = npt.NDArray[np.bool_]
@@ -50,8 +50,7 @@ class AttentionFlow:
             return Attribution(rollout(attentions), evaluations=1)
         pipes = [weights.mean(dim=1) for weights in attentions]
         own = torch.eye(pipes[0].shape[-1]).to(pipes[0])
-        if have_own_slots(pipes):
-            pipes = [(one + own) / 2 for one in pipes]
+        pipes = [(one + own) / 2 if has_own_slot(one, len(pipes)) else one for one in pipes]
         top = pipes.pop()[:, -1]  # the answering row: [B, n]
         if len(pipes) == 1:
             narrower = torch.minimum(top[:, :, None], pipes[0])  # of both pipes through a row

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from whence.explainers.attention_gradients import attention_gradients
 from whence.explainers.base import Attribution, Inquiry
-from whence.explainers.rollout import have_own_slots
+from whence.explainers.rollout import has_own_slot
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def _roll(blocks: list[Tensor]) -> Tensor:
     """`[B, n]` from one Ā `[B, q, n]` a block; only the answering row is carried down."""
     *below, last = blocks
     reach = last[:, -1].clone()
-    own = have_own_slots(blocks)
+    own = has_own_slot(last, len(blocks))
     if own:
         reach[:, -1] += 1
     for weights in reversed(below):

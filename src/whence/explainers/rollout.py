@@ -34,7 +34,7 @@ def rollout(attentions: list[Tensor]) -> Tensor:
     """
     *below, last = (weights.mean(dim=1) for weights in attentions)
     reach = last[:, -1].clone()  # [B, n]
-    if have_own_slots(attentions):
+    if has_own_slot(last, len(attentions)):
         reach = reach / 2
         reach[:, -1] += 0.5
     for weights in reversed(below):
@@ -42,11 +42,11 @@ def rollout(attentions: list[Tensor]) -> Tensor:
     return reach
 
 
-def have_own_slots(blocks: list[Tensor]) -> bool:
-    """Whether rows of blocks `[…, q, n]` stand in slots, from which they are added to the blocks'.
+def has_own_slot(block: Tensor, blocks: int) -> bool:
+    """Whether the rows of one of several blocks `[…, q, n]` stand in slots, to be added from there.
 
     A single row over several slots pools them, and stands in none; a single row over one slot in a
     single block is the same either way, unless its weight is not 1: so it counts as pooling.
     """
-    rows, slots = blocks[-1].shape[-2:]
-    return rows == slots and (slots > 1 or len(blocks) > 1)
+    rows, slots = block.shape[-2:]
+    return rows == slots and (slots > 1 or blocks > 1)
