@@ -98,8 +98,8 @@ def test_out_of_time_and_interruptions_are_gone_on_from(
 
     with monkeypatch.context() as patch:
         patch.setattr(SkipTraining, "_learn", interrupted)
-        patch.setattr("whence.skips.training.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-        patch.setattr("whence.skips.training.WORK_FOR_A_CHECKPOINT", 0.0)
+        patch.setattr("whence.training.keeping.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+        patch.setattr("whence.training.keeping.WORK_FOR_A_CHECKPOINT", 0.0)
         with pytest.raises(KeyboardInterrupt):
             fit(parts, tracks, checkpoint=kept)
     training = SkipTraining(parts, tracks, GRU, FEW, 0, "cpu")

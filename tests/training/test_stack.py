@@ -311,8 +311,8 @@ def test_a_stack_that_memory_does_not_hold_is_halved_and_goes_on(
         return step(self)
 
     monkeypatch.setattr(Stack, "step", short_of_memory)
-    monkeypatch.setattr("whence.training.loop.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    monkeypatch.setattr("whence.training.loop.WORK_FOR_A_CHECKPOINT", 0)
+    monkeypatch.setattr("whence.training.keeping.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("whence.training.keeping.WORK_FOR_A_CHECKPOINT", 0)
     unfinished = Unfinished(tmp_path / "run", {}, overwrite=False)
     arguments = (split, "sasrec", SMALL, TRAINED, range(4), "cpu")
     halved = fit_seeds(*arguments, unfinished=unfinished, at_once=4, show_progress=False)

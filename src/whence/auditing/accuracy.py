@@ -114,6 +114,7 @@ def _over_seeds(run: Run, one: Measure) -> list[Figure]:
 
 def _beside_rules(audited: Audited) -> dict[str, tuple[PerCase, PerCase]]:
     """By rule, the model and the rule on the same cases."""
+    audited.require_events()
     evaluation = Evaluation(audited.split, HELD, audited.model.config.length)
     own = evaluation.full(audited.model)
     return {name: (own, evaluation.full(make(audited.split))) for name, make in BASELINES.items()}

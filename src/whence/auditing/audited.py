@@ -77,10 +77,12 @@ class Audited:
     @cached_property
     def split(self) -> Split:
         """The data as they were divided for training."""
-        split = split_by(self.run.training["split"], self.run.interactions)
-        if not len(split.held[HELD]):
+        return split_by(self.run.training["split"], self.run.interactions)
+
+    def require_events(self) -> None:
+        """Raise where the data are gone, or nothing of them is held out."""
+        if not len(self.split.held[HELD]):
             raise InputError(f"No {HELD} events are held out to ask about.")
-        return split
 
     def draw(self, held: Held, most: int) -> Cases:
         """At most so many held-out cases in random order, the first the same however many."""

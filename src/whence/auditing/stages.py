@@ -51,7 +51,7 @@ class Stage:
             )
         try:
             if self.data:
-                audited.split  # noqa: B018
+                audited.require_events()
         except WhenceError as problem:
             return str(problem)
         return None

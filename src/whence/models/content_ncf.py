@@ -30,6 +30,7 @@ from whence.experts.objective import MOVIELENS, expected_loss
 from whence.experts.targets import Binary
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
 from whence.models.base import Recommender
+from whence.models.choice_config import ChoiceConfig
 from whence.models.content import (
     CONTENT_WIDTH,
     ITEM_WIDTH,
@@ -58,32 +59,21 @@ CHANCE: Final = Binary("sigmoid", 0.3, "shifted")
 
 
 @dataclass(frozen=True)
-class ContentNCFConfig(ContentSizes):
+class ContentNCFConfig(ChoiceConfig, ContentSizes):
     """The ordinary network's, with the defaults of Afchar & Hennequin (2020)."""
 
-    length: int = 50
-    """How many of a user's newest items are shown beside a recommendation; it reads none."""
     width: int = 64
     """Numbers that stand for who a user is, and for which item it is."""
     layers: tuple[int, ...] = (512, 256, 128, 64)
-    negatives: int = 4
-    """Items that are not met, which it is asked about for every event."""
     spread: float = 0.05
-    """The standard deviation of new vectors."""
     ids: bool = True
     """Whether it knows who and which, beside content."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.length, self.width, *self.layers, len(self.layers)) < 1 or self.negatives < 0:
-            raise InputError("length, width and layers are from 1 on, and negatives from 0 on.")
-        if not self.spread > 0:
-            raise InputError(f"spread is a number above 0, not {self.spread}.")
-
-    @property
-    def dropout(self) -> float:
-        """Nothing is dropped."""
-        return 0.0
+        ChoiceConfig.__post_init__(self)
+        ContentSizes.__post_init__(self)
+        if min(*self.layers, len(self.layers)) < 1:
+            raise InputError("layers are the widths of one or more layers, from 1 on.")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from whence.errors import InputError
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
 from whence.models.base import Recommender
 from whence.models.blocks import columns_of_padding
+from whence.models.choice_config import ChoiceConfig
 from whence.models.lookup import look_up
 from whence.models.outcomes import class_logits, liked_logit, outcome_loss
 from whence.models.pooling import NOBODY, Tiled
@@ -26,28 +27,13 @@ from whence.randomness import Drop
 
 
 @dataclass(frozen=True)
-class ItemBasedConfig:
+class ItemBasedConfig(ChoiceConfig):
     """The sizes that all of them have."""
 
     length: int = 299
     """The longest history it reads, as in the code of Xue et al. (2019)."""
     width: int = 16
     """The size of p and q."""
-    negatives: int = 4
-    """Items that are not met, which it is asked about for every one that is."""
-    spread: float = 0.01
-    """The standard deviation of new vectors, cut off at two of it."""
-
-    def __post_init__(self) -> None:
-        if min(self.length, self.width) < 1 or self.negatives < 0:
-            raise InputError("length and width are from 1 on, and negatives from 0 on.")
-        if not self.spread > 0:
-            raise InputError(f"spread is a number above 0, not {self.spread}.")
-
-    @property
-    def dropout(self) -> float:
-        """None of them drops anything."""
-        return 0.0
 
 
 class ItemBased(Recommender):

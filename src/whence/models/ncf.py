@@ -25,6 +25,7 @@ from whence.data.interactions import Counts
 from whence.errors import InputError
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
 from whence.models.base import Recommender
+from whence.models.choice_config import ChoiceConfig
 from whence.models.lookup import look_up
 from whence.models.outcomes import class_logits, liked_logit, outcome_loss
 from whence.models.tasks import AnyBatch, ChoiceBatch, Choices
@@ -32,28 +33,8 @@ from whence.randomness import Drop
 
 
 @dataclass(frozen=True)
-class NCFConfig:
-    """What all three have, with the defaults of He et al. (2017)."""
-
-    length: int = 50
-    """How many of a user's newest items are shown beside a recommendation; it reads none."""
-    width: int = 8
-    """Predictive factors: the numbers that the last layer reads."""
-    negatives: int = 4
-    """Items that are not met, which it is asked about for every event."""
-    spread: float = 0.01
-    """The standard deviation of new vectors."""
-
-    def __post_init__(self) -> None:
-        if min(self.length, self.width) < 1 or self.negatives < 0:
-            raise InputError("length and width are from 1 on, and negatives from 0 on.")
-        if not self.spread > 0:
-            raise InputError(f"spread is a number above 0, not {self.spread}.")
-
-    @property
-    def dropout(self) -> float:
-        """Nothing is dropped."""
-        return 0.0
+class NCFConfig(ChoiceConfig):
+    """What all three have; the width is that of what the last layer reads."""
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,8 @@ from whence.sessions.tracks import Tracks
 from whence.skips.config import SkipConfig
 from whence.skips.networks import NetworkConfig, make_network
 from whence.skips.tensors import question_of
-from whence.training.loop import (
-    SECONDS_BETWEEN_CHECKPOINTS,
-    STEPS_BETWEEN_NEWS,
-    WORK_FOR_A_CHECKPOINT,
-    DivergedError,
-)
+from whence.training.keeping import NowAndThen
+from whence.training.loop import STEPS_BETWEEN_NEWS, DivergedError
 from whence.weights import save_weights
 
 MOMENTS: Final = ("step", "exp_avg", "exp_avg_sq")
@@ -79,7 +75,7 @@ def fit_skips(
     elif checkpoint is not None:
         make_parent(checkpoint)
     bar = progress_bar(f"training {network.kind}, seed {seed}", config.steps, show_progress)
-    due = time.monotonic() + SECONDS_BETWEEN_CHECKPOINTS
+    keep = NowAndThen(lambda: training.save(checkpoint)) if checkpoint is not None else None
     try:
         for _ in bar.track(range(config.steps), done=training.step):
             if until is not None and time.monotonic() >= until:
@@ -87,11 +83,8 @@ def fit_skips(
             training.advance()
             if training.step % STEPS_BETWEEN_NEWS == 1:
                 bar.say(training.news())
-            if checkpoint is not None and time.monotonic() >= due:
-                started = time.monotonic()
-                training.save(checkpoint)
-                taken = time.monotonic() - started
-                due = started + max(SECONDS_BETWEEN_CHECKPOINTS, WORK_FOR_A_CHECKPOINT * taken)
+            if keep is not None:
+                keep()
     finally:
         if checkpoint is not None and training.can_be_kept:
             training.save(checkpoint)

@@ -23,13 +23,11 @@ from whence.progress import progress_bar
 from whence.training.averaging import has_batch_norm
 from whence.training.config import TrainingConfig, check_precision
 from whence.training.evaluation import Evaluation
+from whence.training.keeping import NowAndThen
 from whence.training.stack import Stack, State, refresh_norms, under
 from whence.weights import save_weights
 
 STEPS_BETWEEN_NEWS = 20
-SECONDS_BETWEEN_CHECKPOINTS = 1.0
-WORK_FOR_A_CHECKPOINT = 20
-"""Time spent on training for every second that checkpoints take, where they take long."""
 
 
 class DivergedError(InputError):
@@ -84,7 +82,7 @@ def fit_together(
     if snapshots is not None and training.step in kept_at:
         training.save_snapshots(snapshots)
     bar = progress_bar(training.title, config.steps, show_progress)
-    due = time.monotonic() + SECONDS_BETWEEN_CHECKPOINTS
+    keep = NowAndThen(lambda: training.save(checkpoint)) if checkpoint is not None else None
     try:
         for _ in bar.track(range(config.steps), done=training.step):
             if training.is_over:
@@ -96,11 +94,8 @@ def fit_together(
                 training.save_snapshots(snapshots)
             if training.step % STEPS_BETWEEN_NEWS == 1 or training.validates_now:
                 bar.say(training.news())
-            if checkpoint is not None and time.monotonic() >= due:
-                started = time.monotonic()
-                training.save(checkpoint)
-                taken = time.monotonic() - started
-                due = started + max(SECONDS_BETWEEN_CHECKPOINTS, WORK_FOR_A_CHECKPOINT * taken)
+            if keep is not None:
+                keep()
     finally:
         if checkpoint is not None and training.can_be_kept:
             training.save(checkpoint)

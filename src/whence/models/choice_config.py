@@ -1,0 +1,32 @@
+"""The settings of every model that learns what comes of single items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whence.errors import InputError
+
+
+@dataclass(frozen=True)
+class ChoiceConfig:
+    """Sizes, with the defaults of He et al. (2017)."""
+
+    length: int = 50
+    """How many of a user's newest items are read, or at least shown beside a recommendation."""
+    width: int = 8
+    """The size of what stands for an item or a user."""
+    negatives: int = 4
+    """Items that are not met, which it is asked about for every event."""
+    spread: float = 0.01
+    """The standard deviation of new vectors."""
+
+    def __post_init__(self) -> None:
+        if min(self.length, self.width) < 1 or self.negatives < 0:
+            raise InputError("length and width are from 1 on, and negatives from 0 on.")
+        if not self.spread > 0:
+            raise InputError(f"spread is a number above 0, not {self.spread}.")
+
+    @property
+    def dropout(self) -> float:
+        """None of them drops anything."""
+        return 0.0
