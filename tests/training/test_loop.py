@@ -21,6 +21,7 @@ from whence.randomness import Randomness, keep
 from whence.training import TrainingConfig, evaluate, fit
 from whence.training.batches import Batches, _most
 from whence.training.loop import Training, fit_together
+from whence.training.runs import as_published
 
 SMALL = {"length": 12, "width": 16}
 
@@ -45,7 +46,8 @@ def test_training_does_not_touch_the_global_random_state(split: Split) -> None:
 
 @pytest.mark.parametrize("model", list(MODELS))
 def test_it_learns_a_world(model: str, split: Split) -> None:
-    config = TrainingConfig(steps=400, batch=64)
+    batch = 64 if MODELS[model].training.get("batch") != 1 else 16  # users with all they have seen
+    config = TrainingConfig(**as_published(MODELS[model], {"steps": 400, "batch": batch}))
     trained, losses, *_ = fit(split, model, SMALL, config, 0, show_progress=False)
     untrained, *_ = fit(split, model, SMALL, TrainingConfig(steps=0), 0, show_progress=False)
     assert np.mean(losses[-20:]) < 0.96 * np.mean(losses[:20])
