@@ -12,9 +12,9 @@ from torch import Tensor
 
 from conftest import TRANSFORMERS, lively_sasrec
 from whence.contract import PAD, Explainable
-from whence.models import Recommender, coalition_scores
+from whence.models import Recommender, coalition_plans
 from whence.models.blocks import Block
-from whence.models.coalition_scores import Plan, plan_rows
+from whence.models.coalition_plans import Plan, plan_rows
 
 ITEMS = 30
 
@@ -110,15 +110,15 @@ def test_padding_takes_no_part(name: str) -> None:
 def test_coalitions_that_begin_alike_share_their_rows() -> None:
     chain = torch.ones(6, 6, dtype=torch.bool).tril()  # each begins with all of those before it
     order = torch.arange(6)
-    assert len(plan_rows(chain, order, causal=True, blocks=2).slots) == 5 + 6
-    assert len(plan_rows(chain, order, causal=False, blocks=2).slots) == 1 + 2 + 3 + 4 + 5 + 5 + 6
-    assert len(plan_rows(chain, order, causal=True, blocks=1).slots) == 6
+    assert plan_rows(chain, order, causal=True, blocks=2).size == 5 + 6
+    assert plan_rows(chain, order, causal=False, blocks=2).size == 1 + 2 + 3 + 4 + 5 + 5 + 6
+    assert plan_rows(chain, order, causal=True, blocks=1).size == 6
 
 
 def test_a_coalition_that_comes_twice_is_computed_once() -> None:
     twice = torch.tensor([[True, False, True], [False, True, True], [True, False, True]])
     plan = plan_rows(twice, torch.tensor([1, 0, 2]), causal=True, blocks=1)
-    assert len(plan.answers) == 2
+    assert plan.answers == 2
     assert plan.answered[1] == plan.answered[2] != plan.answered[0]
 
 
@@ -144,7 +144,7 @@ def test_changed_coalitions_are_planned_anew(name: str) -> None:
 def test_plans_are_kept_as_far_as_there_is_room(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ones last used; one that is larger than all the room is kept alone."""
     kept: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
-    monkeypatch.setattr(coalition_scores, "_kept", kept)
+    monkeypatch.setattr(coalition_plans, "_kept", kept)
     model = TRANSFORMERS[name](items=ITEMS, length=12)
     asked = [some_coalitions(20, slots) for slots in range(5, 13)]
 
@@ -159,7 +159,7 @@ def test_plans_are_kept_as_far_as_there_is_room(name: str, monkeypatch: pytest.M
     sizes = [size for _, size in kept.values()]
     assert sizes == sorted(sizes)
     room = sum(sizes[-3:])
-    monkeypatch.setattr(coalition_scores, "memory_for", lambda _: room)
+    monkeypatch.setattr(coalition_plans, "memory_for", lambda _: room)
     kept.clear()
     planned: list[Tensor] = []
 
@@ -167,7 +167,7 @@ def test_plans_are_kept_as_far_as_there_is_room(name: str, monkeypatch: pytest.M
         planned.append(members)
         return plan_rows(members, which, causal, blocks)
 
-    monkeypatch.setattr(coalition_scores, "plan_rows", plan)
+    monkeypatch.setattr(coalition_plans, "plan_rows", plan)
     first = None
     for number, coalitions in enumerate(asked):
         check(coalitions)
@@ -177,7 +177,7 @@ def test_plans_are_kept_as_far_as_there_is_room(name: str, monkeypatch: pytest.M
         assert list(kept)[-1] == first, "it was asked for again and again"
         assert len(kept) >= min(number + 1, 3)
     assert len(kept) < len(asked) == len(planned)
-    monkeypatch.setattr(coalition_scores, "memory_for", lambda _: 1)
+    monkeypatch.setattr(coalition_plans, "memory_for", lambda _: 1)
     kept.clear()
     for coalitions in asked:
         check(coalitions)

@@ -1,19 +1,16 @@
 """Answers under many coalitions of a history's items, where what they share is computed once.
 
-An item that is hidden from attention in every block is seen by nobody, so its row need not be
-computed at all, but for the row that answers. And more is shared:
+Which rows there are at all to be computed, `coalition_plans` says. And more is shared:
 
 * The first block's projections and logits do not depend on the coalition.
-* In a causal network the row of a slot depends only on the members of the coalition up to it, so
-  coalitions that begin alike share rows.
 * The last block has a single query, the row that answers. Its key and value layers then work on
   the query and on the mean of the rows instead of on every row: q·(W_K x) = (W_Kᵀ q)·x.
 * The layers around attention are two products, W_Kᵀ W_Q and W_O W_V, whatever they are applied to.
+* The rows of a slot see more or fewer of the same slots: their sums are one product with 0 and 1.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,102 +18,141 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whence.memory import memory_for, row_slices
+from whence.memory import row_slices
 from whence.models.blocks import Block
+from whence.models.coalition_plans import Group, Plan, plans_for
 from whence.models.packed import HIDDEN
 
-GROUPS = 8
-"""Into how many groups of like size coalitions are sorted; a group is as wide as its largest."""
-ROWS_NEAR_THE_PROCESSOR = 8192
+ROWS_NEAR_THE_PROCESSOR = 16_384
 """Whose numbers stay in a processor's cache from one layer to the next."""
 ALIVE = 12
 """Tensors with a number for every dimension of every row that are there at a time."""
-ROWS_OF_CASES = 65_536
+ROWS_OF_CASES = 500_000
 """Rows of several cases that a processor computes at a time."""
-WIDE = 60.0
+ROWS_OF_A_SLOT = 64
+"""From which on, in the mean, the rows of each slot are worth a computation of their own."""
+WIDE = 30.0
 """Logits further apart than this are not left to `exp` alone."""
-BITS = 62
-"""Slots that one whole number can tell of."""
+
+
+class FeedingForward(NamedTuple):
+    """LayerNorm(FFN(LayerNorm(g)) + g) of a block, for rows whose mean is 0.
+
+    Layer normalisation takes the mean off, so it may as well be taken off the weights that bring
+    things to it; what is left is a division by the length of a row. And since the activation is
+    positively homogeneous, a row may be divided after it as well as before.
+    """
+
+    expand: Tensor
+    """`[d, d]`: W_1ᵀ, with the scale of the inner normalisation in it."""
+    expand_bias: Tensor
+    contract: Tensor
+    """`[d, d]`: W_2ᵀ, to rows whose mean is 0."""
+    contract_bias: Tensor
+    inner_eps: float
+    outer_eps: float
+
+    @classmethod
+    def of(cls, block: Block) -> FeedingForward:
+        """From a block's weights."""
+        inner = block.inner_norm
+        return cls(
+            (block.expand.weight * inner.weight).T.contiguous(),
+            block.expand(inner.bias),
+            _centred(block.contract.weight.T).contiguous(),
+            _centred(block.contract.bias),
+            inner.eps,
+            block.outer_norm.eps,
+        )
+
+    def put(self, g: Tensor, expanded: Tensor, times: Tensor) -> None:
+        """In the place of the rows `g` `[N, d]`, all but the outer scale and shift.
+
+        Those and `expanded`, which is `g @ expand`, are so many `times` `[N, 1]` what they stand
+        for.
+        """
+        length = _length(g, self.inner_eps * times.square())
+        hidden = F.leaky_relu_(expanded.addcmul_(length, self.expand_bias))
+        g.mul_(length / times).addcmul_(length, self.contract_bias).addmm_(hidden, self.contract)
+        g.mul_(_length(g, self.outer_eps * length.square()).reciprocal_())
+
+
+def _centred(rows: Tensor) -> Tensor:
+    """Less the mean of each row."""
+    return rows - rows.mean(dim=-1, keepdim=True)
+
+
+def _length(rows: Tensor, eps: Tensor) -> Tensor:
+    """`[N, 1]`: the root of each row's mean square and `eps`."""
+    norm: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    return norm.square_().div_(rows.shape[-1]).add_(eps).sqrt_()
 
 
 class Attending(NamedTuple):
-    """A block, with its layers around attention as two products; `h` heads."""
+    """A block, with its layers around attention as two products; `h` heads.
 
-    block: Block
+    Scale and shift of the normalisation before it are in its layers, not in its rows.
+    """
+
+    scale: Tensor
+    shift: Tensor
     looking: Tensor
     """`[h·d, d]`: W_Kᵀ W_Q / √(d/h) of every head."""
+    looking_bias: Tensor
     bringing: Tensor
-    """`[d, h·d]`: W_O W_V of every head."""
+    """`[d, h·d]`: W_O W_V of every head, to rows whose mean is 0."""
+    bringing_bias: Tensor
     heads: int
+    forward: FeedingForward
 
     @classmethod
-    def of(cls, block: Block) -> Attending:
-        """From its weights."""
-        width = block.query.weight.shape[1]
+    def of(cls, block: Block, scale: Tensor, shift: Tensor) -> Attending:
+        """From its weights, and what the rows before it still need."""
+        width = len(scale)
         query, key, value = (
             layer.weight.view(block.heads, -1, width)
             for layer in (block.query, block.key, block.value)
         )
         output = block.output.weight.view(width, block.heads, -1).transpose(0, 1)
-        looking = key.transpose(1, 2) @ query * query.shape[1] ** -0.5
-        bringing = (output @ value).transpose(0, 1)
-        return cls(block, looking.flatten(0, 1), bringing.flatten(1), block.heads)
+        # The shift of what is seen adds the same to all logits of a row, which changes nothing.
+        looking = scale[:, None] * key.transpose(1, 2) @ query * query.shape[1] ** -0.5
+        bringing = _centred((output @ value).transpose(1, 2)).permute(2, 0, 1)  # [d, h, d]
+        return cls(
+            scale=scale,
+            shift=shift,
+            looking=(looking * scale).flatten(0, 1),
+            looking_bias=(looking @ shift).flatten(),
+            bringing=(bringing * scale).flatten(1),
+            bringing_bias=(bringing @ shift).sum(dim=1),
+            heads=block.heads,
+            forward=FeedingForward.of(block),
+        )
 
     def look(self, rows: Tensor) -> Tensor:
         """`[…, h, d]`: what each row `[…, d]` looks for in others."""
-        looked: Tensor = F.linear(rows, self.looking).unflatten(-1, (self.heads, -1))
-        return looked
+        looked = F.linear(rows, self.looking, self.looking_bias)
+        return looked.view(*rows.shape[:-1], self.heads, -1)
 
     def bring(self, seen: Tensor) -> Tensor:
         """`[…, d]`: from the mean rows `[…, h, d]` that were seen."""
-        return F.linear(seen.flatten(-2), self.bringing)
+        return F.linear(seen.flatten(-2), self.bringing, self.bringing_bias)
 
     def brought(self, rows: Tensor) -> Tensor:
-        """`[…, h, d]`: what each row `[…, d]` brings to who sees it."""
+        """`[…, h, d]`: what each row `[…, d]` brings to who sees it, where nothing is shifted."""
         each = self.bringing.unflatten(1, (self.heads, -1)).transpose(0, 1).flatten(0, 1)
-        brought: Tensor = F.linear(rows, each).unflatten(-1, (self.heads, -1))
-        return brought
+        return F.linear(rows, each).view(*rows.shape[:-1], self.heads, -1)
 
+    def stay(self, rows: Tensor) -> Tensor:
+        """The rows themselves, less their mean."""
+        return _centred(torch.addcmul(self.shift, rows, self.scale))
 
-class Group(NamedTuple):
-    """Coalitions of like size, with the rows that they see and those that are computed for them."""
-
-    first: int
-    end: int
-    """They compute the rows from `first` to before `end`, coalition by coalition."""
-    seen: Tensor
-    """`[g, s]`: the rows of a coalition's members, whoever computes them, and of its answer."""
-    bias: Tensor
-    """`[g, s]`: 0, or `HIDDEN` for filling and for an answer that does not see itself."""
-    asking: Tensor
-    """`[g, q]`: the rows that a coalition computes, its answer last; filled like the others on the
-    left, with any row."""
-    between: Tensor
-    """`[g, q, s]`: the bias of each row that asks."""
-    places: Tensor
-    """`[end − first]`: where in `asking` the group's rows stand."""
-
-
-class Plan(NamedTuple):
-    """The `R` rows that `c` coalitions of `m` slots need; each has an answer, in the last slot.
-
-    A row that several coalitions need is computed by the first that needs it, and a coalition that
-    comes several times is there once.
-    """
-
-    coalitions: Tensor
-    """Their numbers among all."""
-    answered: Tensor
-    """For each of those, which of the `c` it is, in the order of the groups."""
-    slots: Tensor
-    """`[R]`: the slot of each row."""
-    visible: Tensor
-    """`[R, m]`: 1 for the slots that the row sees in the first block, else 0."""
-    answers: Tensor
-    """`[c]`: the rows that answer."""
-    blind: Tensor
-    """Which coalitions' answers see nothing at all."""
-    groups: list[Group]
+    def feed_forward(self, mixed: Tensor, rows: Tensor) -> Tensor:
+        """From what attention brought to rows `[R, B, d]`, in its place, some at a time."""
+        all_mixed, all_rows = mixed.flatten(0, 1), rows.flatten(0, 1)
+        for some in row_slices(len(all_rows), _rows_at_once(rows)):
+            g = all_mixed[some].add_(self.stay(all_rows[some]))
+            self.forward.put(g, g @ self.forward.expand, g.new_ones(1, 1))
+        return mixed
 
 
 @torch.no_grad()
@@ -138,152 +174,34 @@ def scores_of_coalitions(
         return rows.new_zeros(cases, 0)
     heads = blocks[0].heads
     numbers = ALIVE * width + 2 * heads * (width + slots)  # of a row, and of what it looks at
+    rows_at_once = max(1, memory // (rows.element_size() * numbers))
     rows_each = slots if len(blocks) > 1 else 1
-    at_once = max(1, memory // (rows.element_size() * numbers * rows_each))
-    attending = [Attending.of(block) for block in blocks]
+    norm = blocks[-1].outer_norm
+    attending = list(_attending(blocks))
     found = rows.new_empty(cases, len(coalitions))
-    for plan in _plans(coalitions, slots, causal, len(blocks), at_once):
-        fitting = at_once // len(plan.answers)
-        if not rows.is_cuda:
-            fitting = min(fitting, ROWS_OF_CASES // len(plan.slots))
-        for few in row_slices(cases, max(1, fitting)):
-            answers = _answers(attending, rows[few], plan)
-            scores = (answers @ targets[few, :, None]).squeeze(-1)
+    for plan in plans_for(
+        coalitions, slots, causal, len(blocks), max(1, rows_at_once // rows_each)
+    ):
+        fitting = rows_at_once if rows.is_cuda else min(rows_at_once, ROWS_OF_CASES)
+        for few in row_slices(cases, max(1, fitting // plan.size)):
+            answers = _answers(attending, rows[few].transpose(0, 1).contiguous(), plan)
+            scores = torch.einsum("cbd,bd->bc", answers, targets[few] * norm.weight)
+            scores += (targets[few] @ norm.bias)[:, None]
             found[few].index_copy_(1, plan.coalitions, scores.index_select(1, plan.answered))
     return found
 
 
-def _plans(
-    coalitions: Tensor, slots: int, causal: bool, blocks: int, at_once: int
-) -> Iterator[Plan]:
-    """For some coalitions at a time; one for all of them is kept, since it serves other cases."""
-    if len(coalitions) <= at_once:
-        yield _kept_plan(coalitions, slots, causal, blocks)
-        return
-    members = _with_own_slots(coalitions, slots)
-    for which in _alike_side_by_side(members).split(at_once):
-        yield plan_rows(members, which, causal, blocks)
-
-
-_kept: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
-"""The plans last used with their bytes, as many as the memory for a device has room for.
-
-Histories of every length have a plan of their own, and one model after the other needs them all.
-"""
-
-
-def _kept_plan(coalitions: Tensor, slots: int, causal: bool, blocks: int) -> Plan:
-    """By what the coalitions are, not by who holds them."""
-    told = coalitions.cpu().numpy().tobytes()
-    key = (told, coalitions.shape, slots, causal, blocks, coalitions.device)
-    if key not in _kept:
-        members = _with_own_slots(coalitions, slots)
-        plan = plan_rows(members, _alike_side_by_side(members), causal, blocks)
-        room = memory_for(coalitions.device) - _bytes_of(plan)
-        while _kept and sum(size for _, size in _kept.values()) > room:
-            _kept.popitem(last=False)
-        _kept[key] = plan, _bytes_of(plan)
-    _kept.move_to_end(key)
-    return _kept[key][0]
-
-
-def _bytes_of(plan: Plan) -> int:
-    tensors = (*plan, *(tensor for group in plan.groups for tensor in group))
-    return sum(one.nbytes for one in tensors if isinstance(one, Tensor))
-
-
-def _with_own_slots(coalitions: Tensor, slots: int) -> Tensor:
-    return F.pad(coalitions, (0, slots - coalitions.shape[1]), value=True)
-
-
-def _alike_side_by_side(members: Tensor) -> Tensor:
-    """`[c]`: an order in which coalitions that begin alike follow each other."""
-    order = torch.arange(len(members), device=members.device)
-    for some in reversed(list(row_slices(members.shape[1], BITS))):
-        bits = members[:, some]
-        power = torch.arange(bits.shape[1] - 1, -1, -1, device=members.device)
-        number = (bits.long() << power).sum(dim=1)
-        order = order[number[order].argsort(stable=True)]
-    return order
-
-
-def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan:
-    """The rows that `which` of the coalitions need, those that begin alike side by side."""
-    members = members[which]
-    first = torch.ones_like(which, dtype=torch.bool)  # of those that are the same
-    first[1:] = (members[1:] != members[:-1]).any(dim=1)
-    members = members[first]
-    own = members.clone()
-    if blocks == 1:
-        own[:] = False  # the answers alone
-    elif causal:  # not where the coalition before it began alike up to this slot
-        own[1:] &= (members[1:] != members[:-1]).cumsum(dim=1) > 0
-    own[:, -1] = True
-    order = members.sum(dim=1).argsort(stable=True)
-    number = _numbered(own, order)
-    coalition, slot = own[order].nonzero(as_tuple=True)
-    visible = members[order][coalition]
-    if causal:
-        visible &= torch.arange(members.shape[1], device=members.device) <= slot[:, None]
-    return Plan(
-        coalitions=which,
-        answered=order.argsort()[first.cumsum(0) - 1],
-        slots=slot,
-        visible=visible.float(),
-        answers=number[order, -1],
-        blind=(~members[order].any(dim=1)).nonzero()[:, 0],
-        groups=[
-            _group(members[some], own[some], number[some], causal)
-            for some in order.tensor_split(min(GROUPS, len(order)))
-            if blocks > 1
-        ],
-    )
-
-
-def _numbered(own: Tensor, order: Tensor) -> Tensor:
-    """`[c, m]`: which row each slot has, counted in that order of the coalitions."""
-    number = torch.empty_like(own, dtype=torch.int64)
-    number[order] = own[order].flatten().cumsum(0).view(own.shape) - 1
-    # Who does not compute a row has it from the latest coalition before that does.
-    line = torch.arange(len(own), device=own.device)[:, None]
-    return number.gather(0, torch.where(own, line, 0).cummax(dim=0).values)
-
-
-def _group(members: Tensor, own: Tensor, number: Tensor, causal: bool) -> Group:
-    """Of some coalitions."""
-    listed = members.clone()
-    listed[:, -1] = True
-    slot = torch.arange(members.shape[1], device=members.device).expand_as(members)
-    seen, asking = _to_the_right(listed, slot), _to_the_right(own, slot)
-    hidden = seen < 0
-    hidden[:, -1] = ~members[:, -1]
-    between = hidden[:, None].expand(-1, asking.shape[1], -1)
-    if causal:
-        between = between | (seen[:, None] > asking[:, :, None])
-    computed = number[own]
-    return Group(
-        first=int(computed[0]),
-        end=int(computed[-1]) + 1,
-        seen=_to_the_right(listed, number).clamp_(min=0),
-        bias=torch.where(hidden, HIDDEN, 0.0),
-        asking=_to_the_right(own, number).clamp_(min=0),
-        between=torch.where(between, HIDDEN, 0.0),
-        places=(asking.flatten() >= 0).nonzero()[:, 0],
-    )
-
-
-def _to_the_right(chosen: Tensor, values: Tensor) -> Tensor:
-    """`[g, s]`: the chosen values of every line, in order, with −1 on the left where fewer are."""
-    counts = chosen.sum(dim=1, keepdim=True)
-    longest = int(counts.max())
-    column = (longest - counts + chosen.cumsum(dim=1) - 1)[chosen]
-    found = values.new_full((len(chosen), longest), -1)
-    found[chosen.nonzero()[:, 0], column] = values[chosen]
-    return found
+def _attending(blocks: Sequence[Block]) -> Iterator[Attending]:
+    """Each after the normalisation of the one before it; the first, after none."""
+    like = blocks[0].outer_norm.weight
+    scale, shift = torch.ones_like(like), torch.zeros_like(like)
+    for block in blocks:
+        yield Attending.of(block, scale, shift)
+        scale, shift = block.outer_norm.weight, block.outer_norm.bias
 
 
 def _answers(blocks: Sequence[Attending], rows: Tensor, plan: Plan) -> Tensor:
-    """`[B, c, d]`."""
+    """`[c, B, d]`, from the rows `[m, B, d]`."""
     first, *others = blocks
     states = _first(first, rows, plan)
     if not others:
@@ -294,111 +212,154 @@ def _answers(blocks: Sequence[Attending], rows: Tensor, plan: Plan) -> Tensor:
     return _last(last, states, plan)
 
 
+class Sight(NamedTuple):
+    """What there is to see in the first block for `m` slots that ask; besides slots, nothing."""
+
+    logits: Tensor
+    """`[m, B, h, v]`: l_ij."""
+    shares: Tensor
+    """`[m, v, B, h]`: exp(l_ij), as shares of the largest."""
+    brought: Tensor
+    """`[2, v, B, h, d]`: v_j, and what the next layer makes of it."""
+    stay: Tensor
+    """`[2, m, B, d]`: r_i, what is there without attention, and what the next layer makes of it."""
+    expand: Tensor
+    """`[d, d]`: the next layer."""
+
+    @classmethod
+    def of(cls, attending: Attending, rows: Tensor, asking: Tensor) -> Sight:
+        """From the rows `[v − 1, B, d]` of all slots and those that ask."""
+        looked = attending.look(asking).permute(1, 2, 0, 3)  # [B, h, m, d]
+        logits = (looked @ rows.permute(1, 2, 0)[:, None]).permute(2, 0, 1, 3)
+        logits = F.pad(logits, (0, 1))
+        shares = (logits - logits.amax(dim=-1, keepdim=True)).exp_().permute(0, 3, 1, 2)
+        brought, stay = attending.brought(rows), attending.stay(asking)
+        expand = attending.forward.expand
+        return cls(
+            logits,
+            shares.contiguous(),
+            F.pad(torch.stack((brought, brought @ expand)), (0, 0, 0, 0, 0, 0, 0, 1)),
+            torch.stack((stay, stay @ expand)),
+            expand,
+        )
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether weights may be too small for numbers once a row's largest are hidden."""
+        return bool((self.logits.amax(dim=-1) - self.logits.amin(dim=-1)).max() > WIDE)
+
+
 def _first(attending: Attending, rows: Tensor, plan: Plan) -> Tensor:
-    """`[B, R, d]`: the rows after the first block, whose logits all coalitions share."""
-    brought = attending.brought(rows).transpose(1, 2)  # [B, h, m, d]
-    asking = rows if plan.groups else rows[:, -1:]  # answers alone are all in one slot
-    logits = attending.look(asking).transpose(1, 2) @ rows[:, None].transpose(2, 3)  # [B, h, m, m]
-    seen = _seen_safely if _is_wide(logits) else _seen_at_once
-    g = rows.new_empty(len(rows), len(plan.slots), rows.shape[2])
-    for some in row_slices(len(plan.slots), _rows_at_once(rows)):
-        slots = plan.slots[some]
-        mixed, total = seen(logits, brought, slots, plan.visible[some])
-        torch.addcdiv(_of_slots(asking, slots), mixed, total, out=g[:, some])
-    return _fed_forward(attending.block, g)
+    """`[R, B, d]`: the rows after the first block, whose logits all coalitions share."""
+    cases = rows.shape[1]
+    asking = rows if plan.groups else rows[-1:]  # answers alone are all in one slot
+    sight = Sight.of(attending, rows, asking)
+    many = plan.size * cases >= ROWS_OF_A_SLOT * len(asking)
+    see = _see_by_slot if many and not sight.is_wide else _see_by_row
+    states = rows.new_empty(plan.size, *rows.shape[1:])
+    for some in row_slices(plan.size, max(1, _rows_at_once(rows) // cases)):
+        g = states[some]
+        expanded, times = torch.empty_like(g), g.new_ones(len(g), cases, 1)
+        see(sight, plan, some, g, expanded, times)
+        attending.forward.put(g.flatten(0, 1), expanded.flatten(0, 1), times.flatten(0, 1))
+    return states
 
 
-def _is_wide(logits: Tensor) -> bool:
-    """Whether a row's weights may be too small for numbers once its largest are hidden."""
-    return bool((logits.amax(dim=-1) - logits.amin(dim=-1)).max() > WIDE)
+def _see_by_row(
+    sight: Sight, plan: Plan, some: slice, g: Tensor, expanded: Tensor, _: Tensor
+) -> None:
+    """Put g = Σ_j α_ij v_j + r_i of some rows, and what the next layer makes of it, into places."""
+    slots = plan.slots[some] - (plan.slots[-1] + 1 - len(sight.logits))
+    hidden = plan.visible[some, None, None] == 0
+    weights = sight.logits[slots].masked_fill_(hidden, HIDDEN).softmax(dim=-1)
+    mixed = torch.einsum("rbhv,vbhd->rbd", weights, sight.brought[0])
+    torch.add(mixed, sight.stay[0, slots], out=g)
+    torch.matmul(g, sight.expand, out=expanded)
 
 
-def _seen_at_once(
-    logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor
-) -> tuple[Tensor, Tensor]:
-    """`[B, R, d]` Σ_j∈S exp(l_ij)·v_j and `[B, R, 1]` Σ_j∈S exp(l_ij), each exp computed once.
+def _see_by_slot(
+    sight: Sight, plan: Plan, some: slice, g: Tensor, expanded: Tensor, times: Tensor
+) -> None:
+    """The same with each exp(l_ij) computed once, by a product with 0 and 1 for a slot's rows.
 
-    Where nothing is seen the sum is 1. Heads have sums of their own, and are divided by them here.
+    With one head the sums are left so many `times` as large, Σ_j∈S exp(l_ij)·(v_j + r_i), and the
+    next layer is a product as small as that one.
     """
-    shares = (logits - logits.amax(dim=-1, keepdim=True)).exp_()
-    of_rows = _of_slots(shares.flatten(0, 1), slots).unflatten(0, shares.shape[:2])
-    weights = of_rows * visible.to(shares.dtype)
-    total = weights.sum(dim=-1, keepdim=True)
-    total += total == 0
-    if weights.shape[1] > 1:
-        return _over_heads(weights.div_(total), brought), total.new_ones(1)
-    return _over_heads(weights, brought), total.squeeze(1)
-
-
-def _seen_safely(
-    logits: Tensor, brought: Tensor, slots: Tensor, visible: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The same by a softmax of what each row sees, whose sum is 1."""
-    of_rows = _of_slots(logits.flatten(0, 1), slots).unflatten(0, logits.shape[:2])
-    weights = of_rows.masked_fill(visible == 0, HIDDEN).softmax(dim=-1)
-    return _over_heads(weights.mul_(visible), brought), logits.new_ones(1)
+    for slot, count, first, end in plan.of_slots(some):
+        here = slice(first - some.start, end - some.start)
+        visible = plan.visible[first:end, :count].to(g.dtype)
+        asking = slot - len(plan.ends)
+        shares, stay = sight.shares[asking, :count], sight.stay[:, asking]
+        brought = sight.brought[:, :count]
+        if shares.shape[-1] == 1:
+            both = (brought.squeeze(3) + stay[:, None]).mul_(shares)
+            for products, place in ((both[0], g), (both[1], expanded), (shares, times)):
+                torch.mm(visible, products.flatten(1), out=place[here].flatten(1))
+        else:  # each head has its own sum of shares
+            once = (visible @ shares.flatten(1)).reciprocal_().view(-1, *shares.shape[1:], 1)
+            mixed = visible @ (brought[0] * shares[..., None]).flatten(1)
+            each = mixed.view(-1, *brought.shape[2:]).mul_(once)
+            torch.add(each.sum(dim=2), stay[0], out=g[here])
+            torch.matmul(g[here], sight.expand, out=expanded[here])
 
 
 def _middle(attending: Attending, states: Tensor, plan: Plan) -> Tensor:
-    """`[B, R, d]`: the rows after another block."""
-    looked = attending.look(states)  # [B, R, h, d]
+    """`[R, B, d]`: the rows after another block."""
     mixed = torch.empty_like(states)
-    for group in plan.groups:
-        seen = _take(states, group.seen)[:, :, None]  # [B, g, 1, s, d]
-        asking = _take(looked, group.asking).transpose(2, 3)  # [B, g, h, q, d]
-        between = group.between[:, None].to(states.dtype)
+    for group, _, some in _near_the_processor(plan, states):
+        seen = _take(states, group.seen[some])[:, :, None]  # [g, B, 1, s, d]
+        asking = attending.look(seen[:, :, 0, -group.asking :]).transpose(2, 3)  # [g, B, h, q, d]
+        between = group.between[some, None, None].to(states.dtype)
         weights = (asking @ seen.transpose(3, 4)).add_(between).softmax(dim=-1)
-        found = (weights @ seen).transpose(2, 3).flatten(1, 2)  # [B, g·q, h, d]
-        mixed[:, group.first : group.end] = attending.bring(_take(found, group.places))
-    mixed.index_fill_(1, plan.answers[plan.blind], 0)
-    return _fed_forward(attending.block, mixed.add_(states))
+        own = slice(group.starts[some.start], group.starts[some.start + len(seen)])
+        found = _pick(weights @ seen, group.line[own] - some.start, group.column[own])
+        mixed[group.computed[own]] = attending.bring(found)
+    mixed[-plan.answers :].index_fill_(0, plan.blind, 0)
+    return attending.feed_forward(mixed, states)
 
 
 def _last(attending: Attending, states: Tensor, plan: Plan) -> Tensor:
-    """`[B, c, d]`: the answers, which alone the last block computes."""
-    answers = _take(states, plan.answers)
-    sizes = [len(group.seen) for group in plan.groups]
-    found = []
-    for group, asking in zip(plan.groups, attending.look(answers).split(sizes, dim=1), strict=True):
-        seen = _take(states, group.seen)  # [B, g, s, d]
-        logits = asking @ seen.transpose(2, 3)  # [B, g, h, s]
-        weights = logits.add_(group.bias[:, None].to(logits.dtype)).softmax(dim=-1)
-        found.append(weights @ seen)
-    mixed = attending.bring(torch.cat(found, dim=1)).index_fill_(1, plan.blind, 0)
-    return _fed_forward(attending.block, mixed.add_(answers))
+    """`[c, B, d]`: the answers, which alone the last block computes."""
+    answers = states[-plan.answers :]
+    looked = attending.look(answers)  # [c, B, h, d]
+    found = torch.empty_like(looked)
+    for group, own, some in _near_the_processor(plan, states):
+        seen = _take(states, group.seen[some])  # [g, B, s, d]
+        logits = looked[own] @ seen.transpose(2, 3)  # [g, B, h, s]
+        weights = logits.add_(group.bias[some, None, None].to(logits.dtype)).softmax(dim=-1)
+        torch.matmul(weights, seen, out=found[own])
+    mixed = attending.bring(found).index_fill_(0, plan.blind, 0)
+    return attending.feed_forward(mixed, answers)
 
 
-def _fed_forward(block: Block, g: Tensor) -> Tensor:
-    """As `Block.feed_forward`, some rows at a time."""
-    added = torch.empty_like(g)
-    for some in row_slices(g.shape[1], _rows_at_once(g)):
-        torch.add(block.ffn(g[:, some]), g[:, some], out=added[:, some])
-    normed: Tensor = block.outer_norm(added)
-    return normed
+def _near_the_processor(plan: Plan, states: Tensor) -> Iterator[tuple[Group, slice, slice]]:
+    """Some coalitions of a group, not too many at a time: which of all and which of the group."""
+    begin = 0
+    for group in plan.groups:
+        count, longest = group.seen.shape
+        for some in row_slices(count, max(1, _rows_at_once(states) // (states.shape[1] * longest))):
+            yield group, slice(begin + some.start, begin + min(some.stop, count)), some
+        begin += count
 
 
 def _take(values: Tensor, rows: Tensor) -> Tensor:
-    """`[B, …, d]`: of the values `[B, N, d]`, or `[B, …, h, d]` of those of several heads."""
-    cases, count = values.shape[:2]
-    which = rows.flatten()
-    if cases > 1:
-        which = (which + torch.arange(0, cases * count, count, device=which.device)[:, None]).view(
-            -1
-        )
+    """`[g, B, s, d]`: of the values `[R, B, d]`, the rows `[g, s]`."""
+    cases = values.shape[1]
+    which = rows[:, None] * cases + torch.arange(cases, device=rows.device)[:, None]
     # From one long table: on a processor twice as fast as from each case's own.
-    taken = values.flatten(0, 1).index_select(0, which)
-    return taken.view(cases, *rows.shape, *values.shape[2:])
+    return values.flatten(0, 1).index_select(0, which.flatten()).view(*which.shape, -1)
 
 
-def _of_slots(values: Tensor, slots: Tensor) -> Tensor:
-    """`[B, R, …]`: of the values `[B, m, …]` of all slots, or `[B, 1, …]` of the only one."""
-    return values if values.shape[1] == 1 else _take(values, slots)
-
-
-def _over_heads(weights: Tensor, values: Tensor) -> Tensor:
-    """`[…, q, d]`: the sum over heads of weights `[…, h, q, k]` times values `[…, h, k, d]`."""
-    mixed = weights @ values
-    return mixed.squeeze(-3) if mixed.shape[-3] == 1 else mixed.sum(dim=-3)
+def _pick(values: Tensor, line: Tensor, column: Tensor) -> Tensor:
+    """`[k, B, h, d]`: of the values `[g, B, h, q, d]`, those in `k` lines and columns."""
+    _, cases, heads, columns, _ = values.shape
+    each = torch.arange(cases * heads, device=line.device)
+    which = (line[:, None] * len(each) + each) * columns + column[:, None]
+    return (
+        values.flatten(0, 3)
+        .index_select(0, which.flatten())
+        .view(-1, cases, heads, values.shape[4])
+    )
 
 
 def _rows_at_once(rows: Tensor) -> int:
