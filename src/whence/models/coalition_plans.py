@@ -33,17 +33,21 @@ class Group(NamedTuple):
     on the left with any row."""
     bias: Tensor
     """`[g, s]`: 0, or `HIDDEN` for filling and for an answer that does not see itself."""
-    asking: int
-    """q, how many of the last of those at most are computed for the coalition."""
     between: Tensor
-    """`[g, q, s]`: the bias of each of them."""
+    """`[g, q, s]`: the bias of each of the last `q`; at most so many are computed for a coalition,
+    for those that come later no fewer than for those before."""
     computed: Tensor
     """`[k]`: those that are, coalition by coalition."""
     line: Tensor
     column: Tensor
-    """`[k]`: where among `[g, q]` they stand."""
+    """`[k]`: where among `[g, q]` they stand; columns are counted from the last, which is −1."""
     starts: list[int]
     """Which of the `k` is the first of each coalition, and k."""
+
+    def most(self, some: slice) -> int:
+        """How many are at most computed for one of some coalitions: for the last of them."""
+        last: int = min(some.stop, len(self.seen))
+        return self.starts[last] - self.starts[last - 1]
 
 
 class Plan(NamedTuple):
@@ -154,7 +158,8 @@ def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan
     elif causal:  # not where the coalition before it began alike up to this slot
         own[1:] &= (members[1:] != members[:-1]).cumsum(dim=1) > 0
     own[:, -1] = True
-    order = members.sum(dim=1).argsort(stable=True)
+    groups = _grouped(members, own)
+    order = torch.cat(groups)
     number = _numbered(own, order)[order]
     members, own = members[order], own[order]
     slot, coalition = own.T.nonzero(as_tuple=True)
@@ -162,8 +167,8 @@ def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan
     if causal:
         visible &= torch.arange(members.shape[1], device=members.device) <= slot[:, None]
     visible = torch.cat((visible, ~visible.any(dim=1, keepdim=True)), dim=1)
-    groups = [len(some) for some in order.tensor_split(min(GROUPS, len(order)))]
-    of_groups = zip(members.split(groups), own.split(groups), number.split(groups), strict=True)
+    sizes = [len(group) for group in groups]
+    of_groups = zip(members.split(sizes), own.split(sizes), number.split(sizes), strict=True)
     return Plan(
         coalitions=which,
         answered=order.argsort()[first.cumsum(0) - 1],
@@ -174,6 +179,14 @@ def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan
         blind=(~members.any(dim=1)).nonzero()[:, 0],
         groups=[_group(*lists, causal=causal) for lists in of_groups if blocks > 1],
     )
+
+
+def _grouped(members: Tensor, own: Tensor) -> list[Tensor]:
+    """Coalitions of like size, in a group those last that most rows are computed for."""
+    by_own = own.sum(dim=1).argsort(stable=True)
+    groups = members.sum(dim=1).argsort(stable=True).tensor_split(min(GROUPS, len(members)))
+    rank = by_own.argsort()
+    return [group[rank[group].argsort()] for group in groups]
 
 
 def _numbered(own: Tensor, order: Tensor) -> Tensor:
@@ -200,11 +213,10 @@ def _group(members: Tensor, own: Tensor, number: Tensor, causal: bool) -> Group:
     return Group(
         seen=_to_the_right(listed, number).clamp_(min=0),
         bias=torch.where(hidden, HIDDEN, 0.0),
-        asking=asking.shape[1],
         between=torch.where(between, HIDDEN, 0.0),
         computed=number[own],
         line=line,
-        column=column,
+        column=column - asking.shape[1],
         starts=[0, *own.sum(dim=1).cumsum(0).tolist()],
     )
 

@@ -25,7 +25,7 @@ from whence.models.packed import HIDDEN
 
 ROWS_NEAR_THE_PROCESSOR = 16_384
 """Whose numbers stay in a processor's cache from one layer to the next."""
-ALIVE = 12
+ALIVE = 6
 """Tensors with a number for every dimension of every row that are there at a time."""
 ROWS_OF_CASES = 500_000
 """Rows of several cases that a processor computes at a time."""
@@ -150,7 +150,8 @@ class Attending(NamedTuple):
         """From what attention brought to rows `[R, B, d]`, in its place, some at a time."""
         all_mixed, all_rows = mixed.flatten(0, 1), rows.flatten(0, 1)
         for some in row_slices(len(all_rows), _rows_at_once(rows)):
-            g = all_mixed[some].add_(self.stay(all_rows[some]))
+            g = all_mixed[some].addcmul_(all_rows[some], self.scale).add_(self.shift)
+            g.sub_(g.mean(dim=-1, keepdim=True))
             self.forward.put(g, g @ self.forward.expand, g.new_ones(1, 1))
         return mixed
 
@@ -308,8 +309,9 @@ def _middle(attending: Attending, states: Tensor, plan: Plan) -> Tensor:
     mixed = torch.empty_like(states)
     for group, _, some in _near_the_processor(plan, states):
         seen = _take(states, group.seen[some])[:, :, None]  # [g, B, 1, s, d]
-        asking = attending.look(seen[:, :, 0, -group.asking :]).transpose(2, 3)  # [g, B, h, q, d]
-        between = group.between[some, None, None].to(states.dtype)
+        most = group.most(some)
+        asking = attending.look(seen[:, :, 0, -most:]).transpose(2, 3)  # [g, B, h, q, d]
+        between = group.between[some, None, None, -most:].to(states.dtype)
         weights = (asking @ seen.transpose(3, 4)).add_(between).softmax(dim=-1)
         own = slice(group.starts[some.start], group.starts[some.start + len(seen)])
         found = _pick(weights @ seen, group.line[own] - some.start, group.column[own])
@@ -351,10 +353,13 @@ def _take(values: Tensor, rows: Tensor) -> Tensor:
 
 
 def _pick(values: Tensor, line: Tensor, column: Tensor) -> Tensor:
-    """`[k, B, h, d]`: of the values `[g, B, h, q, d]`, those in `k` lines and columns."""
+    """`[k, B, h, d]`: of the values `[g, B, h, q, d]`, those in `k` lines and columns.
+
+    Columns are counted from the last one, which is −1.
+    """
     _, cases, heads, columns, _ = values.shape
     each = torch.arange(cases * heads, device=line.device)
-    which = (line[:, None] * len(each) + each) * columns + column[:, None]
+    which = (line[:, None] * len(each) + each + 1) * columns + column[:, None]
     return (
         values.flatten(0, 3)
         .index_select(0, which.flatten())
