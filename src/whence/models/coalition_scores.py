@@ -123,7 +123,7 @@ class Attending(NamedTuple):
             looking=(looking * scale).flatten(0, 1),
             looking_bias=(looking @ shift).flatten(),
             bringing=(bringing * scale).flatten(1),
-            bringing_bias=(bringing @ shift).sum(dim=1),
+            bringing_bias=(bringing @ shift).sum(dim=1) + shift,
             heads=block.heads,
             forward=FeedingForward.of(block),
         )
@@ -134,7 +134,7 @@ class Attending(NamedTuple):
         return looked.view(*rows.shape[:-1], self.heads, -1)
 
     def bring(self, seen: Tensor) -> Tensor:
-        """`[…, d]`: from the mean rows `[…, h, d]` that were seen."""
+        """`[…, d]`: from the mean rows `[…, h, d]` that were seen, with the shift of who sees."""
         return F.linear(seen.flatten(-2), self.bringing, self.bringing_bias)
 
     def brought(self, rows: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ class Attending(NamedTuple):
         """From what attention brought to rows `[R, B, d]`, in its place, some at a time."""
         all_mixed, all_rows = mixed.flatten(0, 1), rows.flatten(0, 1)
         for some in row_slices(len(all_rows), _rows_at_once(rows)):
-            g = all_mixed[some].addcmul_(all_rows[some], self.scale).add_(self.shift)
+            g = all_mixed[some].addcmul_(all_rows[some], self.scale)
             g.sub_(g.mean(dim=-1, keepdim=True))
             self.forward.put(g, g @ self.forward.expand, g.new_ones(1, 1))
         return mixed
@@ -316,7 +316,7 @@ def _middle(attending: Attending, states: Tensor, plan: Plan) -> Tensor:
         own = slice(group.starts[some.start], group.starts[some.start + len(seen)])
         found = _pick(weights @ seen, group.line[own] - some.start, group.column[own])
         mixed[group.computed[own]] = attending.bring(found)
-    mixed[-plan.answers :].index_fill_(0, plan.blind, 0)
+    mixed[-plan.answers :][plan.blind] = attending.shift
     return attending.feed_forward(mixed, states)
 
 
@@ -330,7 +330,8 @@ def _last(attending: Attending, states: Tensor, plan: Plan) -> Tensor:
         logits = looked[own] @ seen.transpose(2, 3)  # [g, B, h, s]
         weights = logits.add_(group.bias[some, None, None].to(logits.dtype)).softmax(dim=-1)
         torch.matmul(weights, seen, out=found[own])
-    mixed = attending.bring(found).index_fill_(0, plan.blind, 0)
+    mixed = attending.bring(found)
+    mixed[plan.blind] = attending.shift
     return attending.feed_forward(mixed, answers)
 
 
