@@ -12,7 +12,7 @@ from torch import Tensor
 
 from conftest import TRANSFORMERS, lively_sasrec
 from whence.contract import PAD, Explainable
-from whence.models import Recommender, coalition_plans
+from whence.models import Recommender, coalition_plans, coalition_scores
 from whence.models.blocks import Block
 from whence.models.coalition_plans import Plan, plan_rows
 
@@ -68,6 +68,21 @@ def test_any_coalitions_are_scored_as_one_by_one(
     coalitions = torch.tensor(drawn)
     batch = torch.tensor([[4, 1, 4, 9, 2]])[:, : coalitions.shape[1]]
     targets = torch.tensor([7])
+    found = model.score_coalitions(batch, targets, coalitions)
+    torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))
+
+
+@pytest.mark.parametrize("rows_of_a_slot", [0, 10**9], ids=["by slot", "by row"])
+@pytest.mark.parametrize("near", [7, 10**9], ids=["few at a time", "all at once"])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_every_way_to_compute_rows_comes_to_the_same(
+    name: str, heads: int, near: int, rows_of_a_slot: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coalition_scores, "ROWS_OF_A_SLOT", rows_of_a_slot)
+    monkeypatch.setattr(coalition_scores, "ROWS_NEAR_THE_PROCESSOR", near)
+    model = TRANSFORMERS[name](items=ITEMS, length=9, blocks=3, heads=heads)
+    batch = torch.arange(18).view(2, 9) % ITEMS
+    targets, coalitions = torch.tensor([1, 5]), some_coalitions(40, 9)
     found = model.score_coalitions(batch, targets, coalitions)
     torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))
 
