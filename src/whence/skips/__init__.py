@@ -2,7 +2,8 @@
 
 `fit_skips` trains an ordinary or an interpretable network of Afchar & Hennequin (2020) on sessions,
 `evaluate` says how right it is and which experts it selects, and where the true cause of every skip
-is known `cause_accuracy` says whether they are the right ones.
+is known `cause_accuracy` says whether they are the right ones. `explainable_skips` puts a network
+behind the contract of all models, so that any explainer can be held against its experts.
 """
 
 from whence.skips.attribution import (
@@ -15,6 +16,12 @@ from whence.skips.attribution import (
 )
 from whence.skips.config import SkipConfig
 from whence.skips.evaluation import Evaluated, attribute_skips, evaluate, predict_skips
+from whence.skips.explained import (
+    SKIP,
+    InterpretableSkips,
+    OrdinarySkips,
+    explainable_skips,
+)
 from whence.skips.networks import EVIDENCE, EXPERT_OF, EXPERTS, NetworkConfig, make_network
 from whence.skips.training import FittedSkips, fit_skips
 
@@ -22,14 +29,18 @@ __all__ = [
     "EVIDENCE",
     "EXPERTS",
     "EXPERT_OF",
+    "SKIP",
     "Attribution",
     "Evaluated",
     "FittedSkips",
+    "InterpretableSkips",
     "NetworkConfig",
+    "OrdinarySkips",
     "SkipConfig",
     "attribute_skips",
     "cause_accuracy",
     "evaluate",
+    "explainable_skips",
     "fit_skips",
     "join_attributions",
     "make_network",
