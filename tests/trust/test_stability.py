@@ -373,8 +373,9 @@ def test_equals_what_recommend_and_explain_say(three: Run, split: Split) -> None
     found = seed_stability(three.models, few, "test", ["leave-one-out"])
     parts = asked[:20].histories(12) != PAD
     assert found["top-10 overlap"][1].value == pytest.approx(overlap(lists).measure().value)
+    # One by one, sums have other orders in float32, and logarithms of small shares tell.
     assert found["leave-one-out KL"][0] == pytest.approx(
-        attention_kl(sizes, parts).over_seeds(), rel=1e-4
+        attention_kl(sizes, parts).over_seeds(), rel=2e-3
     )
 
 

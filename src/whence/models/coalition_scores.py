@@ -11,6 +11,7 @@ Which rows there are at all to be computed, `coalition_plans` says. And more is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from whence.models.packed import HIDDEN
 
 ROWS_NEAR_THE_PROCESSOR = 16_384
 """Whose numbers stay in a processor's cache from one layer to the next."""
-ALIVE = 6
+ALIVE = 4
 """Tensors with a number for every dimension of every row that are there at a time."""
 ROWS_OF_CASES = 500_000
 """Rows of several cases that a processor computes at a time."""
@@ -171,20 +172,20 @@ def scores_of_coalitions(
     after those are the model's own, and always visible.
     """
     cases, slots, width = rows.shape
-    if not len(coalitions):
-        return rows.new_zeros(cases, 0)
+    found = rows.new_empty(cases, len(coalitions))
+    if not found.numel():
+        return found
     heads = blocks[0].heads
     numbers = ALIVE * width + 2 * heads * (width + slots)  # of a row, and of what it looks at
-    rows_at_once = max(1, memory // (rows.element_size() * numbers))
-    rows_each = slots if len(blocks) > 1 else 1
+    fitting = max(1, memory // (rows.element_size() * numbers))
+    coalitions_at_once = max(1, fitting // (slots if len(blocks) > 1 else 1))
+    if not rows.is_cuda:
+        fitting = min(fitting, ROWS_OF_CASES)
     norm = blocks[-1].outer_norm
     attending = list(_attending(blocks))
-    found = rows.new_empty(cases, len(coalitions))
-    for plan in plans_for(
-        coalitions, slots, causal, len(blocks), max(1, rows_at_once // rows_each)
-    ):
-        fitting = rows_at_once if rows.is_cuda else min(rows_at_once, ROWS_OF_CASES)
-        for few in row_slices(cases, max(1, fitting // plan.size)):
+    for plan in plans_for(coalitions, slots, causal, len(blocks), coalitions_at_once):
+        times = math.ceil(cases / max(1, fitting // plan.size))
+        for few in row_slices(cases, math.ceil(cases / times)):  # of like size, none too small
             answers = _answers(attending, rows[few].transpose(0, 1).contiguous(), plan)
             scores = torch.einsum("cbd,bd->bc", answers, targets[few] * norm.weight)
             scores += (targets[few] @ norm.bias)[:, None]
