@@ -45,7 +45,8 @@ class IntegratedGradients:
         embedded = inquiry.model.embed(inquiry.batch)
         place, weight = np.polynomial.legendre.leggauss(self.points)  # on [−1, 1]
         way, share = (torch.from_numpy(one / 2).to(embedded) for one in (place + 1, weight))
-        at_once = gradients_at_once(embedded.shape[1], inquiry.memory) // max(1, len(embedded))
+        widest = max(embedded.shape[1], inquiry.batch.shape[1])  # of parts, or of what they hold
+        at_once = gradients_at_once(widest, inquiry.memory) // max(1, len(embedded))
         mean = torch.zeros_like(embedded)
         for some in row_slices(self.points, max(1, at_once)):
             points = len(way[some])
