@@ -228,7 +228,7 @@ def test_wrong_networks() -> None:
         NetworkConfig(width=0)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.needs("cuda")
 def test_on_a_gpu_too(parts: Parts, tracks: Tracks) -> None:
     network = NetworkConfig(width=8, heads=2, layers=1)
     fitted = [

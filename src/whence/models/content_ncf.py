@@ -72,7 +72,7 @@ class ContentNCFConfig(ChoiceConfig, ContentSizes):
     def __post_init__(self) -> None:
         ChoiceConfig.__post_init__(self)
         ContentSizes.__post_init__(self)
-        if min(*self.layers, len(self.layers)) < 1:
+        if min((*self.layers, len(self.layers))) < 1:
             raise InputError("layers are the widths of one or more layers, from 1 on.")
 
 

@@ -12,13 +12,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from whence.devices import check_device, deterministic
 from whence.errors import InputError, OutOfTime
 from whence.experts import SequentialModel
-from whence.files import make_parent, new_file, reason
+from whence.files import make_parent, new_file
 from whence.memory import reuse_freed_memory
 from whence.progress import progress_bar
 from whence.randomness import Randomness
@@ -30,7 +29,7 @@ from whence.sessions.tracks import Tracks
 from whence.skips.config import SkipConfig
 from whence.skips.networks import NetworkConfig, make_network
 from whence.skips.tensors import question_of
-from whence.training.keeping import NowAndThen
+from whence.training.keeping import NowAndThen, go_on
 from whence.training.loop import STEPS_BETWEEN_NEWS, DivergedError
 from whence.weights import save_weights
 
@@ -227,19 +226,7 @@ class SkipTraining:
 
     def load(self, path: Path) -> None:
         """Go on where `save` was called."""
-        try:
-            with safe_open(path, framework="pt", device=self.device) as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            self._restore(tensors)
-        except OSError as problem:
-            raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
-        except torch.OutOfMemoryError:
-            raise
-        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as problem:
-            why = str(problem).partition("\n")[0]
-            raise InputError(
-                f"{path} does not hold this training ({why}); remove it to begin anew."
-            ) from None
+        go_on(path, self.device, self._restore)
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
         model = {

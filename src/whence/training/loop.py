@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from whence.data.splits import Split
 from whence.devices import deterministic
 from whence.errors import InputError, OutOfTime
-from whence.files import new_file, reason
+from whence.files import new_file
 from whence.models import Recommender, model_with
 from whence.progress import progress_bar
 from whence.training.averaging import has_batch_norm
 from whence.training.config import TrainingConfig, check_precision
 from whence.training.evaluation import Evaluation
-from whence.training.keeping import NowAndThen
+from whence.training.keeping import NowAndThen, go_on
 from whence.training.stack import Stack, State, refresh_norms, under
 from whence.weights import save_weights
 
@@ -326,24 +325,15 @@ class Training:
 
     def load(self, path: Path) -> None:
         """Go on where `save` was called."""
-        try:
-            with safe_open(path, framework="pt", device=self.device) as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            self.step = int(tensors["step"])
-            states = {seed: under(f"{seed}.", tensors) for seed in self.logs}
-            self.logs = {seed: _log(state) for seed, state in states.items()}
-            piled = [seed for seed, state in states.items() if under("model.", state)]
-            if piled:
-                self._pile(piled, states)
-        except OSError as problem:
-            raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
-        except torch.OutOfMemoryError:
-            raise
-        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as problem:
-            why = str(problem).partition("\n")[0]
-            raise InputError(
-                f"{path} does not hold this training ({why}); remove it to begin anew."
-            ) from None
+        go_on(path, self.device, self._restore)
+
+    def _restore(self, tensors: dict[str, Tensor]) -> None:
+        self.step = int(tensors["step"])
+        states = {seed: under(f"{seed}.", tensors) for seed in self.logs}
+        self.logs = {seed: _log(state) for seed, state in states.items()}
+        piled = [seed for seed, state in states.items() if under("model.", state)]
+        if piled:
+            self._pile(piled, states)
 
 
 def _log(state: State) -> Log:
