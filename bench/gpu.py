@@ -1,4 +1,4 @@
-"""One GPU: sequences trained a second, what share that is of what the card can do, and explaining.
+"""One GPU: sequences trained a second, what share that is of what it can do, and explaining.
 
 The ceiling of a step is the longer of two times: its floating-point operations at the rate of a
 large product of matrices, and the bytes that its kernels read and write at the rate of a large
@@ -46,7 +46,6 @@ def measure() -> Iterator[Record]:
     if not torch.cuda.is_available():
         print("no GPU here")
         return
-    yield from explanations()
     copied = copy_rate()
     for name, length in SETTINGS:
         try:
@@ -144,6 +143,9 @@ def product_rate(dtype: torch.dtype, size: int = 8_192) -> float:
 
 def explanations() -> Iterator[Record]:
     """Shapley values of many histories of full length, with their errors."""
+    if not torch.cuda.is_available():
+        print("no GPU here")
+        return
     try:
         split = leave_one_out(load(EXPLAINED))
     except InputError as problem:

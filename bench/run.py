@@ -46,6 +46,7 @@ GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "explaining": explaining.measure,
     "experts": experts.measure,
     "gpu": gpu.measure,
+    "gpu-explaining": gpu.explanations,
 }
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from whence.models.batch_norm import RealBatchNorm
+from whence.models.batch_norm import Real, RealBatchNorm
 
 WIDTH = 3
 
@@ -17,6 +17,10 @@ WIDTH = 3
 def rows_of(count: int, seed: int) -> Tensor:
     chance = torch.Generator().manual_seed(seed)
     return 3 * torch.randn(count, WIDTH, generator=chance, dtype=torch.float64) + 1
+
+
+def all_real(count: int) -> Real:
+    return Real.of(torch.ones(count, dtype=torch.bool), torch.float64)
 
 
 def pair() -> tuple[RealBatchNorm, nn.BatchNorm1d]:
@@ -44,7 +48,10 @@ def test_real_rows_go_as_in_pytorch_and_filling_is_not_counted(
             mixed, real = mixed.flip(0), real.flip(0)
         mixed.requires_grad_()
         rows.requires_grad_()
-        found, expected = ours(mixed, real)[real], theirs(rows.flip(0) if first else rows)
+        found, expected = (
+            ours(mixed, Real.of(real, mixed.dtype))[real],
+            theirs(rows.flip(0) if first else rows),
+        )
         torch.testing.assert_close(found, expected)
         (gradient,) = torch.autograd.grad((found**3).sum(), mixed)
         (other,) = torch.autograd.grad((expected**3).sum(), rows)
@@ -58,7 +65,7 @@ def test_real_rows_go_as_in_pytorch_and_filling_is_not_counted(
 def test_what_is_remembered_is_nine_tenths_of_what_was() -> None:
     ours, _ = pair()
     rows = rows_of(5, 0)
-    ours(rows, torch.ones(5, dtype=torch.bool))
+    ours(rows, all_real(5))
     torch.testing.assert_close(ours.running_mean, 0.1 * rows.mean(dim=0))
     torch.testing.assert_close(ours.running_var, 0.9 + 0.1 * rows.var(dim=0))
 
@@ -69,7 +76,7 @@ def test_statistics_taken_anew_are_means_over_batches() -> None:
         one.momentum = None
     for number in range(5):
         rows = rows_of(4, number)
-        ours(rows, torch.ones(4, dtype=torch.bool))
+        ours(rows, all_real(4))
         theirs(rows)
     torch.testing.assert_close(ours.state_dict(), theirs.state_dict())
 
@@ -77,7 +84,7 @@ def test_statistics_taken_anew_are_means_over_batches() -> None:
 def test_one_real_row_is_normalised_to_the_shift() -> None:
     """Which PyTorch refuses: a user of one event may be all of a batch."""
     ours, _ = pair()
-    found = ours(rows_of(3, 0), torch.tensor([False, True, False]))
+    found = ours(rows_of(3, 0), Real.of(torch.tensor([False, True, False]), torch.float64))
     torch.testing.assert_close(found[1], ours.bias)
     assert all(value.isfinite().all() for value in ours.state_dict().values())
 
@@ -93,10 +100,11 @@ def test_many_seeds_at_once_are_each_alone(momentum: float | None) -> None:
     rows = torch.stack([rows_of(6, seed) for seed in range(3)])
     real = torch.tensor([[True] * n + [False] * (6 - n) for n in (6, 3, 4)])
     shape = RealBatchNorm(WIDTH, 1e-3, momentum).double()
-    found = vmap(lambda state, rows, real: functional_call(shape, state, (rows, real)))(
-        together, rows, real
+    counted = [Real.of(one, torch.float64) for one in real]
+    found = vmap(lambda state, rows, *real: functional_call(shape, state, (rows, Real(*real))))(
+        together, rows, *(torch.stack(one) for one in zip(*counted, strict=True))
     )
     for seed, one in enumerate(each):
-        torch.testing.assert_close(found[seed], one(rows[seed], real[seed]))
+        torch.testing.assert_close(found[seed], one(rows[seed], counted[seed]))
         for name, value in one.state_dict().items():
             torch.testing.assert_close(together[name][seed], value)

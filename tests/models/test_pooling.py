@@ -12,7 +12,7 @@ from torch.func import vmap
 
 from whence.contract import PAD
 from whence.models import pooling
-from whence.models.pooling import NOBODY, Look, Tiled, attended
+from whence.models.pooling import Look, Tiled, attended
 
 ITEMS, WIDTH, SIZE = 9, 3, 4
 
@@ -34,7 +34,7 @@ def tiles(histories: int, targets: int, pairs: int, width: int, wide: int, seed:
     rng = np.random.default_rng(seed)
     history = rng.integers(PAD, ITEMS, (histories, width))
     asked = np.where(
-        rng.random((targets, wide)) < 0.2, NOBODY, rng.integers(0, ITEMS, (targets, wide))
+        rng.random((targets, wide)) < 0.2, PAD, rng.integers(0, ITEMS, (targets, wide))
     )
     firsts, seconds = rng.integers(0, histories, pairs), rng.integers(0, targets, pairs)
     return Tiled(*(torch.from_numpy(one) for one in (history, asked, firsts, seconds)))

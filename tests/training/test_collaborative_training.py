@@ -101,7 +101,8 @@ def test_averaged_weights_have_statistics_of_their_own(model: str, rule: Rule, f
         assert isinstance(batch, UserBatch)
         with torch.no_grad():
             found.loss(batch, keep)
-        rows, real = first[-1]
+        rows, counted = first[-1]
+        real = counted.share > 0
         means.append(rows[real].mean(dim=0))
         variances.append(rows[real].var(dim=0))
     state = found.state_dict()

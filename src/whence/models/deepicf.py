@@ -20,8 +20,14 @@ from torch import Tensor, nn
 from whence.errors import InputError
 from whence.memory import MEMORY, row_slices
 from whence.models.base import Recommender
-from whence.models.batch_norm import RealBatchNorm
-from whence.models.item_based import ItemBased, ItemBasedConfig, summed, truncated_normal
+from whence.models.batch_norm import Real, RealBatchNorm
+from whence.models.item_based import (
+    ItemBased,
+    ItemBasedConfig,
+    sum_of_squares,
+    summed,
+    truncated_normal,
+)
 from whence.models.outcomes import OUTPUTS, liked_logit
 from whence.models.pooling import Look, Tiled, attended
 
@@ -102,19 +108,23 @@ class DeepICF(ItemBased):
     def outputs(self, user: Tensor, q: Tensor, real: Tensor | None = None) -> Tensor:
         """Through the layers; their statistics are those of a batch in training."""
         rows = (user * q).flatten(0, -2)
+        counted = None if real is None else Real.of(real.flatten(), rows.dtype)
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            rows = norm(layer(rows), None if real is None else real.flatten()).relu()
+            rows = norm(layer(rows), counted).relu()
         found: Tensor = self.last(rows)
         return found.view(*user.shape[:-1], self.config.classes)
 
     def penalty(self) -> Tensor:
         """λ (Σ p² + Σ q²), and that of the layers."""
-        of_layers = [layer.weight.square().sum() for layer in self.layers]  # type: ignore[operator]
-        found = self.config.layers_decay * torch.stack(of_layers).sum()
+        of_layers = sum_of_squares(*(layer.weight for layer in self.layers))  # type: ignore[arg-type]
+        found = self.config.layers_decay * of_layers
         if not self.config.vectors_decay:
             return found
-        of_tables = self.history.square().sum() + self.target.square().sum()
-        return found + self.config.vectors_decay * of_tables
+        return found + self.config.vectors_decay * sum_of_squares(*self._vectors())
+
+    def _vectors(self) -> list[Tensor]:
+        """Whose squares cost λ."""
+        return [self.history, self.target]
 
     @torch.no_grad()
     def adopt(self, trained: Mapping[str, Recommender]) -> None:
@@ -156,9 +166,8 @@ class AttentiveDeepICF(DeepICF):
         return pooled * self._smoothed(total)[..., None]
 
     def _smoothed(self, total: Tensor) -> Tensor:
-        """(Σ e_j)^−β, and 0 where nothing is looked at."""
-        there = total > 0
-        return torch.where(there, torch.where(there, total, 1) ** -self.config.beta, 0)
+        """(Σ e_j)^−β; and 1 where nothing is looked at, and weights of 0 stay 0."""
+        return (total + (total == 0)) ** -self.config.beta
 
     def pool_with(self, attention: Tensor, p: Tensor) -> Tensor:
         """Σ a_j p_j, with other a_j than its own."""
@@ -178,11 +187,9 @@ class AttentiveDeepICF(DeepICF):
         hidden = torch.relu((p * q[:, None]) @ self.look.T + self.look_bias)
         return torch.exp(hidden @ self.look_out) * seen, p
 
-    def penalty(self) -> Tensor:
-        """With λ Σ W²."""
-        found = super().penalty()
-        decay = self.config.vectors_decay
-        return found + decay * self.look.square().sum() if decay else found
+    def _vectors(self) -> list[Tensor]:
+        """And those of W."""
+        return [*super()._vectors(), self.look]
 
     def score_coalitions(
         self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from whence.models.item_based import ItemBased, ItemBasedConfig, summed
+from whence.models.item_based import ItemBased, ItemBasedConfig, sum_of_squares, summed
 from whence.models.pooling import Tiled
 
 
@@ -44,6 +44,4 @@ class FISM(ItemBased):
 
     def penalty(self) -> Tensor:
         """λ (Σ p² + Σ q²)."""
-        return self.config.vectors_decay * (
-            self.history.square().sum() + self.target.square().sum()
-        )
+        return self.config.vectors_decay * sum_of_squares(self.history, self.target)

@@ -21,7 +21,7 @@ from whence.models.blocks import columns_of_padding
 from whence.models.choice_config import ChoiceConfig
 from whence.models.lookup import look_up
 from whence.models.outcomes import class_logits, liked_logit, outcome_loss
-from whence.models.pooling import NOBODY, Tiled
+from whence.models.pooling import Tiled, taken
 from whence.models.tasks import NO_QUESTION, AnyBatch, UserBatch, WholeUsers
 from whence.randomness import Drop
 
@@ -83,9 +83,7 @@ class ItemBased(Recommender):
         """What is asked of each item, from the others that the user chose."""
         assert isinstance(batch, UserBatch)
         p, q = look_up(self.history, batch.history), look_up(self.target, batch.items)
-        # Filling asks for no item that any history has.
-        asked = torch.where(batch.outcomes == NO_QUESTION, NOBODY, batch.items)
-        tiled = Tiled(batch.history, asked, batch.history_tile, batch.question_tile)
+        tiled = Tiled(batch.history, batch.items, batch.history_tile, batch.question_tile)
         user, bias = self.pool(p, q, tiled), look_up(self.bias, batch.items)
         outputs = self.outputs(user, q, batch.outcomes != NO_QUESTION) + bias
         return outcome_loss(outputs, batch.outcomes, self.balanced) + self.penalty()
@@ -157,8 +155,8 @@ class ItemBased(Recommender):
         q = F.embedding(targets + 1, self.target)
         if attention is None:
             row = torch.arange(len(p), device=p.device)
-            nobody = torch.full_like(targets, NOBODY)
-            user = self.pool(p, q, Tiled(torch.where(seen, 0, PAD), nobody, row, row))
+            no_item = torch.full_like(targets, PAD)
+            user = self.pool(p, q, Tiled(torch.where(seen, 0, PAD), no_item, row, row))
         else:
             user = self.pool_with(attention[:, :, -1], p * seen[..., None])
         return self.outputs(user, q) + F.embedding(targets + 1, self.bias)
@@ -186,9 +184,15 @@ def truncated_normal(values: Tensor, spread: float, generator: torch.Generator) 
 def summed(p: Tensor, tiled: Tiled, power: float) -> Tensor:
     """`[Q, v, d]`: `n^−α Σ p_j`, of the items that are there and other than the target."""
     seen = tiled.seen(slice(None)).to(p.dtype)  # [P, w, v]
-    of_pairs = torch.cat(
-        (seen.transpose(1, 2) @ p[tiled.history_tile], seen.sum(dim=1)[..., None]), dim=2
-    )
-    nothing = of_pairs.new_zeros(*tiled.targets.shape, of_pairs.shape[2])
-    total = nothing.index_add(0, tiled.target_tile, of_pairs)
+    with_one = taken(F.pad(p, (0, 1), value=1), tiled.history_tile)
+    total = seen.transpose(1, 2) @ with_one
+    if len(total) > 1 or len(tiled.targets) > 1:
+        nothing = total.new_zeros(*tiled.targets.shape, total.shape[2])
+        total = nothing.index_add(0, tiled.target_tile, total)
     return total[..., :-1] * total[..., -1:].clamp(min=1) ** -power
+
+
+def sum_of_squares(*weights: Tensor) -> Tensor:
+    """Of all weights of all of them."""
+    flat = torch.cat([one.flatten() for one in weights])
+    return flat @ flat

@@ -11,7 +11,9 @@ from torch import Tensor
 
 def look_up(table: Tensor, items: Tensor) -> Tensor:
     """`[…, d]`: row `1 + i` of the table for item `i`; row 0, which never learns, for `PAD`."""
-    return _apply(table[None], items[None] + 1).squeeze(0)
+    rows = items[None] + 1
+    # Which are sorted in half the time.
+    return _apply(table[None], rows.int() if rows.is_cuda else rows).squeeze(0)
 
 
 def look_up_few(table: Tensor, rows: Tensor) -> Tensor:
@@ -50,12 +52,13 @@ class _LookUp(torch.autograd.Function):
         seeds, count, width = ctx.shape
         if rows.is_cuda:  # where many threads must not add to one row in any order
             add_up = torch.ops.aten.embedding_dense_backward
-            added = add_up(gradient, rows, seeds * count, -1, False)
+            added = add_up(gradient, rows, seeds * count, 0, False)
         else:
             added = gradient.new_zeros(seeds * count, width)
             added.index_add_(0, rows.flatten(), gradient.flatten(0, -2))
         tables: Tensor = added.view(seeds, count, width)
-        tables[:, 0] = 0
+        if seeds > 1 or not rows.is_cuda:
+            tables[:, 0] = 0
         return tables, None
 
     @staticmethod
@@ -73,9 +76,9 @@ class _LookUp(torch.autograd.Function):
 def _in_one(tables: Tensor, rows: Tensor) -> Tensor:
     """Where the rows of several tables are when the tables stand one below the other."""
     seeds, count = tables.shape[:2]
-    if rows.is_cuda and seeds * count < 2**31:
-        rows = rows.int()  # which are sorted in half the time
     if seeds == 1:
         return rows
+    if seeds * count >= 2**31:
+        rows = rows.long()
     first = torch.arange(0, seeds * count, count, device=rows.device, dtype=rows.dtype)
     return rows + first.view(-1, *[1] * (rows.dim() - 1))

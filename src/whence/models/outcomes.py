@@ -45,14 +45,15 @@ def outcome_loss(outputs: Tensor, outcomes: Tensor, balanced: bool) -> Tensor:
 
 def _class_losses(outputs: Tensor, outcomes: Tensor) -> Tensor:
     log_p = outputs.log_softmax(dim=-1)
-    own = log_p.gather(-1, outcomes[..., None])[..., 0]
+    cost = F.nll_loss(log_p.flatten(0, -2), outcomes.flatten(), reduction="none")
+    cost = cost.view(outcomes.shape)
     if outputs.shape[-1] == 2:
-        return -own
+        return cost
     # log(1 − p_c) = log Σ_{k≠c} p_k, which a rounded p_c = 1 does not make infinite.
     apart = torch.eye(outputs.shape[-1], dtype=torch.bool, device=outputs.device)
     others = log_p[..., None, :].masked_fill(apart, -torch.inf).logsumexp(dim=-1)
     of_others = others.sum(dim=-1) - others.gather(-1, outcomes[..., None])[..., 0]
-    return -(own + of_others) / outputs.shape[-1]
+    return (cost - of_others) / outputs.shape[-1]
 
 
 def _rarity(outcomes: Tensor, count: Tensor, classes: int) -> Tensor:
