@@ -87,14 +87,7 @@ class Chance:
 
         Of several steps `[K]` at once it is `[calls, S · K, count]`.
         """
-        if calls not in self.begun or self.begun[calls].shape[2] < count:
-            device = self.keys.device
-            call = torch.arange(calls.start, calls.stop, device=device) * PLACES_OF_A_CALL
-            place = call[:, None, None] + torch.arange(count, device=device)
-            if calls in self.begun:
-                self.outgrown.append(self.begun[calls])
-            self.begun[calls] = self.keys + place * GAMMA
-        state = self.begun[calls][:, :, :count]
+        state = self._beginning(calls, count)
         if step.dim():
             state = state[:, :, None]
         state = state + step[..., None] * _wrapped(GAMMA * PLACES_OF_A_STEP)
@@ -103,6 +96,22 @@ class Chance:
         for shift, factor in ((30, MIX_1), (27, MIX_2)):
             state = _xor_shifted(state, shift).mul_(factor)
         return _xor_shifted(state, 31)
+
+    def _beginning(self, calls: range, count: int) -> Tensor:
+        """`[calls, S, count]`: `key + place · γ`."""
+        if calls in self.begun and self.begun[calls].shape[2] >= count:
+            return self.begun[calls][:, :, :count]
+        device = self.keys.device
+        call = torch.arange(calls.start, calls.stop, device=device) * PLACES_OF_A_CALL
+        place = call[:, None, None] + torch.arange(count, device=device)
+        begun = self.keys + place * GAMMA
+        # While a step is recorded nothing may be kept: what is there belongs to the memory that all
+        # recorded steps share, and another one would write over it.
+        if not (begun.is_cuda and torch.cuda.is_current_stream_capturing()):
+            if calls in self.begun:
+                self.outgrown.append(self.begun[calls])
+            self.begun[calls] = begun
+        return begun
 
     def whole(self, step: Tensor, calls: range, count: int) -> Tensor:
         """The same as whole numbers of 62 bits, whose remainders by any limit are even enough."""

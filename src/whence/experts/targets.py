@@ -120,7 +120,8 @@ class Binary:
         if self.logarithm == "squeezed":
             return logarithms.clamp(math.log(EPSILON), math.log1p(-EPSILON))
         if self.logarithm == "shifted":
-            return torch.logaddexp(logarithms, logarithms.new_tensor(math.log(EPSILON)))
+            shift = torch.full_like(logarithms, math.log(EPSILON))  # a fill, which can be recorded
+            return torch.logaddexp(logarithms, shift)
         return logarithms
 
 

@@ -61,9 +61,9 @@ class Stack:
         self.weights = self._side_by_side(dict(self.models[0].named_parameters()))
         self.buffers = self._side_by_side(dict(self.models[0].named_buffers()))
         self._share_out()
-        recorded = device != "cpu"
+        self.on_gpu = device != "cpu"
         first = self.models[0].config
-        self.batches = batches_for(self.models[0], split, config, chance, device, recorded)
+        self.batches = batches_for(self.models[0], split, config, chance, device, self.on_gpu)
         self.steps = 0
         """How many are done."""
         keys = Chance([one.key("dropout") for one in chance], device)
@@ -76,7 +76,7 @@ class Stack:
             weights = list(self.weights.values())
             # A GPU takes all tensors in one go anyway, and one row has numbers of one kind.
             alike = len({weight.dtype for weight in weights}) == 1
-            row = in_one_row(weights) if alike and not recorded else None
+            row = in_one_row(weights) if alike and not self.on_gpu else None
             self._share_out()
             self.averaging = Averaging(
                 weights,
@@ -88,7 +88,7 @@ class Stack:
             )
         self.pace = 1.0
         """The share of the learning rate that the optimiser knows of."""
-        self.recorded = Recorded(device) if recorded else None
+        self.recorded = Recorded(device) if self.on_gpu else None
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -169,7 +169,7 @@ class Stack:
         batch = self._draw()
         if len(self) == 1:
             return self.models[0].loss(batch.of(0), self.drop)[None]
-        with ForManySeeds() if self.recorded else nullcontext():
+        with ForManySeeds() if self.on_gpu else nullcontext():
             of_each = vmap(self._loss_of_one, in_dims=(0, _first_of(batch)))
             return of_each({**self.weights, **self.buffers}, batch)
 
