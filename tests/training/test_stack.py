@@ -92,6 +92,23 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
             assert apart.max() < 0.1
 
 
+@pytest.mark.parametrize("taught", ["all", "smallest"])
+def test_vectors_are_taught_by_the_same_experts_in_a_stack(
+    taught: str, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which changes what is learned."""
+    monkeypatch.setattr(
+        "whence.training.stack.build_model", lambda *given: build_model(*given).double()
+    )
+    config, settings = TrainingConfig(steps=10, batch=32), {"width": 8, "taught": taught}
+    stacked = fit_together(Training(split, "intrp-ncf", settings, config, [0, 1], "cpu"), False)
+    alone = fit(split, "intrp-ncf", settings, config, 1, show_progress=False)
+    other = {"width": 8, "taught": "all" if taught == "smallest" else "smallest"}
+    others = fit(split, "intrp-ncf", other, config, 1, show_progress=False)
+    assert stacked[1].losses == pytest.approx(alone.losses, abs=1e-6)
+    assert stacked[1].losses != pytest.approx(others.losses, abs=1e-6)
+
+
 def test_whoever_else_is_in_the_stack_changes_nothing(split: Split) -> None:
     few, many = together(split, TRAINED, [2, 3]), together(split, TRAINED, [0, 1, 2, 3, 4])
     for seed in (2, 3):

@@ -65,7 +65,8 @@ class InputLinear(nn.Module):
                 f"{inputs.shape[1]}."
             )
         joining, inputs = self.joining, inputs[:, : self.width]
-        if self.stopping is not None and stop and inputs.requires_grad:
+        # Whether the rows themselves are learned cannot be asked inside `torch.vmap`.
+        if self.stopping is not None and stop and torch.is_grad_enabled():
             joining, inputs = self.stopping, torch.cat((inputs, inputs.detach()), dim=1)
         blocks = inputs.T.contiguous()[:, None]  # a column is read as a whole
         return joined_products(blocks, None, self.bias, joining, False, *self.weights)

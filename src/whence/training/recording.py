@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
@@ -67,6 +68,18 @@ class Recorded:
 
     def _record(self, step: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self.stream, pool=self.pool):
+        with torch.cuda.graph(graph, stream=self.stream, pool=self.pool), _nothing_collected():
             loss = step()
         return graph, loss
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """An older training whose graphs were deleted meanwhile would end the recording."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

@@ -261,7 +261,8 @@ def refresh_norms(
             batches.begin(step)
             yield [batches.draw(torch.tensor(step, device=device)).of(0)]
 
-    update_bn(drawn(), _Loss(model))
+    with deterministic(device):
+        update_bn(drawn(), _Loss(model))
 
 
 class _Loss(nn.Module):
