@@ -21,9 +21,7 @@ LISTENING = ListeningConfig(
 MOODS = {"user_collection": -1, "radio": 1, "charts": 1}
 
 
-def rule(
-    config: ListeningConfig, popular: int, strange: bool, mood: int, usual: float
-) -> float:
+def rule(config: ListeningConfig, popular: int, strange: bool, mood: int, usual: float) -> float:
     """How probably a track is skipped of which everything is known."""
     decided = {-1: 1.0, 1: 0.0}[popular] if popular else None
     if decided is None and strange:
@@ -44,6 +42,7 @@ def slowly(
     half, length = len(truth) // 2, len(truth)
     shares = {-1: config.unpopular, 1: config.popular}
     shares[0] = 1 - sum(shares.values())
+    unlike = {True: config.strangers, False: 1 - config.strangers}
     moods = {-1: config.calm, 1: config.restless}
     moods[0] = 1 - sum(moods.values())
     wholes, parts = 0.0, np.zeros(length)
@@ -59,14 +58,10 @@ def slowly(
             known_popular, known_strange = truth[place]
             skip = 0.0
             for popular, strange in product(shares, (False, True)):
-                if "general" in groups:
-                    weight = float(popular == known_popular)
-                else:
-                    weight = shares[popular]
-                if "music" in groups:
-                    weight *= strange == known_strange
-                else:
-                    weight *= config.strangers if strange else 1 - config.strangers
+                seen = (popular == known_popular, strange == known_strange)
+                unseen = (shares[popular], unlike[strange])
+                weight = seen[0] if "general" in groups else unseen[0]
+                weight *= seen[1] if "music" in groups else unseen[1]
                 tired = feeling if place >= half else 0
                 skip += weight * rule(config, popular, strange, tired, before if place else habit)
             chance *= skip if skipped else 1 - skip

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from whence.experts import RECIPES
+from whence.experts import DEFAULT, PLOTTED, Selection
 from whence.sessions.accuracy import SkipScores, join_scores, score_skips
 from whence.sessions.catalog import MadeTracks
 from whence.sessions.columns import LOGGED
@@ -32,7 +32,7 @@ from whence.skips.evaluation import Evaluated
 from whence.skips.networks import EXPERTS
 
 MOODS: Final = (-1, 0, 1)
-SELECTION: Final = RECIPES["sessions"].inference
+USED: Final = DEFAULT.inference
 
 Chances = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -66,23 +66,32 @@ def ideal_experts(files: SessionFiles, listening: ListeningConfig) -> Possible:
     made = design_tracks(listening)
     one: list[SkipScores] = []
     mixed: list[SkipScores] = []
-    attributions: list[Attribution] = []
+    used: list[Attribution] = []
+    plotted: list[Attribution] = []
     for sessions, halves in _read(files):
         answers = 2 * ideal_chances(sessions, made, listening) - 1
-        selected = SELECTION(EXPERTS, torch.from_numpy(np.abs(answers).reshape(len(EXPERTS), -1)))
-        weights = selected.numpy().reshape(answers.shape)
+        weights = _select(answers, USED)
         one.append(score_skips(answers[-1] > 0, halves))
         mixed.append(score_skips((weights * answers).sum(axis=0) > 0, halves))
-        there = halves.asked_there
-        attributions.append(
-            Attribution(
-                selected=weights[:, there].T.astype(np.float32),
-                session=np.nonzero(there)[0],
-                causes=None if halves.causes is None else halves.causes[there],
-            )
-        )
-    return Possible(
-        join_scores(one), Evaluated(join_scores(mixed), join_attributions(attributions))
+        used.append(_attribution(weights, halves))
+        plotted.append(_attribution(_select(answers, PLOTTED), halves))
+    together = Evaluated(join_scores(mixed), join_attributions(used), join_attributions(plotted))
+    return Possible(join_scores(one), together)
+
+
+def _select(answers: Chances, selection: Selection) -> Chances:
+    """`[H, B, slots]`: α, of answers from −1 to 1."""
+    sure = torch.from_numpy(np.abs(answers).reshape(len(EXPERTS), -1))
+    weights: Chances = selection(EXPERTS, sure).numpy().reshape(answers.shape)
+    return weights
+
+
+def _attribution(weights: Chances, halves: Halves) -> Attribution:
+    there = halves.asked_there
+    return Attribution(
+        selected=weights[:, there].T.astype(np.float32),
+        session=np.nonzero(there)[0],
+        causes=None if halves.causes is None else halves.causes[there],
     )
 
 

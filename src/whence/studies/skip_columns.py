@@ -18,8 +18,12 @@ from whence.skips import (
 from whence.skips.attribution import ALL_CAUSES, EVERY_CAUSE, SEEN
 
 FIRST, MEAN = "most selected: ", "mean attribution: "
+AS_PLOTTED: Final = "by |F|: "
+"""Before what is said of experts that are selected as the paper plots them, instead of by F²."""
+NAMED: Final = (ALL_CAUSES, EVERY_CAUSE, *(cause.word for cause in EXPERT_OF))
 CAUSED: Final = (
-    *(ALL_CAUSES, EVERY_CAUSE, *(cause.word for cause in EXPERT_OF)),
+    *NAMED,
+    *(f"{AS_PLOTTED}{name}" for name in NAMED),
     *(SEEN, f"{SEEN}, mean over causes", *(f"{SEEN}: {cause.word}" for cause in EXPERT_OF)),
 )
 """Of a network with experts, where causes are known."""
@@ -38,13 +42,15 @@ def selected_columns(experts: bool) -> tuple[str, ...]:
 
 
 def measures_of(found: Evaluated) -> dict[str, Measure]:
-    """All that can be said of it."""
+    """All that can be said of a network."""
     measures = found.scores.measures()
-    attribution = found.attribution
-    if attribution is not None:
-        if attribution.causes is not None:
-            measures |= cause_accuracy(attribution) | cause_seen(attribution)
-        firsts, means = shares_of_maximum(attribution), mean_attributions(attribution)
-        measures |= {f"{FIRST}{name}": one for name, one in firsts.items()}
-        measures |= {f"{MEAN}{name}": one for name, one in means.items()}
+    if found.attribution is None or found.plotted is None:
+        return measures
+    if found.attribution.causes is not None:
+        measures |= cause_accuracy(found.attribution) | cause_seen(found.attribution)
+        named = cause_accuracy(found.plotted)
+        measures |= {f"{AS_PLOTTED}{name}": one for name, one in named.items()}
+    firsts, means = shares_of_maximum(found.attribution), mean_attributions(found.attribution)
+    measures |= {f"{FIRST}{name}": one for name, one in firsts.items()}
+    measures |= {f"{MEAN}{name}": one for name, one in means.items()}
     return measures
