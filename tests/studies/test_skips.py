@@ -150,7 +150,7 @@ def test_networks_are_trained_on_the_files_of_the_user(tmp_path: Path) -> None:
 
 
 def test_how_table_2_is_trained() -> None:
-    learned = "3 layers each way; 120,000 steps of 500 sessions, Adam 0.0001"
+    learned = "3 layers each way; 120,000 steps of 500 sessions, Adam 0.0001, times 0.8 on plateaus"
     assert [PUBLISHED.protocol(row) for row in PUBLISHED.networks] == [
         f"128 features and 8 heads, {learned}",
         f"8 experts of 128 features and 8 heads, {learned}",

@@ -29,7 +29,8 @@ class Learning:
         layers = "layer" if network.layers == 1 else "layers"
         depth = "" if network.recurrent else f" and {heads}, {network.layers} {layers} each way"
         learned = f"{training.steps:,} steps of {training.batch} sessions"
-        return f"{built}{depth}; {learned}, Adam {training.learning_rate:g}"
+        falls = f", times {training.factor:g} on plateaus" if training.validate_every else ""
+        return f"{built}{depth}; {learned}, Adam {training.learning_rate:g}{falls}"
 
 
 def four_kinds(network: NetworkConfig, ordinary_heads: int) -> dict[str, NetworkConfig]:
@@ -43,8 +44,17 @@ def four_kinds(network: NetworkConfig, ordinary_heads: int) -> dict[str, Network
 
 
 SMALL: Final = Learning(
-    four_kinds(NetworkConfig(width=16, heads=2, layers=1), ordinary_heads=8),
-    SkipConfig(steps=1_500, batch=100, learning_rate=3e-3, validate_every=0),
+    four_kinds(NetworkConfig(width=16, heads=2, layers=2), ordinary_heads=8),
+    SkipConfig(
+        steps=6_000,
+        batch=100,
+        learning_rate=2e-3,
+        validate_every=250,
+        validation_sessions=2_000,
+        factor=0.5,
+        patience=2,
+        cooldown=0,
+    ),
 )
 """Small enough for some minutes a seed on one thread of a CPU."""
 PUBLISHED: Final = Learning(

@@ -39,8 +39,11 @@ SPOTIFY, DEEZER = "spotify-sessions", "deezer-sessions"
 """The first a user may have; the second was never published."""
 MADE, MADE_TABLE = "listening", "Sessions made here"
 SELECTION_FIGURE: Final = "Figure 8 (Afchar & Hennequin 2020)"
-LISTENING: Final = ListeningConfig(sessions=20_000, logs=3)
-"""As many to learn from, to validate on and to test on."""
+LISTENING: Final = ListeningConfig(sessions=10_000, logs=10, tracks=20_000)
+"""Eight logs to learn from, one to validate on and one to test on.
+
+Of few tracks, experts that see the music alone would learn by heart which are popular.
+"""
 IDEAL, IDEAL_EXPERTS = "ideal network", "ideal experts"
 """What can be reached by those who know the rules."""
 PERCENT: Final = 100
