@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from whence.sessions import Cause, ListeningConfig, Sessions, cut_in_half, read_tracks
+from whence.sessions.halves import Flags
 from whence.sessions.logs import read_sessions
 from whence.sessions.writing import design_tracks, write_sessions
 from whence.skips import EXPERTS, cause_accuracy, ideal_experts
@@ -98,7 +99,7 @@ def test_every_way_a_session_can_go(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Chances, np.ndarray]:  # type: ignore[type-arg]
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Chances, Flags]:
     """`[H, N]` chances, and what happened, of all tracks asked for."""
     config = ListeningConfig(sessions=5_000)
     folder = tmp_path_factory.mktemp("ideal")
@@ -112,7 +113,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Chances, np.ndarray]
     return np.concatenate(chances, axis=1), np.concatenate(skipped)
 
 
-def test_what_is_said_happens_as_often(many: tuple[Chances, np.ndarray]) -> None:  # type: ignore[type-arg]
+def test_what_is_said_happens_as_often(many: tuple[Chances, Flags]) -> None:
     chances, skipped = many
     for expert in chances:
         bins = (expert * 10).astype(int)
@@ -121,7 +122,7 @@ def test_what_is_said_happens_as_often(many: tuple[Chances, np.ndarray]) -> None
             assert happened == pytest.approx(said, abs=0.04)
 
 
-def test_who_sees_more_knows_more(many: tuple[Chances, np.ndarray]) -> None:  # type: ignore[type-arg]
+def test_who_sees_more_knows_more(many: tuple[Chances, Flags]) -> None:
     chances, skipped = many
     losses = -np.log(np.where(skipped, chances, 1 - chances)).mean(axis=1)
     for expert, inside in enumerate(EXPERTS.contained):

@@ -18,8 +18,8 @@ from whence.skips import (
 from whence.skips.attribution import ALL_CAUSES, EVERY_CAUSE, SEEN
 
 FIRST, MEAN = "most selected: ", "mean attribution: "
-AS_PLOTTED: Final = "by |F|: "
-"""Before what is said of experts that are selected as the paper plots them, instead of by F²."""
+AS_PLOTTED: Final = "as plotted: "
+"""Before what is said of experts selected by |F|, as the paper plots them, instead of by F²."""
 NAMED: Final = (ALL_CAUSES, EVERY_CAUSE, *(cause.word for cause in EXPERT_OF))
 CAUSED: Final = (
     *NAMED,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import whence
@@ -29,7 +29,7 @@ SESSIONS = "sessions"
 class Trained:
     """One value a seed and column, as far as there was time."""
 
-    by_seed: Mapping[int, Columns] = field(default_factory=dict)
+    by_seed: Mapping[int, Columns]
 
     @property
     def sessions(self) -> int | None:
