@@ -109,8 +109,9 @@ def ideal_chances(sessions: Sessions, made: MadeTracks, listening: ListeningConf
 
 def _read(files: SessionFiles) -> Iterator[tuple[Sessions, Halves]]:
     tracks = read_tracks(files.tracks)
-    for log, causes in zip(files.logs, files.causes, strict=True):
-        for sessions in read_sessions(log, tracks, causes=causes):
+    for log, path in enumerate(files.logs):
+        causes = files.causes[log] if files.causes else None
+        for sessions in read_sessions(path, tracks, causes=causes):
             yield sessions, cut_in_half(sessions, tracks)
 
 
@@ -124,12 +125,11 @@ def _read_clues(sessions: Sessions, made: MadeTracks, listening: ListeningConfig
     genre = made.genre[track]
     of_genre = [((genre == one) & there).sum(axis=1) for one in range(listening.genres)]
     home = np.argmax(of_genre, axis=0)
-    flags = {
-        sign: [LOGGED.index(f"context_type_{name}") for name in names]
-        for sign, names in ((-1, CALM), (1, RESTLESS))
-    }
     first = sessions.logged[sessions.offsets[:-1]]
-    calm, restless = (first[:, flags[sign]].any(axis=1) for sign in (-1, 1))
+    calm, restless = (
+        first[:, [LOGGED.index(f"context_type_{name}") for name in names]].any(axis=1)
+        for names in (CALM, RESTLESS)
+    )
     return _Clues(
         half=lengths // 2,
         skipped=skipped,
