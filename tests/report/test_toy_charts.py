@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from whence.experts import TOYS, InterpretableMLP
+from whence.experts import PLOTTED, TOYS, InterpretableMLP
 from whence.randomness import Randomness
 from whence.report.charts import to_svg
-from whence.report.toy_charts import PLOTTED, selection_chart
+from whence.report.toy_charts import selection_chart
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 

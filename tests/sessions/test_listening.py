@@ -21,7 +21,7 @@ from whence.sessions import (
     score_skips,
     write_sessions,
 )
-from whence.sessions.columns import LOG_COLUMNS, TRACK_COLUMNS
+from whence.sessions.columns import GENERAL, LOG_COLUMNS, TRACK_COLUMNS
 
 CONFIG = ListeningConfig(sessions=250, tracks=300, shortest=7, longest=15, seed=5)
 
@@ -45,6 +45,19 @@ def test_the_files_are_as_in_the_challenge(made: SessionFiles) -> None:
     for row, true in zip(rows_of(made.logs[0]), truth, strict=True):
         assert row["session_id"] == true["session_id"]
         assert row["session_position"] == true["session_position"]
+
+
+def test_both_ends_of_popularity_stand_out(made: SessionFiles) -> None:
+    """On the scale a network sees, as far from the middle tracks as they are many."""
+    popularity = np.sort(
+        read_tracks(made.tracks).features[:, GENERAL.index("us_popularity_estimate")]
+    )
+    least, most = (round(share * CONFIG.tracks) for share in (CONFIG.unpopular, CONFIG.popular))
+    whole = popularity[-1] - popularity[0]
+    assert (popularity[least] - popularity[0]) / whole == pytest.approx(CONFIG.unpopular, abs=0.01)
+    assert (popularity[-1] - popularity[-most - 1]) / whole == pytest.approx(
+        CONFIG.popular, abs=0.01
+    )
 
 
 def test_every_cause_is_true(made: SessionFiles) -> None:

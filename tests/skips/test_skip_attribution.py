@@ -23,6 +23,7 @@ from whence.skips import (
     Attribution,
     NetworkConfig,
     cause_accuracy,
+    cause_seen,
     evaluate,
     join_attributions,
     make_network,
@@ -69,6 +70,22 @@ def test_worked_by_hand() -> None:
     table = named_by_cause(found)
     assert table[Cause.PERSISTENCE, EXPERTS.expert("S5")] == 0.5
     assert table.sum(axis=1).tolist() == [1, 1, 1, 0, 1]
+
+
+def test_who_sees_a_cause() -> None:
+    """Persistence 1 of 2, context 1 of 1, music 1 of 2, popularity 0 of 1."""
+    found = selecting(
+        *("S7", "S6", "S5", "S8", "S7", "S4", "S8"), session=(0, 0, 0, 1, 1, 1, 1), causes="PPCMMU?"
+    )
+    values = {name: one.value for name, one in cause_seen(found).items()}
+    assert values == {
+        "cause seen": 3 / 6,
+        "cause seen, mean over causes": pytest.approx((1 / 2 + 1 + 1 / 2 + 0) / 4),
+        "cause seen: persistence": 1 / 2,
+        "cause seen: context": 1.0,
+        "cause seen: music": 1 / 2,
+        "cause seen: popularity": 0.0,
+    }
 
 
 def test_means_are_shares_of_sessions() -> None:

@@ -23,7 +23,7 @@ from whence.experts.learned import LearnedFamily, all_subsets, learn_family
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
 from whence.experts.normalisation import ExpertNorm
-from whence.experts.objective import DEFAULT, RECIPES, Recipe, expected_loss
+from whence.experts.objective import DEFAULT, PLOTTED, RECIPES, Recipe, expected_loss
 from whence.experts.reading import parse_family, read_family
 from whence.experts.recurrent import ExpertGRU
 from whence.experts.selection import Confidence, Selection
@@ -36,6 +36,7 @@ from whence.experts.transformer import InterpretableTransformer, OrdinaryTransfo
 
 __all__ = [
     "DEFAULT",
+    "PLOTTED",
     "RECIPES",
     "TOYS",
     "Binary",

@@ -58,6 +58,8 @@ RECIPES: Final = {
     "movielens": MOVIELENS,
 }
 DEFAULT: Final = SESSIONS
+PLOTTED: Final = Selection(Confidence("absolute"))
+"""By which selections are plotted in the paper; |F| leaves more to simple experts than F² does."""
 
 
 def expected_loss(

@@ -8,11 +8,10 @@ import altair as alt
 import torch
 from torch import Tensor
 
-from whence.experts import Confidence, InterpretableMLP, Selection
+from whence.experts import PLOTTED, InterpretableMLP
 from whence.report.charts import AGAINST, NEUTRAL, dress, inline
 
 PANEL = 170
-PLOTTED = Selection(Confidence("absolute"))
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ import pyarrow.csv as pa_csv
 
 import whence
 from whence.files import MANIFEST, new_folder, write_json
-from whence.sessions.catalog import make_tracks
+from whence.sessions.catalog import MadeTracks, make_tracks
 from whence.sessions.causes import CAUSE, Cause
 from whence.sessions.columns import POSITION, SESSION
 from whence.sessions.config import ListeningConfig
@@ -27,8 +27,8 @@ def write_sessions(
 ) -> SessionFiles:
     """Logs, track features and causes in a new folder; the same configuration, the same bytes."""
     config = config or ListeningConfig()
-    design, *chances = np.random.SeedSequence(config.seed).spawn(1 + config.logs)
-    tracks = make_tracks(config, np.random.default_rng(design))
+    tracks = design_tracks(config)
+    chances = _seeds(config)[1:]
     with new_folder(folder, overwrite) as made:
         for name in (LOGS, TRACKS, CAUSES):
             (made / name).mkdir()
@@ -46,6 +46,16 @@ def write_sessions(
         document = {"whence": whence.__version__, "listening": asdict(config)}
         write_json(made / MANIFEST, document)
     return find_files(folder)
+
+
+def design_tracks(config: ListeningConfig) -> MadeTracks:
+    """The tracks of sessions with these settings, numbered as in their files."""
+    return make_tracks(config, np.random.default_rng(_seeds(config)[0]))
+
+
+def _seeds(config: ListeningConfig) -> list[np.random.SeedSequence]:
+    """Of the tracks, and of every log."""
+    return np.random.SeedSequence(config.seed).spawn(1 + config.logs)
 
 
 def log_name(log: int) -> str:

@@ -2,13 +2,15 @@
 
 `fit_skips` trains an ordinary or an interpretable network of Afchar & Hennequin (2020) on sessions,
 `evaluate` says how right it is and which experts it selects, and where the true cause of every skip
-is known `cause_accuracy` says whether they are the right ones. `explainable_skips` puts a network
+is known `cause_accuracy` says whether they are the right ones, and `ideal_experts` how far experts
+could come. `explainable_skips` puts a network
 behind the contract of all models, so that any explainer can be held against its experts.
 """
 
 from whence.skips.attribution import (
     Attribution,
     cause_accuracy,
+    cause_seen,
     join_attributions,
     mean_attributions,
     named_by_cause,
@@ -22,6 +24,7 @@ from whence.skips.explained import (
     OrdinarySkips,
     explainable_skips,
 )
+from whence.skips.ideal import Possible, ideal_experts
 from whence.skips.networks import EVIDENCE, EXPERT_OF, EXPERTS, NetworkConfig, make_network
 from whence.skips.training import FittedSkips, fit_skips
 
@@ -36,12 +39,15 @@ __all__ = [
     "InterpretableSkips",
     "NetworkConfig",
     "OrdinarySkips",
+    "Possible",
     "SkipConfig",
     "attribute_skips",
     "cause_accuracy",
+    "cause_seen",
     "evaluate",
     "explainable_skips",
     "fit_skips",
+    "ideal_experts",
     "join_attributions",
     "make_network",
     "mean_attributions",

@@ -12,13 +12,18 @@ import numpy.typing as npt
 from whence.errors import InputError
 from whence.measure import Measure, mean_measure
 from whence.sessions.accuracy import ratio_interval
-from whence.sessions.causes import Cause
+from whence.sessions.causes import GROUP_OF, Cause
 from whence.sessions.halves import NO_CAUSE
 from whence.skips.networks import EXPERT_OF, EXPERTS
 
 Floats = npt.NDArray[np.float32]
 PROTOCOL: Final = "tracks of the second half of sessions; the expert most selected"
 ALL_CAUSES, EVERY_CAUSE = "attribution accuracy", "attribution accuracy, mean over causes"
+SEEN: Final = "cause seen"
+SEES: Final = np.array(
+    [[GROUP_OF.get(cause) in subset.groups for subset in EXPERTS.subsets] for cause in Cause]
+)
+"""`[causes, H]`: whether an expert sees what a cause can be read from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,22 +99,47 @@ def cause_accuracy(attribution: Attribution) -> dict[str, Measure]:
     Of all tracks that have such a cause, as the mean over causes, which a network that always names
     the commonest does not win, and by cause; intervals are by bootstrap over sessions.
     """
+    simplest = np.zeros(SEES.shape, dtype=bool)
+    simplest[list(EXPERT_OF), list(EXPERT_OF.values())] = True
+    protocol = f"{PROTOCOL} is the simplest that the true cause can be read from"
+    return _by_cause(attribution, simplest, protocol, (ALL_CAUSES, EVERY_CAUSE, ""))
+
+
+def cause_seen(attribution: Attribution) -> dict[str, Measure]:
+    """How often the expert most selected sees what the known cause can be read from.
+
+    To be read beside `cause_accuracy`: an expert that sees everything is always right here.
+    """
+    protocol = f"{PROTOCOL} sees what the true cause can be read from"
+    return _by_cause(attribution, SEES, protocol, (SEEN, f"{SEEN}, mean over causes", f"{SEEN}: "))
+
+
+def _by_cause(
+    attribution: Attribution,
+    table: npt.NDArray[np.bool_],
+    protocol: str,
+    names: tuple[str, str, str],
+) -> dict[str, Measure]:
+    """Where the `[causes, H]` of the table is true: of all tracks, over causes, and of each.
+
+    The names are those of the first two, and what stands before the cause in the others.
+    """
     causes = _known(attribution)
-    needed = np.full(len(Cause), -1)
-    needed[list(EXPERT_OF)] = list(EXPERT_OF.values())
-    right = attribution.first == needed[causes]
+    right = table[causes, attribution.first]
     caused = causes != Cause.CHANCE
     if not caused.any():
         raise InputError("Chance decided over all of these tracks; there is no cause to name.")
-    protocol = f"{PROTOCOL} is the simplest that the true cause can be read from"
+    of_all, over_causes, of_cause = names
     by_cause = {
-        cause.word: _share(attribution, right, f"{protocol}; {cause.word}", causes == cause)
+        f"{of_cause}{cause.word}": _share(
+            attribution, right, f"{protocol}; {cause.word}", causes == cause
+        )
         for cause in EXPERT_OF
         if (causes == cause).any()
     }
     return {
-        ALL_CAUSES: _share(attribution, right, protocol, caused),
-        EVERY_CAUSE: _mean_over_causes(attribution, right, causes, protocol),
+        of_all: _share(attribution, right, protocol, caused),
+        over_causes: _mean_over_causes(attribution, right, causes, protocol),
         **by_cause,
     }
 

@@ -9,7 +9,7 @@ import torch
 
 from whence.devices import deterministic
 from whence.errors import InputError
-from whence.experts import SequentialModel
+from whence.experts import PLOTTED, Selection, SequentialModel
 from whence.sessions.accuracy import SkipScores, join_scores, score_skips
 from whence.sessions.batches import BATCH, batches
 from whence.sessions.files import SessionFiles
@@ -28,6 +28,9 @@ class Evaluated:
 
     scores: SkipScores
     attribution: Attribution | None
+    """By the selection that predictions are mixed by."""
+    plotted: Attribution | None
+    """By the one that the paper plots."""
 
 
 def evaluate(
@@ -39,17 +42,19 @@ def evaluate(
 ) -> Evaluated:
     """In one reading of the files, a batch at a time."""
     scores: list[SkipScores] = []
-    attributions: list[Attribution] = []
+    used: list[Attribution] = []
+    plotted: list[Attribution] = []
     left = attributed if len(model.family) > 1 else 0
     for halves in batches(files, tracks, batch):
         scores.append(score_skips(predict_skips(model, halves) > 0, halves))
         if left:
-            attributions.append(attribute_skips(model, halves[:left]))
+            used.append(attribute_skips(model, halves[:left]))
+            plotted.append(attribute_skips(model, halves[:left], PLOTTED))
             left -= min(left, len(halves))
     if not scores:
         raise InputError("There are no sessions to evaluate on.")
-    together = join_attributions(attributions) if attributions else None
-    return Evaluated(join_scores(scores), together)
+    together = [join_attributions(some) if some else None for some in (used, plotted)]
+    return Evaluated(join_scores(scores), *together)
 
 
 @torch.no_grad()
@@ -65,12 +70,14 @@ def predict_skips(
 
 
 @torch.no_grad()
-def attribute_skips(model: SequentialModel, halves: Halves) -> Attribution:
-    """Of the tracks that are there, session after session."""
+def attribute_skips(
+    model: SequentialModel, halves: Halves, selection: Selection | None = None
+) -> Attribution:
+    """Of the tracks there are, session after session, by the network's selection or another."""
     device = next(model.parameters()).device
     question = question_of(halves, device)
     with deterministic(str(device)):
-        selected = model.attribute(question.known, question.asked).cpu().numpy()
+        selected = model.attribute(question.known, question.asked, selection).cpu().numpy()
     there = halves.asked_there
     return Attribution(
         selected=selected[there],

@@ -61,15 +61,24 @@ class NetworkConfig:
         if min(self.width, self.heads, self.layers) < 1:
             raise InputError("A network needs a feature, a head and a layer at least.")
 
+    @property
+    def interpretable(self) -> bool:
+        """Whether it has experts."""
+        return self.kind in ("interpretable transformer", "interpretable gru")
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether it has neither heads nor layers."""
+        return self.kind in ("interpretable gru", "ordinary gru")
+
 
 def make_network(config: NetworkConfig, seed: int) -> SequentialModel:
     """A new one, drawn by the seed."""
     generator = Randomness(seed).torch("init")
-    if config.kind in ("interpretable gru", "ordinary gru"):
-        recurrent = InterpretableGRU if config.kind == "interpretable gru" else OrdinaryGRU
+    if config.recurrent:
+        recurrent = InterpretableGRU if config.interpretable else OrdinaryGRU
         return recurrent(EXPERTS, ASKED, config.width, generator)
-    interpretable = config.kind == "interpretable transformer"
-    transformer = InterpretableTransformer if interpretable else OrdinaryTransformer
+    transformer = InterpretableTransformer if config.interpretable else OrdinaryTransformer
     return transformer(
         EXPERTS, ASKED, config.width, generator, layers=config.layers, heads=config.heads
     )

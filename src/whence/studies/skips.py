@@ -1,18 +1,18 @@
-"""Tables 2 and 3 of Afchar & Hennequin (2020): baselines, and networks where causes are known."""
+"""Tables 2 and 3 of Afchar & Hennequin (2020), and the same on sessions whose causes are known."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 from whence.devices import machine
 from whence.measure import Measure
 from whence.sessions import (
     BASELINES,
-    COLUMNS,
     ListeningConfig,
     SessionFiles,
     batches,
@@ -26,127 +26,158 @@ from whence.sessions import (
 from whence.sessions.baselines import coin
 from whence.sessions.files import session_folder
 from whence.sessions.halves import Flags, Halves
+from whence.skips import ideal_experts
 from whence.studies.claims import Estimate, over_seeds
 from whence.studies.records import NEEDS_FILE, NOT_RUN, PRIVATE, Record
 from whence.studies.results import compare_with_print
+from whence.studies.skip_columns import all_columns, measures_of, selected_columns
+from whence.studies.skip_networks import PUBLISHED, SMALL, Learning
 from whence.studies.study import Study
-from whence.studies.trained_skips import (
-    ATTRIBUTED,
-    ORDINARY,
-    ORDINARY_GRU,
-    Learning,
-    Trained,
-    Workshop,
-    train_on,
-)
+from whence.studies.trained_skips import Trained, Workshop, train_on
 
-DEEZER: Final = "deezer-sessions"
-"""Never published."""
+SPOTIFY, DEEZER = "spotify-sessions", "deezer-sessions"
+"""The first a user may have; the second was never published."""
 MADE, MADE_TABLE = "listening", "Sessions made here"
-LISTENING: Final = ListeningConfig(sessions=20_000, logs=3)
-"""As many to learn from, to validate on and to test on."""
-LEARNING: Final = Learning()
+SELECTION_FIGURE: Final = "Figure 8 (Afchar & Hennequin 2020)"
+LISTENING: Final = ListeningConfig(sessions=10_000, logs=10, tracks=20_000)
+"""Eight logs to learn from, one to validate on and one to test on.
+
+Of few tracks, experts that see the music alone would learn by heart which are popular.
+"""
+IDEAL, IDEAL_EXPERTS = "ideal network", "ideal experts"
+"""What can be reached by those who know the rules."""
 PERCENT: Final = 100
 
 Found = Mapping[str, Mapping[str, Measure]]
 """By row and column."""
 
 
+class Cell(NamedTuple):
+    """Where a record stands."""
+
+    table: str
+    dataset: str
+    row: str
+    column: str
+    printed: str | None = None
+
+
+class Value(NamedTuple):
+    """What stands there, in percent, and how it came about."""
+
+    estimate: Estimate
+    n: int | None
+    seeds: tuple[int, ...] = ()
+    how: str = ""
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What there is of a set of sessions: what was measured at once, and what was trained."""
+
+    measured: Found
+    trained: Mapping[str, Trained]
+    learning: Learning
+    device: str
+
+    def value(self, row: str, column: str) -> Value | None:
+        """Of a network the mean over its seeds; of the rest an interval over sessions."""
+        if row in self.trained:
+            found = self.trained[row]
+            estimate = over_seeds([PERCENT * value for value in found.values(column)])
+            how = self.learning.protocol(row)
+            return Value(estimate, found.sessions, tuple(found.by_seed), how, self.device)
+        one = self.measured.get(row, {}).get(column)
+        if one is None:
+            return None
+        low, high = one.interval
+        return Value(Estimate(PERCENT * one.value, None, (PERCENT * low, PERCENT * high)), one.n)
+
+
 def measure(
     study: Study,
     workshop: Workshop,
     listening: ListeningConfig = LISTENING,
-    learning: Learning = LEARNING,
+    small: Learning = SMALL,
+    published: Learning = PUBLISHED,
 ) -> list[Record]:
     """Every cell of both tables, and baselines and networks on sessions made here."""
-    measured: dict[str, Found] = {}
-    for dataset in study.datasets.values():
-        folder = session_folder(dataset.data)
-        if folder is not None:
-            measured[dataset.data] = _baselines(split_files(find_files(folder)).test)
-    with _made(listening) as files:
-        parts = split_files(files)
-        made = _baselines(parts.test)
-        trained = train_on(parts, listening, learning, workshop)
+    filled = {MADE: _made_here(listening, small, workshop)}
+    cells = _printed_cells(study)
+    folder = session_folder(SPOTIFY)
+    if folder is not None:
+        filled[SPOTIFY] = _of_the_user(folder, published, workshop)
+        cells += _network_cells(SELECTION_FIGURE, SPOTIFY, published, selected_columns)
+    made = filled[MADE].measured
+    cells += [Cell(MADE_TABLE, MADE, row, column) for row in made for column in made[row]]
+    cells += _network_cells(MADE_TABLE, MADE, small, all_columns)
+    return [_record(study, cell, filled.get(cell.dataset)) for cell in cells]
+
+
+def _printed_cells(study: Study) -> list[Cell]:
     return [
-        *(
-            _record(study, table, row, column, printed["dataset"], measured, text)
-            for table, rows in study.published.items()
-            for row, printed in rows.items()
-            for column, text in printed.items()
-            if column != "dataset"
-        ),
-        *(
-            _record(study, MADE_TABLE, row, column, MADE, {MADE: made})
-            for row in made
-            for column in COLUMNS
-        ),
-        *_trained_records(study, trained, f"{MADE_TABLE}; {learning}", workshop.device),
+        Cell(table, printed["dataset"], row, column, text)
+        for table, rows in study.published.items()
+        for row, printed in rows.items()
+        for column, text in printed.items()
+        if column != "dataset"
     ]
 
 
-def _trained_records(
-    study: Study, trained: Mapping[str, Trained], protocol: str, device: str
-) -> list[Record]:
-    """In percent, means over seeds; a row that has no seed yet has its columns without values."""
-    command = study.command if device == "cpu" else f"{study.command} --device {device}"
-    records = []
-    for row, found in trained.items():
-        columns = COLUMNS if row in (ORDINARY, ORDINARY_GRU) else (*COLUMNS, *ATTRIBUTED)
-        for column in columns:
-            estimate = over_seeds([PERCENT * value for value in found.values(column)])
-            records.append(
-                Record(
-                    study=study.id,
-                    dataset=MADE,
-                    row=row,
-                    column=column,
-                    **estimate._asdict(),
-                    n=found.sessions,
-                    seeds=tuple(found.by_seed),
-                    published=None,
-                    verdict=NOT_RUN
-                    if estimate.value is None
-                    else compare_with_print(estimate, None),
-                    protocol=protocol,
-                    machine=machine(device),
-                    command=command,
-                )
-            )
-    return records
+def _network_cells(
+    table: str, dataset: str, learning: Learning, columns: Callable[[bool], Sequence[str]]
+) -> list[Cell]:
+    """Of every network the columns it has, by whether it has experts."""
+    return [
+        Cell(table, dataset, row, column)
+        for row, network in learning.networks.items()
+        for column in columns(network.interpretable)
+    ]
 
 
-def _record(
-    study: Study,
-    table: str,
-    row: str,
-    column: str,
-    dataset: str,
-    measured: Mapping[str, Found],
-    printed: str | None = None,
-) -> Record:
-    """One cell, in percent, beside the print without its ±."""
-    number = None if printed is None else printed.partition(" ±")[0]
-    found = measured.get(dataset, {}).get(row, {}).get(column)
-    estimate = Estimate()
-    if found is not None:
-        low, high = found.interval
-        estimate = Estimate(PERCENT * found.value, None, (PERCENT * low, PERCENT * high))
-    absent = PRIVATE if dataset == DEEZER else NOT_RUN if dataset in measured else NEEDS_FILE
+def _record(study: Study, cell: Cell, filled: Filled | None) -> Record:
+    """In percent, beside the print without its ±."""
+    value = None if filled is None else filled.value(cell.row, cell.column)
+    value = value or Value(Estimate(), None)
+    printed = None if cell.printed is None else cell.printed.partition(" ±")[0]
+    absent = PRIVATE if cell.dataset == DEEZER else NEEDS_FILE if filled is None else NOT_RUN
+    command = study.command if value.device == "cpu" else f"{study.command} --device {value.device}"
     return Record(
         study=study.id,
-        dataset=dataset,
-        row=row,
-        column=column,
-        value=estimate.value,
-        interval=estimate.interval,
-        n=None if found is None else found.n,
-        published=None if number is None else float(number),
-        verdict=absent if found is None else compare_with_print(estimate, number),
-        protocol=table,
-        machine=machine("cpu"),
-        command=study.command,
+        dataset=cell.dataset,
+        row=cell.row,
+        column=cell.column,
+        **value.estimate._asdict(),
+        n=value.n,
+        seeds=value.seeds,
+        published=None if printed is None else float(printed),
+        verdict=absent
+        if value.estimate.value is None
+        else compare_with_print(value.estimate, printed),
+        protocol="; ".join(filter(None, (cell.table, value.how))),
+        machine=machine(value.device),
+        command=command,
     )
+
+
+def _made_here(listening: ListeningConfig, learning: Learning, workshop: Workshop) -> Filled:
+    with _made(listening) as files:
+        parts = split_files(files)
+        possible = ideal_experts(parts.test, listening)
+        measured = {
+            **_baselines(parts.test),
+            IDEAL: possible.by_one.measures(),
+            IDEAL_EXPERTS: measures_of(possible.by_experts),
+        }
+        trained = train_on(parts, learning, workshop)
+    return Filled(measured, trained, learning, workshop.device)
+
+
+def _of_the_user(folder: Path, learning: Learning, workshop: Workshop) -> Filled:
+    parts = split_files(find_files(folder))
+    measured, trained = _baselines(parts.test), train_on(parts, learning, workshop)
+    return Filled(measured, trained, learning, workshop.device)
 
 
 def _baselines(files: SessionFiles) -> Found:

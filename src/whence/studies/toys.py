@@ -18,14 +18,13 @@ from whence.devices import machine
 from whence.errors import InputError
 from whence.experts import (
     DEFAULT,
+    PLOTTED,
     RECIPES,
     TOYS,
     Binary,
-    Confidence,
     InterpretableMLP,
     OrdinaryMLP,
     Recipe,
-    Selection,
     TabularModel,
     Toy,
     accuracy,
@@ -47,8 +46,6 @@ from whence.studies.study import TOYS as TASKS
 from whence.studies.study import Study
 from whence.trust.stability import same_choice
 
-PLOTTED: Final = Selection(Confidence("absolute"))
-"""By which selections are plotted in the paper."""
 REACH: Final = 3.0
 """How far from the middle, in every dimension, points are drawn where there may be no data."""
 NOTEBOOK: Final = "recipe of the notebook"

@@ -1,6 +1,7 @@
 """Networks that predict skips, trained seed by seed on one set of sessions, and measured.
 
-What is measured of a seed is kept beside its checkpoint, by all that it was made from.
+What is measured of a seed is kept beside its checkpoint, by all that it was made from, the sessions
+among it.
 """
 
 from __future__ import annotations
@@ -8,75 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
 
 import whence
 from whence.errors import OutOfTime
-from whence.experts import SequentialModel
-from whence.files import make_parent, new_file, read_json, write_json
-from whence.sessions import ListeningConfig, Parts, Tracks, read_tracks
-from whence.skips import (
-    EXPERT_OF,
-    EXPERTS,
-    NetworkConfig,
-    SkipConfig,
-    cause_accuracy,
-    evaluate,
-    fit_skips,
-    mean_attributions,
-    shares_of_maximum,
-)
-from whence.skips.attribution import ALL_CAUSES, EVERY_CAUSE
-
-INTERPRETABLE, ORDINARY = "interpretable Transformer", "ordinary Transformer"
-INTERPRETABLE_GRU, ORDINARY_GRU = "interpretable GRU", "ordinary GRU"
-FIRST, MEAN = "most selected: ", "mean attribution: "
-ATTRIBUTED: Final = (
-    ALL_CAUSES,
-    EVERY_CAUSE,
-    *(cause.word for cause in EXPERT_OF),
-    *(f"{what}{name}" for what in (FIRST, MEAN) for name in EXPERTS.names),
-)
-"""What is measured of a network with experts beside its accuracy."""
-
-SMALL: Final = NetworkConfig(width=16, heads=2, layers=1)
-SHORT: Final = SkipConfig(steps=1_500, batch=100, learning_rate=3e-3, validate_every=0)
+from whence.files import make_parent, new_file, read_json, sha256, write_json
+from whence.sessions import Parts, Tracks, read_tracks
+from whence.skips import NetworkConfig, SkipConfig, evaluate, fit_skips
+from whence.studies.skip_columns import measures_of
+from whence.studies.skip_networks import Learning
 
 Columns = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Learning:
-    """What is trained and how: small enough for some minutes a seed on one thread of a CPU."""
-
-    network: NetworkConfig = SMALL
-    ordinary_heads: int = 8
-    training: SkipConfig = SHORT
-    seeds: int = 5
-
-    def networks(self) -> dict[str, NetworkConfig]:
-        """By row."""
-        network = self.network
-        ordinary = replace(network, kind="ordinary transformer", heads=self.ordinary_heads)
-        return {
-            ORDINARY: ordinary,
-            INTERPRETABLE: network,
-            ORDINARY_GRU: replace(network, kind="ordinary gru"),
-            INTERPRETABLE_GRU: replace(network, kind="interpretable gru"),
-        }
-
-    def __str__(self) -> str:
-        """For a protocol."""
-        network, training = self.network, self.training
-        layers = "layer" if network.layers == 1 else "layers"
-        learned = f"{training.steps:,} steps of {training.batch} sessions"
-        return (
-            f"8 experts of {network.width} features and {network.heads} heads, {network.layers} "
-            f"{layers} each way, beside one network of {8 * network.width} features; "
-            f"{learned}, Adam {training.learning_rate:g}"
-        )
+SESSIONS = "sessions"
+"""How many were tested on, beside the columns of a seed."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +30,11 @@ class Trained:
     """One value a seed and column, as far as there was time."""
 
     by_seed: Mapping[int, Columns]
-    sessions: int
-    """That were tested on."""
+
+    @property
+    def sessions(self) -> int | None:
+        """How many were tested on."""
+        return next((int(columns[SESSIONS]) for columns in self.by_seed.values()), None)
 
     def values(self, column: str) -> list[float]:
         """Of every seed that is done."""
@@ -102,76 +51,71 @@ class Workshop:
     show_progress: bool = True
 
 
-def train_on(
-    parts: Parts, listening: ListeningConfig, learning: Learning, workshop: Workshop
-) -> dict[str, Trained]:
-    """Both networks, the seeds of one after the other; when time is over, what is done."""
+def train_on(parts: Parts, learning: Learning, workshop: Workshop) -> dict[str, Trained]:
+    """Every network, the seeds of one after the other; when time is over, what is done."""
     tracks = read_tracks(parts.train.tracks)
+    sessions = _checksum(parts)
     found: dict[str, Trained] = {}
-    for row, network in learning.networks().items():
+    for row, network in learning.networks.items():
         done: dict[int, Columns] = {}
         try:
             for seed in range(learning.seeds):
-                done[seed] = _one(
-                    parts, tracks, listening, network, learning.training, seed, workshop
-                )
+                seed_of = _Seed(network, learning.training, seed, sessions)
+                done[seed] = seed_of.measure(parts, tracks, workshop)
         except OutOfTime:
             pass
-        found[row] = Trained(done, listening.sessions)
+        found[row] = Trained(done)
     return found
 
 
-def _one(
-    parts: Parts,
-    tracks: Tracks,
-    listening: ListeningConfig,
-    network: NetworkConfig,
-    training: SkipConfig,
-    seed: int,
-    workshop: Workshop,
-) -> Columns:
-    """As it was measured before, or now."""
-    made_from = {
-        "listening": asdict(listening),
-        "network": asdict(network),
-        "training": asdict(training),
-        "seed": seed,
-        "device": workshop.device,
-        "version": whence.__version__,
-    }
-    key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:20]
-    kept = workshop.folder / "skips" / f"{key}.json"
-    if kept.exists():
-        return {name: float(value) for name, value in read_json(kept).items()}
-    checkpoint = kept.with_suffix(".safetensors")
-    fitted = fit_skips(
-        parts,
-        tracks,
-        network,
-        training,
-        seed,
-        device=workshop.device,
-        show_progress=workshop.show_progress,
-        checkpoint=checkpoint,
-        until=workshop.until,
-    )
-    columns = _measure(fitted.model, parts, tracks)
-    make_parent(kept)
-    with new_file(kept) as partial:
-        write_json(partial, columns)
-    checkpoint.unlink()
-    return columns
+@dataclass(frozen=True)
+class _Seed:
+    """All that a network is made from."""
+
+    network: NetworkConfig
+    training: SkipConfig
+    seed: int
+    sessions: str
+    """A checksum of their files."""
+
+    def measure(self, parts: Parts, tracks: Tracks, workshop: Workshop) -> Columns:
+        """As it was measured before, or now."""
+        kept = workshop.folder / "skips" / f"{self._key(workshop.device)}.json"
+        if kept.exists():
+            return {name: float(value) for name, value in read_json(kept).items()}
+        checkpoint = kept.with_suffix(".safetensors")
+        fitted = fit_skips(
+            parts,
+            tracks,
+            self.network,
+            self.training,
+            self.seed,
+            device=workshop.device,
+            show_progress=workshop.show_progress,
+            checkpoint=checkpoint,
+            until=workshop.until,
+        )
+        found = evaluate(fitted.model, parts.test, tracks)
+        columns = {name: one.value for name, one in measures_of(found).items()}
+        columns[SESSIONS] = len(found.scores)
+        make_parent(kept)
+        with new_file(kept) as partial:
+            write_json(partial, columns)
+        checkpoint.unlink()
+        return columns
+
+    def _key(self, device: str) -> str:
+        made_from = {**asdict(self), "device": device, "version": whence.__version__}
+        return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:20]
 
 
-def _measure(model: SequentialModel, parts: Parts, tracks: Tracks) -> Columns:
-    found = evaluate(model, parts.test, tracks)
-    measures = found.scores.measures()
-    if found.attribution is not None:
-        measures |= cause_accuracy(found.attribution)
-        measures |= {
-            f"{FIRST}{name}": one for name, one in shares_of_maximum(found.attribution).items()
-        }
-        measures |= {
-            f"{MEAN}{name}": one for name, one in mean_attributions(found.attribution).items()
-        }
-    return {name: one.value for name, one in measures.items()}
+def _checksum(parts: Parts) -> str:
+    """Of the contents of all files, whatever they are called, and the parts they belong to."""
+    every = (parts.train, parts.validation, parts.test)
+    of_parts = [_contents(files.logs + files.causes) for files in every]
+    contents = [_contents(parts.train.tracks), *of_parts]
+    return hashlib.sha256(json.dumps(contents).encode()).hexdigest()
+
+
+def _contents(paths: tuple[Path, ...]) -> list[str]:
+    return [sha256(path) for path in paths]

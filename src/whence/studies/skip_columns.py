@@ -1,0 +1,56 @@
+"""What is measured of a network that predicts skips: accuracies, and what its experts say."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from whence.measure import Measure
+from whence.sessions import COLUMNS
+from whence.skips import (
+    EXPERT_OF,
+    EXPERTS,
+    Evaluated,
+    cause_accuracy,
+    cause_seen,
+    mean_attributions,
+    shares_of_maximum,
+)
+from whence.skips.attribution import ALL_CAUSES, EVERY_CAUSE, SEEN
+
+FIRST, MEAN = "most selected: ", "mean attribution: "
+AS_PLOTTED: Final = "as plotted: "
+"""Before what is said of experts selected by |F|, as the paper plots them, instead of by F²."""
+NAMED: Final = (ALL_CAUSES, EVERY_CAUSE, *(cause.word for cause in EXPERT_OF))
+CAUSED: Final = (
+    *NAMED,
+    *(f"{AS_PLOTTED}{name}" for name in NAMED),
+    *(SEEN, f"{SEEN}, mean over causes", *(f"{SEEN}: {cause.word}" for cause in EXPERT_OF)),
+)
+"""Of a network with experts, where causes are known."""
+SELECTED: Final = tuple(f"{what}{name}" for what in (FIRST, MEAN) for name in EXPERTS.names)
+"""Of a network with experts, anywhere."""
+
+
+def all_columns(experts: bool) -> tuple[str, ...]:
+    """Of a network with experts or without, where causes are known."""
+    return (*COLUMNS, *CAUSED, *SELECTED) if experts else COLUMNS
+
+
+def selected_columns(experts: bool) -> tuple[str, ...]:
+    """What its experts add."""
+    return SELECTED if experts else ()
+
+
+def measures_of(found: Evaluated) -> dict[str, Measure]:
+    """All that can be said of a network."""
+    measures = found.scores.measures()
+    if found.attribution is None or found.plotted is None:
+        return measures
+    if found.attribution.causes is not None:
+        measures |= cause_accuracy(found.attribution) | cause_seen(found.attribution)
+        named = cause_accuracy(found.plotted)
+        measures |= {f"{AS_PLOTTED}{name}": one for name, one in named.items()}
+    firsts, means = shares_of_maximum(found.attribution), mean_attributions(found.attribution)
+    measures |= {f"{FIRST}{name}": one for name, one in firsts.items()}
+    measures |= {f"{MEAN}{name}": one for name, one in means.items()}
+    return measures

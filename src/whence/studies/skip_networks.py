@@ -1,0 +1,68 @@
+"""The networks that are trained to predict skips, row by row, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from whence.skips import EXPERTS, NetworkConfig, SkipConfig
+
+ORDINARY, INTERPRETABLE = "ordinary Transformer", "interpretable Transformer"
+ORDINARY_GRU, INTERPRETABLE_GRU = "ordinary GRU", "interpretable GRU"
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What is trained, by row, and how."""
+
+    networks: Mapping[str, NetworkConfig]
+    training: SkipConfig
+    seeds: int = 5
+
+    def protocol(self, row: str) -> str:
+        """How a row comes about."""
+        network, training = self.networks[row], self.training
+        width, heads = f"{network.width} features", f"{network.heads} heads"
+        all_together = f"{len(EXPERTS) * network.width} features"
+        built = f"{len(EXPERTS)} experts of {width}" if network.interpretable else all_together
+        layers = "layer" if network.layers == 1 else "layers"
+        depth = "" if network.recurrent else f" and {heads}, {network.layers} {layers} each way"
+        learned = f"{training.steps:,} steps of {training.batch} sessions"
+        falls = f", times {training.factor:g} on plateaus" if training.validate_every else ""
+        return f"{built}{depth}; {learned}, Adam {training.learning_rate:g}{falls}"
+
+
+def four_kinds(network: NetworkConfig, ordinary_heads: int) -> dict[str, NetworkConfig]:
+    """Both architectures of that size, each with experts and without."""
+    return {
+        ORDINARY: replace(network, kind="ordinary transformer", heads=ordinary_heads),
+        INTERPRETABLE: replace(network, kind="interpretable transformer"),
+        ORDINARY_GRU: replace(network, kind="ordinary gru"),
+        INTERPRETABLE_GRU: replace(network, kind="interpretable gru"),
+    }
+
+
+SMALL: Final = Learning(
+    four_kinds(NetworkConfig(width=16, heads=2, layers=2), ordinary_heads=8),
+    SkipConfig(
+        steps=6_000,
+        batch=100,
+        learning_rate=2e-3,
+        validate_every=250,
+        validation_sessions=2_000,
+        factor=0.5,
+        patience=2,
+        cooldown=0,
+    ),
+)
+"""Small enough for some minutes a seed on one thread of a CPU."""
+PUBLISHED: Final = Learning(
+    {
+        "Transformer (128)": NetworkConfig("ordinary transformer", width=128 // len(EXPERTS)),
+        "Interpretable Transformer (128)": NetworkConfig("interpretable transformer", width=128),
+    },
+    SkipConfig(),
+)
+"""The number is the size of the hidden layer: of the one network, and of each expert, for the ten
+experts of Table 3 could not share 128 features or 64."""

@@ -1,0 +1,145 @@
+"""Experts that know the rules: against every way a session can go, and against sessions."""
+
+from __future__ import annotations
+
+import csv
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whence.sessions import Cause, ListeningConfig, Sessions, cut_in_half, read_tracks
+from whence.sessions.halves import Flags
+from whence.sessions.logs import read_sessions
+from whence.sessions.writing import design_tracks, write_sessions
+from whence.skips import EXPERTS, cause_accuracy, ideal_experts
+from whence.skips.ideal import Chances, ideal_chances
+
+LISTENING = ListeningConfig(
+    sessions=12, tracks=60, shortest=4, longest=5, restless=0.3, calm=0.2, strangers=0.2, seed=2
+)
+MOODS = {"user_collection": -1, "radio": 1, "charts": 1}
+
+
+def rule(config: ListeningConfig, popular: int, strange: bool, mood: int, usual: float) -> float:
+    """How probably a track is skipped of which everything is known."""
+    decided = {-1: 1.0, 1: 0.0}[popular] if popular else None
+    if decided is None and strange:
+        decided = 1.0
+    if decided is None and mood:
+        decided = float(mood > 0)
+    return config.noise / 2 + (1 - config.noise) * (usual if decided is None else decided)
+
+
+def slowly(
+    config: ListeningConfig,
+    groups: tuple[str, ...],
+    truth: list[tuple[int, bool]],
+    mood: int,
+    skips: list[bool],
+) -> list[float]:
+    """By summing over all that may have happened, in a session whose first skips are these."""
+    half, length = len(truth) // 2, len(truth)
+    shares = {-1: config.unpopular, 1: config.popular}
+    shares[0] = 1 - sum(shares.values())
+    unlike = {True: config.strangers, False: 1 - config.strangers}
+    moods = {-1: config.calm, 1: config.restless}
+    moods[0] = 1 - sum(moods.values())
+    wholes, parts = 0.0, np.zeros(length)
+    for skipper, feeling, way in product((0, 1), moods, product((0, 1), repeat=length)):
+        if "interaction" in groups and list(way[:half]) != skips[:half]:
+            continue
+        if "context" in groups and feeling != mood:
+            continue
+        chance = moods[feeling] * (config.skippers if skipper else 1 - config.skippers)
+        for place, skipped in enumerate(way):
+            habit = config.habit if skipper else 1 - config.habit
+            before = config.momentum * way[place - 1] + (1 - config.momentum) * habit
+            known_popular, known_strange = truth[place]
+            skip = 0.0
+            for popular, strange in product(shares, (False, True)):
+                seen = (popular == known_popular, strange == known_strange)
+                unseen = (shares[popular], unlike[strange])
+                weight = seen[0] if "general" in groups else unseen[0]
+                weight *= seen[1] if "music" in groups else unseen[1]
+                tired = feeling if place >= half else 0
+                skip += weight * rule(config, popular, strange, tired, before if place else habit)
+            chance *= skip if skipped else 1 - skip
+        wholes += chance
+        parts += chance * np.array(way)
+    return list(parts[half:] / wholes)
+
+
+def made(folder: Path, config: ListeningConfig) -> Sessions:
+    files = write_sessions(folder / "sessions", config)
+    (sessions,) = read_sessions(files.logs[0], read_tracks(files.tracks), causes=files.causes[0])
+    return sessions
+
+
+def test_every_way_a_session_can_go(tmp_path: Path) -> None:
+    sessions, tracks = made(tmp_path, LISTENING), design_tracks(LISTENING)
+    found = ideal_chances(sessions, tracks, LISTENING)
+    with next((tmp_path / "sessions" / "training_set").iterdir()).open() as file:
+        rows = list(csv.DictReader(file))
+    for number, (start, end) in enumerate(
+        zip(sessions.offsets[:-1], sessions.offsets[1:], strict=True)
+    ):
+        genres = [int(tracks.genre[one]) for one in sessions.tracks[start:end]]
+        home = max(sorted(set(genres)), key=genres.count)
+        truth = [
+            (int(tracks.everybodys[one]), genre != home)
+            for one, genre in zip(sessions.tracks[start:end], genres, strict=True)
+        ]
+        mood = MOODS.get(rows[start]["context_type"], 0)
+        skips = sessions.skipped[start:end].tolist()
+        for expert, subset in enumerate(EXPERTS.subsets):
+            expected = slowly(LISTENING, subset.groups, truth, mood, skips)
+            np.testing.assert_allclose(found[expert, number, : len(expected)], expected)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Chances, Flags]:
+    """`[H, N]` chances, and what happened, of all tracks asked for."""
+    config = ListeningConfig(sessions=5_000)
+    folder = tmp_path_factory.mktemp("ideal")
+    files = write_sessions(folder / "sessions", config)
+    tracks, design = read_tracks(files.tracks), design_tracks(config)
+    chances, skipped = [], []
+    for sessions in read_sessions(files.logs[0], tracks):
+        halves = cut_in_half(sessions, tracks)
+        chances.append(ideal_chances(sessions, design, config)[:, halves.asked_there])
+        skipped.append(halves.skipped[halves.asked_there])
+    return np.concatenate(chances, axis=1), np.concatenate(skipped)
+
+
+def test_what_is_said_happens_as_often(many: tuple[Chances, Flags]) -> None:
+    chances, skipped = many
+    for expert in chances:
+        bins = (expert * 10).astype(int)
+        for one in np.flatnonzero(np.bincount(bins) > 500):
+            said, happened = expert[bins == one].mean(), skipped[bins == one].mean()
+            assert happened == pytest.approx(said, abs=0.04)
+
+
+def test_who_sees_more_knows_more(many: tuple[Chances, Flags]) -> None:
+    chances, skipped = many
+    losses = -np.log(np.where(skipped, chances, 1 - chances)).mean(axis=1)
+    for expert, inside in enumerate(EXPERTS.contained):
+        assert all(losses[expert] < losses[one] for one in inside)
+
+
+def test_causes_that_are_sure_are_named_and_habits_are_not(tmp_path: Path) -> None:
+    """A habit is never sure: the selection passes to experts that know what else it is not."""
+    config = ListeningConfig(sessions=2_000)
+    possible = ideal_experts(write_sessions(tmp_path / "sessions", config), config)
+    attribution = possible.by_experts.attribution
+    assert attribution is not None
+    named = {name: one.value for name, one in cause_accuracy(attribution).items()}
+    assert min(named[one.word] for one in (Cause.CONTEXT, Cause.MUSIC, Cause.POPULARITY)) > 0.9
+    assert named[Cause.PERSISTENCE.word] < 0.2
+    one, together = (
+        scores.measures()["accuracy"].value
+        for scores in (possible.by_one, possible.by_experts.scores)
+    )
+    assert one - 0.02 < together < one
