@@ -26,6 +26,8 @@ CLAIMS = "Claims"
 WIDEST = 12
 """Columns of a table that a terminal can show."""
 ALONE = "Mean over seeds ± half of its 95 % t-interval."
+A_COUNT = 1_000
+"""From here on, what is the same for all seeds is a whole number, and is shown as one."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,8 @@ def _map(study: Study, shades: Map, found: Found, protocols: list[str]) -> Study
         for name in down
     ]
     headings = (*_where_headings(study), shades.down, *across)
-    notes = (f"Across: {shades.across}. {ALONE}", *protocols)
+    across_is = f"Across: {shades.across}. " if shades.across else ""
+    notes = (f"{across_is}{ALONE}", *protocols)
     return StudyTable(shades.title, headings, tuple(rows), notes, numbers=len(across))
 
 
@@ -296,6 +299,8 @@ def _cell(record: Record, printed: str | None = None) -> str:
     if record.interval is None:
         return f"{record.value:.3f}{published}"
     half = (record.interval[1] - record.interval[0]) / 2
+    if not half and record.value >= A_COUNT:
+        return f"{record.value:,.0f}{published}"
     decimals = _decimals(half)
     return f"{record.value:.{decimals}f} ± {half:.{decimals}f}{published}"
 

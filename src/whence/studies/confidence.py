@@ -106,8 +106,8 @@ def confidence(asked: Asked, how: Shuffled) -> dict[str, Found]:
     return {
         **over_models(
             found,
-            f"calibration on {len(every):,} {asked.held} events, {how.shuffles} shuffles of the "
-            f"answering row's attention in all blocks on {len(cases):,} of them, {said}; one "
+            f"{len(every):,} {asked.held} events, on {len(cases):,} of them {how.shuffles} "
+            f"shuffles of the answering row's attention in all blocks, {said}; one "
             f"temperature is fitted on {fitted_on}, and before and after it are measured on "
             f"{len(measured):,} others",
         ),

@@ -77,8 +77,12 @@ def _sizes(run: Run) -> dict[str, Found]:
     whole = build_model(run.model, run.model_settings, WHOLE, torch.Generator())
     assert isinstance(whole, ContentNCF)
     return {
-        PARAMETERS: _found([model.parameter_count for model in models], 1, "numbers that learn"),
-        OF_ALL: _found([whole.parameter_count] * len(models), 1, f"{WHOLE.items:,} films"),
+        PARAMETERS: _found(
+            [model.parameter_count for model in models], 1, "1 network, all that it learns"
+        ),
+        OF_ALL: _found(
+            [whole.parameter_count] * len(models), 1, f"1 network of {WHOLE.items:,} films"
+        ),
     }
 
 
