@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,18 @@ def test_vectors_are_taught_by_the_same_experts_in_a_stack(
     others = fit(split, "intrp-ncf", other, config, 1, show_progress=False)
     assert stacked[1].losses == pytest.approx(alone.losses, abs=1e-6)
     assert stacked[1].losses != pytest.approx(others.losses, abs=1e-6)
+
+
+@pytest.mark.parametrize("seeds", [[0], [0, 1]])
+@pytest.mark.parametrize("model", STACKED)
+def test_every_model_computes_in_half_precision(model: str, seeds: list[int], split: Split) -> None:
+    """Which is for GPUs, but goes the same way through every model on a processor."""
+    exact, halved = (Training(split, model, SMALL, TRAINED, seeds, "cpu").stack for _ in range(2))
+    halved.config = replace(halved.config, precision="bfloat16")
+    for _ in range(3):
+        found, expected = halved.advance(1.0), exact.advance(1.0)
+        assert found.tolist() == pytest.approx(expected.tolist(), rel=0.05)
+    assert all(weight.dtype == torch.float32 for weight in halved.weights.values())
 
 
 def test_whoever_else_is_in_the_stack_changes_nothing(split: Split) -> None:

@@ -27,7 +27,9 @@ def joined_products(
 
     With `stop`, gradients reach a block from its own expert alone.
     """
-    if torch._C._are_functorch_transforms_active():
+    # Products that are written into others have no half precision.
+    halved = torch.is_autocast_enabled(blocks.device.type)
+    if halved or torch._C._are_functorch_transforms_active():
         return _by_pieces(blocks, own, bias, joining, stop, *linked)
     out: Tensor = _Products.apply(  # type: ignore[no-untyped-call]
         blocks, own, bias, joining, stop, *linked

@@ -60,9 +60,10 @@ class Tiled(NamedTuple):
 
 def attended(p: Tensor, q: Tensor, look: Look, tiled: Tiled) -> tuple[Tensor, Tensor]:
     """`Σ e_j` `[Q, v]` and `Σ e_j p_j` `[Q, v, d]`, from `p` `[H, w, d]` and `q` `[Q, v, d]`."""
-    total, pooled, *_ = _Attended.apply(  # type: ignore[no-untyped-call]
-        p[None], q[None], *(one[None] for one in look), *(one[None] for one in tiled)
-    )
+    with torch.autocast(p.device.type, enabled=False):  # sums of exponentials need all digits
+        total, pooled, *_ = _Attended.apply(  # type: ignore[no-untyped-call]
+            p[None], q[None], *(one[None] for one in look), *(one[None] for one in tiled)
+        )
     return total[0], pooled[0]
 
 
