@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import torch
@@ -17,9 +17,12 @@ from whence.training.config import TrainingConfig
 from whence.training.loop import Training
 
 DATA, LENGTH, BATCH = "amazon-games-sasrec", 25, 128
+LONG_DATA, LONG_LENGTH = "ml-1m-sasrec", 200
+"""Whose steps are large beside the weights, as in the first SASRec."""
 SEEDS = 10
 WARM_UP = 20
 STEPS = {"cpu": 100, "cuda": 600}
+LONG_STEPS = 30
 THREADS = 2
 AVERAGED: tuple[Rule, ...] = ("swa", "aswa", "naswa")
 MOST_PER_CENT = 5.0
@@ -30,11 +33,14 @@ def measure() -> Iterator[Record]:
     torch.set_num_threads(THREADS)
     reuse_freed_memory()
     try:
-        split = leave_one_out(load(DATA))
+        split, long = leave_one_out(load(DATA)), leave_one_out(load(LONG_DATA))
     except InputError as problem:
         print(f"not measured: {problem}")
         return
     yield from on(split, "cpu", "on 2 CPU cores", floor=1.0, goal=1.0)
+    yield from costs(
+        cost_on_cpu(long, LONG_LENGTH, LONG_STEPS), f"on 2 CPU cores at length {LONG_LENGTH}"
+    )
 
 
 def on(split: Split, device: str, where: str, floor: float, goal: float) -> Iterator[Record]:
@@ -55,8 +61,12 @@ def on(split: Split, device: str, where: str, floor: float, goal: float) -> Iter
         goal=goal,
         more_is_better=True,
     )
-    cost = cost_on_cpu if device == "cpu" else cost_on_gpu
-    for rule, share in cost(split).items():
+    yield from costs(cost_on_cpu(split) if device == "cpu" else cost_on_gpu(split), where)
+
+
+def costs(shares: Mapping[str, float], where: str) -> Iterator[Record]:
+    """Of each rule."""
+    for rule, share in shares.items():
         yield Record(
             f"{rule.upper()} in a step of SASRec {where}",
             max(0.01, 100 * share),
@@ -76,14 +86,15 @@ def cost_on_gpu(split: Split) -> dict[str, float]:
     return {rule: seconds[rule] / seconds["none"] - 1 for rule in AVERAGED}
 
 
-def cost_on_cpu(split: Split) -> dict[str, float]:
+def cost_on_cpu(split: Split, length: int = LENGTH, steps: int = STEPS["cpu"]) -> dict[str, float]:
     """The same by the time inside of averaging, which differs less from run to run."""
-    return in_turn({rule: partial(share_inside, split, rule) for rule in AVERAGED}, runs=5)
+    tasks = {rule: partial(share_inside, split, rule, length, steps) for rule in AVERAGED}
+    return in_turn(tasks, runs=5)
 
 
-def share_inside(split: Split, rule: Rule) -> float:
+def share_inside(split: Split, rule: Rule, length: int, steps: int) -> float:
     """Seconds in averaging for each second of all else."""
-    training = begun(split, "cpu", 1, rule)
+    training = begun(split, "cpu", 1, rule, length)
     averaging = training.stack.averaging
     assert averaging is not None
     inside = 0.0
@@ -100,16 +111,16 @@ def share_inside(split: Split, rule: Rule) -> float:
     for name in ("before_step", "after_step"):
         setattr(averaging, name, timed(getattr(averaging, name)))
     start = time.perf_counter()
-    for _ in range(STEPS["cpu"]):
+    for _ in range(steps):
         training.advance()
     return inside / (time.perf_counter() - start - inside)
 
 
-def begun(split: Split, device: str, seeds: int, rule: Rule) -> Training:
+def begun(split: Split, device: str, seeds: int, rule: Rule, length: int = LENGTH) -> Training:
     """A training that has warmed up."""
     steps = STEPS[device]
     config = TrainingConfig(steps=10 * steps, batch=BATCH, averaging=rule, epoch=steps // 2)
-    training = Training(split, "sasrec", {"length": LENGTH}, config, range(seeds), device)
+    training = Training(split, "sasrec", {"length": length}, config, range(seeds), device)
     for _ in range(WARM_UP):
         training.advance()
     return training
