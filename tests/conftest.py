@@ -115,6 +115,14 @@ def split(interactions: Interactions) -> Split:
     return leave_one_out(interactions)
 
 
+@pytest.fixture
+def double(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models train in double precision."""
+    monkeypatch.setattr(
+        "whence.training.stack.build_model", lambda *given: build_model(*given).double()
+    )
+
+
 @pytest.fixture(scope="session")
 def run(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A small trained run, written to disk."""

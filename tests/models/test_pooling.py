@@ -12,6 +12,7 @@ from torch.func import vmap
 
 from whence.contract import PAD
 from whence.models import pooling
+from whence.models.item_based import sum_of_squares, summed
 from whence.models.pooling import Look, Tiled, attended
 
 ITEMS, WIDTH, SIZE = 9, 3, 4
@@ -81,18 +82,41 @@ def mixed(sums: tuple[Tensor, ...]) -> Tensor:
     ).sum()
 
 
+@pytest.fixture(params=["by index", "by product"])
+def adding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums as processors add them up, and as GPUs do."""
+    if request.param == "by product":
+        monkeypatch.setattr(pooling, "ADDED_BY_PRODUCT", ("cpu",))
+
+
+@pytest.mark.usefixtures("adding")
 @pytest.mark.parametrize("at_once", [1, 2**22])
+@pytest.mark.parametrize(
+    "counts", [(3, 2, 5), (1, 1, 1), (1, 1, 3), (2, 1, 3), (1, 2, 3), (1, 1, 0)]
+)
+@pytest.mark.parametrize("learned_by", ["both", "total", "pooled"])
 def test_the_gradient_is_that_of_pair_by_pair(
-    at_once: int, monkeypatch: pytest.MonkeyPatch
+    at_once: int, counts: tuple[int, int, int], learned_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However few pairs are computed at a time."""
+    """However few pairs are computed at a time, of one user alone too, and by either sum."""
     monkeypatch.setattr(pooling, "BYTES_AT_ONCE", at_once)
-    tiled, network = tiles(3, 2, 5, 3, 2), look()
-    p, q = numbers(3, 3, WIDTH), numbers(2, 2, WIDTH, seed=9)
+    histories, targets, pairs = counts
+    tiled, network = tiles(histories, targets, pairs, 3, 2), look()
+    p, q = numbers(histories, 3, WIDTH), numbers(targets, 2, WIDTH, seed=9)
     given = (p, q, *network)
-    found = torch.autograd.grad(mixed(attended(p, q, network, tiled)), given)
-    expected = torch.autograd.grad(mixed(pair_by_pair(p, q, network, tiled)), given)
-    torch.testing.assert_close(found, expected)
+
+    def gradient(sums: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
+        learned = {"both": mixed(sums), "total": sums[0].sum(), "pooled": sums[1].sum()}[learned_by]
+        if not learned.requires_grad:
+            return tuple(torch.zeros_like(one) for one in given)
+        found = torch.autograd.grad(learned, given, allow_unused=True)
+        return tuple(
+            torch.zeros_like(one) if own is None else own
+            for one, own in zip(given, found, strict=True)
+        )
+
+    found = gradient(attended(p, q, network, tiled))
+    torch.testing.assert_close(found, gradient(pair_by_pair(p, q, network, tiled)))
 
 
 def test_the_gradient_is_the_slope() -> None:
@@ -105,6 +129,7 @@ def test_the_gradient_is_the_slope() -> None:
     assert torch.autograd.gradcheck(sums, given)
 
 
+@pytest.mark.usefixtures("adding")
 def test_many_seeds_at_once_are_each_alone() -> None:
     """Values and gradients, where every seed has tiles and a network of its own."""
     each = [tiles(3, 2, 5, 3, 2, seed) for seed in range(4)]
@@ -122,6 +147,22 @@ def test_many_seeds_at_once_are_each_alone() -> None:
     )
 
 
+@pytest.mark.usefixtures("adding")
+def test_a_seed_beyond_all_numbers_spoils_no_other() -> None:
+    each = [tiles(3, 2, 5, 3, 2, seed) for seed in range(2)]
+    tiled = Tiled(*(torch.stack(one) for one in zip(*each, strict=True)))
+    p, q, network = numbers(2, 3, 3, WIDTH), numbers(2, 2, 2, WIDTH, seed=9), look(2)
+    with torch.no_grad():
+        network.out[0] = 1e6
+    found = vmap(lambda p, q, look, tiled: attended(p, q, Look(*look), Tiled(*tiled)))(
+        p, q, tuple(network), tuple(tiled)
+    )
+    gradients = torch.autograd.grad(mixed(found), (p, q, *network))
+    for values in (*found, *gradients):
+        assert values[1].isfinite().all()
+    assert not found[0][0].isfinite().all(), "one does"
+
+
 def test_what_all_seeds_share_need_not_be_stacked() -> None:
     tiled, network = tiles(3, 2, 5, 3, 2), look(4)
     p, q = numbers(3, 3, WIDTH), numbers(2, 2, WIDTH, seed=9)
@@ -129,3 +170,34 @@ def test_what_all_seeds_share_need_not_be_stacked() -> None:
     for seed, total in enumerate(found):
         alone, _ = attended(p, q, Look(*(one[seed] for one in network)), tiled)
         torch.testing.assert_close(total, alone)
+
+
+@given(
+    histories=st.integers(1, 3),
+    targets=st.integers(1, 3),
+    pairs=st.integers(0, 6),
+    power=st.sampled_from([0.0, 0.5, 1.0]),
+    seed=st.integers(0, 1000),
+)
+def test_plain_sums_are_those_of_pairs_too(
+    histories: int, targets: int, pairs: int, power: float, seed: int
+) -> None:
+    """n^−α Σ p_j, of the pairs there are."""
+    p, tiled = numbers(histories, 3, WIDTH), tiles(histories, targets, pairs, 3, 2, seed)
+    total, count = torch.zeros(targets, 2, WIDTH, dtype=p.dtype), torch.zeros(targets, 2)
+    for h, t in zip(tiled.history_tile.tolist(), tiled.target_tile.tolist(), strict=True):
+        for j in range(3):
+            for k in range(2):
+                if tiled.history[h, j] not in (PAD, tiled.targets[t, k]):
+                    total[t, k] += p[h, j].detach()
+                    count[t, k] += 1
+    expected = total / count.clamp(min=1)[..., None] ** power
+    torch.testing.assert_close(summed(p, tiled, power).detach(), expected.double())
+
+
+def test_squares_add_up_in_full_precision() -> None:
+    """Where products are halved, too."""
+    weights = [one.detach().float() for one in (numbers(40, 3), numbers(7, seed=4))]
+    expected = sum(float((one.double() ** 2).sum()) for one in weights)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert float(sum_of_squares(*weights)) == pytest.approx(expected, rel=1e-6)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from whence.errors import InputError
 from whence.sessions import Cause, ListeningConfig, Sessions, cut_in_half, read_tracks
 from whence.sessions.halves import Flags
 from whence.sessions.logs import read_sessions
@@ -143,3 +145,12 @@ def test_causes_that_are_sure_are_named_and_habits_are_not(tmp_path: Path) -> No
         for scores in (possible.by_one, possible.by_experts.scores)
     )
     assert one - 0.02 < together < one
+
+
+@pytest.mark.parametrize("other", [{"seed": 3}, {"tracks": 70}])
+def test_other_settings_than_the_sessions_were_made_with_are_refused(
+    other: dict[str, int], tmp_path: Path
+) -> None:
+    files = write_sessions(tmp_path / "made", LISTENING)
+    with pytest.raises(InputError, match="were not made with these settings"):
+        ideal_experts(files, replace(LISTENING, **other))

@@ -16,7 +16,7 @@ from whence.devices import deterministic
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch
 from whence.explainers.registry import READY, able
-from whence.models import MODELS, build_model
+from whence.models import MODELS
 from whence.models.softmax import log_sum_exp
 from whence.training import TrainingConfig, evaluate, fit
 from whence.training.averaging import Rule
@@ -151,15 +151,13 @@ def test_a_stopped_collaborative_training_goes_on_to_the_same_bits_on_cuda(
         assert found[1].losses == whole[1]
 
 
+@pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("rule", ["none", "swa", "aswa", "naswa", "naswa-printed"])
 @pytest.mark.parametrize("model", STACKED)
 def test_a_seed_in_a_stack_goes_the_same_way_as_alone_on_cuda(
-    rule: Rule, model: str, split: Split, monkeypatch: pytest.MonkeyPatch
+    rule: Rule, model: str, split: Split
 ) -> None:
     """In double precision, as on a processor."""
-    monkeypatch.setattr(
-        "whence.training.stack.build_model", lambda *given: build_model(*given).double()
-    )
     config = TrainingConfig(steps=25, batch=32, averaging=rule, epoch=6)
     together = fit_together(Training(split, model, SMALL, config, [0, 1, 5], "cuda"), False)
     for seed, stacked in together.items():

@@ -15,7 +15,7 @@ from torch.func import vmap
 import whence
 from whence.data import Interactions, Split, leave_one_out
 from whence.errors import InputError, OutOfTime
-from whence.models import MODELS, build_model
+from whence.models import MODELS
 from whence.models.lookup import look_up
 from whence.models.registry import ModelSpec, of_items
 from whence.models.sasrec import SASRec, SASRecConfig
@@ -51,6 +51,7 @@ def together(
     return fit_together(Training(split, model, settings, config, seeds, "cpu"), False, checkpoint)
 
 
+@pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("model", STACKED)
 @pytest.mark.parametrize(
     "settings",
@@ -64,12 +65,9 @@ def together(
     ],
 )
 def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
-    model: str, settings: dict[str, Any], split: Split, monkeypatch: pytest.MonkeyPatch
+    model: str, settings: dict[str, Any], split: Split
 ) -> None:
     """In double precision, since rounding alone can decide whether a rectifier is dead."""
-    monkeypatch.setattr(
-        "whence.training.stack.build_model", lambda *given: build_model(*given).double()
-    )
     # A user is many rows, where whole users are a batch.
     batch = MODELS[model].training.get("batch", 32)
     config = TrainingConfig(steps=25, batch=batch, **settings)
@@ -93,14 +91,10 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
             assert apart.max() < 0.1
 
 
+@pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("taught", ["all", "smallest"])
-def test_vectors_are_taught_by_the_same_experts_in_a_stack(
-    taught: str, split: Split, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_are_taught_by_the_same_experts_in_a_stack(taught: str, split: Split) -> None:
     """Which changes what is learned."""
-    monkeypatch.setattr(
-        "whence.training.stack.build_model", lambda *given: build_model(*given).double()
-    )
     config, settings = TrainingConfig(steps=10, batch=32), {"width": 8, "taught": taught}
     stacked = fit_together(Training(split, "intrp-ncf", settings, config, [0, 1], "cpu"), False)
     alone = fit(split, "intrp-ncf", settings, config, 1, show_progress=False)
@@ -114,7 +108,8 @@ def test_vectors_are_taught_by_the_same_experts_in_a_stack(
 @pytest.mark.parametrize("model", STACKED)
 def test_every_model_computes_in_half_precision(model: str, seeds: list[int], split: Split) -> None:
     """Which is for GPUs, but goes the same way through every model on a processor."""
-    exact, halved = (Training(split, model, SMALL, TRAINED, seeds, "cpu").stack for _ in range(2))
+    small = small_of(model)
+    exact, halved = (Training(split, model, small, TRAINED, seeds, "cpu").stack for _ in range(2))
     halved.config = replace(halved.config, precision="bfloat16")
     for _ in range(3):
         found, expected = halved.advance(1.0), exact.advance(1.0)

@@ -19,8 +19,8 @@ class Real(NamedTuple):
     @classmethod
     def of(cls, real: Tensor, dtype: torch.dtype) -> Real:
         """From a mask `[T]`, once for all layers."""
-        count = real.sum()
-        return cls(real.to(dtype) / count, (count / (count - 1).clamp(min=1)).to(dtype))
+        count = real.sum().clamp(min=1).to(dtype)
+        return cls(real / count, count / (count - 1).clamp(min=1))
 
 
 class RealBatchNorm(nn.BatchNorm1d):
@@ -33,7 +33,10 @@ class RealBatchNorm(nn.BatchNorm1d):
         if not self.training or real is None:
             normal = (rows - self.running_mean) * (self.running_var + self.eps).rsqrt()
             return torch.addcmul(self.bias, normal, self.weight)
-        found = _Normal.apply(rows, real.share, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
+        with torch.autocast(rows.device.type, enabled=False):  # statistics need all digits
+            found = _Normal.apply(  # type: ignore[no-untyped-call]
+                rows.to(self.weight.dtype), real.share, self.weight, self.bias, self.eps
+            )
         out: Tensor = found[0]
         self._remember(found[1], found[2], real.of_all)
         return out
@@ -46,7 +49,7 @@ class RealBatchNorm(nn.BatchNorm1d):
         self.num_batches_tracked.add_(1)
         for remembered, new in ((self.running_mean, mean), (self.running_var, variance * of_all)):
             if self.momentum is None:
-                remembered.add_((new - remembered) * self.num_batches_tracked.reciprocal())
+                remembered.add_((new - remembered) / self.num_batches_tracked)
             else:  # `lerp_` would be one kernel less, but not for several seeds
                 remembered.mul_(1 - self.momentum).add_(new, alpha=self.momentum)
 

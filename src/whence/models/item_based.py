@@ -186,13 +186,14 @@ def summed(p: Tensor, tiled: Tiled, power: float) -> Tensor:
     seen = tiled.seen(slice(None)).to(p.dtype)  # [P, w, v]
     with_one = taken(F.pad(p, (0, 1), value=1), tiled.history_tile)
     total = seen.transpose(1, 2) @ with_one
-    if len(total) > 1 or len(tiled.targets) > 1:
+    if not len(total) == len(tiled.targets) == 1:
         nothing = total.new_zeros(*tiled.targets.shape, total.shape[2])
         total = nothing.index_add(0, tiled.target_tile, total)
     return total[..., :-1] * total[..., -1:].clamp(min=1) ** -power
 
 
 def sum_of_squares(*weights: Tensor) -> Tensor:
-    """Of all weights of all of them."""
-    flat = torch.cat([one.flatten() for one in weights])
-    return flat @ flat
+    """Of all weights of all of them, in their own precision."""
+    with torch.autocast(weights[0].device.type, enabled=False):
+        flat = torch.cat([one.flatten() for one in weights])
+        return flat @ flat

@@ -12,7 +12,7 @@ from torch import Tensor
 def look_up(table: Tensor, items: Tensor) -> Tensor:
     """`[…, d]`: row `1 + i` of the table for item `i`; row 0, which never learns, for `PAD`."""
     rows = items[None] + 1
-    # Which are sorted in half the time.
+    # Rows of 32 bits are sorted in half the time.
     return _apply(table[None], rows.int() if rows.is_cuda else rows).squeeze(0)
 
 

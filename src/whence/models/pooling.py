@@ -24,8 +24,10 @@ from whence.memory import row_slices
 BYTES_AT_ONCE = 2**22
 """Of what is computed on the way: few enough to stay near a processor."""
 BYTES_AT_ONCE_ON_GPU = 2**30
-PLACES_BY_PRODUCT = 2**22
-"""By values: how many are added up by a product, on a GPU."""
+ADDED_BY_PRODUCT = ("cuda",)
+"""Where a product needs no sorting, which a GPU otherwise does to add in one order."""
+LARGEST_PRODUCT = 2**22
+"""Of places and of values that are added up there, multiplied."""
 _rectified_backward = torch.ops.aten.threshold_backward
 
 
@@ -74,12 +76,13 @@ class _Attended(torch.autograd.Function):
     def forward(p: Tensor, q: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
         """A few pairs at a time; both sums, and what the gradient need not compute again."""
         flat = _Flat(p, q, Look(*given[:3]), Tiled(*given[3:]))
-        sums = _Sums(q, (*flat.q.shape[:2], flat.with_one.shape[2]))
+        sums = _Sums(q, (*flat.q.shape[:2], flat.with_one.shape[2]), len(p))
         slices = list(flat.slices())
         looked: tuple[Tensor, ...] = ()
         for rows in slices:
             looked = flat.look_at(rows)
-            sums.add(flat.target_tile(rows), looked[1].transpose(1, 2) @ flat.items(rows))
+            pooled = looked[1].transpose(1, 2) @ flat.items(rows)
+            sums.add(flat.target_tile(rows), pooled, len(slices) == 1)
         both = sums.found().view(*q.shape[:3], sums.shape[2])
         kept = looked if len(slices) == 1 else ()
         return both[..., -1], both[..., :-1], *kept
@@ -130,25 +133,33 @@ def taken(values: Tensor, places: Tensor) -> Tensor:
 
 
 class _Sums:
-    """What is added up `[m, …]` at places, in the same order each time."""
+    """What is added up `[S · m, …]` at places, in the same order each time.
 
-    def __init__(self, like: Tensor, shape: tuple[int, ...]) -> None:
-        self.like, self.shape = like, shape
+    Of several seeds each has `m` places, and pairs of its own.
+    """
+
+    def __init__(self, like: Tensor, shape: tuple[int, ...], seeds: int) -> None:
+        self.like, self.shape, self.seeds = like, shape, seeds
         self.sums: Tensor | None = None
 
-    def add(self, place: Tensor, values: Tensor) -> None:
-        """Values `[r, …]` to the places `[r]`."""
+    def add(self, place: Tensor, values: Tensor, all_pairs: bool) -> None:
+        """Values `[r, …]` to the places `[r]`; whether those are of all pairs, seed by seed."""
         if self.shape[0] == 1:
             one = values if len(values) == 1 else values.sum(dim=0, keepdim=True)
             self.sums = one if self.sums is None else self.sums.add_(one)
             return
         into = self.sums = self.found()
-        if not into.is_cuda or len(into) * len(place) > PLACES_BY_PRODUCT:
+        own = len(into) // self.seeds  # m
+        few = own * len(place) <= LARGEST_PRODUCT
+        if not (all_pairs and few and into.device.type in ADDED_BY_PRODUCT):
             into.index_add_(0, place, values)
             return
-        # A product needs no sorting, which a GPU otherwise does to add in one order.
-        there = torch.arange(len(into), device=place.device)[:, None] == place
-        into.flatten(1).addmm_(there.to(values.dtype), values.flatten(1))
+        # Seed by seed, so that one whose values are no numbers any more spoils no other's.
+        places = torch.arange(own, device=place.device)[:, None]
+        there = places == (place % own).view(self.seeds, 1, -1)
+        into.view(self.seeds, own, -1).baddbmm_(
+            there.to(values.dtype), values.reshape(self.seeds, there.shape[2], -1)
+        )
 
     def found(self) -> Tensor:
         """So far."""
@@ -215,39 +226,40 @@ class _Flat:
     def gradients(self, of_both: Tensor, kept: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Of items, targets, W, b and h, from those of both sums `[Q, v, d + 1]`."""
         like = (self.with_one[..., :-1], self.q, *self.look)
-        found = [_Sums(one, one.shape) for one in like]
-        for rows in self.slices():
-            self._add_gradients(rows, kept or self.look_at(rows), of_both, *found)
+        found = [_Sums(one, one.shape, self.seeds) for one in like]
+        slices = list(self.slices())
+        for rows in slices:
+            gradients = self._gradients(rows, kept or self.look_at(rows), of_both)
+            history, target, seed = (
+                self.tiled.history_tile[rows],
+                self.target_tile(rows),
+                self.of[rows],
+            )
+            places = (history, target, seed, seed, seed)
+            for sums, place, values in zip(found, places, gradients, strict=True):
+                sums.add(place, values, len(slices) == 1)
         return tuple(one.found() for one in found)
 
-    def _add_gradients(
-        self,
-        rows: slice,
-        looked: tuple[Tensor, ...],
-        of_both: Tensor,
-        of_p: _Sums,
-        of_q: _Sums,
-        of_weight: _Sums,
-        of_bias: _Sums,
-        of_out: _Sums,
-    ) -> None:
-        """What some pairs have to add."""
-        history, target, seed = self.tiled.history_tile[rows], self.target_tile(rows), self.of[rows]
+    def _gradients(
+        self, rows: slice, looked: tuple[Tensor, ...], of_both: Tensor
+    ) -> tuple[Tensor, ...]:
+        """What each of some pairs has to add to those of items, targets, W, b and h."""
+        target = self.target_tile(rows)
         own, (through, e, hidden) = self.items(rows), looked
         out = taken(of_both, target)  # [r, v, d + 1]
         of_logits = (own @ out.transpose(1, 2)).mul_(e)
         flat = of_logits.flatten(1)[:, None]  # [r, 1, w · v]
-        of_out.add(seed, (flat @ hidden.flatten(1, 2)).squeeze(1))
+        of_out = (flat @ hidden.flatten(1, 2)).squeeze(1)
         of_hidden = of_logits[..., None] * self.of_seed(self.look.out, rows)[:, None, None]
         of_hidden = _rectified_backward(of_hidden, hidden, 0).flatten(2)  # [r, w, v · a]
         weighed = e @ out[..., :-1]
-        of_p.add(history, torch.baddbmm(weighed, of_hidden, through[:, :-1].transpose(1, 2)))
+        of_p = torch.baddbmm(weighed, of_hidden, through[:, :-1].transpose(1, 2))
         both = own.transpose(1, 2) @ of_hidden
         both = both.view(len(both), -1, self.targets, hidden.shape[3])
-        of_bias.add(seed, both[:, -1].sum(dim=1))
+        of_bias = both[:, -1].sum(dim=1)
         both = both[:, :-1]  # [r, d, v, a]
         weight = self.of_seed(self.look.weight, rows).transpose(1, 2)  # [r or 1, d, a]
-        of_q.add(target, (both @ weight[..., None]).squeeze(3).transpose(1, 2))
+        of_q = (both @ weight[..., None]).squeeze(3).transpose(1, 2)
         q = taken(self.q, target).transpose(1, 2)  # [r, d, v]
-        product = both.transpose(2, 3) @ q[..., None]  # [r, d, a, 1]
-        of_weight.add(seed, product.squeeze(3).transpose(1, 2))
+        of_weight = (both.transpose(2, 3) @ q[..., None]).squeeze(3).transpose(1, 2)
+        return of_p, of_q, of_weight, of_bias, of_out

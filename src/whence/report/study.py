@@ -14,7 +14,7 @@ from whence.studies.found import Bars, Curves, Figure, Map
 from whence.studies.measurements import figures_of
 from whence.studies.records import Record
 from whence.studies.results import AGREES, HIGHER, LOWER
-from whence.studies.study import Cell, Study
+from whence.studies.study import Cell, Claim, Study
 
 SIGNS = {AGREES: "=", HIGHER: ">", LOWER: "<"}
 LEGEND = (
@@ -27,7 +27,7 @@ WIDEST = 12
 """Columns of a table that a terminal can show."""
 ALONE = "Mean over seeds ± half of its 95 % t-interval."
 A_COUNT = 1_000
-"""From here on, what is the same for all seeds is a whole number, and is shown as one."""
+"""From here on, whole numbers that are the same for all seeds are shown as such."""
 
 
 @dataclass(frozen=True)
@@ -264,10 +264,22 @@ def _claims(study: Study, records: Sequence[Record]) -> StudyTable:
         for shown_model, model in study.models.items()
         if any((claim.text, data.data, model.name) in found for data in study.datasets.values())
     )
-    words = {record.row: record.protocol for record in records}
-    notes = tuple(f"{one.source}, “{one.text}”: {words[one.text]}." for one in study.claims)
+    notes = tuple(_how_judged(study, claim, records) for claim in study.claims)
     headings = ("claim", *_who_headings(study)[:-1], *study.datasets)
     return StudyTable(CLAIMS, headings, rows, (*notes, *_absences(study, records)))
+
+
+def _how_judged(study: Study, claim: Claim, records: Sequence[Record]) -> str:
+    """Where it was not judged alike, with the models and the data of each way."""
+    models = {model.name: name for name, model in study.models.items()}
+    data = {dataset.data: name for name, dataset in study.datasets.items()}
+    own = [record for record in records if record.row == claim.text]
+    ways: dict[str, list[str]] = {}
+    for record in [one for one in own if one.value is not None] or own:
+        where = f"{models[record.model or '']} on {data[record.dataset]}"
+        ways.setdefault(record.protocol, []).append(where)
+    said = [way if len(ways) == 1 else f"{', '.join(of)}: {way}" for way, of in ways.items()]
+    return f"{claim.source}, “{claim.text}”: {'; '.join(said)}."
 
 
 def _who_headings(study: Study) -> tuple[str, ...]:
@@ -299,7 +311,7 @@ def _cell(record: Record, printed: str | None = None) -> str:
     if record.interval is None:
         return f"{record.value:.3f}{published}"
     half = (record.interval[1] - record.interval[0]) / 2
-    if not half and record.value >= A_COUNT:
+    if not half and record.value >= A_COUNT and record.value.is_integer():
         return f"{record.value:,.0f}{published}"
     decimals = _decimals(half)
     return f"{record.value:.{decimals}f} ± {half:.{decimals}f}{published}"

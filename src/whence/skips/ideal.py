@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from whence.errors import InputError
 from whence.experts import DEFAULT, PLOTTED, Selection
 from whence.sessions.accuracy import SkipScores, join_scores, score_skips
 from whence.sessions.catalog import MadeTracks
-from whence.sessions.columns import LOGGED
+from whence.sessions.columns import LOGGED, TRACK_ID
 from whence.sessions.config import ListeningConfig
 from whence.sessions.files import SessionFiles
 from whence.sessions.halves import Halves, cut_in_half
@@ -64,6 +65,11 @@ class _Clues:
 def ideal_experts(files: SessionFiles, listening: ListeningConfig) -> Possible:
     """What can be reached on sessions that were made with these settings."""
     made = design_tracks(listening)
+    if not made.table[TRACK_ID].equals(read_tracks(files.tracks).ids):
+        raise InputError(
+            f"The tracks in {files.tracks[0].parent} were not made with these settings; say those "
+            "that write_sessions was given."
+        )
     one: list[SkipScores] = []
     mixed: list[SkipScores] = []
     used: list[Attribution] = []

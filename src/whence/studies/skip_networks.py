@@ -64,5 +64,5 @@ PUBLISHED: Final = Learning(
     },
     SkipConfig(),
 )
-"""The number is the size of the hidden layer: of the one network, and of each expert, for the ten
-experts of Table 3 could not share 128 features or 64."""
+"""The number in a row's name is the width of the one network, or of each expert: the ten experts of
+Table 3 could not share 128 features."""

@@ -103,12 +103,12 @@ def measure(
     published: Learning = PUBLISHED,
 ) -> list[Record]:
     """Every cell of both tables, and baselines and networks on sessions made here."""
-    filled = {MADE: _made_here(listening, small, workshop)}
-    cells = _printed_cells(study)
+    filled, cells = {}, _printed_cells(study)
     folder = session_folder(SPOTIFY)
-    if folder is not None:
+    if folder is not None:  # first, since it is what the user waits for
         filled[SPOTIFY] = _of_the_user(folder, published, workshop)
         cells += _network_cells(SELECTION_FIGURE, SPOTIFY, published, selected_columns)
+    filled[MADE] = _made_here(listening, small, workshop)
     made = filled[MADE].measured
     cells += [Cell(MADE_TABLE, MADE, row, column) for row in made for column in made[row]]
     cells += _network_cells(MADE_TABLE, MADE, small, all_columns)

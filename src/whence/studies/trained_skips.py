@@ -37,8 +37,8 @@ class Trained:
         return next((int(columns[SESSIONS]) for columns in self.by_seed.values()), None)
 
     def values(self, column: str) -> list[float]:
-        """Of every seed that is done."""
-        return [columns[column] for columns in self.by_seed.values()]
+        """Of every seed that is done; of a cause that no session has, none."""
+        return [columns[column] for columns in self.by_seed.values() if column in columns]
 
 
 @dataclass(frozen=True)
