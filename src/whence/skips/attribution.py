@@ -13,7 +13,7 @@ from whence.errors import InputError
 from whence.measure import Measure, mean_measure
 from whence.sessions.accuracy import ratio_interval
 from whence.sessions.causes import GROUP_OF, Cause
-from whence.sessions.halves import NO_CAUSE
+from whence.sessions.halves import NO_CAUSE, Halves
 from whence.skips.networks import EXPERT_OF, EXPERTS
 
 Floats = npt.NDArray[np.float32]
@@ -50,6 +50,16 @@ class Attribution:
         """`[N]`: the expert most selected; of equals the simplest."""
         first: npt.NDArray[np.int64] = self.selected.argmax(axis=1)
         return first
+
+
+def attribution_of(selected: Floats, halves: Halves) -> Attribution:
+    """Of the tracks there are, from α `[B, slots, H]` of all slots."""
+    there = halves.asked_there
+    return Attribution(
+        selected=selected[there],
+        session=np.nonzero(there)[0],
+        causes=None if halves.causes is None else halves.causes[there],
+    )
 
 
 def join_attributions(parts: Sequence[Attribution]) -> Attribution:

@@ -15,7 +15,7 @@ from whence.sessions.batches import BATCH, batches
 from whence.sessions.files import SessionFiles
 from whence.sessions.halves import Halves
 from whence.sessions.tracks import Tracks
-from whence.skips.attribution import Attribution, join_attributions
+from whence.skips.attribution import Attribution, attribution_of, join_attributions
 from whence.skips.tensors import question_of
 
 ATTRIBUTED = 20_000
@@ -78,9 +78,4 @@ def attribute_skips(
     question = question_of(halves, device)
     with deterministic(str(device)):
         selected = model.attribute(question.known, question.asked, selection).cpu().numpy()
-    there = halves.asked_there
-    return Attribution(
-        selected=selected[there],
-        session=np.nonzero(there)[0],
-        causes=None if halves.causes is None else halves.causes[there],
-    )
+    return attribution_of(selected, halves)

@@ -28,7 +28,7 @@ from whence.sessions.listening import CALM, RESTLESS
 from whence.sessions.logs import SLOTS, Sessions, read_sessions
 from whence.sessions.tracks import read_tracks
 from whence.sessions.writing import design_tracks
-from whence.skips.attribution import Attribution, join_attributions
+from whence.skips.attribution import Attribution, attribution_of, join_attributions
 from whence.skips.evaluation import Evaluated
 from whence.skips.networks import EXPERTS
 
@@ -93,12 +93,7 @@ def _select(answers: Chances, selection: Selection) -> Chances:
 
 
 def _attribution(weights: Chances, halves: Halves) -> Attribution:
-    there = halves.asked_there
-    return Attribution(
-        selected=weights[:, there].T.astype(np.float32),
-        session=np.nonzero(there)[0],
-        causes=None if halves.causes is None else halves.causes[there],
-    )
+    return attribution_of(np.moveaxis(weights, 0, -1).astype(np.float32), halves)
 
 
 def ideal_chances(sessions: Sessions, made: MadeTracks, listening: ListeningConfig) -> Chances:
