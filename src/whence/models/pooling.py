@@ -230,12 +230,8 @@ class _Flat:
         slices = list(self.slices())
         for rows in slices:
             gradients = self._gradients(rows, kept or self.look_at(rows), of_both)
-            history, target, seed = (
-                self.tiled.history_tile[rows],
-                self.target_tile(rows),
-                self.of[rows],
-            )
-            places = (history, target, seed, seed, seed)
+            seed = self.of[rows]
+            places = (self.tiled.history_tile[rows], self.target_tile(rows), seed, seed, seed)
             for sums, place, values in zip(found, places, gradients, strict=True):
                 sums.add(place, values, len(slices) == 1)
         return tuple(one.found() for one in found)
