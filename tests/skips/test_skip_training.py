@@ -177,9 +177,35 @@ def test_the_learning_rate_falls_as_pytorchs_does() -> None:
     seen = set()
     for count, loss in enumerate(losses, start=1):
         plateau.step(loss)
-        assert config.rate(losses[:count]) == pytest.approx(optimizer.param_groups[0]["lr"])
-        seen.add(round(config.rate(losses[:count]), 6))
+        rate = config.rate(100 * count, losses[:count])
+        assert rate == pytest.approx(optimizer.param_groups[0]["lr"])
+        seen.add(round(rate, 6))
     assert len(seen) > 2
+
+
+def test_the_learning_rate_rises_as_pytorchs_does(parts: Parts, tracks: Tracks) -> None:
+    """And the optimiser is told of it."""
+    config = replace(FEW, warmup=5, validate_every=0)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=config.learning_rate)
+    rising = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1 / 5, total_iters=4)
+    training = SkipTraining(parts, tracks, GRU, config, 0, "cpu")
+    for _ in range(config.steps):
+        training.advance()
+        told = training.optimizer.param_groups[0]["lr"]
+        assert told == pytest.approx(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        rising.step()
+
+
+def test_a_training_stopped_in_its_warmup_goes_on(
+    parts: Parts, tracks: Tracks, tmp_path: Path
+) -> None:
+    config, kept = replace(FEW, warmup=6), tmp_path / "checkpoint"
+    begun = SkipTraining(parts, tracks, GRU, config, 0, "cpu")
+    for _ in range(3):
+        begun.advance()
+    begun.save(kept)
+    assert same(fit(parts, tracks, config, checkpoint=kept), fit(parts, tracks, config))
 
 
 def test_a_track_of_no_weight_teaches_nothing(parts: Parts, tracks: Tracks) -> None:
@@ -211,6 +237,7 @@ def test_more_is_learned_than_to_repeat_the_last(parts: Parts, tracks: Tracks) -
         {"steps": 0},
         {"batch": 0},
         {"patience": -1},
+        {"warmup": -1},
         {"factor": 1.5},
         {"learning_rate": 0.0},
         {"least_rate": 1.0},

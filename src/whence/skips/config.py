@@ -18,6 +18,8 @@ class SkipConfig:
     """Sessions a step."""
     learning_rate: float = 1e-4
     """Of Adam; their program begins with 1e-3."""
+    warmup: int = 0
+    """Steps in which the learning rate rises to its full height."""
     validate_every: int = 1_200
     """Steps between looks at the validation loss; 0 is never."""
     validation_sessions: int = 5_000
@@ -33,16 +35,21 @@ class SkipConfig:
     def __post_init__(self) -> None:
         if min(self.steps, self.batch, self.validation_sessions) < 1:
             raise InputError("Training needs a step, and batches and validations a session.")
-        if min(self.validate_every, self.patience, self.cooldown) < 0:
-            raise InputError("Validations, patience and cooldown count from 0.")
+        if min(self.warmup, self.validate_every, self.patience, self.cooldown) < 0:
+            raise InputError("Warmup, validations, patience and cooldown count from 0.")
         if not (0 < self.least_rate <= self.learning_rate and 0 < self.factor <= 1):
             raise InputError(
                 "A learning rate lies above 0, the least at most as high as the first, and falls "
                 "by a factor of at most 1."
             )
 
-    def rate(self, validations: Sequence[float]) -> float:
-        """The learning rate after these validation losses, reduced whenever they stay."""
+    def rate(self, step: int, validations: Sequence[float]) -> float:
+        """Of this step, from 0 on, after these validation losses."""
+        rising = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
+        return rising * self._plateau_rate(validations)
+
+    def _plateau_rate(self, validations: Sequence[float]) -> float:
+        """Reduced whenever the losses stay."""
         rate, best, waited, resting = self.learning_rate, float("inf"), 0, 0
         for loss in validations:
             waited = 0 if loss < best else waited + 1

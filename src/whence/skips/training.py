@@ -167,6 +167,7 @@ class SkipTraining:
 
     def _learn(self, halves: Halves, weights: Tensor | None) -> Tensor:
         weights = None if weights is None else weights.to(self.device)
+        self.optimizer.param_groups[0]["lr"] = self.config.rate(self.step, self.validations)
         with deterministic(self.device):
             loss = self.model.loss(*question_of(halves, self.device), weights)
             self.optimizer.zero_grad()
@@ -176,7 +177,7 @@ class SkipTraining:
 
     @torch.no_grad()
     def _validate(self) -> None:
-        """The mean loss over the first validation sessions; the learning rate follows from it."""
+        """The mean loss over the first validation sessions, which the learning rate follows."""
         total, count = 0.0, 0
         batch = self.config.batch
         some = -(-self.config.validation_sessions // batch)
@@ -185,10 +186,6 @@ class SkipTraining:
                 loss = self.model.loss(*question_of(halves, self.device))
                 total, count = total + float(loss) * len(halves), count + len(halves)
         self.validations.append(total / count)
-        self._set_rate()
-
-    def _set_rate(self) -> None:
-        self.optimizer.param_groups[0]["lr"] = self.config.rate(self.validations)
 
     def read_losses(self) -> None:
         """Fetch the newest from the device, and stop where they are no numbers any more."""
@@ -244,6 +241,5 @@ class SkipTraining:
                 for number in adam["param_groups"][0]["params"]
             }
         self.optimizer.load_state_dict(adam)
-        self._set_rate()
         self.epoch, self.place = tensors["at"].tolist()
         self.stream = self._stream()

@@ -29,8 +29,9 @@ class Learning:
         layers = "layer" if network.layers == 1 else "layers"
         depth = "" if network.recurrent else f" and {heads}, {network.layers} {layers} each way"
         learned = f"{training.steps:,} steps of {training.batch} sessions"
+        rises = f" after {training.warmup:,} steps of warmup" if training.warmup else ""
         falls = f", times {training.factor:g} on plateaus" if training.validate_every else ""
-        return f"{built}{depth}; {learned}, Adam {training.learning_rate:g}{falls}"
+        return f"{built}{depth}; {learned}, Adam {training.learning_rate:g}{rises}{falls}"
 
 
 def four_kinds(network: NetworkConfig, ordinary_heads: int) -> dict[str, NetworkConfig]:
@@ -49,6 +50,7 @@ SMALL: Final = Learning(
         steps=6_000,
         batch=100,
         learning_rate=2e-3,
+        warmup=600,
         validate_every=250,
         validation_sessions=2_000,
         factor=0.5,

@@ -39,7 +39,7 @@ SPOTIFY, DEEZER = "spotify-sessions", "deezer-sessions"
 """The first a user may have; the second was never published."""
 MADE, MADE_TABLE = "listening", "Sessions made here"
 SELECTION_FIGURE: Final = "Figure 8 (Afchar & Hennequin 2020)"
-LISTENING: Final = ListeningConfig(sessions=10_000, logs=10, tracks=20_000)
+LISTENING: Final = ListeningConfig(sessions=20_000, logs=10, tracks=20_000)
 """Eight logs to learn from, one to validate on and one to test on.
 
 Of few tracks, experts that see the music alone would learn by heart which are popular.
