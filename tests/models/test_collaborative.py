@@ -396,6 +396,24 @@ def test_filling_and_the_order_of_pairs_change_no_loss_and_no_gradient(name: str
     torch.testing.assert_close(found[0], found[1])
 
 
+@pytest.mark.parametrize("name", ["deepicf", "deepicf-a"])
+def test_what_a_new_network_tells_apart_it_does_in_half_precision_too(name: str) -> None:
+    """Its vectors are small beside the biases of its first layer."""
+    settings = {"length": 8, "width": WIDTH, "layers_decay": 0.0}
+    batch = hand_made()[0]
+    batch = batch._replace(outcomes=batch.outcomes.clamp(max=NOTHING))
+    found = []
+    for half in (False, True):
+        model = build_model(name, settings, Counts(ITEMS, USERS), Randomness(1).torch("init"))
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            loss = model.train().loss(batch, keep)
+        (learned,) = torch.autograd.grad(loss, model.history)  # type: ignore[arg-type]
+        found.append((loss.detach(), learned.flatten()))
+    (full, learned), (halved, learned_by_half) = found
+    torch.testing.assert_close(halved, full, rtol=1e-3, atol=0.0)
+    assert torch.cosine_similarity(learned, learned_by_half, dim=0) > 0.99
+
+
 @pytest.mark.parametrize("name", NCF)
 def test_the_loss_of_single_questions_is_the_mean_log_loss(name: str) -> None:
     model = model_of(name)

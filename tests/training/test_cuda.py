@@ -257,10 +257,12 @@ def test_the_softmax_in_chunks_is_recorded_and_repeats(at_once: int | None) -> N
 def test_half_precision_learns_the_same(model: str, split: Split) -> None:
     """Losses in step with those in full precision, and weights that stay float32."""
     config = TrainingConfig(steps=60, batch=64)
-    _, full, *_ = fit(split, model, SMALL, config, 0, device="cuda", show_progress=False)
+    # What weights cost would outweigh what is learned.
+    settings = SMALL | ({"layers_decay": 0.0} if model.startswith("deepicf") else {})
+    _, full, *_ = fit(split, model, settings, config, 0, device="cuda", show_progress=False)
     half = replace(config, precision="bfloat16")
-    found, losses, *_ = fit(split, model, SMALL, half, 0, device="cuda", show_progress=False)
-    assert full != losses
+    found, losses, *_ = fit(split, model, settings, half, 0, device="cuda", show_progress=False)
+    assert (full == losses) == (model == "deepicf-a")  # all that one computes needs its digits
     np.testing.assert_allclose(losses, full, rtol=0.03)
     assert {value.dtype for value in found.parameters()} == {torch.float32}
 

@@ -107,11 +107,13 @@ class DeepICF(ItemBased):
 
     def outputs(self, user: Tensor, q: Tensor, real: Tensor | None = None) -> Tensor:
         """Through the layers; their statistics are those of a batch in training."""
-        rows = (user * q).flatten(0, -2)
-        counted = None if real is None else Real.of(real.flatten(), rows.dtype)
-        for layer, norm in zip(self.layers, self.norms, strict=True):
-            rows = norm(layer(rows), counted).relu()
-        found: Tensor = self.last(rows)
+        # In half precision a bias would swallow e ⊙ q, and a norm would blow up what is left of it.
+        with torch.autocast(user.device.type, enabled=False):
+            rows = (user * q).flatten(0, -2).to(self.last.weight.dtype)
+            counted = None if real is None else Real.of(real.flatten(), rows.dtype)
+            for layer, norm in zip(self.layers, self.norms, strict=True):
+                rows = norm(layer(rows), counted).relu()
+            found: Tensor = self.last(rows)
         return found.view(*user.shape[:-1], self.config.classes)
 
     def penalty(self) -> Tensor:
