@@ -9,8 +9,9 @@ import altair as alt
 import numpy as np
 import pytest
 
+from whence.report.cells import ABSENT
 from whence.report.charts import to_png
-from whence.report.study import ABSENT, ALONE, LEGEND, study_tables
+from whence.report.study import ALONE, LEGEND, study_tables
 from whence.report.study_charts import study_charts
 from whence.studies import Study, find_study
 from whence.studies.cache import Measured

@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from whence.errors import InputError
+from whence.report.cells import ABSENT
 from whence.report.charts import to_png, to_svg
-from whence.report.study import ABSENT, as_markdown, study_tables
+from whence.report.study import as_markdown, study_tables
 from whence.report.study_charts import study_charts
 from whence.studies import Study, find_study
 from whence.studies.cache import Measured

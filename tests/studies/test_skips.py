@@ -93,8 +93,10 @@ def test_without_the_files_the_rows_say_why(tmp_path: Path) -> None:
     assert made[IDEAL_EXPERTS, "context"].value == 100
     assert made["last", COLUMNS[1]].value > made["last", COLUMNS[0]].value  # type: ignore[operator]
     assert rows_done(study, records) == (9, 21)
-    line = "| Table 2 (Afchar & Hennequin 2020) | last | accuracy | needs the user's file |  | 63 |"
-    assert line in as_markdown(study, records)
+    page = as_markdown(study, records)
+    assert "| last | – (63) | – (74.2) | – (54.3) |" in page
+    assert "– needs the user's file." in page
+    assert "– private data." in page
 
 
 def test_with_the_files_baselines_are_measured_on_the_last_tenth(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import altair as alt
@@ -12,9 +12,13 @@ import numpy.typing as npt
 from whence.errors import InputError
 from whence.measure import Measure
 from whence.report.charts import AGAINST, FOR, NEUTRAL, dress, inline
+from whence.report.tabulated import by_table
 from whence.sessions.causes import Cause
 from whence.sessions.halves import Halves
 from whence.skips.networks import EVIDENCE, EXPERTS
+from whence.studies.records import Record
+from whence.studies.skip_columns import FIRST, MEAN_SHARE
+from whence.studies.skips import PERCENT
 
 SLOT: Final = 62
 """The width of a track."""
@@ -23,6 +27,8 @@ SKIPPED, PLAYED, DARK = "skipped", "played", "#3a434c"
 HAPPENED, PREDICTED, CAUSE = "happened", "predicted", "true cause"
 FIRST_HALF: Final = "first half: heard"
 MAXIMUM, MEAN = "share of tracks it is most selected for", "mean share of the attribution"
+SHARES: Final = {FIRST: MAXIMUM, MEAN_SHARE: MEAN}
+"""By how the columns of a study begin."""
 
 Row = dict[str, Any]
 
@@ -48,21 +54,48 @@ def strip_chart(
 
 def selection_chart(maximum: Mapping[str, Measure], mean: Mapping[str, Measure]) -> alt.FacetChart:
     """Two bars for every expert, as in Figure 8: how often it is first, and its mean share."""
-    subsets = {subset.name: ", ".join(subset.groups[1:]) for subset in EXPERTS.subsets}
-    subsets["S8"] = "everything"
     rows = [
-        {
-            "expert": f"{name}: {subsets[name]}",
-            "what": what,
-            "value": one.value,
-            "low": low,
-            "high": high,
-        }
+        _bar("", what, name, one.value, one.interval)
         for what, measures in ((MAXIMUM, maximum), (MEAN, mean))
         for name, one in measures.items()
-        for low, high in [one.interval]
     ]
-    base = alt.Chart(inline(rows), height=22 * len(subsets), width=230).encode(
+    return _selections(rows)
+
+
+def selection_charts(records: Sequence[Record]) -> dict[str, alt.FacetChart]:
+    """The same from the records of a study, network below network, for each of its tables."""
+    drawn = {title: _bars(own) for title, own in by_table(records).items()}
+    return {title: _selections(rows) for title, rows in drawn.items() if rows}
+
+
+def _bars(records: Sequence[Record]) -> list[Row]:
+    rows = []
+    for record in records:
+        begins = next((one for one in SHARES if record.column.startswith(one)), None)
+        if begins is not None and record.value is not None and record.interval is not None:
+            what, expert = SHARES[begins], record.column.removeprefix(begins)
+            value, low, high = (one / PERCENT for one in (record.value, *record.interval))
+            rows.append(_bar(record.row, what, expert, value, (low, high)))
+    return rows
+
+
+def _bar(network: str, what: str, expert: str, value: float, interval: tuple[float, float]) -> Row:
+    sees = ", ".join(EXPERTS.subsets[EXPERTS.expert(expert)].groups[1:])
+    whole = expert == EXPERTS.names[-1]
+    return {
+        "network": network,
+        "what": what,
+        "expert": f"{expert}: {'everything' if whole else sees}",
+        "value": value,
+        "low": interval[0],
+        "high": interval[1],
+    }
+
+
+def _selections(rows: list[Row]) -> alt.FacetChart:
+    """Networks down, where they have names, and both kinds of shares across."""
+    networks = list(dict.fromkeys(row["network"] for row in rows))
+    base = alt.Chart(inline(rows), height=22 * len(EXPERTS.names), width=230).encode(
         y=alt.Y("expert:N", title=None, sort=None),
         tooltip=[
             "expert:N",
@@ -74,7 +107,11 @@ def selection_chart(maximum: Mapping[str, Measure], mean: Mapping[str, Measure])
     )
     span: alt.Chart = base.mark_rule(color=DARK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
     layers: alt.LayerChart = alt.LayerChart(layer=[bar, span])
-    return dress(layers.facet(column=alt.Column("what:N", title=None, sort=[MAXIMUM, MEAN])))
+    across = alt.Column("what:N", title=None, sort=[MAXIMUM, MEAN])
+    if networks == [""]:
+        return dress(layers.facet(column=across))
+    down = alt.Row("network:N", title=None, sort=networks, header=alt.Header(labelOrient="top"))
+    return dress(layers.facet(column=across, row=down))
 
 
 def _skip_rows(

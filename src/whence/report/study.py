@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.console import Group
 from rich.markup import escape
 
+from whence.report.cells import ABSENT, StudyTable, cell_text
 from whence.report.plain import captioned, plain_table
+from whence.report.tabulated import tabulated
 from whence.studies.found import Bars, Curves, Figure, Map
 from whence.studies.measurements import figures_of
 from whence.studies.records import Record
-from whence.studies.results import AGREES, HIGHER, LOWER
 from whence.studies.study import Cell, Claim, Study
 
-SIGNS = {AGREES: "=", HIGHER: ">", LOWER: "<"}
 LEGEND = (
     "Mean over seeds ± half of its 95 % t-interval; in brackets what is published: = agrees (the "
     "interval meets it, as far as it is printed), > is higher here, < is lower here."
 )
-ABSENT = "–"
 CLAIMS = "Claims"
 WIDEST = 12
 """Columns of a table that a terminal can show."""
 ALONE = "Mean over seeds ± half of its 95 % t-interval."
-A_COUNT = 1_000
-"""From here on, whole numbers that are the same for all seeds are shown as such."""
-
-
-@dataclass(frozen=True)
-class StudyTable:
-    """Texts in rows and columns, with what stands above and below them."""
-
-    title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    numbers: int = 0
-    """How many columns, the last ones, are set to the right."""
 
 
 def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
     """Of what is measured, with datasets down, of the figures, and then of the claims."""
     if study.tabulated:
-        return [_counts(study, records)]
+        return tabulated(records)
     claims = {claim.text for claim in study.claims}
     figures = figures_of(study)
     drawn = {column for figure in figures for column in figure.columns}
@@ -101,32 +84,8 @@ def origins(records: Sequence[Record]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((record.command, record.machine) for record in records))
 
 
-def shown(value: float | None) -> str:
-    """A count or a figure for people."""
-    if value is None:
-        return ""
-    return f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
-
-
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
-
-
-def _counts(study: Study, records: Sequence[Record]) -> StudyTable:
-    """One row a figure, because every table has its own columns."""
-    rows = tuple(
-        (
-            record.protocol,
-            record.row,
-            record.column,
-            record.verdict,
-            shown(record.value),
-            shown(record.published),
-        )
-        for record in records
-    )
-    headings = ("table", "row", "column", "verdict", "found", "published")
-    return StudyTable("", headings, rows, numbers=2)
 
 
 def _measure(study: Study, column: str, records: Sequence[Record]) -> StudyTable:
@@ -136,7 +95,7 @@ def _measure(study: Study, column: str, records: Sequence[Record]) -> StudyTable
         (
             *_who(study, model, dataset),
             *(
-                _cell(found[study.record_key(cell)], study.printed(column, cell))
+                cell_text(found[study.record_key(cell)], study.printed(column, cell))
                 if study.has(model, cell.variant)
                 else ""
                 for cell in (Cell(dataset, model, variant) for variant in study.variants)
@@ -166,7 +125,8 @@ def _group(study: Study, group: str, variant: str, records: Sequence[Record]) ->
         if cell.variant == variant:
             data, name, _ = study.record_key(cell)
             cells = (
-                _cell(found[data, name, column], study.printed(column, cell)) for column in columns
+                cell_text(found[data, name, column], study.printed(column, cell))
+                for column in columns
             )
             rows.append((*_who(study, cell.model, cell.dataset), *cells))
     published = any(record.published is not None for record in own)
@@ -217,7 +177,7 @@ def _map(study: Study, shades: Map, found: Found, protocols: list[str]) -> Study
         (
             *_where(study, cell),
             name,
-            *(_cell(found[*study.record_key(cell), shades.cells[name, one]]) for one in across),
+            *(cell_text(found[*study.record_key(cell), shades.cells[name, one]]) for one in across),
         )
         for cell in study.cells()
         for name in down
@@ -237,7 +197,7 @@ def _bars(study: Study, bars: Bars, found: Found, protocols: list[str]) -> Study
         for name in next(iter(bars.panels.values())):
             own = [found[*key, panel[name]] for panel in bars.panels.values()]
             of = own[0].label or ABSENT
-            rows.append((*_where(study, cell), about, name, of, *map(_cell, own)))
+            rows.append((*_where(study, cell), about, name, of, *map(cell_text, own)))
     headings = (*_where_headings(study), *bars.headings, *bars.panels)
     return StudyTable(
         bars.title, headings, tuple(rows), (ALONE, *protocols), numbers=len(bars.panels)
@@ -299,27 +259,6 @@ def _where(study: Study, cell: Cell) -> tuple[str, ...]:
     """Model and variant are said where there are several."""
     who = _who(study, cell.model, cell.dataset)
     return (*who, cell.variant) if len(study.variants) > 1 else who
-
-
-def _cell(record: Record, printed: str | None = None) -> str:
-    published = ""
-    if printed is not None:
-        sign = SIGNS.get(record.verdict)
-        published = f" ({sign} {printed})" if sign else f" ({printed})"
-    if record.value is None:
-        return f"{ABSENT}{published}"
-    if record.interval is None:
-        return f"{record.value:.3f}{published}"
-    half = (record.interval[1] - record.interval[0]) / 2
-    if not half and record.value >= A_COUNT and record.value.is_integer():
-        return f"{record.value:,.0f}{published}"
-    decimals = _decimals(half)
-    return f"{record.value:.{decimals}f} ± {half:.{decimals}f}{published}"
-
-
-def _decimals(half: float) -> int:
-    """So many that half of an interval has two digits that say something."""
-    return min(6, max(0, 1 - math.floor(math.log10(half)))) if half > 0 else 3
 
 
 def _judged(record: Record | None) -> str:

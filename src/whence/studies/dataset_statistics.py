@@ -11,9 +11,12 @@ from whence.devices import machine
 from whence.studies.records import NEEDS_FILE, Record
 from whence.studies.study import Study
 
+EQUAL, DIFFERS = "equal", "differs"
 MISPRINTS = {
-    ("Beauty", "users"): "differs: two digits are swapped in print",
-    ("Train", "items"): "differs: printed is the catalog, and two films are in the test part alone",
+    ("Beauty", "users"): f"{DIFFERS}: two digits are swapped in print",
+    ("Train", "items"): (
+        f"{DIFFERS}: printed is the catalog, and two films are in the test part alone"
+    ),
 }
 """Where the print itself is wrong."""
 
@@ -85,5 +88,5 @@ def _verdict(row: str, column: str, found: float | None, printed: str) -> str:
         return NEEDS_FILE
     decimals = len(printed.partition(".")[2])
     if f"{found:,.{decimals}f}" == printed:
-        return "equal"
-    return MISPRINTS.get((row, column), "differs")
+        return EQUAL
+    return MISPRINTS.get((row, column), DIFFERS)

@@ -17,7 +17,7 @@ from whence.skips import (
 )
 from whence.skips.attribution import ALL_CAUSES, EVERY_CAUSE, SEEN
 
-FIRST, MEAN = "most selected: ", "mean attribution: "
+FIRST, MEAN_SHARE = "most selected: ", "mean attribution: "
 AS_PLOTTED: Final = "as plotted: "
 """Before what is said of experts selected by |F|, as the paper plots them, instead of by F²."""
 NAMED: Final = (ALL_CAUSES, EVERY_CAUSE, *(cause.word for cause in EXPERT_OF))
@@ -27,7 +27,7 @@ CAUSED: Final = (
     *(SEEN, f"{SEEN}, mean over causes", *(f"{SEEN}: {cause.word}" for cause in EXPERT_OF)),
 )
 """Of a network with experts, where causes are known."""
-SELECTED: Final = tuple(f"{what}{name}" for what in (FIRST, MEAN) for name in EXPERTS.names)
+SELECTED: Final = tuple(f"{what}{name}" for what in (FIRST, MEAN_SHARE) for name in EXPERTS.names)
 """Of a network with experts, anywhere."""
 
 
@@ -52,5 +52,5 @@ def measures_of(found: Evaluated) -> dict[str, Measure]:
         measures |= {f"{AS_PLOTTED}{name}": one for name, one in named.items()}
     firsts, means = shares_of_maximum(found.attribution), mean_attributions(found.attribution)
     measures |= {f"{FIRST}{name}": one for name, one in firsts.items()}
-    measures |= {f"{MEAN}{name}": one for name, one in means.items()}
+    measures |= {f"{MEAN_SHARE}{name}": one for name, one in means.items()}
     return measures
