@@ -14,8 +14,8 @@ from whence.studies.agreement import agreement
 from whence.studies.cache import Cache, Measuring
 from whence.studies.found import AsItComes, Asked
 from whence.studies.points import Points
-from whence.studies.records import NOT_RUN, Record
-from whence.studies.results import NOT_THERE, rows_done
+from whence.studies.records import NOT_RUN, NOT_THERE, Record
+from whence.studies.results import rows_done
 from whence.studies.runner import run_study
 
 Tiny = Callable[..., Path]

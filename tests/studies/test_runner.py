@@ -21,12 +21,19 @@ from whence.studies import Study, find_study
 from whence.studies.cache import Cache, Measured, default_folder
 from whence.studies.claims import Estimate
 from whence.studies.found import Found
-from whence.studies.records import NEEDS_FILE, NOT_RUN, Record, read_records, write_records
+from whence.studies.records import (
+    NEEDS_FILE,
+    NOT_RUN,
+    NOT_THERE,
+    Record,
+    read_records,
+    with_former,
+    write_records,
+)
 from whence.studies.results import (
     AGREES,
     HIGHER,
     LOWER,
-    NOT_THERE,
     ONE_SEED,
     UNPUBLISHED,
     Results,
@@ -219,6 +226,9 @@ def test_a_seed_that_is_missing_is_left_out_of_pairs(study: Study) -> None:
     assert claim.seeds == (0, 2)
     assert claim.value == pytest.approx((0.2 - 0.1) / 2)
     assert records[1].verdict == NOT_THERE
+    nothing = Results(study, "m", "c", {one: {}, two: {}}).records()
+    assert {record.verdict for record in nothing[:-1]} == {NOT_RUN}
+    assert with_former(nothing, records) == records, "what was found before, or found to be absent"
     alone = Results(study, "m", "c", {**found, two: measured((7,), 0.3)}).records()
     assert alone[-1].verdict == "undecided"
     assert (alone[4].value, alone[4].interval) == (0.3, None)

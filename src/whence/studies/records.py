@@ -15,6 +15,7 @@ from whence.files import new_file, reason, write_json
 NEEDS_FILE = "needs the user's file"
 NOT_RUN = "not run yet"
 PRIVATE = "private data"
+NOT_THERE = "not measured on these data"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +52,12 @@ class Record:
 
 
 def with_former(records: Sequence[Record], former: Sequence[Record]) -> list[Record]:
-    """What has no value now, as it was found before, maybe on another machine."""
-    found = {_about(record): record for record in former if record.value is not None}
+    """What has no value now, as it was found before, or found to be absent, on any machine."""
+    found = {
+        _about(record): record
+        for record in former
+        if record.value is not None or record.verdict == NOT_THERE
+    }
     return [
         record if record.value is not None else found.get(_about(record), record)
         for record in records

@@ -18,13 +18,12 @@ from whence.studies.claims import (
 )
 from whence.studies.found import Found
 from whence.studies.measurements import MEASUREMENTS, columns_of
-from whence.studies.records import NEEDS_FILE, NOT_RUN, PRIVATE, Record
+from whence.studies.records import NEEDS_FILE, NOT_RUN, NOT_THERE, PRIVATE, Record
 from whence.studies.study import Cell, Claim, Study
 
 AGREES, HIGHER, LOWER = "agrees", "higher", "lower"
 UNPUBLISHED = "not published"
 ONE_SEED = "no interval from one seed"
-NOT_THERE = "not measured on these data"
 
 
 @dataclass(frozen=True)
