@@ -13,7 +13,15 @@ import pytest
 
 from whence.explainers import EXPLAINERS
 from whence.explainers.measured import read_measured
-from whence.sessions import Cause, Halves
+from whence.sessions import (
+    Cause,
+    Halves,
+    ListeningConfig,
+    batches,
+    read_tracks,
+    write_sessions,
+)
+from whence.sessions.halves import NO_CAUSE
 from whence.skips import NetworkConfig, make_network
 from whence.training.averaging import Rule
 from whence.worlds import REASONS
@@ -163,6 +171,22 @@ def test_reasons_teach(
     found = json.loads(path.read_text())["found"]
     assert all(0 <= one <= 1 for values in found.values() for one in values)
     assert found["all alike"] != found["by true cause"]
+
+
+def test_a_session_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "deep" / "strip.png"
+    tiny = f"--sessions 20 --steps 2 --quiet --picture {path}"
+    monkeypatch.setattr("sys.argv", ["session_strip.py", *tiny.split()])
+    found = runpy.run_path(str(EXAMPLES / "session_strip.py"), run_name="__main__")
+    assert capsys.readouterr().out.endswith(f"is drawn in {path}.\n")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    files = write_sessions(tmp_path / "s", ListeningConfig(sessions=30, tracks=90))
+    halves = next(batches(files, read_tracks(files.tracks)))
+    assert halves.causes is not None
+    different = [len(set(causes) - {NO_CAUSE, Cause.CHANCE}) for causes in halves.causes.tolist()]
+    assert found["of_most_causes"](halves) == different.index(max(different))
 
 
 def test_the_area_is_the_share_of_pairs_in_order(teaching: dict[str, Any]) -> None:
