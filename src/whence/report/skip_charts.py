@@ -26,7 +26,7 @@ COLOURS: Final = (NEUTRAL, FOR, "#d9a441", AGAINST, "#b9c0c7")
 SKIPPED, PLAYED, DARK = "skipped", "played", "#3a434c"
 HAPPENED, PREDICTED, CAUSE = "happened", "predicted", "true cause"
 FIRST_HALF: Final = "first half: heard"
-MAXIMUM, MEAN = "share of tracks it is most selected for", "mean share of the attribution"
+MAXIMUM, MEAN = "most selected, share of tracks", "mean share of the attribution"
 SHARES: Final = {FIRST: MAXIMUM, MEAN_SHARE: MEAN}
 """By how the columns of a study begin."""
 
