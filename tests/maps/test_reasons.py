@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import whence
+from conftest import LIVELY
 from whence.data import Split
-from whence.errors import InputError
+from whence.errors import CapabilityError, InputError
 from whence.explanation import Explanation
 from whence.maps import reason_map, reason_sentences
 from whence.maps.reasons import favour_shares
@@ -79,3 +80,8 @@ def test_one_history_and_a_target_are_needed(run: Run, split: Split) -> None:
         reason_map(run.first, split.held["test"][:2], TARGETS, run.catalog)
     with pytest.raises(InputError, match="not of 1 and 0"):
         reason_map(run.first, split.held["test"][:1], [], run.catalog)
+
+
+def test_of_a_model_that_reads_users_there_is_no_map(run: Run, split: Split) -> None:
+    with pytest.raises(CapabilityError, match="reads no history, so that a map of reasons"):
+        reason_map(LIVELY["gmf"](items=120), split.held["test"][:1], TARGETS, run.catalog)

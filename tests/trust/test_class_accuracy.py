@@ -167,6 +167,17 @@ def test_a_model_that_looks_with_the_target_in_mind(classes: int) -> None:
     assert found["nothing"].value == pytest.approx(np.mean(shares))
 
 
+@pytest.mark.parametrize("disliked", [1.0, 2.0, 4.0])
+def test_disliked_is_what_the_model_learned_as_such(disliked: float) -> None:
+    settings = {"length": 4, "width": 3, "layers": (4,), "classes": 3, "disliked": disliked}
+    model = build_model("deepicf-a", settings, Counts(ITEMS, 9), Randomness(0).torch("init"))
+    ratings = (np.arange(9) % 5 + 1).astype(np.float64)
+    negatives = np.random.default_rng(0).integers(0, ITEMS, (9, 3))
+    found = class_accuracy(model.eval(), cases_of(9), negatives, 4, ratings)
+    assert found["disliked"] is not None
+    assert found["disliked"].n == (ratings <= disliked).sum()
+
+
 def test_what_cannot_be_asked_is_one_sentence(split: Split) -> None:
     cases, negatives = cases_of(5), np.ones((5, 2), dtype=np.int64)
     with pytest.raises(InputError, match="needs the rating of every item that came"):

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from whence.contract import PAD
+from whence.contract import PAD, require_history
 from whence.data.catalog import Catalog
 from whence.data.histories import Cases
 from whence.errors import InputError
@@ -40,6 +40,7 @@ def reason_map(
             f"A map of reasons is of one history and at least one target, not of {len(case)} and "
             f"{len(targets)}."
         )
+    require_history(model, "a map of reasons")
     device = device_of(model)
     batch = model.read(case, model.config.length)
     slots = batch[0].tolist()

@@ -23,7 +23,8 @@ def plain_table(title: str, *headings: str, numbers: int = 0) -> Table:
     )
     for place, heading in enumerate(headings):
         right = place >= len(headings) - numbers
-        table.add_column(heading, justify="right" if right else "left")
+        # A figure that is cut would be another one.
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
     return table
 
 

@@ -273,16 +273,23 @@ def _judged(record: Record | None) -> str:
 def _protocols(study: Study, records: Sequence[Record]) -> list[str]:
     """On what each dataset was measured."""
     datasets = {dataset.data: name for name, dataset in study.datasets.items()}
-    said: dict[str, dict[str, None]] = {}
+    said: dict[str, dict[str, list[int]]] = {}
     for record in records:
-        if record.protocol:
-            count = f"{record.n:,} "
+        if record.protocol and record.n is not None:
             # Where some events could not be measured, the protocol begins with more than n.
-            rest = record.protocol.removeprefix(count)
+            rest = record.protocol.removeprefix(f"{record.n:,} ")
             words = rest if rest != record.protocol else f"of {rest}"
-            on = f"{datasets[record.dataset]} {record.n:,}"
-            said.setdefault(f"{words}; {len(record.seeds)} seeds.", {})[on] = None
-    return [f"{', '.join(on)} {words}" for words, on in said.items()] + _absences(study, records)
+            on = said.setdefault(f"{words}; {len(record.seeds)} seeds.", {})
+            on.setdefault(datasets[record.dataset], []).append(record.n)
+    return [
+        f"{', '.join(f'{name} {_from_to(counts)}' for name, counts in on.items())} {words}"
+        for words, on in said.items()
+    ] + _absences(study, records)
+
+
+def _from_to(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _absences(study: Study, records: Sequence[Record]) -> list[str]:

@@ -70,7 +70,7 @@ class Questions:
         require(model, ("classes",), who="a study of classes")
         classes = model.classes(batch[:1], items[:1, :1]).shape[2]
         true = np.full_like(self.items, NOTHING)
-        true[:, 0] = what_came(self.ratings, len(true), classes)
+        true[:, 0] = what_came(model, self.ratings, len(true), classes)
         return batch, items, torch.from_numpy(true).to(device)
 
 

@@ -84,7 +84,7 @@ def maps(asked: Asked, _how: AsItComes) -> dict[str, Found]:
             count = int(of.known().sum())
             for column, value in _columns(SIDES[what][1](model), of).items():
                 found.setdefault(column, []).append(value)
-                words[column] = (_protocol(what), count)
+                words[column] = (f"{_protocol(what)}; {asked.split.protocol}", count)
     return {
         column: Found(tuple(values), words[column][1], words[column][0], "neither")
         for column, values in found.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from whence.data import Interactions, load, split_by
 from whence.devices import check_device, machine
@@ -116,6 +116,8 @@ class _Work:
         recipe = self._recipe(cell)
         run = self.cache.run(recipe, self.until, self.show_progress)
         split = split_by(self.study.split, recipe.data)
+        # Which tells whether weights were chosen on the test events.
+        split = replace(split, protocol=run.training["protocol"])
         asked = Asked(run, split, self.study.held, self.show_progress)
         for name in self.study.measurements:
             if name not in found:

@@ -26,7 +26,7 @@ from whence.trust.cases import Bools
 CLASSES: Final = ("liked", "nothing", "disliked")
 """As a model that offers `classes` numbers them."""
 MOST_OF_A_DISLIKED: Final = 2
-"""Ratings up to it are of something disliked, where there is a class for it (Jain 2019)."""
+"""Ratings up to it are of something disliked, where no model says otherwise (Jain 2019)."""
 
 
 def class_accuracy(
@@ -55,7 +55,7 @@ def class_accuracy(
         raise CapabilityError(
             f"Classes are liked, nothing and maybe disliked; this model has {count}."
         )
-    came = what_came(ratings, len(cases), count)
+    came = what_came(model, ratings, len(cases), count)
     asked = negatives != cases.targets[:, None]
     told = _share(predicted[:, 1:] == NOTHING, asked)
     right = (predicted[:, 0] == came).astype(np.float64)
@@ -102,8 +102,8 @@ def _predicted(model: Explainable, cases: Cases, negatives: Ints, length: int) -
     return found, count
 
 
-def what_came(ratings: Floats | None, cases: int, classes: int) -> Ints:
-    """`[B]`: the true class of the item that came."""
+def what_came(model: Explainable, ratings: Floats | None, cases: int, classes: int) -> Ints:
+    """`[B]`: the true class of the item that came, by the ratings that the model learned from."""
     if classes < len(CLASSES):
         return np.full(cases, LIKED)
     if ratings is None or ratings.shape != (cases,):
@@ -111,7 +111,9 @@ def what_came(ratings: Floats | None, cases: int, classes: int) -> Ints:
             "A model of three classes tells liked from disliked, which needs the rating of every "
             "item that came; these data have none."
         )
-    return np.where(ratings <= MOST_OF_A_DISLIKED, DISLIKED, LIKED)
+    learned: float | None = getattr(getattr(model, "task", None), "disliked", None)
+    most = MOST_OF_A_DISLIKED if learned is None else learned
+    return np.where(ratings <= most, DISLIKED, LIKED)
 
 
 def _share(right: Bools, asked: Bools) -> Floats:
