@@ -12,7 +12,7 @@ from whence.report.study import as_markdown
 from whence.sessions import ListeningConfig, write_sessions
 from whence.skips import NetworkConfig, SkipConfig
 from whence.studies import find_study
-from whence.studies.records import NEEDS_FILE, NOT_RUN, PRIVATE, Record
+from whence.studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
 from whence.studies.results import rows_done
 from whence.studies.skip_columns import SELECTED
 from whence.studies.skip_networks import (
@@ -83,7 +83,7 @@ def test_without_the_files_the_rows_say_why(tmp_path: Path) -> None:
     study = find_study("attribution-skips")
     records = measure(study, Workshop(tmp_path, show_progress=False), FEW, TINY)
     why = {record.verdict for record in records if record.dataset == "spotify-sessions"}
-    assert why == {NEEDS_FILE}
+    assert why == {NEEDS_FILE, ONLY_PUBLISHED}
     assert {one.verdict for one in records if one.dataset == "deezer-sessions"} == {PRIVATE}
     made = {(one.row, one.column): one for one in records if one.protocol == MADE_TABLE}
     rows = ("random", "last", "mean", IDEAL, IDEAL_EXPERTS)
@@ -92,10 +92,11 @@ def test_without_the_files_the_rows_say_why(tmp_path: Path) -> None:
     assert made["mean", COLUMNS[0]].value < made[IDEAL, COLUMNS[0]].value  # type: ignore[operator]
     assert made[IDEAL_EXPERTS, "context"].value == 100
     assert made["last", COLUMNS[1]].value > made["last", COLUMNS[0]].value  # type: ignore[operator]
-    assert rows_done(study, records) == (9, 21)
+    assert rows_done(study, records) == (10, 21)
     page = as_markdown(study, records)
     assert "| last | – (63) | – (74.2) | – (54.3) |" in page
-    assert "– needs the user's file." in page
+    assert "– needs the user's file: random; last; mean; Transformer (128);" in page
+    assert "– published alone: WSDM leader-board." in page
     assert "– private data." in page
 
 
@@ -110,7 +111,9 @@ def test_with_the_files_baselines_are_measured_on_the_last_tenth(tmp_path: Path)
     spotify = [one for one in records if one.dataset == "spotify-sessions"]
     measured = {one.row for one in spotify if one.value is not None}
     assert measured == {"random", "last", "mean"}
-    assert {one.verdict for one in spotify if one.row not in measured} == {NOT_RUN}
+    absent = {one.row: one.verdict for one in spotify if one.row not in measured}
+    assert absent.pop("WSDM leader-board") == ONLY_PUBLISHED
+    assert set(absent.values()) == {NOT_RUN}
     for one in spotify:
         if one.row in measured:
             assert one.n == 150

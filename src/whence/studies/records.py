@@ -15,6 +15,7 @@ from whence.files import new_file, reason, write_json
 NEEDS_FILE = "needs the user's file"
 NOT_RUN = "not run yet"
 PRIVATE = "private data"
+ONLY_PUBLISHED = "published alone"
 NOT_THERE = "not measured on these data"
 
 

@@ -28,7 +28,7 @@ from whence.sessions.files import session_folder
 from whence.sessions.halves import Flags, Halves
 from whence.skips import ideal_experts
 from whence.studies.claims import Estimate, over_seeds
-from whence.studies.records import NEEDS_FILE, NOT_RUN, PRIVATE, Record
+from whence.studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
 from whence.studies.results import compare_with_print
 from whence.studies.skip_columns import all_columns, measures_of, selected_columns
 from whence.studies.skip_networks import PUBLISHED, SMALL, Learning
@@ -38,6 +38,8 @@ from whence.studies.trained_skips import Trained, Workshop, train_on
 SPOTIFY, DEEZER = "spotify-sessions", "deezer-sessions"
 """The first a user may have; the second was never published."""
 MADE, MADE_TABLE = "listening", "Sessions made here"
+OTHERS: Final = ("WSDM leader-board",)
+"""Rows of the tables that nobody can run here: others' entries to the challenge."""
 SELECTION_FIGURE: Final = "Figure 8 (Afchar & Hennequin 2020)"
 LISTENING: Final = ListeningConfig(sessions=20_000, logs=10, tracks=20_000)
 """Eight logs to learn from, one to validate on and one to test on.
@@ -141,7 +143,7 @@ def _record(study: Study, cell: Cell, filled: Filled | None) -> Record:
     value = None if filled is None else filled.value(cell.row, cell.column)
     value = value or Value(Estimate(), None)
     printed = None if cell.printed is None else cell.printed.partition(" ±")[0]
-    absent = PRIVATE if cell.dataset == DEEZER else NEEDS_FILE if filled is None else NOT_RUN
+    absent = _why_absent(cell, filled)
     command = study.command if value.device == "cpu" else f"{study.command} --device {value.device}"
     return Record(
         study=study.id,
@@ -159,6 +161,14 @@ def _record(study: Study, cell: Cell, filled: Filled | None) -> Record:
         machine=machine(value.device),
         command=command,
     )
+
+
+def _why_absent(cell: Cell, filled: Filled | None) -> str:
+    if cell.row in OTHERS:
+        return ONLY_PUBLISHED
+    if cell.dataset == DEEZER:
+        return PRIVATE
+    return NEEDS_FILE if filled is None else NOT_RUN
 
 
 def _made_here(listening: ListeningConfig, learning: Learning, workshop: Workshop) -> Filled:
