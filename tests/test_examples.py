@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from whence.explainers import EXPLAINERS
+from conftest import LIVELY
+from whence.data import leave_one_out
+from whence.explainers import EXPLAINERS, explain_batch
 from whence.explainers.measured import read_measured
 from whence.sessions import (
     Cause,
@@ -24,7 +27,7 @@ from whence.sessions import (
 from whence.sessions.halves import NO_CAUSE
 from whence.skips import NetworkConfig, make_network
 from whence.training.averaging import Rule
-from whence.worlds import REASONS
+from whence.worlds import REASONS, WorldConfig, make_world
 
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 
@@ -171,6 +174,56 @@ def test_reasons_teach(
     found = json.loads(path.read_text())["found"]
     assert all(0 <= one <= 1 for values in found.values() for one in values)
     assert found["all alike"] != found["by true cause"]
+
+
+@pytest.fixture(scope="module")
+def cleaning() -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLES / "reasons_clean.py"))
+
+
+def test_reasons_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "measured.json"
+    tiny = "--users 60 --items 90 --events 10 --length 8 --width 4 --steps 3 --seeds 2"
+    monkeypatch.setattr("sys.argv", ["reasons_clean.py", *tiny.split(), "--json", str(path)])
+    runpy.run_path(str(EXAMPLES / "reasons_clean.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert "| without what the history speaks against |" in out
+    assert "events are left out" in out
+    found = json.loads(path.read_text())["found"]
+    assert {len(values) for values in found.values()} == {2}
+    assert all(0 <= one <= 1 for values in found.values() for one in values)
+
+
+def test_events_left_out_are_none_that_is_held_out_and_keep_the_items(
+    cleaning: dict[str, Any],
+) -> None:
+    data = make_world(WorldConfig(users=20, items=90, events=9, genres=4, seed=2)).interactions
+    split = leave_one_out(data)
+    free = cleaning["learned_from"](split)
+    for user in range(data.user_count):
+        own = free[data.offsets[user] : data.offsets[user + 1]]
+        assert own.tolist() == [False, *[True] * (len(own) - 3), False, False]
+    gone = free & (np.arange(len(data)) % 3 == 0)
+    left = cleaning["without"](data, gone)
+    assert left.items.tolist() == data.items[~gone].tolist()
+    assert left.item_count == data.item_count
+    assert leave_one_out(left).held["test"].targets.tolist() == split.held["test"].targets.tolist()
+    drawn = cleaning["as_many"](gone, free, np.random.default_rng(0))
+    assert drawn.sum() == gone.sum()
+    assert not (drawn & ~free).any()
+
+
+def test_what_a_history_speaks_for_is_the_sum_of_its_shapley_values(
+    cleaning: dict[str, Any],
+) -> None:
+    data = make_world(WorldConfig(users=20, items=90, events=9, genres=4, seed=2)).interactions
+    cases = leave_one_out(data).held["test"][:5]
+    model = LIVELY["sasrec"](items=data.item_count, length=6)
+    batch, targets = torch.from_numpy(cases.histories(6)), torch.from_numpy(cases.targets)
+    values = explain_batch(model, batch, targets, "shapley").scores.sum(axis=1)
+    np.testing.assert_allclose(cleaning["spoken_for"](model, cases, 6), values, rtol=1e-6)
 
 
 def test_a_session_is_drawn(

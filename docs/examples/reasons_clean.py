@@ -1,0 +1,223 @@
+"""Do reasons improve a recommender? What no history speaks for says little about taste.
+
+    python docs/examples/reasons_clean.py [--seeds 5] [--device cuda] [--json measured.json]
+
+In a world where the cause of every event is known, many are only popular or mere noise. Two
+SASRecs, each trained on half of the users, say of every event of the other half how far the user's
+history speaks for it: its score with the history, less that without, which is what all Shapley
+values of the history add up to. A third one then learns from all users: from all their events;
+without those that the history speaks against; without as many others, as a control; and, as far as
+one could come, without all that was in truth popular or noise. Printed is how often each finds what
+the users did for a reason among the first ten, all of them reading the same whole histories.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from whence.data import Interactions, Split, leave_one_out
+from whence.data.histories import Cases
+from whence.devices import check_device, machine
+from whence.files import make_parent, write_json
+from whence.measure import mean_over_seeds
+from whence.memory import row_slices
+from whence.models import Recommender
+from whence.randomness import Randomness
+from whence.training.config import TrainingConfig
+from whence.training.evaluation import Evaluation
+from whence.training.loop import fit
+from whence.worlds import Kind, World, WorldConfig, make_world
+
+ALL, CONTROL = "all events", "without as many at random"
+ATTRIBUTED, TRUE = "without what the history speaks against", "without popular ones and noise"
+AT_ONCE = 2_000
+"""Cases."""
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is made, and how long all learn."""
+
+    users: int = 2_000
+    items: int = 400
+    events: int = 30
+    noise: int = 30
+    """Of a hundred events, how many are anything at all."""
+    length: int = 30
+    width: int = 32
+    steps: int = 1_500
+    seeds: int = 5
+
+
+def main() -> None:
+    """Measure every seed, and print what leaving events out gains."""
+    chosen = _parse()
+    settings = Settings(**{field.name: getattr(chosen, field.name) for field in fields(Settings)})
+    device = check_device(chosen.device)
+    found = measure(settings, device, chosen.quiet)
+    print(as_markdown(found))
+    if chosen.json:
+        make_parent(chosen.json)
+        document = {"settings": asdict(settings), "machine": machine(device), "found": found}
+        write_json(chosen.json, document)
+
+
+def measure(settings: Settings, device: str, quiet: bool = False) -> dict[str, list[float]]:
+    """One value a seed, by what was left out; every seed has a world of its own."""
+    found: dict[str, list[float]] = {ALL: [], CONTROL: [], ATTRIBUTED: [], TRUE: []}
+    for seed in range(settings.seeds):
+        config = WorldConfig(
+            users=settings.users,
+            items=settings.items,
+            events=settings.events,
+            noise=settings.noise / 100,
+            seed=seed,
+        )
+        for name, value in measure_seed(make_world(config), settings, seed, device, quiet).items():
+            found[name].append(value)
+    return found
+
+
+def measure_seed(
+    world: World, settings: Settings, seed: int, device: str, quiet: bool
+) -> dict[str, float]:
+    """All in the same world, from the same first weights."""
+    split = leave_one_out(world.interactions)
+    against = spoken_against(split, settings, seed, device, quiet)
+    caused = np.isin(world.kind, (Kind.CAUSED, Kind.TASTE))
+    free = learned_from(split)
+    left_out = {
+        ALL: np.zeros_like(free),
+        CONTROL: as_many(against, free, Randomness(seed).numpy("explain")),
+        ATTRIBUTED: against,
+        TRUE: free & ~caused,
+    }
+    if not quiet:
+        right = (against & ~caused).sum() / max(1, against.sum())
+        print(f"seed {seed}: {against.sum():,} events are left out, {right:.0%} of them rightly")
+    return {
+        name: hits(
+            _sasrec(without(world.interactions, gone), settings, seed, device, quiet),
+            split,
+            caused,
+            settings,
+        )
+        for name, gone in left_out.items()
+    }
+
+
+def learned_from(split: Split) -> Bools:
+    """Which events may be left out: none that is held out, and no user's first."""
+    data = split.interactions
+    event, user = np.arange(len(data)), data.user_of_event()
+    free: Bools = (event > data.offsets[user]) & (event < split.train_ends[user])
+    return free
+
+
+def spoken_against(split: Split, settings: Settings, seed: int, device: str, quiet: bool) -> Bools:
+    """The events that the history speaks against, by a model that was not taught by their users."""
+    data = split.interactions
+    half = data.user_of_event() % 2 == 0
+    free = learned_from(split)
+    against = np.zeros(len(data), dtype=bool)
+    for own in (half, ~half):
+        # Held-out events stay unseen: the other half's users end where their training does.
+        model = _sasrec(without(data, ~own), settings, seed, device, quiet)
+        asked = np.flatnonzero(free & ~own)
+        against[asked] = spoken_for(model, cases_at(data, asked), settings.length) < 0
+    return against
+
+
+def cases_at(data: Interactions, events: npt.NDArray[np.int64]) -> Cases:
+    """The history before each event, and the item that came."""
+    users = data.user_of_event()[events].astype(np.int64)
+    return Cases(
+        data.items, users, data.offsets[users], events, data.items[events].astype(np.int64)
+    )
+
+
+@torch.no_grad()
+def spoken_for(model: Recommender, cases: Cases, length: int) -> Floats:
+    """`[B]`: the score of what came with its history, less that without."""
+    device = next(model.parameters()).device
+    found = []
+    for rows in row_slices(len(cases), AT_ONCE):
+        batch = torch.from_numpy(cases[rows].histories(length)).to(device)
+        targets = torch.from_numpy(cases[rows].targets).to(device)
+        whole_and_none = torch.tensor([[True], [False]], device=device).expand(2, length)
+        scores = model.score_coalitions(batch, targets, whole_and_none)
+        found.append((scores[:, 0] - scores[:, 1]).double().cpu().numpy())
+    return np.concatenate(found)
+
+
+def as_many(gone: Bools, free: Bools, rng: np.random.Generator) -> Bools:
+    """As many events, drawn from all that may be left out."""
+    drawn = np.zeros_like(gone)
+    drawn[rng.permutation(np.flatnonzero(free))[: gone.sum()]] = True
+    return drawn
+
+
+def without(data: Interactions, gone: Bools) -> Interactions:
+    """The other events, with all items; users who have none left are no more."""
+    counts = np.bincount(data.user_of_event()[~gone], minlength=data.user_count)
+    kept = counts > 0
+    return replace(
+        data,
+        items=data.items[~gone],
+        offsets=np.concatenate(([0], np.cumsum(counts[kept]))),
+        times=None if data.times is None else data.times[~gone],
+        users=data.users.filter(kept),
+    )
+
+
+def _sasrec(
+    data: Interactions, settings: Settings, seed: int, device: str, quiet: bool
+) -> Recommender:
+    network = {"length": settings.length, "width": settings.width}
+    config = TrainingConfig(steps=settings.steps)
+    split = leave_one_out(data)
+    return fit(split, "sasrec", network, config, seed, device=device, show_progress=not quiet).model
+
+
+def hits(model: Recommender, split: Split, caused: Bools, settings: Settings) -> float:
+    """Of the test events that had a reason, how many are among the first ten."""
+    found = Evaluation(split, "test", settings.length).full(model).values["recall@10"]
+    return float(found[caused[split.held["test"].ends]].mean())
+
+
+def as_markdown(found: dict[str, list[float]]) -> str:
+    """A line for every way, and what it gains over all events, seed by seed."""
+    lines = ["| learned from | recall@10 | more than from all |", "|---|---|---|"]
+    for name, values in found.items():
+        gains = [one - plain for one, plain in zip(values, found[ALL], strict=True)]
+        gain = "" if name == ALL else str(mean_over_seeds(gains))
+        lines.append(f"| {name} | {mean_over_seeds(values)} | {gain} |")
+    return "\n".join(lines)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="cpu")
+    for field in fields(Settings):
+        parser.add_argument(f"--{field.name}", type=int, default=field.default)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--quiet", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.seeds < 2:
+        parser.error("an interval over seeds needs at least two of them")
+    return chosen
+
+
+if __name__ == "__main__":
+    main()
