@@ -14,7 +14,7 @@ import torch
 
 from conftest import LIVELY
 from whence.data import leave_one_out
-from whence.explainers import EXPLAINERS, explain_batch
+from whence.explainers import EXPLAINERS
 from whence.explainers.measured import read_measured
 from whence.sessions import (
     Cause,
@@ -189,7 +189,7 @@ def test_reasons_clean(
     monkeypatch.setattr("sys.argv", ["reasons_clean.py", *tiny.split(), "--json", str(path)])
     runpy.run_path(str(EXAMPLES / "reasons_clean.py"), run_name="__main__")
     out = capsys.readouterr().out
-    assert "| without what the history speaks against |" in out
+    assert "| without what nothing speaks for |" in out
     assert "events are left out" in out
     found = json.loads(path.read_text())["found"]
     assert {len(values) for values in found.values()} == {2}
@@ -215,15 +215,17 @@ def test_events_left_out_are_none_that_is_held_out_and_keep_the_items(
     assert not (drawn & ~free).any()
 
 
-def test_what_a_history_speaks_for_is_the_sum_of_its_shapley_values(
+def test_what_speaks_for_an_item_is_how_much_likelier_it_is_than_any(
     cleaning: dict[str, Any],
 ) -> None:
     data = make_world(WorldConfig(users=20, items=90, events=9, genres=4, seed=2)).interactions
     cases = leave_one_out(data).held["test"][:5]
     model = LIVELY["sasrec"](items=data.item_count, length=6)
     batch, targets = torch.from_numpy(cases.histories(6)), torch.from_numpy(cases.targets)
-    values = explain_batch(model, batch, targets, "shapley").scores.sum(axis=1)
-    np.testing.assert_allclose(cleaning["spoken_for"](model, cases, 6), values, rtol=1e-6)
+    likely = model.score(batch, torch.arange(data.item_count).expand(5, -1)).softmax(dim=1)
+    values = np.log(data.item_count * likely[torch.arange(5), targets].detach().numpy())
+    found = cleaning["spoken_for"](model, cases, 6, data.item_count)
+    np.testing.assert_allclose(found, values, rtol=1e-6)
 
 
 def test_a_session_is_drawn(

@@ -1,19 +1,20 @@
-"""Do reasons improve a recommender? What no history speaks for says little about taste.
+"""Do reasons improve a recommender? What nothing speaks for says little about taste.
 
     python docs/examples/reasons_clean.py [--seeds 5] [--device cuda] [--json measured.json]
 
 In a world where the cause of every event is known, many are only popular or mere noise. Two
-SASRecs, each trained on half of the users, say of every event of the other half how far the user's
-history speaks for it: its score with the history, less that without, which is what all Shapley
-values of the history add up to. A third one then learns from all users: from all their events;
-without those that the history speaks against; without as many others, as a control; and, as far as
-one could come, without all that was in truth popular or noise. Printed is how often each finds what
-the users did for a reason among the first ten, all of them reading the same whole histories.
+SASRecs, each trained on half of the users, say of every event of the other half what they saw that
+speaks for it: its log-probability given the user's history, less that of any item at all. A third
+one then learns from all users: from all their events; without those that less speaks for than for
+any item; without as many others, as a control; and, as far as one could come, without all that was
+in truth popular or noise. Printed is how often each finds what the users did for a reason among the
+first ten, all of them reading the same whole histories.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from whence.contract import ALL
 from whence.data import Interactions, Split, leave_one_out
 from whence.data.histories import Cases
 from whence.devices import check_device, machine
@@ -34,8 +36,8 @@ from whence.training.evaluation import Evaluation
 from whence.training.loop import fit
 from whence.worlds import Kind, World, WorldConfig, make_world
 
-ALL, CONTROL = "all events", "without as many at random"
-ATTRIBUTED, TRUE = "without what the history speaks against", "without popular ones and noise"
+EVERY, CONTROL = "all events", "without as many at random"
+ATTRIBUTED, TRUE = "without what nothing speaks for", "without popular ones and noise"
 AT_ONCE = 2_000
 """Cases."""
 
@@ -47,14 +49,14 @@ Floats = npt.NDArray[np.float64]
 class Settings:
     """How much is made, and how long all learn."""
 
-    users: int = 2_000
+    users: int = 1_000
     items: int = 400
     events: int = 30
     noise: int = 30
     """Of a hundred events, how many are anything at all."""
     length: int = 30
     width: int = 32
-    steps: int = 1_500
+    steps: int = 800
     seeds: int = 5
 
 
@@ -73,7 +75,7 @@ def main() -> None:
 
 def measure(settings: Settings, device: str, quiet: bool = False) -> dict[str, list[float]]:
     """One value a seed, by what was left out; every seed has a world of its own."""
-    found: dict[str, list[float]] = {ALL: [], CONTROL: [], ATTRIBUTED: [], TRUE: []}
+    found: dict[str, list[float]] = {EVERY: [], CONTROL: [], ATTRIBUTED: [], TRUE: []}
     for seed in range(settings.seeds):
         config = WorldConfig(
             users=settings.users,
@@ -96,7 +98,7 @@ def measure_seed(
     caused = np.isin(world.kind, (Kind.CAUSED, Kind.TASTE))
     free = learned_from(split)
     left_out = {
-        ALL: np.zeros_like(free),
+        EVERY: np.zeros_like(free),
         CONTROL: as_many(against, free, Randomness(seed).numpy("explain")),
         ATTRIBUTED: against,
         TRUE: free & ~caused,
@@ -124,7 +126,7 @@ def learned_from(split: Split) -> Bools:
 
 
 def spoken_against(split: Split, settings: Settings, seed: int, device: str, quiet: bool) -> Bools:
-    """The events that the history speaks against, by a model that was not taught by their users."""
+    """The events that nothing speaks for, by a model that was not taught by their users."""
     data = split.interactions
     half = data.user_of_event() % 2 == 0
     free = learned_from(split)
@@ -133,7 +135,9 @@ def spoken_against(split: Split, settings: Settings, seed: int, device: str, qui
         # Held-out events stay unseen: the other half's users end where their training does.
         model = _sasrec(without(data, ~own), settings, seed, device, quiet)
         asked = np.flatnonzero(free & ~own)
-        against[asked] = spoken_for(model, cases_at(data, asked), settings.length) < 0
+        against[asked] = (
+            spoken_for(model, cases_at(data, asked), settings.length, data.item_count) < 0
+        )
     return against
 
 
@@ -146,16 +150,15 @@ def cases_at(data: Interactions, events: npt.NDArray[np.int64]) -> Cases:
 
 
 @torch.no_grad()
-def spoken_for(model: Recommender, cases: Cases, length: int) -> Floats:
-    """`[B]`: the score of what came with its history, less that without."""
+def spoken_for(model: Recommender, cases: Cases, length: int, items: int) -> Floats:
+    """`[B]`: ln p of what came, given its history, less that of any item, ln 1/N."""
     device = next(model.parameters()).device
     found = []
     for rows in row_slices(len(cases), AT_ONCE):
         batch = torch.from_numpy(cases[rows].histories(length)).to(device)
         targets = torch.from_numpy(cases[rows].targets).to(device)
-        whole_and_none = torch.tensor([[True], [False]], device=device).expand(2, length)
-        scores = model.score_coalitions(batch, targets, whole_and_none)
-        found.append((scores[:, 0] - scores[:, 1]).double().cpu().numpy())
+        likely = model.score(batch, ALL).double().log_softmax(dim=1)
+        found.append(likely.gather(1, targets[:, None])[:, 0].cpu().numpy() + math.log(items))
     return np.concatenate(found)
 
 
@@ -198,8 +201,8 @@ def as_markdown(found: dict[str, list[float]]) -> str:
     """A line for every way, and what it gains over all events, seed by seed."""
     lines = ["| learned from | recall@10 | more than from all |", "|---|---|---|"]
     for name, values in found.items():
-        gains = [one - plain for one, plain in zip(values, found[ALL], strict=True)]
-        gain = "" if name == ALL else str(mean_over_seeds(gains))
+        gains = [one - plain for one, plain in zip(values, found[EVERY], strict=True)]
+        gain = "" if name == EVERY else str(mean_over_seeds(gains))
         lines.append(f"| {name} | {mean_over_seeds(values)} | {gain} |")
     return "\n".join(lines)
 
