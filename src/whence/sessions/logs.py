@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from whence.sessions.causes import read_causes
 from whence.sessions.columns import (
     DATE,
+    HOUR,
     KINDS,
     LENGTH,
     LOG_COLUMNS,
@@ -139,18 +140,19 @@ def _sessions(
     return Sessions(
         ids=table[SESSION].combine_chunks().take(pa.array(first)),
         offsets=np.append(first, len(table)),
-        logged=_features(table),
+        logged=_features(stream, row, table),
         tracks=_track_numbers(stream, row, table, tracks),
         skipped=table[SKIPPED].to_numpy(),
         causes=causes,
     )
 
 
-def _features(table: pa.Table) -> Rows:
+def _features(stream: CsvStream, row: int, table: pa.Table) -> Rows:
     """A row of the log as numbers: words as one flag each, hours by the day, days from the first.
 
     A word that is not among the known ones sets no flag.
     """
+    _refuse_hours(stream, row, table)
     features = np.zeros((len(table), len(LOGGED)), dtype=np.float32)
     for name in LOG_COLUMNS:
         if name in KINDS:
@@ -162,9 +164,18 @@ def _features(table: pa.Table) -> Rows:
             features[known, first + kinds[known]] = 1
         elif name in LOGGED:
             features[:, LOGGED.index(name)] = table[name].cast(pa.int32()).to_numpy()
-    features[:, LOGGED.index("hour_of_day")] /= HOURS
+    features[:, LOGGED.index(HOUR)] /= HOURS
     features[:, LOGGED.index(DATE)] -= DAY_ZERO
     return features
+
+
+def _refuse_hours(stream: CsvStream, row: int, table: pa.Table) -> None:
+    hours = table[HOUR].to_numpy()
+    wrong = first_true((hours < 0) | (hours >= HOURS))
+    if wrong is not None:
+        raise stream.error(
+            row + wrong, HOUR, f"{hours[wrong]} is no hour of a day, from 0 to {HOURS - 1}"
+        )
 
 
 def _track_numbers(
