@@ -384,25 +384,25 @@ import resource, sys
 from pathlib import Path
 from whence.sessions import SessionFiles, batches, read_tracks
 tracks = read_tracks([Path(sys.argv[1])])
-for log in sys.argv[2:]:
-    count = sum(map(len, batches(SessionFiles((Path(log),), ()), tracks, block=1 << 18)))
+for log, causes in zip(sys.argv[2::2], sys.argv[3::2]):
+    files = SessionFiles((Path(log),), (), (Path(causes),))
+    count = sum(map(len, batches(files, tracks, block=1 << 18)))
     print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 
 
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     made = write_sessions(tmp_path / "s", ListeningConfig(sessions=1_000, tracks=60))
-    header, _, rows = made.logs[0].read_bytes().partition(b"\n")
-    large = tmp_path / "large.csv"
-    with large.open("wb") as file:
-        file.write(header + b"\n")
-        for _ in range(10):
-            file.write(rows)
+    large, causes = tmp_path / "large.csv", tmp_path / "causes.csv"
+    for small, many_times in ((made.logs[0], large), (made.causes[0], causes)):
+        header, _, rows = small.read_bytes().partition(b"\n")
+        many_times.write_bytes(header + b"\n" + 10 * rows)
     assert large.stat().st_size > 25e6
     whole = tmp_path / "tf.csv"
     first, second = (path.read_bytes() for path in made.tracks)
     whole.write_bytes(first + second.partition(b"\n")[2])
-    command = [sys.executable, "-c", MEMORY, str(whole), str(made.logs[0]), str(large)]
+    paths = (whole, made.logs[0], made.causes[0], large, causes)
+    command = [sys.executable, "-c", MEMORY, *map(str, paths)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     (few, before), (many, after) = (map(int, line.split()) for line in done.stdout.splitlines())
     assert (few, many) == (1_000, 10_000)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.sessions.causes import read_causes
+from whence.sessions.causes import CauseStream
 from whence.sessions.columns import (
     DATE,
     HOUR,
@@ -25,7 +25,7 @@ from whence.sessions.columns import (
     SKIPPED,
     TRACK,
 )
-from whence.sessions.stream import BLOCK, FIRST_ROW, CsvStream, first_true
+from whence.sessions.stream import BLOCK, CsvStream, first_true
 from whence.sessions.tracks import NOWHERE, Tracks
 
 SLOTS: Final = 10
@@ -64,10 +64,10 @@ def read_sessions(
 ) -> Iterator[Sessions]:
     """The sessions of a log, some whole ones at a time, with about `block` bytes of it in memory.
 
-    `causes` is the file of true causes beside a log that was made.
+    `causes` is the file of true causes beside a log that was made, which is read along with it.
     """
     stream = CsvStream(path, LOG_COLUMNS, block=block)
-    truth = None if causes is None else read_causes(causes)
+    truth = None if causes is None else CauseStream(causes, path, block)
     rest = None
     for row, table in stream.blocks():
         if rest is not None:
@@ -78,12 +78,13 @@ def read_sessions(
         whole = np.flatnonzero(position == length)
         end = int(whole[-1]) + 1 if len(whole) else 0
         if end:
-            kept = slice(row - FIRST_ROW, row - FIRST_ROW + end)
-            why = None if truth is None else truth.of(kept, stream.path)
+            why = None if truth is None else truth.of(table[:end])
             yield _sessions(stream, row, table[:end], tracks, why)
         rest = table[end:]
     if rest is not None and len(rest):
         raise _ends_early(stream, row + len(table) - 1, table, len(table) - 1)
+    if truth is not None:
+        truth.finish()
 
 
 def _order(
