@@ -99,7 +99,11 @@ def _order(
     early[0] = False  # what came before is whole
     problems = [
         (length < 2, LENGTH, "a session needs 2 tracks, one to know and one to ask about"),
-        (length > 2 * slots, LENGTH, f"a session of so many does not fit into 2 × {slots} tracks"),
+        (
+            length > 2 * slots,
+            LENGTH,
+            f"a session of so many does not fit into 2 × {slots} slots; allow more with slots=",
+        ),
         (again & (length != said), LENGTH, "the row before has another length for this session"),
         (again & (position != before + 1), POSITION, "the position before it is not the row above"),
         (~again & ~early & (position != 1), POSITION, "the session does not begin at position 1"),
