@@ -80,3 +80,5 @@ def test_too_much_to_ask() -> None:
         all_subsets(groups, 0)
     with pytest.raises(InputError, match="at least one expert, not 0"):
         learn_family(groups, list, torch.zeros(1, 30), (2,), budget=0)
+    with pytest.raises(InputError, match="no rows on which to look who is selected"):
+        learn_family({"x": [0]}, list, torch.zeros(0, 1), (2,), budget=1)

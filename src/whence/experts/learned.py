@@ -87,6 +87,8 @@ def learn_family(
     """
     if budget < 1:
         raise InputError(f"A budget allows at least one expert, not {budget}.")
+    if not len(rows):
+        raise InputError("There are no rows on which to look who is selected; give some.")
     family, rounds = all_subsets(groups, most), list[Round]()
     while True:
         model = InterpretableMLP(
