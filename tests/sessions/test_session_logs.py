@@ -277,7 +277,8 @@ def test_a_missing_column_is_named(absent: str, one_track: Tracks, tmp_path: Pat
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is empty"),
+        (b"", "row 1 is empty; it is to name the columns"),
+        (b"\nsession_id\n", "row 1 is empty; it is to name the columns"),
         ((",".join(LOG_COLUMNS) + "\n").encode(), "has no rows but the names of its columns"),
         (",".join(LOG_COLUMNS).encode(), "has no rows but the names of its columns"),
         ((",".join(LOG_COLUMNS) + "\na,1,4\n").encode(), "row 2: there are 3 values where"),

@@ -72,7 +72,7 @@ class CsvStream:
             raise not_in_encoding(str(self.path), "utf-8", 1) from None
         header = next(csv.reader([text]), [])
         if not header:
-            raise InputError(f"{self.path} is empty; its first row names the columns.")
+            raise InputError(f"{self.path}, row 1 is empty; it is to name the columns.")
         return [name.strip() for name in header]
 
     def blocks(self) -> Iterator[tuple[int, pa.Table]]:
