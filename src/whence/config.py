@@ -17,20 +17,22 @@ T = TypeVar("T", bound="DataclassInstance")
 TRUTHS = {"true": True, "false": False}
 
 
-def build(cls: type[T], settings: Mapping[str, Any]) -> T:
+def build(cls: type[T], settings: Mapping[str, Any], name: str = "") -> T:
     """An instance of the frozen dataclass `cls`; texts such as "0.2" become the declared type.
 
     "true" and "false" are what they say, and "64-32" is a tuple of both.
-    Dataclasses inside it, and mappings and tuples of them, are built the same way.
+    Dataclasses inside it, and mappings and tuples of them, are built the same way. `name` is what
+    a user knows it by, where that is not the class.
     """
+    name = name or cls.__name__
     hints = typing.get_type_hints(cls)
     known = {field.name: field for field in dataclasses.fields(cls) if field.init}
     for key in settings:
         if key not in known:
-            raise InputError(f"{cls.__name__} has no setting '{key}': {did_you_mean(key, known)}")
+            raise InputError(f"{name} has no setting '{key}': {did_you_mean(key, known)}")
     for key, field in known.items():
         if key not in settings and field.default is field.default_factory is dataclasses.MISSING:
-            raise InputError(f"{cls.__name__} needs the setting '{key}'.")
+            raise InputError(f"{name} needs the setting '{key}'.")
     return cls(**{key: _convert(key, value, hints[key]) for key, value in settings.items()})
 
 

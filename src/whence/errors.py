@@ -33,7 +33,11 @@ class OutOfTime(WhenceError):  # noqa: N818 - it is no error
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """A closing half-sentence: the nearest known names, or all of them when none is near."""
     names = sorted(known)
-    near = difflib.get_close_matches(wrong, names, n=3, cutoff=0.6)
-    if near:
+    if near := nearest(wrong, names):
         return "did you mean " + " or ".join(f"'{name}'" for name in near) + "?"
     return "known: " + ", ".join(names) + "."
+
+
+def nearest(wrong: str, known: Iterable[str]) -> list[str]:
+    """The names that may have been meant, the likeliest first."""
+    return difflib.get_close_matches(wrong, sorted(known), n=3, cutoff=0.6)

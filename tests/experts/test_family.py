@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import networkx as nx
+import numpy as np
 import pytest
+import torch
 from families import SESSIONS, TOY, families
 from hypothesis import given
 
@@ -127,16 +130,38 @@ GROUPS = {"a": [0], "b": [1]}
         ({"a": [0], "b": []}, {"S": ["a", "b"]}, "The group 'b' has no column;"),
         ({"a": [0], "b": [0]}, {"S": ["a", "b"]}, "The column 0 is in 'a' and again in 'b';"),
         ({"a": [-1]}, {"S": ["a"]}, "The group 'a' has the column -1; columns count from 0."),
+        ({"a": [0.5]}, {"S": ["a"]}, "The group 'a' has the column 0.5; columns are whole"),
+        ({"a": ["x"]}, {"S": ["a"]}, "The group 'a' has the column 'x'; columns are whole"),
+        ({"a": torch.ones(1)}, {"S": ["a"]}, "The group 'a' has the column tensor(1.);"),
+        ({"a": "01"}, {"S": ["a"]}, "The group 'a' needs a list of columns, not '01'."),
+        ({"a": 0}, {"S": ["a"]}, "The group 'a' needs a list of columns, not 0."),
+        (GROUPS, {"S": "ab"}, "The subset 'S' needs a list of groups, not 'ab'."),
         ({}, {"S": ["a"]}, "A family needs at least one group."),
     ],
 )
 def test_mistakes_are_one_sentence(
-    groups: dict[str, list[int]], subsets: dict[str, list[str]], sentence: str
+    groups: dict[str, Any], subsets: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InputError) as problem:
         Family.of(groups, subsets)
     assert str(problem.value).startswith(sentence)
     assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize("columns", [range(2), np.arange(2), torch.arange(2), (0, np.int64(1))])
+def test_columns_are_whole_numbers_of_any_kind(columns: Any) -> None:  # noqa: ANN401
+    (group,) = Family.of({"a": columns}, {"S": ["a"]}).groups
+    assert group.columns == (0, 1)
+    assert all(type(column) is int for column in group.columns)
+
+
+def test_groups_of_other_rows_are_those_of_the_family() -> None:
+    family = Family.of({"who": [0], "what": [1]}, {"S": ["who", "what"]})
+    assert family.columns_of({"what": [0]}) == ((0,),)
+    with pytest.raises(InputError, match=r"^There is no group 'whom': did you mean 'who'\?"):
+        family.columns_of({"whom": [0]})
+    with pytest.raises(InputError, match=r"^The group 'who' has the column 0.5;"):
+        family.columns_of({"who": [0.5]})  # type: ignore[list-item]
 
 
 def test_names_twice() -> None:
@@ -155,7 +180,10 @@ def test_names_twice() -> None:
         ('"who"', '"whom"', "The group 'user' has the unknown column 'whom': did you mean 'who'?"),
         ("2]", "3]", "The group 'content' has the column 3; the table's go from 0 to 2."),
         ("2]", "2.5]", "The group 'content' has the column 2.5; say its number or name."),
-        ("[groups]", "[group]", "FamilyFile has no setting 'group'"),
+        ("[groups]", "[group]", "The family has no setting 'group': did you"),
+        ("user =", "content =", "The name 'content' is there twice, and the second ends in line 4"),
+        ('content = ["', "'all' = [\n\"", "The name 'all' is there twice, and the second ends in"),
+        ("[subsets]", "[groups]", "The name 'groups' is there twice, and the second ends in line"),
         ("[groups]", "[groups", "The family is not TOML"),
         ("all =", "all = 3 #", "subsets.all needs a list, not 3."),
     ],
@@ -166,12 +194,38 @@ def test_mistakes_in_a_file(old: str, new: str, sentence: str) -> None:
     assert str(problem.value).startswith(sentence)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('content = ["content"]', 'content = ["contents"]', "The subset 'content' holds the unk"),
+        ('content = ["content"]', 'other = ["user", "content"]', "The subsets 'all' and 'other'"),
+        ('all = ["content", "user"]', "", "No subset holds all groups; add one of content, user."),
+        ('"who"', '"whom"', "The group 'user' has the unknown column 'whom'"),
+        ("[subsets]", "[subset]", "The family has no setting 'subset'"),
+        ("[groups]", "[groups", "The family is not TOML"),
+        ("user =", "content =", "The name 'content' is there twice"),
+    ],
+)
+def test_mistakes_in_a_file_name_the_file(
+    old: str, new: str, sentence: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "family.toml"
+    path.write_text(new.join(FILE.rsplit(old, 1)))
+    with pytest.raises(InputError) as problem:
+        read_family(path, ["genre", "who", "year"])
+    assert str(problem.value).startswith(f"{path}: {sentence}")
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot be read: No such file"):
         read_family(tmp_path / "nothing.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(InputError, match=r"is not text in UTF-8"):
         read_family(tmp_path / "bytes.toml")
+    with pytest.raises(InputError, match=r"^The family needs the setting 'subsets'\.$"):
+        parse_family("[groups]\na = [0]")
+    with pytest.raises(InputError, match=r"^The name 'a' is there twice, and the second ends in"):
+        parse_family("[groups]\na = [0]\na = [1]")
     with pytest.raises(
         InputError, match=r"names the column 'who', but the table's columns have no"
     ):

@@ -80,3 +80,14 @@ def test_too_much_to_ask() -> None:
         all_subsets(groups, 0)
     with pytest.raises(InputError, match="at least one expert, not 0"):
         learn_family(groups, list, torch.zeros(1, 30), (2,), budget=0)
+    with pytest.raises(InputError, match="no rows on which to look who is selected"):
+        learn_family({"x": [0]}, list, torch.zeros(0, 1), (2,), budget=1)
+
+
+def test_rows_are_looked_at_before_the_first_round() -> None:
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+        pytest.fail("training has begun")
+
+    for rows in (torch.zeros(3), torch.zeros(3, 1, dtype=torch.long)):
+        with pytest.raises(InputError, match=r"^Rows "):
+            learn_family({"x": [0]}, batches, rows, (2,), budget=1)

@@ -222,6 +222,8 @@ def test_attribution_accuracy_by_hand() -> None:
     assert found.value == pytest.approx(0.5)
     with pytest.raises(InputError, match=r"^Selections of 3 cases do not answer to 2"):
         attribution_accuracy(selected, torch.tensor([0, 1]))
+    with pytest.raises(InputError, match=r"^Scores of 3 cases do not answer to 2 truths"):
+        accuracy(selected, torch.tensor([0, 1]))
 
 
 def test_batches_hold_every_row_once() -> None:
@@ -246,6 +248,50 @@ def test_columns_of_no_group_change_nothing(build: type) -> None:
     torch.testing.assert_close(model.score(wider, ALL), model.score(rows, ALL))
 
 
-def test_rows_with_too_few_columns() -> None:
-    with pytest.raises(InputError, match=r"^The family names columns up to 6, from 0; rows have 2"):
-        interpretable().loss(rows_of()[:, :2], torch.ones(5))
+@pytest.mark.parametrize("build", [interpretable, ordinary])
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        (rows_of()[:, :2], "The family names columns up to 6, from 0; rows have 2."),
+        (rows_of()[0], "Rows are needed as [rows, columns], not as [7]; a single one is row[None]"),
+        (torch.ones(5, 7, dtype=torch.long), "Rows hold no real numbers; make them some with"),
+    ],
+)
+def test_rows_that_cannot_be_read(build: type, rows: Tensor, sentence: str) -> None:
+    model: TabularModel = build()
+    for ask in (
+        lambda: model.loss(rows, torch.ones(5)),
+        lambda: model.scores(rows),
+        lambda: model.score(rows, ALL),
+        lambda: model.embed(rows),
+        lambda: fit(model, [(rows, torch.ones(len(rows)))]),
+    ):
+        with pytest.raises(InputError) as told:
+            ask()
+        assert str(told.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("build", [interpretable, ordinary])
+def test_truths_that_answer_to_no_row(build: type) -> None:
+    model: TabularModel = build(Classes(3))
+    for count, truth in {
+        "4": torch.ones(4),
+        "5 × 1": torch.ones(5, 1),
+        "1": torch.ones(()),
+    }.items():
+        with pytest.raises(InputError, match=rf"^There are 5 rows and {count} truths; give one to"):
+            model.loss(rows_of(), truth)
+    for wrong in (-1, 3, 0.5):
+        truth = torch.tensor([0, 1, wrong, 2, 0])
+        with pytest.raises(InputError) as told:
+            model.loss(rows_of(), truth)
+        assert str(told.value) == (
+            f"There is {wrong} among the truths; 3 classes have the numbers 0 to 2."
+        )
+    assert model.loss(rows_of(), torch.tensor([0.0, 1, 2, 2, 0])).isfinite()
+
+
+@pytest.mark.parametrize("widths", [(), (4, 0)])
+def test_experts_need_hidden_layers(widths: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match=r"^Experts need a hidden layer at least, and a feature"):
+        InterpretableMLP(SESSIONS, widths, torch.Generator())

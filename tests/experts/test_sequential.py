@@ -246,6 +246,12 @@ def test_the_expert_that_suffices_is_named(build: Build) -> None:
     assert (named[~musical] == SESSIONS.expert("S1")).double().mean() > 0.9
 
 
+@both
+def test_unknown_groups_of_the_second_half_are_refused(build: Build) -> None:
+    with pytest.raises(InputError, match=r"^There is no group 'musik': did you mean 'music'\?"):
+        build(SESSIONS, {**ASKED, "musik": [4]})
+
+
 def test_an_expert_that_sees_nothing_of_the_second_half() -> None:
     with pytest.raises(InputError, match=r"^The expert 'S1' sees no column of these rows"):
         gru(SESSIONS, {"general": [0], "music": [1]})

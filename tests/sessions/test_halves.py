@@ -161,12 +161,45 @@ def test_causes_belong_to_their_log(files: SessionFiles, tracks: Tracks, tmp_pat
     short = tmp_path / "short.csv"
     short.write_text("".join(lines[:-1]))
     wrong = SessionFiles(files.logs[:1], files.tracks, (short,))
-    with pytest.raises(InputError, match=r"short.csv has \d+ causes"):
+    with pytest.raises(InputError, match=rf"short.csv, row {len(lines) - 1}: the causes end here"):
         list(batches(wrong, tracks))
     odd = tmp_path / "odd.csv"
     odd.write_text("".join(lines).replace("persistence", "whim", 1))
     with pytest.raises(InputError, match=r"odd.csv, row \d+, column 'cause': 'whim' is no cause"):
         list(batches(SessionFiles(files.logs[:1], files.tracks, (odd,)), tracks))
+
+
+@pytest.mark.parametrize("block", [1 << 13, 1 << 23])
+def test_causes_of_other_rows_are_refused(
+    block: int, files: SessionFiles, tracks: Tracks, tmp_path: Path
+) -> None:
+    """One too many, one left out in the middle, and one of another session."""
+    lines = files.causes[0].read_text().splitlines(keepends=True)
+    log, other = files.logs[0], tmp_path / "other.csv"
+
+    def said(changed: list[str]) -> str:
+        other.write_text("".join(changed))
+        with pytest.raises(InputError) as told:
+            list(batches(SessionFiles((log,), files.tracks, (other,)), tracks, block=block))
+        return str(told.value)
+
+    long = said([*lines, "z,1,music\n"])
+    assert long.startswith(f"{other}, row {len(lines) + 1}: {log} ends before this cause")
+    shifted = said([*lines[:301], *lines[302:]])
+    assert shifted.startswith(f"{other}, row 302: this is of position")
+    session, position, cause = lines[200].split(",")
+    strange = said([*lines[:200], f"z,{position},{cause}", *lines[201:]])
+    assert strange.startswith(
+        f"{other}, row 201: this is of position {position} in session 'z', where {log} has "
+        f"position {position} in session '{session}'"
+    )
+
+
+@pytest.mark.parametrize("block", [1 << 12, 1 << 14])
+def test_causes_are_read_block_by_block(block: int, files: SessionFiles, tracks: Tracks) -> None:
+    assert_equal(
+        join(list(batches(files, tracks, block=block))), join(list(batches(files, tracks)))
+    )
 
 
 def test_batches_of_nothing_are_refused(files: SessionFiles, tracks: Tracks) -> None:

@@ -196,6 +196,8 @@ BROKEN: dict[str, tuple[list[Row], int, str, str]] = {
         "session_length",
         "1 in session 'a': a session needs 2 tracks",
     ),
+    "no hour": (changed(A, 1, hour_of_day="24"), 3, "hour_of_day", "24 is no hour of a day"),
+    "below midnight": (changed(A, 3, hour_of_day="-1"), 5, "hour_of_day", "-1 is no hour of a day"),
     "no length": (changed(A, 0, session_length="-1"), 2, "session_length", "-1 in session 'a'"),
 }
 
@@ -223,17 +225,60 @@ def test_the_first_of_two_mistakes_is_told_with_its_row_in_the_file(
         read_all(path, one_track)
 
 
+BLANKS = {
+    "not a number": (changed(A, 2, session_position="two"), "row 6, column 'session_position'"),
+    "no value": (changed(A, 2, skip_2=""), "row 6, column 'skip_2'"),
+    "a gap": (A[:2] + A[3:], "row 6, column 'session_position'"),
+    "bytes": (changed(A, 2, context_type="\udcff"), "row 6, is not written in utf-8"),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("name", BLANKS)
+def test_blank_lines_are_counted_but_not_read(
+    name: str, ending: str, packed: bool, one_track: Tracks, tmp_path: Path
+) -> None:
+    rows, said = BLANKS[name]
+    path = tmp_path / "log.csv"
+    lines = [",".join(LOG_COLUMNS), *(",".join(row.values()) for row in rows)]
+    text = ending.join([*lines[:2], "", *lines[2:3], "", *lines[3:], ""])
+    content = text.encode(errors="surrogateescape")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(InputError) as told:
+        read_all(path, one_track)
+    assert str(told.value).startswith(f"{path}, {said}")
+
+
+def test_a_row_of_another_width_is_found_after_blank_lines(
+    one_track: Tracks, tmp_path: Path
+) -> None:
+    path = write_rows(tmp_path / "log.csv", A)
+    path.write_text(path.read_text() + "\n\nb,1\n")
+    with pytest.raises(InputError, match=r"log.csv, row 8: there are 2 values"):
+        read_all(path, one_track)
+
+
 @pytest.mark.parametrize("absent", ["skip_2", "premium", "session_id"])
 def test_a_missing_column_is_named(absent: str, one_track: Tracks, tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "log.csv", A, [name for name in LOG_COLUMNS if name != absent])
-    with pytest.raises(InputError, match=f"log.csv, row 1: there is no column '{absent}'"):
+    """Other columns that are needed, such as the other labels, are not offered in its place."""
+    columns = [name for name in LOG_COLUMNS if name != absent]
+    path = write_rows(tmp_path / "log.csv", A, columns)
+    with pytest.raises(InputError) as told:
+        read_all(path, one_track)
+    assert str(told.value) == f"{path}, row 1: there is no column '{absent}'; add it."
+    misspelt = absent.title()
+    rows = [{**row, misspelt: row[absent]} for row in A]
+    path = write_rows(tmp_path / "log.csv", rows, [misspelt, *columns])
+    with pytest.raises(InputError, match=f"no column '{absent}'; if '{misspelt}' is it, rename"):
         read_all(path, one_track)
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is empty"),
+        (b"", "row 1 is empty; it is to name the columns"),
+        (b"\nsession_id\n", "row 1 is empty; it is to name the columns"),
         ((",".join(LOG_COLUMNS) + "\n").encode(), "has no rows but the names of its columns"),
         (",".join(LOG_COLUMNS).encode(), "has no rows but the names of its columns"),
         ((",".join(LOG_COLUMNS) + "\na,1,4\n").encode(), "row 2: there are 3 values where"),
@@ -285,11 +330,13 @@ def test_a_missing_track_feature_is_the_mean(tmp_path: Path) -> None:
     ("values", "sentence"),
     [
         ({"tempo": "fast"}, "row 2, column 'tempo': 'fast' is not a number"),
-        ({"tempo": "inf"}, "row 2, column 'tempo': inf is no finite number"),
+        ({"tempo": "inf"}, "row 2, column 'tempo': inf is no number between ±3.4e+38"),
+        ({"key": "-1e39"}, "row 2, column 'key': -1e+39 is no number between ±3.4e+38"),
         ({"mode": "dorian"}, "row 2, column 'mode': 'dorian' is neither major nor minor"),
         ({"track_id": ""}, "row 2, column 'track_id': there is no value"),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_broken_track_features(values: Row, sentence: str, tmp_path: Path) -> None:
     row = dict.fromkeys(TRACK_COLUMNS, "0.5") | {"mode": "major"} | values
     path = write_rows(tmp_path / "tf.csv", [row])
@@ -300,8 +347,15 @@ def test_broken_track_features(values: Row, sentence: str, tmp_path: Path) -> No
 
 def test_a_track_is_there_once_and_a_feature_column_always(tmp_path: Path) -> None:
     path = write_tracks(tmp_path / "tf.csv", ["a", "b"])
-    with pytest.raises(InputError, match="column 'track_id': 'a' is there 2 times"):
-        read_tracks([path, write_tracks(tmp_path / "again.csv", ["a"])])
+    again = write_tracks(tmp_path / "again.csv", ["c", "b", "a"])
+    with pytest.raises(InputError) as told:
+        read_tracks([path, again])
+    assert str(told.value) == (
+        f"{again}, row 3, column 'track_id': 'b' is in {path}, row 3, already; a track has one "
+        "row in all files together."
+    )
+    with pytest.raises(InputError, match=r"twice.csv, row 4, .* 'd' is in .*twice.csv, row 2,"):
+        read_tracks([path, write_tracks(tmp_path / "twice.csv", ["d", "e", "d"])])
     names = [name for name in TRACK_COLUMNS if name != "valence"]
     short = write_rows(tmp_path / "short.csv", rows_of(path), names)
     with pytest.raises(InputError, match="row 1: there is no column 'valence'"):
@@ -331,25 +385,25 @@ import resource, sys
 from pathlib import Path
 from whence.sessions import SessionFiles, batches, read_tracks
 tracks = read_tracks([Path(sys.argv[1])])
-for log in sys.argv[2:]:
-    count = sum(map(len, batches(SessionFiles((Path(log),), ()), tracks, block=1 << 18)))
+for log, causes in zip(sys.argv[2::2], sys.argv[3::2]):
+    files = SessionFiles((Path(log),), (), (Path(causes),))
+    count = sum(map(len, batches(files, tracks, block=1 << 18)))
     print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 
 
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     made = write_sessions(tmp_path / "s", ListeningConfig(sessions=1_000, tracks=60))
-    header, _, rows = made.logs[0].read_bytes().partition(b"\n")
-    large = tmp_path / "large.csv"
-    with large.open("wb") as file:
-        file.write(header + b"\n")
-        for _ in range(10):
-            file.write(rows)
+    large, causes = tmp_path / "large.csv", tmp_path / "causes.csv"
+    for small, many_times in ((made.logs[0], large), (made.causes[0], causes)):
+        header, _, rows = small.read_bytes().partition(b"\n")
+        many_times.write_bytes(header + b"\n" + 10 * rows)
     assert large.stat().st_size > 25e6
     whole = tmp_path / "tf.csv"
     first, second = (path.read_bytes() for path in made.tracks)
     whole.write_bytes(first + second.partition(b"\n")[2])
-    command = [sys.executable, "-c", MEMORY, str(whole), str(made.logs[0]), str(large)]
+    paths = (whole, made.logs[0], made.causes[0], large, causes)
+    command = [sys.executable, "-c", MEMORY, *map(str, paths)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     (few, before), (many, after) = (map(int, line.split()) for line in done.stdout.splitlines())
     assert (few, many) == (1_000, 10_000)

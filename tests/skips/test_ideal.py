@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 
@@ -147,10 +147,44 @@ def test_causes_that_are_sure_are_named_and_habits_are_not(tmp_path: Path) -> No
     assert one - 0.02 < together < one
 
 
-@pytest.mark.parametrize("other", [{"seed": 3}, {"tracks": 70}])
+@pytest.mark.parametrize("name", [field.name for field in fields(ListeningConfig)])
 def test_other_settings_than_the_sessions_were_made_with_are_refused(
-    other: dict[str, int], tmp_path: Path
+    name: str, tmp_path: Path
+) -> None:
+    """By the manifest, which names the first that differs."""
+    config = replace(LISTENING, tracks=70)
+    files = write_sessions(tmp_path / "made", config)
+    value = getattr(config, name)
+    other = value + (1 if isinstance(value, int) else 0.01)
+    with pytest.raises(InputError) as told:
+        ideal_experts(files, replace(config, **{name: other}))
+    assert str(told.value).startswith(
+        f"{tmp_path / 'made' / 'manifest.json'}: these sessions were made with {name}={value}, "
+        f"not {other};"
+    )
+
+
+@pytest.mark.parametrize("manifest", [None, "{}"])
+def test_without_settings_in_a_manifest_the_tracks_are_compared(
+    manifest: str | None, tmp_path: Path
 ) -> None:
     files = write_sessions(tmp_path / "made", LISTENING)
-    with pytest.raises(InputError, match="were not made with these settings"):
-        ideal_experts(files, replace(LISTENING, **other))
+    (tmp_path / "made" / "manifest.json").unlink()
+    if manifest is not None:
+        (tmp_path / "made" / "manifest.json").write_text(manifest)
+    for other in ({"seed": 3}, {"tracks": 70}):
+        with pytest.raises(InputError, match="were not made with these settings"):
+            ideal_experts(files, replace(LISTENING, **other))
+    assert len(ideal_experts(files, replace(LISTENING, habit=0.5)).by_one) == LISTENING.sessions
+
+
+def test_longer_sessions_have_more_slots(tmp_path: Path) -> None:
+    config = replace(LISTENING, longest=30)
+    files = write_sessions(tmp_path / "made", config)
+    possible = ideal_experts(files, config, slots=15)
+    attribution = possible.by_experts.attribution
+    assert attribution is not None
+    assert len(attribution) == possible.by_one.asked.sum()
+    assert possible.by_one.asked.max() == 15
+    with pytest.raises(InputError, match="does not fit into 2 × 10 slots; allow more with slots="):
+        ideal_experts(files, config)

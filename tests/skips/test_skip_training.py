@@ -28,6 +28,7 @@ from whence.sessions import (
     write_sessions,
 )
 from whence.skips import FittedSkips, NetworkConfig, SkipConfig, evaluate, fit_skips, make_network
+from whence.skips.networks import Kind
 from whence.skips.training import SkipTraining
 from whence.training.loop import DivergedError
 
@@ -57,6 +58,19 @@ def same(one: FittedSkips, two: FittedSkips) -> bool:
 
 def fit(parts: Parts, tracks: Tracks, config: SkipConfig = FEW, **more: object) -> FittedSkips:
     return fit_skips(parts, tracks, GRU, config, 0, show_progress=False, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["interpretable gru", "interpretable transformer"])
+def test_longer_sessions_are_learned_with_more_slots(kind: Kind, tmp_path: Path) -> None:
+    config = ListeningConfig(sessions=20, logs=3, tracks=80, shortest=21, longest=30)
+    parts = split_files(write_sessions(tmp_path / "s", config))
+    tracks, network = read_tracks(parts.train.tracks), NetworkConfig(kind, width=2, heads=1)
+    few = SkipConfig(steps=2, batch=10, validate_every=1)
+    fitted = fit_skips(parts, tracks, network, few, 0, show_progress=False, slots=15)
+    assert len(fitted.validations) == 2
+    assert evaluate(fitted.model, parts.test, tracks, slots=15).scores.asked.max() == 15
+    with pytest.raises(InputError, match="does not fit into 2 × 10 slots; allow more with slots="):
+        evaluate(fitted.model, parts.test, tracks)
 
 
 def test_same_seed_same_bits(parts: Parts, tracks: Tracks) -> None:

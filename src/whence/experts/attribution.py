@@ -24,5 +24,7 @@ def attribution_accuracy(attribution: Tensor, known: Tensor) -> Measure:
 
 def accuracy(scores: Tensor, truth: Tensor) -> Measure:
     """How often the class with the highest score `[B, K]` is the true one `[B]`."""
+    if truth.shape != scores.shape[:1]:
+        raise InputError(f"Scores of {len(scores)} cases do not answer to {len(truth)} truths.")
     right = scores.argmax(dim=1) == truth
     return mean_measure(right.cpu().numpy(), "the class of the highest score is the true one")

@@ -10,8 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
+from typing import TypeVar
 
 from whence.errors import InputError, did_you_mean
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,11 @@ class Family:
     ) -> Family:
         """From the columns of every group and the groups of every subset, by name."""
         return cls(
-            tuple(Group(name, tuple(columns)) for name, columns in groups.items()),
-            tuple(Subset(name, tuple(seen)) for name, seen in subsets.items()),
+            tuple(Group(name, _columns(name, columns)) for name, columns in groups.items()),
+            tuple(
+                Subset(name, tuple(_listed(f"The subset '{name}'", "groups", seen)))
+                for name, seen in subsets.items()
+            ),
         )
 
     def __len__(self) -> int:
@@ -96,7 +103,11 @@ class Family:
 
     def columns_of(self, groups: Mapping[str, Iterable[int]]) -> tuple[tuple[int, ...], ...]:
         """The same of other rows, where some of the groups lie elsewhere and others are not."""
-        places = {name: tuple(columns) for name, columns in groups.items()}
+        known = [group.name for group in self.groups]
+        for name in groups:
+            if name not in known:
+                raise InputError(f"There is no group '{name}': {did_you_mean(name, known)}")
+        places = {name: _columns(name, columns) for name, columns in groups.items()}
         return tuple(
             tuple(
                 column
@@ -116,6 +127,28 @@ class Family:
         if name not in self.names:
             raise InputError(f"There is no subset '{name}': {did_you_mean(name, self.names)}")
         return self.names.index(name)
+
+
+def _columns(group: str, columns: Iterable[int]) -> tuple[int, ...]:
+    listed = _listed(f"The group '{group}'", "columns", columns)
+    return tuple(_column(group, column) for column in listed)
+
+
+def _column(group: str, column: int) -> int:
+    """As a plain number, of whatever kind of whole numbers it was."""
+    try:
+        return index(column)
+    except TypeError:
+        raise InputError(
+            f"The group '{group}' has the column {column!r}; columns are whole numbers from 0 on."
+        ) from None
+
+
+def _listed(whose: str, what: str, given: Iterable[T]) -> list[T]:
+    """A text would be taken letter by letter."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(f"{whose} needs a list of {what}, not {given!r}.")
+    return list(given)
 
 
 def _check_groups(groups: tuple[Group, ...]) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from whence.errors import InputError
 from whence.experts.family import Family, Subset
+from whence.experts.linear import first_columns
 from whence.experts.mlp import TWO_CLASSES, InterpretableMLP
 from whence.experts.objective import DEFAULT, Recipe
 from whence.experts.targets import Target
@@ -87,7 +88,10 @@ def learn_family(
     """
     if budget < 1:
         raise InputError(f"A budget allows at least one expert, not {budget}.")
+    if not len(rows):
+        raise InputError("There are no rows on which to look who is selected; give some.")
     family, rounds = all_subsets(groups, most), list[Round]()
+    rows = first_columns(rows, family.width)
     while True:
         model = InterpretableMLP(
             family, widths, Randomness(seed).torch("init"), target=target, recipe=recipe

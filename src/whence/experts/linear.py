@@ -59,17 +59,28 @@ class InputLinear(nn.Module):
 
     def forward(self, inputs: Tensor, stop: bool = True) -> Tensor:
         """What every expert makes of its columns."""
-        if inputs.shape[1] < self.width:
-            raise InputError(
-                f"The family names columns up to {self.width - 1}, from 0; rows have "
-                f"{inputs.shape[1]}."
-            )
-        joining, inputs = self.joining, inputs[:, : self.width]
+        joining, inputs = self.joining, first_columns(inputs, self.width)
         # Whether the rows themselves are learned cannot be asked inside `torch.vmap`.
         if self.stopping is not None and stop and torch.is_grad_enabled():
             joining, inputs = self.stopping, torch.cat((inputs, inputs.detach()), dim=1)
         blocks = inputs.T.contiguous()[:, None]  # a column is read as a whole
         return joined_products(blocks, None, self.bias, joining, False, *self.weights)
+
+
+def first_columns(rows: Tensor, width: int) -> Tensor:
+    """`[R, width]`: those that a family names, of rows that may have more."""
+    if rows.ndim != 2:
+        raise InputError(
+            f"Rows are needed as [rows, columns], not as {list(rows.shape)}; a single one is "
+            "row[None]."
+        )
+    if not rows.is_floating_point():
+        raise InputError("Rows hold no real numbers; make them some with rows.float().")
+    if rows.shape[1] < width:
+        raise InputError(
+            f"The family names columns up to {width - 1}, from 0; rows have {rows.shape[1]}."
+        )
+    return rows[:, :width]
 
 
 def _columns_and_copies(

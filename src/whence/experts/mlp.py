@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from whence.contract import Selections
+from whence.errors import InputError
 from whence.experts.family import Family
-from whence.experts.linear import InputLinear, LinkedLinear
+from whence.experts.linear import InputLinear, LinkedLinear, first_columns
 from whence.experts.objective import DEFAULT, Recipe, expected_loss
 from whence.experts.selection import Selection
 from whence.experts.tabular import TabularModel
@@ -34,6 +35,11 @@ class InterpretableMLP(TabularModel):
         means: Tensor | None = None,
     ) -> None:
         super().__init__(family, target, means)
+        if not widths or min(widths) < 1:
+            raise InputError(
+                "Experts need a hidden layer at least, and a feature in each, such as "
+                f"widths=(8, 8), not {tuple(widths)}."
+            )
         self.recipe = recipe
         everyone = torch.ones(len(family), dtype=torch.bool)
         self.register_buffer("learning", everyone, persistent=False)
@@ -53,6 +59,7 @@ class InterpretableMLP(TabularModel):
     def loss(self, rows: Tensor, truth: Tensor) -> Tensor:
         """Of one step of generalised EM, of the experts that are learning."""
         answers, learning = self.answers(rows), self.get_buffer("learning")
+        self._refuse_other_truths(rows, truth)
         return expected_loss(
             self.recipe, self.family, self.target, answers, truth, learning=learning
         )
@@ -97,14 +104,16 @@ class OrdinaryMLP(TabularModel):
 
     def answers(self, rows: Tensor) -> Tensor:
         """`[1, outputs, B]`: the one answer."""
-        features = rows[:, : self.family.width]
+        features = first_columns(rows, self.family.width)
         for number, layer in enumerate(self.layers):
             features = layer(features.relu_() if number else features)
         return features.T[None]
 
     def loss(self, rows: Tensor, truth: Tensor) -> Tensor:
         """The mean over the rows."""
-        return self.target.loss(self.answers(rows), truth).mean()
+        answers = self.answers(rows)
+        self._refuse_other_truths(rows, truth)
+        return self.target.loss(answers, truth).mean()
 
     def scores(self, rows: Tensor) -> Tensor:
         """Of the one answer."""

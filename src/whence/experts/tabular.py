@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from whence.contract import All, Explainable
 from whence.errors import InputError
 from whence.experts.family import Family
-from whence.experts.targets import Target
+from whence.experts.linear import first_columns
+from whence.experts.targets import Classes, Target
 
 
 class TabularModel(nn.Module, Explainable):
@@ -55,7 +56,8 @@ class TabularModel(nn.Module, Explainable):
 
     def embed(self, batch: Tensor) -> Tensor:
         """Each group's columns, one more column of zeros filling up."""
-        filled = torch.cat((batch[:, : self.family.width], batch.new_zeros(len(batch), 1)), dim=1)
+        own = first_columns(batch, self.family.width)
+        filled = torch.cat((own, batch.new_zeros(len(batch), 1)), dim=1)
         return filled[:, self.get_buffer("places")]
 
     def score(
@@ -68,12 +70,18 @@ class TabularModel(nn.Module, Explainable):
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
         """Of rows with some groups at their means, or with other embeddings."""
-        rows = batch[:, : self.family.width] if embedded is None else self._columns(embedded)
+        own = first_columns(batch, self.family.width)
+        rows = own if embedded is None else self._columns(embedded)
         if present is not None:
             kept = present[:, self.get_buffer("group_of")]
             rows = torch.where(kept, rows, self.get_buffer("means").to(rows.dtype))
         scores = self.scores(rows)
         return scores if isinstance(targets, All) else scores.gather(1, targets)
+
+    def _refuse_other_truths(self, rows: Tensor, truth: Tensor) -> None:
+        refuse_unpaired(rows, truth)
+        if isinstance(self.target, Classes):
+            self.target.refuse_others(truth)
 
     def _columns(self, embedded: Tensor) -> Tensor:
         """Back from the groups' columns to the row's."""
@@ -81,6 +89,13 @@ class TabularModel(nn.Module, Explainable):
         kept = places < self.family.width
         columns = embedded.new_zeros(len(embedded), self.family.width)
         return columns.index_copy(1, places[kept], embedded.flatten(1)[:, kept])
+
+
+def refuse_unpaired(rows: Tensor, truth: Tensor) -> None:
+    """Raise unless every row has one truth."""
+    if truth.shape != rows.shape[:1]:
+        count = " × ".join(map(str, truth.shape)) or "1"
+        raise InputError(f"There are {len(rows)} rows and {count} truths; give one to each.")
 
 
 def _group_of(family: Family) -> Tensor:

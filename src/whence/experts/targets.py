@@ -135,6 +135,15 @@ class Classes:
         if self.count < 2:
             raise InputError(f"There are at least two classes, not {self.count}.")
 
+    def refuse_others(self, truth: Tensor) -> None:
+        """Raise unless all truths are classes."""
+        wrong = (truth < 0) | (truth >= self.count) | (truth != truth.long())
+        if wrong.any():
+            raise InputError(
+                f"There is {truth[wrong][0].item():g} among the truths; {self.count} classes have "
+                f"the numbers 0 to {self.count - 1}."
+            )
+
     @property
     def outputs(self) -> int:
         """One a class."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError
-from whence.experts.tabular import TabularModel
+from whence.experts.tabular import TabularModel, refuse_unpaired
 from whence.memory import reuse_freed_memory, row_slices
 from whence.ranking import device_of
 
@@ -38,8 +38,7 @@ def shuffled(
     rows: Tensor, truth: Tensor, size: int, epochs: int, generator: torch.Generator
 ) -> Iterator[Batch]:
     """All rows once an epoch, in another order every time."""
-    if len(rows) != len(truth):
-        raise InputError(f"There are {len(rows)} rows and {len(truth)} truths; give one to each.")
+    refuse_unpaired(rows, truth)
     if not rows.isfinite().all():
         raise InputError("Rows hold numbers that are not finite; fill them in or leave them out.")
     if size < 1:

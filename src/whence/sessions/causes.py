@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
@@ -14,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from whence.errors import InputError
-from whence.sessions.stream import CsvStream, first_true
+from whence.sessions.columns import POSITION, SESSION
+from whence.sessions.stream import BLOCK, FIRST_ROW, CsvStream, first_true
 
 
 class Cause(IntEnum):
@@ -41,31 +41,72 @@ GROUP_OF: Final[Mapping[Cause, str]] = {
 """The group of features that a cause can be read from; chance can be read from none."""
 CAUSE: Final = "cause"
 """The column of the file of causes."""
+COLUMNS: Final = {SESSION: pa.string(), POSITION: pa.int32(), CAUSE: pa.string()}
+"""Of that file: whose cause it is, and the cause."""
+WORDS: Final = pa.array([cause.word for cause in Cause])
 
 
-@dataclass(frozen=True, eq=False)
-class Causes:
-    """One a row of a log."""
+class CauseStream:
+    """The causes of a log's rows, read along with the log."""
 
-    path: Path
-    values: npt.NDArray[np.int8]
+    def __init__(self, path: Path, log: Path, block: int = BLOCK) -> None:
+        self.log = log
+        self.stream = CsvStream(path, COLUMNS, block=block)
+        self.blocks = self.stream.blocks()
+        self.row = FIRST_ROW
+        """Of the first row that is not used yet."""
+        self.rest = pa.table({name: pa.array([], kind) for name, kind in COLUMNS.items()})
 
-    def of(self, rows: slice, log: Path) -> npt.NDArray[np.int8]:
-        """Those of some rows, counted from 0."""
-        if rows.stop > len(self.values):
-            raise InputError(f"{self.path} has {len(self.values)} causes, and {log} more rows.")
-        return self.values[rows]
+    def of(self, rows: pa.Table) -> npt.NDArray[np.int8]:
+        """Those of the next rows of the log."""
+        while len(self.rest) < len(rows) and self._read():
+            pass
+        mine, self.rest = self.rest[: len(rows)], self.rest[len(rows) :]
+        self._refuse_others(mine, rows[: len(mine)])
+        if len(mine) < len(rows):
+            raise self._unlike(len(mine) - 1, f"the causes end here, and {self.log} has more rows")
+        causes = self._causes(mine)
+        self.row += len(rows)
+        return causes
 
+    def finish(self) -> None:
+        """Raise if causes are left when the log has ended."""
+        if len(self.rest) or self._read():
+            raise self._unlike(0, f"{self.log} ends before this cause")
 
-def read_causes(path: Path) -> Causes:
-    """The causes of a log, all at once: they are one byte each."""
-    stream = CsvStream(path, {CAUSE: pa.string()})
-    words = pa.array([cause.word for cause in Cause])
-    parts = []
-    for row, table in stream.blocks():
-        place = pc.index_in(table[CAUSE], value_set=words)
+    def _read(self) -> bool:
+        """One block more, if there is one."""
+        _, table = next(self.blocks, (0, None))
+        if table is None:
+            return False
+        self.rest = pa.concat_tables([self.rest, table])
+        return True
+
+    def _refuse_others(self, mine: pa.Table, rows: pa.Table) -> None:
+        same = pc.and_(*(pc.equal(mine[one], rows[one]) for one in (SESSION, POSITION)))
+        wrong = first_true(~same.to_numpy())
+        if wrong is not None:
+            own, expected = (_track_of(table, wrong) for table in (mine, rows))
+            raise self._unlike(wrong, f"this is of {own}, where {self.log} has {expected}")
+
+    def _unlike(self, at: int, problem: str) -> InputError:
+        return InputError(
+            f"{self.stream.place(self.row + at)}: {problem}; a file of causes has a row for each "
+            "of its log, in the same order."
+        )
+
+    def _causes(self, mine: pa.Table) -> npt.NDArray[np.int8]:
+        place = pc.index_in(mine[CAUSE], value_set=WORDS)
         wrong = first_true(place.is_null().to_numpy())
         if wrong is not None:
-            raise stream.error(row + wrong, CAUSE, f"'{table[CAUSE][wrong]}' is no cause")
-        parts.append(place.to_numpy().astype(np.int8))
-    return Causes(path, np.concatenate(parts))
+            raise self.stream.error(
+                self.row + wrong,
+                CAUSE,
+                f"'{mine[CAUSE][wrong]}' is no cause; say {', '.join(WORDS.to_pylist())}",
+            )
+        causes: npt.NDArray[np.int8] = place.to_numpy().astype(np.int8)
+        return causes
+
+
+def _track_of(table: pa.Table, at: int) -> str:
+    return f"position {table[POSITION][at]} in session '{table[SESSION][at]}'"

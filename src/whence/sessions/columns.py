@@ -20,6 +20,7 @@ SKIPPED: Final = "skip_2"
 """The label: the track was played only briefly."""
 TRACK_ID: Final = "track_id"
 DATE: Final = "date"
+HOUR: Final = "hour_of_day"
 BEHAVIOR: Final = "hist_user_behavior_"
 
 CONTEXT_TYPES: Final = tuple(
@@ -53,7 +54,7 @@ LOG_COLUMNS: Final[Mapping[str, pa.DataType]] = {
     f"{BEHAVIOR}n_seekfwd": pa.int32(),
     f"{BEHAVIOR}n_seekback": pa.int32(),
     f"{BEHAVIOR}is_shuffle": pa.bool_(),
-    "hour_of_day": pa.int32(),
+    HOUR: pa.int32(),
     DATE: pa.date32(),
     "premium": pa.bool_(),
     "context_type": TEXT,
@@ -87,7 +88,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "position": (POSITION, LENGTH),
     "context": (
         f"{BEHAVIOR}is_shuffle",
-        "hour_of_day",
+        HOUR,
         "premium",
         DATE,
         "no_pause_before_play",

@@ -27,6 +27,7 @@ from whence.sessions.columns import (
     BEHAVIOR,
     CONTEXT_TYPES,
     DATE,
+    HOUR,
     LENGTH,
     LOG_COLUMNS,
     POSITION,
@@ -86,7 +87,7 @@ def make_log(
         DATE: pa.array(np.full(len(session), FIRST_DAY + day)),
         "context_type": _context(mood, rng)[session],
         "premium": (rng.random(count) < 0.8)[session],
-        "hour_of_day": rng.integers(0, 24, count)[session],
+        HOUR: rng.integers(0, 24, count)[session],
         f"{BEHAVIOR}is_shuffle": (rng.random(count) < 0.35)[session],
         **_behave(decided.skipped, there, rng),
     }

@@ -12,9 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.sessions.causes import read_causes
+from whence.sessions.causes import CauseStream
 from whence.sessions.columns import (
     DATE,
+    HOUR,
     KINDS,
     LENGTH,
     LOG_COLUMNS,
@@ -24,7 +25,7 @@ from whence.sessions.columns import (
     SKIPPED,
     TRACK,
 )
-from whence.sessions.stream import BLOCK, FIRST_ROW, CsvStream, first_true
+from whence.sessions.stream import BLOCK, CsvStream, first_true
 from whence.sessions.tracks import NOWHERE, Tracks
 
 SLOTS: Final = 10
@@ -63,10 +64,10 @@ def read_sessions(
 ) -> Iterator[Sessions]:
     """The sessions of a log, some whole ones at a time, with about `block` bytes of it in memory.
 
-    `causes` is the file of true causes beside a log that was made.
+    `causes` is the file of true causes beside a log that was made, which is read along with it.
     """
     stream = CsvStream(path, LOG_COLUMNS, block=block)
-    truth = None if causes is None else read_causes(causes)
+    truth = None if causes is None else CauseStream(causes, path, block)
     rest = None
     for row, table in stream.blocks():
         if rest is not None:
@@ -77,12 +78,13 @@ def read_sessions(
         whole = np.flatnonzero(position == length)
         end = int(whole[-1]) + 1 if len(whole) else 0
         if end:
-            kept = slice(row - FIRST_ROW, row - FIRST_ROW + end)
-            why = None if truth is None else truth.of(kept, stream.path)
+            why = None if truth is None else truth.of(table[:end])
             yield _sessions(stream, row, table[:end], tracks, why)
         rest = table[end:]
     if rest is not None and len(rest):
         raise _ends_early(stream, row + len(table) - 1, table, len(table) - 1)
+    if truth is not None:
+        truth.finish()
 
 
 def _order(
@@ -97,7 +99,11 @@ def _order(
     early[0] = False  # what came before is whole
     problems = [
         (length < 2, LENGTH, "a session needs 2 tracks, one to know and one to ask about"),
-        (length > 2 * slots, LENGTH, f"a session of so many does not fit into 2 × {slots} tracks"),
+        (
+            length > 2 * slots,
+            LENGTH,
+            f"a session of so many does not fit into 2 × {slots} slots; allow more with slots=",
+        ),
         (again & (length != said), LENGTH, "the row before has another length for this session"),
         (again & (position != before + 1), POSITION, "the position before it is not the row above"),
         (~again & ~early & (position != 1), POSITION, "the session does not begin at position 1"),
@@ -139,18 +145,19 @@ def _sessions(
     return Sessions(
         ids=table[SESSION].combine_chunks().take(pa.array(first)),
         offsets=np.append(first, len(table)),
-        logged=_features(table),
+        logged=_features(stream, row, table),
         tracks=_track_numbers(stream, row, table, tracks),
         skipped=table[SKIPPED].to_numpy(),
         causes=causes,
     )
 
 
-def _features(table: pa.Table) -> Rows:
+def _features(stream: CsvStream, row: int, table: pa.Table) -> Rows:
     """A row of the log as numbers: words as one flag each, hours by the day, days from the first.
 
     A word that is not among the known ones sets no flag.
     """
+    _refuse_hours(stream, row, table)
     features = np.zeros((len(table), len(LOGGED)), dtype=np.float32)
     for name in LOG_COLUMNS:
         if name in KINDS:
@@ -162,9 +169,18 @@ def _features(table: pa.Table) -> Rows:
             features[known, first + kinds[known]] = 1
         elif name in LOGGED:
             features[:, LOGGED.index(name)] = table[name].cast(pa.int32()).to_numpy()
-    features[:, LOGGED.index("hour_of_day")] /= HOURS
+    features[:, LOGGED.index(HOUR)] /= HOURS
     features[:, LOGGED.index(DATE)] -= DAY_ZERO
     return features
+
+
+def _refuse_hours(stream: CsvStream, row: int, table: pa.Table) -> None:
+    hours = table[HOUR].to_numpy()
+    wrong = first_true((hours < 0) | (hours >= HOURS))
+    if wrong is not None:
+        raise stream.error(
+            row + wrong, HOUR, f"{hours[wrong]} is no hour of a day, from 0 to {HOURS - 1}"
+        )
 
 
 def _track_numbers(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from, sample
-from whence.errors import InputError, did_you_mean
+from whence.errors import InputError, nearest
 
 BLOCK: Final = 1 << 23
 """Bytes whose rows are given at a time."""
@@ -50,24 +51,28 @@ class CsvStream:
     def __post_init__(self) -> None:
         absent = next((name for name in self.columns if name not in self.names), None)
         if absent is not None:
-            raise InputError(
-                f"{self.path}, row 1: there is no column '{absent}': "
-                f"{did_you_mean(absent, self.names)}"
-            )
+            raise self._no_column(absent)
         twice = next((name for name in self.columns if self.names.count(name) > 1), None)
         if twice is not None:
             raise InputError(f"{self.path}, row 1: two columns are '{twice}'; leave one out.")
 
+    def _no_column(self, absent: str) -> InputError:
+        """Another column that is needed too is no misspelling of this one."""
+        near = nearest(absent, [name for name in self.names if name not in self.columns])
+        hint = f"if '{near[0]}' is it, rename that" if near else "add it"
+        return InputError(f"{self.path}, row 1: there is no column '{absent}'; {hint}.")
+
     @cached_property
     def names(self) -> list[str]:
         """All columns of the file, from its first row."""
+        first = next(iter(sample(self.path).splitlines()), b"")
         try:
-            text = sample(self.path).decode("utf-8-sig")
+            text = first.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise not_in_encoding(str(self.path), "utf-8", 1) from None
-        header = next(csv.reader(text.splitlines()[:1]), [])
+        header = next(csv.reader([text]), [])
         if not header:
-            raise InputError(f"{self.path} is empty; its first row names the columns.")
+            raise InputError(f"{self.path}, row 1 is empty; it is to name the columns.")
         return [name.strip() for name in header]
 
     def blocks(self) -> Iterator[tuple[int, pa.Table]]:
@@ -86,9 +91,13 @@ class CsvStream:
         if row == FIRST_ROW:
             raise self._no_rows()
 
+    def place(self, row: int) -> str:
+        """Where a row is, in words."""
+        return f"{self.path}, row {self._line(row)}"
+
     def error(self, row: int, column: str, problem: str) -> InputError:
         """One sentence with the place."""
-        return InputError(f"{self.path}, row {row}, column '{column}': {problem}.")
+        return InputError(f"{self.place(row)}, column '{column}': {problem}.")
 
     def _open(self, content: pa.NativeFile) -> Iterator[pa.RecordBatch]:
         return iter(
@@ -109,6 +118,13 @@ class CsvStream:
             )
         )
 
+    def _line(self, row: int) -> int:
+        """The line of the file that a row stands on: blank lines are no rows."""
+        with reading_from(str(self.path)), open_bytes(self.path) as content:
+            text = io.TextIOWrapper(content, "latin-1")
+            rows = (number for number, line in enumerate(text, 1) if line != "\n")
+            return next(islice(rows, row - 1, None), row)
+
     def _refuse_gaps(self, row: int, table: pa.Table) -> None:
         for name in self.columns:
             if table[name].null_count and name not in self.may_be_missing:
@@ -124,7 +140,9 @@ class CsvStream:
             return self._no_rows()
         if "UTF8" in problem:
             row = re.search(r"Row #(\d+)", problem)
-            return not_in_encoding(str(self.path), "utf-8", int(row[1]) if row else None)
+            return not_in_encoding(
+                str(self.path), "utf-8", self._line(int(row[1])) if row else None
+            )
         if unfit := UNFIT.search(problem):
             column, row_number, kind, said = unfit.groups()
             value = said.removeprefix("invalid value ")
@@ -135,7 +153,7 @@ class CsvStream:
         if uneven := UNEVEN.search(problem):
             row_number, expected, got = uneven.groups()
             return InputError(
-                f"{self.path}, row {row_number}: there are {got} values where the first row names "
+                f"{self.place(int(row_number))}: there are {got} values where the first row names "
                 f"{expected} columns; mend that row."
             )
         return InputError(f"{self.path} is not a readable table: {problem}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 
 from whence.errors import InputError
 from whence.sessions.columns import MODE, TRACK_COLUMNS, TRACK_FEATURES, TRACK_ID
-from whence.sessions.stream import BLOCK, CsvStream, first_true
+from whence.sessions.stream import BLOCK, FIRST_ROW, CsvStream, first_true
 
 MODES: Final = ("minor", "major")
+LARGEST: Final = float(np.finfo(np.float32).max)
+"""Features are kept in single precision."""
 NOWHERE: Final = -1
 """The number of a track that is not in the table."""
 
@@ -50,13 +52,15 @@ def read_tracks(paths: Sequence[Path], block: int = BLOCK) -> Tracks:
         raise InputError("Track features need at least one file.")
     ids: list[pa.Array] = []
     parts: list[npt.NDArray[np.float32]] = []
+    firsts: dict[int, CsvStream] = {}
     for path in paths:
         stream = CsvStream(path, TRACK_COLUMNS, frozenset(TRACK_FEATURES), block)
+        firsts[sum(map(len, ids))] = stream
         for row, table in stream.blocks():
             ids += table[TRACK_ID].chunks
             parts.append(_numbers(stream, row, table))
     known = pa.chunked_array(ids, pa.string())
-    _refuse_duplicates(known, paths)
+    _refuse_duplicates(known, firsts)
     features = np.concatenate(parts) if parts else np.empty((0, len(TRACK_FEATURES)), np.float32)
     means, spreads = _standardise(features)
     return Tracks(known, features, means, spreads)
@@ -67,10 +71,13 @@ def _numbers(stream: CsvStream, row: int, table: pa.Table) -> npt.NDArray[np.flo
     numbers = np.empty((len(table), len(TRACK_FEATURES)), dtype=np.float32)
     for place, name in enumerate(TRACK_FEATURES):
         column = _mode(stream, row, table[name]) if name == MODE else table[name]
-        numbers[:, place] = column.to_numpy()
-        wrong = first_true(np.isinf(numbers[:, place]))
+        values = column.to_numpy()
+        wrong = first_true(np.abs(values) > LARGEST)
         if wrong is not None:
-            raise stream.error(row + wrong, name, f"{column[wrong]} is no finite number")
+            raise stream.error(
+                row + wrong, name, f"{column[wrong]} is no number between ±{LARGEST:.2g}"
+            )
+        numbers[:, place] = values
     return numbers
 
 
@@ -83,17 +90,28 @@ def _mode(stream: CsvStream, row: int, words: pa.ChunkedArray) -> pa.ChunkedArra
     return place.cast(pa.float64())
 
 
-def _refuse_duplicates(ids: pa.ChunkedArray, paths: Sequence[Path]) -> None:
+def _refuse_duplicates(ids: pa.ChunkedArray, firsts: Mapping[int, CsvStream]) -> None:
+    """`firsts` are the files by the number of their first track."""
     if pc.count_distinct(ids).as_py() == len(ids):
         return
-    counts = ids.value_counts()
-    often = counts.field("counts").to_numpy()
-    twice = counts.field("values")[int(often.argmax())]
-    places = ", ".join(str(path) for path in paths)
-    raise InputError(
-        f"{places}, column '{TRACK_ID}': '{twice}' is there {often.max()} times; a track has one "
-        "row in all files together."
+    codes = ids.combine_chunks().dictionary_encode().indices.to_numpy()
+    earliest = np.unique(codes, return_index=True)[1]
+    twice = int(np.setdiff1d(np.arange(len(ids)), earliest)[0])
+    before = int(earliest[codes[twice]])
+    stream, row = _row_of(twice, firsts)
+    other, there = _row_of(before, firsts)
+    raise stream.error(
+        row,
+        TRACK_ID,
+        f"'{ids[twice]}' is in {other.place(there)}, already; a track has one row in all files "
+        "together",
     )
+
+
+def _row_of(track: int, firsts: Mapping[int, CsvStream]) -> tuple[CsvStream, int]:
+    """The file and the row of the track of that number."""
+    first = max(one for one in firsts if one <= track)
+    return firsts[first], track - first + FIRST_ROW
 
 
 def _standardise(

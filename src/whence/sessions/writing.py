@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 import whence
-from whence.files import MANIFEST, new_folder, write_json
+from whence.errors import InputError
+from whence.files import MANIFEST, new_folder, read_json, write_json
 from whence.sessions.catalog import MadeTracks, make_tracks
 from whence.sessions.causes import CAUSE, Cause
 from whence.sessions.columns import POSITION, SESSION
@@ -20,6 +21,8 @@ from whence.sessions.files import CAUSES, LOGS, TRACKS, SessionFiles, find_files
 from whence.sessions.listening import FIRST_DAY, LOGS_OF_A_DAY, make_log
 
 TRACK_FILES: Final = 2
+LISTENING: Final = "listening"
+"""Where the manifest has the settings."""
 
 
 def write_sessions(
@@ -43,9 +46,23 @@ def write_sessions(
             truth = made_log.table.select([SESSION, POSITION]).append_column(CAUSE, pa.array(words))
             _write(made_log.table, made / LOGS / log_name(log))
             _write(truth, made / CAUSES / log_name(log))
-        document = {"whence": whence.__version__, "listening": asdict(config)}
+        document = {"whence": whence.__version__, LISTENING: asdict(config)}
         write_json(made / MANIFEST, document)
     return find_files(folder)
+
+
+def refuse_other_settings(files: SessionFiles, config: ListeningConfig) -> None:
+    """Raise if the manifest beside the files says that they were made with others."""
+    manifest = files.tracks[0].parent.parent / MANIFEST
+    made_with = read_json(manifest).get(LISTENING) if manifest.is_file() else None
+    if not isinstance(made_with, dict):
+        return
+    for name, value in asdict(config).items():
+        if made_with.get(name, value) != value:
+            raise InputError(
+                f"{manifest}: these sessions were made with {name}={made_with[name]}, not {value}; "
+                "say the settings that write_sessions was given."
+            )
 
 
 def design_tracks(config: ListeningConfig) -> MadeTracks:

@@ -14,6 +14,7 @@ from whence.sessions.accuracy import SkipScores, join_scores, score_skips
 from whence.sessions.batches import BATCH, batches
 from whence.sessions.files import SessionFiles
 from whence.sessions.halves import Halves
+from whence.sessions.logs import SLOTS
 from whence.sessions.tracks import Tracks
 from whence.skips.attribution import Attribution, attribution_of, join_attributions
 from whence.skips.tensors import question_of
@@ -39,13 +40,14 @@ def evaluate(
     tracks: Tracks,
     attributed: int = ATTRIBUTED,
     batch: int = BATCH,
+    slots: int = SLOTS,
 ) -> Evaluated:
-    """In one reading of the files, a batch at a time."""
+    """In one reading of the files, a batch at a time, with so many slots for each half."""
     scores: list[SkipScores] = []
     used: list[Attribution] = []
     plotted: list[Attribution] = []
     left = attributed if len(model.family) > 1 else 0
-    for halves in batches(files, tracks, batch):
+    for halves in batches(files, tracks, batch, slots=slots):
         scores.append(score_skips(predict_skips(model, halves) > 0, halves))
         if left:
             used.append(attribute_skips(model, halves[:left]))

@@ -27,7 +27,7 @@ from whence.sessions.halves import Halves, cut_in_half
 from whence.sessions.listening import CALM, RESTLESS
 from whence.sessions.logs import SLOTS, Sessions, read_sessions
 from whence.sessions.tracks import read_tracks
-from whence.sessions.writing import design_tracks
+from whence.sessions.writing import design_tracks, refuse_other_settings
 from whence.skips.attribution import Attribution, attribution_of, join_attributions
 from whence.skips.evaluation import Evaluated
 from whence.skips.networks import EXPERTS
@@ -62,8 +62,12 @@ class _Clues:
     """`[3, B]`: that the context is calm, neither, or restless."""
 
 
-def ideal_experts(files: SessionFiles, listening: ListeningConfig) -> Possible:
-    """What can be reached on sessions that were made with these settings."""
+def ideal_experts(files: SessionFiles, listening: ListeningConfig, slots: int = SLOTS) -> Possible:
+    """What can be reached on sessions that were made with these settings.
+
+    Of sessions of more than 2 × `SLOTS` tracks each half needs more slots.
+    """
+    refuse_other_settings(files, listening)
     made = design_tracks(listening)
     if not made.table[TRACK_ID].equals(read_tracks(files.tracks).ids):
         raise InputError(
@@ -74,8 +78,8 @@ def ideal_experts(files: SessionFiles, listening: ListeningConfig) -> Possible:
     mixed: list[SkipScores] = []
     used: list[Attribution] = []
     plotted: list[Attribution] = []
-    for sessions, halves in _read(files):
-        answers = 2 * ideal_chances(sessions, made, listening) - 1
+    for sessions, halves in _read(files, slots):
+        answers = 2 * ideal_chances(sessions, made, listening, slots) - 1
         weights = _select(answers, USED)
         one.append(score_skips(answers[-1] > 0, halves))
         mixed.append(score_skips((weights * answers).sum(axis=0) > 0, halves))
@@ -96,24 +100,31 @@ def _attribution(weights: Chances, halves: Halves) -> Attribution:
     return attribution_of(np.moveaxis(weights, 0, -1).astype(np.float32), halves)
 
 
-def ideal_chances(sessions: Sessions, made: MadeTracks, listening: ListeningConfig) -> Chances:
+def ideal_chances(
+    sessions: Sessions, made: MadeTracks, listening: ListeningConfig, slots: int = SLOTS
+) -> Chances:
     """`[H, B, slots]`: the probability of a skip that each expert would give the asked tracks."""
     seen = _read_clues(sessions, made, listening)
     unseen = _priors(seen, listening)
     return np.stack(
         [
-            _predict(_only(subset.groups, seen, unseen), "interaction" in subset.groups, listening)
+            _predict(
+                _only(subset.groups, seen, unseen),
+                "interaction" in subset.groups,
+                listening,
+                slots,
+            )
             for subset in EXPERTS.subsets
         ]
     )
 
 
-def _read(files: SessionFiles) -> Iterator[tuple[Sessions, Halves]]:
+def _read(files: SessionFiles, slots: int) -> Iterator[tuple[Sessions, Halves]]:
     tracks = read_tracks(files.tracks)
     for log, path in enumerate(files.logs):
         causes = files.causes[log] if files.causes else None
-        for sessions in read_sessions(path, tracks, causes=causes):
-            yield sessions, cut_in_half(sessions, tracks)
+        for sessions in read_sessions(path, tracks, slots, causes):
+            yield sessions, cut_in_half(sessions, tracks, slots)
 
 
 def _read_clues(sessions: Sessions, made: MadeTracks, listening: ListeningConfig) -> _Clues:
@@ -163,14 +174,14 @@ def _only(groups: tuple[str, ...], seen: _Clues, unseen: _Clues) -> _Clues:
     )
 
 
-def _predict(clues: _Clues, skips_seen: bool, listening: ListeningConfig) -> Chances:
+def _predict(clues: _Clues, skips_seen: bool, listening: ListeningConfig, slots: int) -> Chances:
     """`[B, slots]`: track after track, for every mood and habit, each as probable as it is."""
     count = len(clues.half)
     rows = np.arange(count)
     habits = np.array([1 - listening.habit, listening.habit])[:, None]
     likely = np.array([1 - listening.skippers, listening.skippers])[:, None] * np.ones(count)
     before = np.zeros((len(MOODS), 2, count))
-    asked = np.zeros((count, SLOTS))
+    asked = np.zeros((count, slots))
     for place in range(clues.skipped.shape[1]):
         late = place >= clues.half
         skip, persists = _decide(clues, place, late, listening)
@@ -185,7 +196,7 @@ def _predict(clues: _Clues, skips_seen: bool, listening: ListeningConfig) -> Cha
         before = now
         chance = (clues.mood * (likely * now).sum(axis=1)).sum(axis=0) / likely.sum(axis=0)
         slot = place - clues.half
-        here = late & (slot < SLOTS)
+        here = late & (slot < slots)
         asked[rows[here], slot[here]] = chance[here]
     return asked
 

@@ -24,7 +24,7 @@ from whence.randomness import Randomness
 from whence.sessions.batches import batches
 from whence.sessions.files import Parts
 from whence.sessions.halves import Halves
-from whence.sessions.logs import Rows
+from whence.sessions.logs import SLOTS, Rows
 from whence.sessions.tracks import Tracks
 from whence.skips.config import SkipConfig
 from whence.skips.networks import NetworkConfig, make_network
@@ -62,13 +62,17 @@ def fit_skips(
     checkpoint: Path | None = None,
     until: float | None = None,
     weigh: Weigh | None = None,
+    slots: int = SLOTS,
 ) -> FittedSkips:
     """Train one seed; same seed, same machine, same bits.
 
     With a `checkpoint`, a training that was stopped there goes on as if it had never been. `until`
     is the moment of `time.monotonic()` to stop at. With `weigh` some tracks count for less.
+    Sessions of more than 2 × `SLOTS` tracks need more `slots` for each half.
     """
-    training = SkipTraining(parts, tracks, network, config, seed, check_device(device), weigh)
+    training = SkipTraining(
+        parts, tracks, network, config, seed, check_device(device), weigh, slots
+    )
     if checkpoint is not None and checkpoint.exists():
         training.load(checkpoint)
     elif checkpoint is not None:
@@ -102,10 +106,11 @@ class SkipTraining:
         seed: int,
         device: str,
         weigh: Weigh | None = None,
+        slots: int = SLOTS,
     ) -> None:
         reuse_freed_memory()
         self.parts, self.tracks, self.config = parts, tracks, config
-        self.seed, self.device, self.weigh = seed, device, weigh
+        self.seed, self.device, self.weigh, self.slots = seed, device, weigh, slots
         self.model = make_network(network, seed).to(device)
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=config.learning_rate, fused=True
@@ -130,7 +135,7 @@ class SkipTraining:
         stream = Randomness(self.seed).sequence("batches")
         epoch = np.random.SeedSequence(self.seed, spawn_key=(*stream.spawn_key, self.epoch))
         order = int(epoch.generate_state(1)[0])
-        every = batches(self.parts.train, self.tracks, self.config.batch, order)
+        every = batches(self.parts.train, self.tracks, self.config.batch, order, self.slots)
         return islice(every, self.place, None)
 
     def _next(self) -> Halves:
@@ -181,8 +186,9 @@ class SkipTraining:
         total, count = 0.0, 0
         batch = self.config.batch
         some = -(-self.config.validation_sessions // batch)
+        every = batches(self.parts.validation, self.tracks, batch, slots=self.slots)
         with deterministic(self.device):
-            for halves in islice(batches(self.parts.validation, self.tracks, batch), some):
+            for halves in islice(every, some):
                 loss = self.model.loss(*question_of(halves, self.device))
                 total, count = total + float(loss) * len(halves), count + len(halves)
         self.validations.append(total / count)
