@@ -53,6 +53,10 @@ class TabularModel(nn.Module, Explainable):
             len(batch), len(self.family.groups), dtype=torch.bool, device=batch.device
         )
 
+    def part_names(self, batch: Tensor) -> list[list[str]]:
+        """The groups' names."""
+        return [list(self.family.group_names) for _ in batch]
+
     def embed(self, batch: Tensor) -> Tensor:
         """Each group's columns, one more column of zeros filling up."""
         filled = torch.cat((batch[:, : self.family.width], batch.new_zeros(len(batch), 1)), dim=1)
