@@ -20,7 +20,14 @@ from whence.data.interactions import Counts
 from whence.errors import InputError
 from whence.evidence import Evidence, find_evidence
 from whence.models import build_model
-from whence.models.content import ContentSizes, content_in_words, item_content, user_content
+from whence.models.content import (
+    ContentSizes,
+    content_in_words,
+    content_sizes,
+    item_content,
+    require_room,
+    user_content,
+)
 from whence.models.content_ncf import ContentNCF, InterpretableNCF
 from whence.models.tasks import LIKED, NO_QUESTION, NOTHING, ChoiceBatch
 from whence.randomness import Randomness, keep
@@ -76,22 +83,31 @@ def films() -> Interactions:
 
 def test_content_by_hand(films: Interactions) -> None:
     """Gender, age, and an occupation that nobody told; years about their mean, and genres."""
-    assert user_content(films, ContentSizes()).tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
-    found = item_content(films, ContentSizes(genres=2))
-    assert found.tolist() == [[-1, 1, 1], [1, 0, 0], [0, 0, 0]]
-    with pytest.raises(InputError, match="The items have 2 genres; say genres=2"):
-        item_content(films, ContentSizes(genres=1))
-    with pytest.raises(InputError, match="2 different values of age; say ages=2"):
-        user_content(films, ContentSizes(ages=1))
-    words = content_in_words(user_content(films, ContentSizes()), found)
+    of_users, of_items = user_content(films), item_content(films, 2)
+    assert of_users.tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
+    assert of_items.tolist() == [[-1, 1, 1], [1, 0, 0], [0, 0, 0]]
+    words = content_in_words(of_users, of_items)
     assert words == "its genres and year beside your gender and age"
+
+
+def test_too_little_room_is_one_sentence_about_all_of_it(films: Interactions) -> None:
+    assert content_sizes(films) == {"genders": 2, "ages": 2, "occupations": 0, "genres": 2}
+    require_room(films, ContentSizes(ages=2, genres=2))
+    with pytest.raises(InputError, match=r"^The data have 2 genres; .*: --set genres=2\.$"):
+        require_room(films, ContentSizes(genres=1))
+    model = build_model(
+        "content-ncf", {**SMALL, "ages": 1, "genres": 0}, films.counts, torch.Generator()
+    )
+    said = r"^The data have 2 ages and 2 genres; make room for them: --set ages=2,genres=2\.$"
+    with pytest.raises(InputError, match=said):
+        model.meet(films)
 
 
 def test_nothing_known_is_no_error(films: Interactions) -> None:
     bare = replace(
         films, catalog=Catalog(pa.table({"item": [1, 2, 3]})), users=films.users.select(["user"])
     )
-    of_users, of_items = user_content(bare, ContentSizes()), item_content(bare, ContentSizes())
+    of_users, of_items = user_content(bare), item_content(bare, 18)
     assert not of_users.any()
     assert not of_items.any()
     assert content_in_words(of_users, of_items) == "what all have in common"
@@ -203,9 +219,7 @@ def test_a_run_knows_the_content_it_was_trained_with(trained: Run, split: Split)
     assert trained.folder is not None
     again = open_run(trained.folder)
     first = again.first
-    assert torch.equal(
-        first.get_buffer("item_content"), item_content(split.interactions, ContentSizes())
-    )
+    assert torch.equal(first.get_buffer("item_content"), item_content(split.interactions, 18))
     batch = first.read(split.held["test"][:5], 1)
     assert torch.equal(first.score(batch, ALL), trained.first.score(batch, ALL))
     assert trained.metrics[0]["final_loss"] < 0.6
