@@ -201,6 +201,11 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["train", "nowhere.csv", "--out", "x"], 2, "There is no file 'nowhere.csv'"),
         (["train", "{csv}", "--out", "x", "--set", "step=3"], 2, "did you mean 'steps'"),
         (["train", "{csv}", "--out", "x", "--set", "steps=three"], 2, "needs a whole number"),
+        (
+            ["train", "{csv}", "--out", "x", "--model", "deepicf-a", "--set", "alpha=1"],
+            2,
+            "Neither deepicf-a nor training has a setting 'alpha'",
+        ),
         (["train", "{csv}", "--out", "x", "--model", "bert"], 2, "There is no model 'bert'"),
         (["train", "{csv}", "--out", "{run}"], 2, "is there already"),
         (["train", "{csv}", "--out", "x", "--item", "thing"], 2, "no column 'thing'"),

@@ -134,9 +134,9 @@ def train(
     have, where those are more
 
     fism, deepicf, deepicf-a: length=299, width=16, negatives=4, spread=0.01;
-    fism: alpha=0.0, vectors_decay=1e-07; deepicf, deepicf-a: alpha=0.5,
+    fism: alpha=0.0, vectors_decay=1e-07; deepicf, deepicf-a:
     vectors_decay=1e-06, layers=64-32-16, classes=1, disliked=2.0, balanced=false; deepicf:
-    layers_decay=0.1; deepicf-a: layers_decay=10.0, attention=16, beta=0.8
+    alpha=0.5, layers_decay=0.1; deepicf-a: layers_decay=10.0, attention=16, beta=0.8
 
     Settings of the training and their defaults:
 
