@@ -201,6 +201,11 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["train", "nowhere.csv", "--out", "x"], 2, "There is no file 'nowhere.csv'"),
         (["train", "{csv}", "--out", "x", "--set", "step=3"], 2, "did you mean 'steps'"),
         (["train", "{csv}", "--out", "x", "--set", "steps=three"], 2, "needs a whole number"),
+        (
+            ["train", "{csv}", "--out", "x", "--model", "deepicf-a", "--set", "alpha=1"],
+            2,
+            "Neither deepicf-a nor training has a setting 'alpha'",
+        ),
         (["train", "{csv}", "--out", "x", "--model", "bert"], 2, "There is no model 'bert'"),
         (["train", "{csv}", "--out", "{run}"], 2, "is there already"),
         (["train", "{csv}", "--out", "x", "--item", "thing"], 2, "no column 'thing'"),
@@ -335,6 +340,30 @@ def test_train_begins_with_other_runs(csv: Path, tmp_path: Path) -> None:
     _, neumf = train("neumf", layers, "--begin-with", mlp, "--begin-with", gmf)
     begun = json.loads((neumf / "run.json").read_text())["training"]["begun_with"]
     assert [one["model"] for one in begun] == ["mlp", "gmf"]
+
+
+@pytest.mark.parametrize("model", ["content-ncf", "intrp-ncf"])
+def test_train_makes_room_for_the_content_of_the_data(
+    model: str, csv: Path, tmp_path: Path
+) -> None:
+    """More ages and genres than usual; what the user says is not changed, but refused at once."""
+    users, items, run = tmp_path / "users.csv", tmp_path / "items.csv", tmp_path / "run"
+    users.write_text("user,age\n" + "".join(f"u{user},{20 + user}\n" for user in range(40)))
+    rows = (f"{item},A{item}|B{item},{1990 + item}\n" for item in range(12))
+    items.write_text("item,genres,year\n" + "".join(rows))
+    small = "steps=2,width=4,layers=6-4"
+    command = ("train", csv, "--users", users, "--items", items, "--model", model, "--out", run)
+    refused = whence(*command, "--set", f"{small},ages=7,genres=18")
+    assert refused.returncode == 2
+    assert "The data have 40 ages and 24 genres" in refused.stderr
+    assert "--set ages=40,genres=24" in refused.stderr
+    done = whence(*command, "--set", small)
+    assert done.returncode == 0, done.stderr
+    settings = json.loads((run / "run.json").read_text())["model_settings"]
+    sizes = {name: settings[name] for name in ("genders", "ages", "occupations", "genres")}
+    assert sizes == {"genders": 2, "ages": 40, "occupations": 21, "genres": 24}
+    told = whence("recommend", run, "--user", "u1", "--json")
+    assert json.loads(told.stdout)["recommendations"], "the run opens again"
 
 
 def test_runs_that_training_cannot_begin_with_are_one_sentence(

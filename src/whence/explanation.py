@@ -18,7 +18,7 @@ class Labels:
     """Names a person knows, and raw ids, for the slots and the target of each case."""
 
     parts: tuple[tuple[str, ...], ...]
-    target: tuple[str, ...]
+    target: tuple[str, ...] | None = None
     part_ids: tuple[tuple[Any, ...], ...] | None = None
     target_ids: tuple[Any, ...] | None = None
 
@@ -26,7 +26,7 @@ class Labels:
         """The labels of some cases."""
         return Labels(
             self.parts[case],
-            self.target[case],
+            self.target and self.target[case],
             self.part_ids and self.part_ids[case],
             self.target_ids and self.target_ids[case],
         )
@@ -97,7 +97,9 @@ class Explanation:
 
     def target_name(self, case: int) -> str:
         """The target's label, or its number."""
-        return self.labels.target[case] if self.labels else f"target {self.target[case]}"
+        if self.labels and self.labels.target:
+            return self.labels.target[case]
+        return f"target {self.target[case]}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types only: method and settings once, then every case with its parts."""
@@ -122,7 +124,7 @@ class Explanation:
                 part["error"] = float(self.error[case, slot])
             parts.append(part)
         target: dict[str, Any] = {"index": int(self.target[case])}
-        if self.labels:
+        if self.labels and self.labels.target:
             target["label"] = self.labels.target[case]
         if self.labels and self.labels.target_ids:
             target["item"] = self.labels.target_ids[case]

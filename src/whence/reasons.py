@@ -9,6 +9,7 @@ is asked again. Where no single item passes, Whence does not pretend.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from torch import Tensor
 from whence.contract import ALL, Explainable, offers
 from whence.data.catalog import Catalog
 from whence.data.histories import histories_without, one_history
-from whence.evidence import Evidence, find_evidence
+from whence.evidence import Evidence, evidence_by_seeds
 from whence.memory import cases_at_once, row_slices
 from whence.ranking import device_of
 
@@ -133,17 +134,23 @@ def find_reasons(
 
 @torch.no_grad()
 def without_items(
-    model: Explainable, batch: Tensor, items: npt.NDArray[np.int32], targets: Tensor, verb: str
+    model: Explainable,
+    batch: Tensor,
+    items: npt.NDArray[np.int32],
+    targets: Tensor,
+    verb: str,
+    others: Sequence[Explainable] = (),
 ) -> list[Reason]:
     """For one user, as `[1, n]`, of a model that reads no history: the targets' ranks alone.
 
-    Of a model with experts also the kind of evidence that each rests on.
+    Of a model with experts also the kind of evidence that each rests on, and how many of the other
+    seeds' models say so too.
     """
     met = torch.from_numpy(items.astype(np.int64)).to(batch.device)
     (ranks,) = _consequences(model, batch, targets, met).rank.tolist()
     told: list[Evidence | None] = [None] * len(ranks)
     if offers(model, "selections"):
-        told = [*find_evidence(model, batch.expand(len(targets), -1), targets)]
+        told = [*evidence_by_seeds([model, *others], batch.expand(len(targets), -1), targets)]
     return [
         Reason((), verb, rank, (), reads_history=False, evidence=one)
         for rank, one in zip(ranks, told, strict=True)

@@ -282,7 +282,10 @@ def _reasons(
     if not model.reads_histories:
         device = device_of(model)
         batch, asked = model.read(subject.as_case(), length), torch.from_numpy(targets)
-        return without_items(model, batch.to(device), subject.items, asked.to(device), run.verb)
+        others = [other for other in run.models.values() if other is not model]
+        return without_items(
+            model, batch.to(device), subject.items, asked.to(device), run.verb, others
+        )
     return find_reasons(model, subject.items, targets, length, run.catalog, run.verb)
 
 

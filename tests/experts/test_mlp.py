@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import pytest
 import torch
 from families import SESSIONS, TOY
@@ -15,7 +18,8 @@ from whence.experts.tabular import TabularModel
 from whence.experts.targets import Binary, Classes, Real, Target
 from whence.experts.toys import TOYS
 from whence.experts.training import fit, shuffled
-from whence.explainers import compare_batch
+from whence.explainers import compare_batch, explain_batch
+from whence.explanation import Labels
 from whence.randomness import Randomness
 
 TARGETS: list[Target] = [Binary(), Classes(3), Real()]
@@ -110,6 +114,41 @@ def test_other_explainers_explain_it_by_groups() -> None:
         gained = shapley.full_score - shapley.empty_score
         assert shapley.scores.shape == (3, 5)
         assert shapley.scores.sum(axis=1) == pytest.approx(gained, abs=1e-6)
+
+
+@pytest.mark.parametrize("build", [interpretable, ordinary])
+def test_explanations_name_the_groups(
+    build: Callable[[], TabularModel], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each under its own importance; what is asked about has a number alone."""
+    found = explain_batch(build(), rows_of(2), torch.tensor([0, 1]), "leave-one-out")
+    for case, told in enumerate(json.loads(found.to_json())["cases"]):
+        assert told["target"] == {"index": case}
+        importance = {part["label"]: part["score"] for part in told["parts"]}
+        assert importance == dict(zip(SESSIONS.group_names, found.scores[case], strict=True))
+    found[1].show()
+    printed = capsys.readouterr().out
+    assert "target 1" in printed
+    assert "slot" not in printed
+    assert all(name in printed for name in SESSIONS.group_names)
+
+
+def test_given_names_are_preferred_to_the_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    names = tuple(f"column {number}" for number in range(5))
+    found = explain_batch(
+        interpretable(),
+        rows_of(1),
+        torch.tensor([1]),
+        "leave-one-out",
+        labels=Labels((names,), ("played",)),
+    )
+    (told,) = json.loads(found.to_json())["cases"]
+    assert told["target"] == {"index": 1, "label": "played"}
+    assert tuple(part["label"] for part in told["parts"]) == names
+    found.show()
+    printed = capsys.readouterr().out
+    assert "played (leave-one-out)" in printed
+    assert "position" not in printed
 
 
 def test_equal_sizes() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -183,8 +183,10 @@ def test_the_result_is_json_with_every_part_once(method: str, cases: Cases) -> N
 def test_showing_names_the_strongest(
     method: str, cases: Cases, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    model, batch, _ = cases
     found: Explanation = explain_batch(*cases, method)
-    found[0].show(top=3)
+    assert (found.labels is None) == (model.part_names(batch) is None)
+    replace(found[0], labels=None).show(top=3)
     printed = capsys.readouterr().out
     assert all(f"slot {slot}" in printed for slot in found.strongest(0, 3))
     assert f"slot {found.strongest(0)[-1]}" not in printed

@@ -485,6 +485,7 @@ def test_a_history_of_nobody_is_one_sentence(name: str) -> None:
         ("deepicf", {"layers": ()}, "one or more layers"),
         ("deepicf-a", {"beta": 1.5}, "beta from 0 to 1"),
         ("deepicf-a", {"attention": 0}, "a width from 1 on"),
+        ("deepicf-a", {"alpha": 0.5}, "AttentiveDeepICFConfig has no setting 'alpha'"),
     ],
 )
 def test_impossible_settings_are_one_sentence(

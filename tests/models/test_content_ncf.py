@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +14,22 @@ import torch
 
 import whence
 from conftest import LIVELY
-from whence.contract import ALL, PAD
+from whence.contract import ALL, PAD, All, Explainable, Selections
 from whence.data import Interactions, Split
 from whence.data.catalog import Catalog
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.errors import InputError
-from whence.evidence import Evidence, find_evidence
+from whence.evidence import Evidence, evidence_by_seeds, find_evidence
 from whence.models import build_model
-from whence.models.content import ContentSizes, content_in_words, item_content, user_content
+from whence.models.content import (
+    ContentSizes,
+    content_in_words,
+    content_sizes,
+    item_content,
+    require_room,
+    user_content,
+)
 from whence.models.content_ncf import ContentNCF, InterpretableNCF
 from whence.models.tasks import LIKED, NO_QUESTION, NOTHING, ChoiceBatch
 from whence.randomness import Randomness, keep
@@ -76,22 +85,31 @@ def films() -> Interactions:
 
 def test_content_by_hand(films: Interactions) -> None:
     """Gender, age, and an occupation that nobody told; years about their mean, and genres."""
-    assert user_content(films, ContentSizes()).tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
-    found = item_content(films, ContentSizes(genres=2))
-    assert found.tolist() == [[-1, 1, 1], [1, 0, 0], [0, 0, 0]]
-    with pytest.raises(InputError, match="The items have 2 genres; say genres=2"):
-        item_content(films, ContentSizes(genres=1))
-    with pytest.raises(InputError, match="2 different values of age; say ages=2"):
-        user_content(films, ContentSizes(ages=1))
-    words = content_in_words(user_content(films, ContentSizes()), found)
+    of_users, of_items = user_content(films), item_content(films, 2)
+    assert of_users.tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
+    assert of_items.tolist() == [[-1, 1, 1], [1, 0, 0], [0, 0, 0]]
+    words = content_in_words(of_users, of_items)
     assert words == "its genres and year beside your gender and age"
+
+
+def test_too_little_room_is_one_sentence_about_all_of_it(films: Interactions) -> None:
+    assert content_sizes(films) == {"genders": 2, "ages": 2, "occupations": 0, "genres": 2}
+    require_room(films, ContentSizes(ages=2, genres=2))
+    with pytest.raises(InputError, match=r"^The data have 2 genres; .*: --set genres=2\.$"):
+        require_room(films, ContentSizes(genres=1))
+    model = build_model(
+        "content-ncf", {**SMALL, "ages": 1, "genres": 0}, films.counts, torch.Generator()
+    )
+    said = r"^The data have 2 ages and 2 genres; make room for them: --set ages=2,genres=2\.$"
+    with pytest.raises(InputError, match=said):
+        model.meet(films)
 
 
 def test_nothing_known_is_no_error(films: Interactions) -> None:
     bare = replace(
         films, catalog=Catalog(pa.table({"item": [1, 2, 3]})), users=films.users.select(["user"])
     )
-    of_users, of_items = user_content(bare, ContentSizes()), item_content(bare, ContentSizes())
+    of_users, of_items = user_content(bare), item_content(bare, 18)
     assert not of_users.any()
     assert not of_items.any()
     assert content_in_words(of_users, of_items) == "what all have in common"
@@ -203,9 +221,7 @@ def test_a_run_knows_the_content_it_was_trained_with(trained: Run, split: Split)
     assert trained.folder is not None
     again = open_run(trained.folder)
     first = again.first
-    assert torch.equal(
-        first.get_buffer("item_content"), item_content(split.interactions, ContentSizes())
-    )
+    assert torch.equal(first.get_buffer("item_content"), item_content(split.interactions, 18))
     batch = first.read(split.held["test"][:5], 1)
     assert torch.equal(first.score(batch, ALL), trained.first.score(batch, ALL))
     assert trained.metrics[0]["final_loss"] < 0.6
@@ -225,12 +241,106 @@ def test_a_recommendation_says_what_it_rests_on(trained: Run) -> None:
 
 
 def test_evidence_in_words() -> None:
-    sure = Evidence(("its genres and year",), ("your personal history", "who else"), 0.8, 0.01)
+    unseen = ("your personal history", "who else")
+    sure = Evidence(("its genres and year",), unseen, 0.8, 0.01, (0.3,))
     assert sure.sentence == "rests on its genres and year, not on your personal history or who else"
     missed = replace(sure, probability_lost=0.2)
     assert missed.sentence == "rests on its genres and year"
     assert "several kinds" in replace(sure, weight=0.4).sentence
-    assert replace(sure, seen=("a", "b", "c"), unseen=()).sentence == "rests on a, b and c"
+    three = replace(sure, seen=("a", "b", "c"), unseen=(), lost_without=(0.2, -0.1, 0.06))
+    assert three.sentence == "rests on a, b and c"
+
+
+def test_what_is_named_and_not_needed_is_told() -> None:
+    """Also what would be gained without a part is a change."""
+    one = Evidence(("a",), ("d",), 0.8, 0.01, (0.04,))
+    unchanged = "the score hardly changes"
+    assert one.sentence == f"rests on a (though without that {unchanged}), not on d"
+    two = Evidence(("a", "b"), (), 0.8, 0.0, (-0.04, 0.04))
+    assert two.sentence == f"rests on a and b (though without any one of these {unchanged})"
+    part = Evidence(("a", "b", "c"), ("d",), 0.8, 0.01, (0.0, 0.3, 0.0))
+    assert part.sentence == "rests on b, hardly on a or c, not on d"
+    assert "hardly" not in replace(part, weight=0.4).sentence
+
+
+class Linear(Explainable):
+    """Three parts that add to the logit of 1 / 2, and an expert that sees the first two."""
+
+    def __init__(self, *slopes: float) -> None:
+        self.slopes = torch.tensor(slopes)
+
+    def parts(self, batch: torch.Tensor) -> torch.Tensor:
+        return torch.ones(len(batch), 3, dtype=torch.bool)
+
+    def part_names(self, batch: torch.Tensor) -> list[list[str]]:
+        return [["a", "b", "c"] for _ in batch]
+
+    def score(
+        self,
+        batch: torch.Tensor,
+        targets: torch.Tensor | All,
+        *,
+        present: torch.Tensor | None = None,
+        embedded: torch.Tensor | None = None,
+        attention: Sequence[torch.Tensor | None] | None = None,
+    ) -> torch.Tensor:
+        assert present is not None
+        return (present * self.slopes).sum(dim=1, keepdim=True)
+
+    def selections(self, batch: torch.Tensor, targets: torch.Tensor) -> Selections:
+        sees = torch.tensor([[True, True, False], [True, True, True]])
+        return Selections(torch.tensor([[0.9, 0.1]]).expand(len(batch), -1), sees.expand(1, -1, -1))
+
+
+@pytest.mark.parametrize(
+    ("slopes", "sentence"),
+    [
+        ((1.0, 1.0, 0.0), "rests on a and b, not on c"),
+        ((1.0, 0.0, 0.0), "rests on a, hardly on b, not on c"),
+        ((0.0, -1.0, 1.0), "rests on b, hardly on a"),
+        ((0.0, 0.0, 1.0), "rests on a and b (though without any one of these the score "),
+    ],
+)
+def test_both_halves_are_asked_of_the_model(
+    slopes: tuple[float, float, float], sentence: str
+) -> None:
+    """The expert is the same throughout; what hiding each part costs is not."""
+    (found,) = find_evidence(Linear(*slopes), torch.zeros(1, 3), torch.zeros(1, dtype=torch.int64))
+    assert found.sentence.startswith(sentence)
+    whole = torch.tensor(sum(slopes)).sigmoid().item()
+    without = [torch.tensor(sum(slopes) - one).sigmoid().item() for one in slopes]
+    expected = [1 - chance / whole for chance in without]
+    assert (*found.lost_without, found.probability_lost) == pytest.approx(expected, abs=1e-6)
+
+
+def test_seeds_that_say_the_same_are_counted() -> None:
+    case = torch.zeros(1, 3), torch.zeros(1, dtype=torch.int64)
+    models = [Linear(1.0, 1.0, 0.0), Linear(2.0, 1.0, 0.0), Linear(1.0, 0.0, 0.0)]
+    (found,) = evidence_by_seeds(models, *case)
+    assert found.sentence == "rests on a and b, not on c; the same in 2 of 3 seeds"
+    (other,) = evidence_by_seeds(models[::-1], *case)
+    assert other.sentence.endswith("; the same in 1 of 3 seeds")
+    (alone,) = evidence_by_seeds(models[:1], *case)
+    assert alone.sentence == "rests on a and b, not on c"
+
+
+def test_a_run_counts_its_seeds(trained: Run) -> None:
+    """By the model that is asked about, whichever seed it is of."""
+    other = deepcopy(trained.first)
+    both = replace(trained, models={0: trained.first, 1: other})
+
+    def say(run: Run, seed: int) -> str:
+        return whence.reason(run, user=3, item=5, seed=seed).sentence
+
+    alone = say(trained, 0)
+    assert say(both, 0) == say(both, 1) == f"{alone}; the same in 2 of 2 seeds"
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight.zero_()
+        other.get_parameter("layers.1.bias")[0] = 20.0  # whatever it reads, S1 is sure
+    assert say(both, 1).startswith("rests on its genres (though without that")
+    assert say(both, 1).endswith("; the same in 1 of 2 seeds")
+    assert say(both, 0) == f"{alone}; the same in 1 of 2 seeds"
 
 
 def test_evidence_is_held_against_the_model() -> None:

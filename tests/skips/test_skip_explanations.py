@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import replace
 from itertools import combinations, permutations
@@ -103,7 +104,7 @@ def test_experts_say_what_the_network_says_of_itself(
                 row[NAMES.index(name)] += weight / len(subset.groups) / alpha.sum()
     np.testing.assert_allclose(found.scores, expected, atol=1e-6)
     assert np.ptp(expected, axis=0).max() > 0.05, "cases differ"
-    assert model.part_names(batch)[0] == list(NAMES)
+    assert [found.part_name(0, slot) for slot in range(len(NAMES))] == list(NAMES)
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -193,6 +194,22 @@ def test_a_batch_equals_its_loop(
     np.testing.assert_allclose(together.scores, looped, atol=1e-5)
     assert together.removal == "averages"
     assert len(np.unique(together.scores)) > len(batch), "cases and parts differ"
+
+
+@pytest.mark.parametrize("kind", ["interpretable gru", "ordinary gru"])
+def test_explanations_name_the_features(
+    kind: Kind, sessions: Halves, all_sessions: Halves, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shown and written down, of every case."""
+    model = explainable_skips(network_of(kind), all_sessions)
+    batch = model.ask(sessions)[:2]
+    found = explain_batch(model, batch, skips(2), "leave-one-out")
+    for told in json.loads(found.to_json())["cases"]:
+        assert tuple(part["label"] for part in told["parts"]) == NAMES
+    found[1].show()
+    printed = capsys.readouterr().out
+    strongest = [NAMES[slot] for slot in found.strongest(1)]
+    assert [line.split()[0] for line in printed.splitlines() if "0." in line] == strongest
 
 
 def test_little_memory_changes_nothing(sessions: Halves, all_sessions: Halves) -> None:

@@ -19,7 +19,7 @@ from whence.data import Interactions, leave_last_out
 from whence.data.published_negatives import published_negatives
 from whence.errors import CapabilityError, InputError
 from whence.models import Recommender
-from whence.models.deepicf import DeepICF
+from whence.models.deepicf import Layered
 from whence.randomness import Randomness
 from whence.run import Run
 from whence.studies import class_calibration as calibration
@@ -68,7 +68,7 @@ def _lively(run: Run) -> Run:
         seed: lively(model, Randomness(seed).torch("init")) for seed, model in run.models.items()
     }
     for model in models.values():
-        if isinstance(model, DeepICF):
+        if isinstance(model, Layered):
             model.last.weight.data *= 0.05
             model.last.bias.data[0] -= 3  # most is not liked, and so a temperature is best
     return replace(run, models=models)

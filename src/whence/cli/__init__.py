@@ -130,12 +130,13 @@ def train(
     content-ncf, intrp-ncf: length=50, width=64, negatives=4, spread=0.05,
     genders=2, ages=7, occupations=21, genres=18, ids=true; content-ncf:
     layers=512-256-128-64; intrp-ncf: layers=128-64-32-16, links=true,
-    taught=all
+    taught=all; of genders, ages, occupations and genres as many as the data
+    have, where those are more
 
     fism, deepicf, deepicf-a: length=299, width=16, negatives=4, spread=0.01;
-    fism: alpha=0.0, vectors_decay=1e-07; deepicf, deepicf-a: alpha=0.5,
+    fism: alpha=0.0, vectors_decay=1e-07; deepicf, deepicf-a:
     vectors_decay=1e-06, layers=64-32-16, classes=1, disliked=2.0, balanced=false; deepicf:
-    layers_decay=0.1; deepicf-a: layers_decay=10.0, attention=16, beta=0.8
+    alpha=0.5, layers_decay=0.1; deepicf-a: layers_decay=10.0, attention=16, beta=0.8
 
     Settings of the training and their defaults:
 

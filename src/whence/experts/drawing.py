@@ -22,7 +22,7 @@ BETWEEN, RISE, PASS = 22, 56, 14
 def draw_family(family: Family) -> str:
     """The inclusion diagram as an SVG document."""
     layout = lay_out(diagram_of(family))
-    texts = [subset.name for subset in family.subsets] + [group.name for group in family.groups]
+    texts = [*family.names, *family.group_names]
     width = max(72.0, LETTER * max(map(len, texts)) + 2 * EDGE + 14)
     across = _across(layout, width)
     tops, height = _tops(layout, family)

@@ -37,7 +37,7 @@ class GroupEmbedding(nn.Module):
         self, family: Family, tables: Mapping[str, Table], generator: torch.Generator
     ) -> None:
         super().__init__()
-        names = [group.name for group in family.groups]
+        names = family.group_names
         for name in tables:
             if name not in names:
                 raise InputError(

@@ -77,6 +77,11 @@ class Family:
         return tuple(subset.name for subset in self.subsets)
 
     @property
+    def group_names(self) -> tuple[str, ...]:
+        """The groups' names."""
+        return tuple(group.name for group in self.groups)
+
+    @property
     def width(self) -> int:
         """How many columns an input has: up to the last that a group names."""
         return 1 + max(column for group in self.groups for column in group.columns)
@@ -120,7 +125,7 @@ class Family:
 
     def as_one(self) -> Family:
         """One expert that sees all groups."""
-        return Family(self.groups, (Subset("all", tuple(group.name for group in self.groups)),))
+        return Family(self.groups, (Subset("all", self.group_names),))
 
     def expert(self, name: str) -> int:
         """The number of the expert of that name."""

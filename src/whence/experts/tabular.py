@@ -54,6 +54,10 @@ class TabularModel(nn.Module, Explainable):
             len(batch), len(self.family.groups), dtype=torch.bool, device=batch.device
         )
 
+    def part_names(self, batch: Tensor) -> list[list[str]]:
+        """The groups' names."""
+        return [list(self.family.group_names) for _ in batch]
+
     def embed(self, batch: Tensor) -> Tensor:
         """Each group's columns, one more column of zeros filling up."""
         own = first_columns(batch, self.family.width)

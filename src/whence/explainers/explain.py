@@ -49,7 +49,7 @@ def compare_batch(
 
     An explainer that is handed over is called what it is called here, or by its method and the
     settings that are not the usual ones: `shapley:coalitions=512`. A model is shown as much at a
-    time as takes about `memory` bytes.
+    time as takes about `memory` bytes. Without labels, parts are called as the model calls them.
     """
     memory = memory or memory_for(batch.device)
     batch, targets = _usual(batch), _usual(targets)
@@ -61,6 +61,7 @@ def compare_batch(
     for name, explainer in named:
         require(model, ("parts", "score", *explainer.needs), who=name)
     inquiries = inquire_in_turn(model, batch, targets, seed, memory)
+    labels = _told_by(model, batch) if labels is None else labels
     return {name: _explanation(name, explainer, inquiries, labels) for name, explainer in named}
 
 
@@ -79,6 +80,12 @@ def inquire_in_turn(
 def _usual(values: Tensor) -> Tensor:
     """A tensor that gradients can go through, made by whoever asks in inference mode."""
     return values.clone() if values.is_inference() else values
+
+
+def _told_by(model: Explainable, batch: Tensor) -> Labels | None:
+    """The names that the model has for its parts; none where they are items."""
+    names = model.part_names(batch)
+    return None if names is None else Labels(tuple(map(tuple, names)))
 
 
 def _explanation(

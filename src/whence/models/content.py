@@ -27,7 +27,10 @@ NO_GENRES: Final = ("", "(no genres listed)")
 
 @dataclass(frozen=True)
 class ContentSizes:
-    """How many different values there may be of each; as many as MovieLens-1M has."""
+    """How many different values there may be of each; as many as MovieLens-1M has.
+
+    In training there is room for as many as the data have, where nobody says how many.
+    """
 
     genders: int = 2
     ages: int = 7
@@ -44,42 +47,69 @@ class ContentSizes:
         return self.genders, self.ages, self.occupations
 
 
-def user_content(data: Interactions, sizes: ContentSizes) -> Tensor:
+def content_sizes(data: Interactions) -> dict[str, int]:
+    """By the name of its setting, how many different values the data have of each."""
+    of_users = {f"{name}s": len(_known(_told(data, name))) for name in USER_COLUMNS}
+    return {**of_users, "genres": len(_known_genres(_genres(data)))}
+
+
+def require_room(data: Interactions, sizes: ContentSizes) -> None:
+    """One sentence for all values that there is no number for."""
+    lacking = {
+        name: found for name, found in content_sizes(data).items() if found > getattr(sizes, name)
+    }
+    if lacking:
+        found = _listed([f"{number} {name}" for name, number in lacking.items()])
+        settings = ",".join(f"{name}={number}" for name, number in lacking.items())
+        raise InputError(f"The data have {found}; make room for them: --set {settings}.")
+
+
+def user_content(data: Interactions) -> Tensor:
     """`[users, 3]`: the number of each user's value in every column, 0 where nothing is known."""
-    columns = []
-    for name, most in zip(USER_COLUMNS, sizes.of_users, strict=True):
-        numbers = np.zeros(data.user_count, dtype=np.int64)
-        if name in data.users.column_names:
-            numbers = _numbered(data.users[name], name, most)
-        columns.append(numbers)
+    columns = [_numbered(_told(data, name)) for name in USER_COLUMNS]
     return torch.from_numpy(np.stack(columns, axis=1))
 
 
-def _numbered(column: pa.ChunkedArray, name: str, most: int) -> npt.NDArray[np.int64]:
+def _told(data: Interactions, name: str) -> list[Any]:
+    """What the data say of each user in a column."""
+    if name not in data.users.column_names:
+        return [None] * data.user_count
+    told: list[Any] = data.users[name].to_pylist()
+    return told
+
+
+def _known(values: list[Any]) -> list[Any]:
+    """Each value once, in order."""
+    return sorted({value for value in values if value is not None})
+
+
+def _numbered(values: list[Any]) -> npt.NDArray[np.int64]:
     """Values by their numbers, in order."""
-    values = column.to_pylist()
-    known = sorted({value for value in values if value is not None})
-    if len(known) > most:
-        raise InputError(
-            f"The users have {len(known)} different values of {name}; say {name}s={len(known)}."
-        )
-    number: dict[Any, int] = {value: place for place, value in enumerate(known)}
+    number: dict[Any, int] = {value: place for place, value in enumerate(_known(values))}
     return np.array([number.get(value, 0) for value in values], dtype=np.int64)
 
 
-def item_content(data: Interactions, sizes: ContentSizes) -> Tensor:
-    """`[items, 1 + genres]`: the year, in standard deviations from its mean, and yes or no."""
-    table = data.catalog.table
-    found = torch.zeros(data.item_count, 1 + sizes.genres)
-    found[:, 0] = torch.from_numpy(_years(table))
-    if "genres" in table.column_names:
-        own = [set((text or "").split("|")) - {*NO_GENRES} for text in table["genres"].to_pylist()]
-        genres = sorted(set().union(*own))
-        if len(genres) > sizes.genres:
-            raise InputError(f"The items have {len(genres)} genres; say genres={len(genres)}.")
-        for place, genre in enumerate(genres, start=1):
-            found[:, place] = torch.tensor([genre in one for one in own])
+def item_content(data: Interactions, most: int) -> Tensor:
+    """`[items, 1 + most]`: the year, in standard deviations from its mean, and yes or no."""
+    found = torch.zeros(data.item_count, 1 + most)
+    found[:, 0] = torch.from_numpy(_years(data.catalog.table))
+    own = _genres(data)
+    for place, genre in enumerate(_known_genres(own), start=1):
+        found[:, place] = torch.tensor([genre in one for one in own])
     return found
+
+
+def _genres(data: Interactions) -> list[set[str]]:
+    """Those of each item."""
+    table = data.catalog.table
+    if "genres" not in table.column_names:
+        return []
+    return [set((text or "").split("|")) - {*NO_GENRES} for text in table["genres"].to_pylist()]
+
+
+def _known_genres(own: list[set[str]]) -> list[str]:
+    """Each genre once, in order."""
+    return sorted(set[str]().union(*own))
 
 
 def _years(table: pa.Table) -> npt.NDArray[np.float64]:

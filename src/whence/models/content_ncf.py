@@ -38,6 +38,7 @@ from whence.models.content import (
     ContentSizes,
     content_in_words,
     item_content,
+    require_room,
     user_content,
 )
 from whence.models.lookup import look_up, look_up_few
@@ -137,8 +138,9 @@ class ContentNCF(Recommender):
 
     def meet(self, data: Interactions) -> None:
         """Note what is known of users and items, beside the weights."""
-        self.get_buffer("user_content").copy_(user_content(data, self.config))
-        self.get_buffer("item_content").copy_(item_content(data, self.config))
+        require_room(data, self.config)
+        self.get_buffer("user_content").copy_(user_content(data))
+        self.get_buffer("item_content").copy_(item_content(data, self.config.genres))
 
     def answers(self, rows: Tensor, stop: bool = True) -> Tensor:
         """`[H, 1, R]`: what experts say of rows `[R, inputs]`; here there is one."""

@@ -37,8 +37,8 @@ SMALLEST_VARIANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class DeepICFConfig(ItemBasedConfig):
-    """With the defaults of Xue et al. (2019)."""
+class LayeredConfig(ItemBasedConfig):
+    """What both have, with the defaults of Xue et al. (2019)."""
 
     layers: tuple[int, ...] = (64, 32, 16)
     """The widths of the layers, the first one first."""
@@ -48,8 +48,6 @@ class DeepICFConfig(ItemBasedConfig):
     """The highest rating that says so, with three classes."""
     balanced: bool = False
     """Whether a rare class weighs more: by one over its share in the batch (Jain 2019)."""
-    alpha: float = 0.5
-    """How much a longer history counts for less."""
     vectors_decay: float = 1e-6
     """What the square of every vector costs, and of W."""
     layers_decay: float = 0.1
@@ -64,7 +62,15 @@ class DeepICFConfig(ItemBasedConfig):
 
 
 @dataclass(frozen=True)
-class AttentiveDeepICFConfig(DeepICFConfig):
+class DeepICFConfig(LayeredConfig):
+    """Without attention."""
+
+    alpha: float = 0.5
+    """How much a longer history counts for less."""
+
+
+@dataclass(frozen=True)
+class AttentiveDeepICFConfig(LayeredConfig):
     """With the defaults of Xue et al. (2019) for DeepICF+a."""
 
     attention: int = 16
@@ -80,12 +86,12 @@ class AttentiveDeepICFConfig(DeepICFConfig):
             raise InputError("attention is a width from 1 on, and beta from 0 to 1.")
 
 
-class DeepICF(ItemBased):
-    """The model without attention."""
+class Layered(ItemBased):
+    """The layers that both have; how a history is pooled is their own."""
 
-    config: DeepICFConfig
+    config: LayeredConfig
 
-    def __init__(self, config: DeepICFConfig, item_count: int, generator: torch.Generator) -> None:
+    def __init__(self, config: LayeredConfig, item_count: int, generator: torch.Generator) -> None:
         disliked = config.disliked if config.classes == max(OUTPUTS) else None
         super().__init__(config, item_count, generator, config.classes, disliked)
         self.balanced = config.balanced
@@ -100,10 +106,6 @@ class DeepICF(ItemBased):
         )
         spread = math.sqrt(2 / (widths[-1] + 1))
         self.last = _layer(widths[-1], config.classes, spread, generator)
-
-    def pool(self, p: Tensor, q: Tensor, tiled: Tiled) -> Tensor:
-        """n^−α Σ p_j."""
-        return summed(p, tiled, self.config.alpha)
 
     def outputs(self, user: Tensor, q: Tensor, real: Tensor | None = None) -> Tensor:
         """Through the layers; their statistics are those of a batch in training."""
@@ -144,7 +146,17 @@ class DeepICF(ItemBased):
         self.bias[:, 0] = fism.bias[:, 0]
 
 
-class AttentiveDeepICF(DeepICF):
+class DeepICF(Layered):
+    """The model without attention."""
+
+    config: DeepICFConfig
+
+    def pool(self, p: Tensor, q: Tensor, tiled: Tiled) -> Tensor:
+        """n^−α Σ p_j."""
+        return summed(p, tiled, self.config.alpha)
+
+
+class AttentiveDeepICF(Layered):
     """DeepICF+a, which looks at a history with the target in mind."""
 
     attends_by_target = True

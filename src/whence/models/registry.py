@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from whence.config import build
-from whence.data.interactions import Counts
+from whence.data.interactions import Counts, Interactions
 from whence.errors import InputError, did_you_mean
 from whence.models.base import Recommender
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
+from whence.models.content import content_sizes
 from whence.models.content_ncf import (
     ContentNCF,
     ContentNCFConfig,
@@ -46,6 +47,8 @@ class ModelSpec:
     """Models that it can take its first weights from, all of these at once."""
     knows_users: bool = False
     """Whether it knows users by their numbers, and nobody else."""
+    room: Callable[[Interactions], Mapping[str, int]] | None = None
+    """By setting, how much of something the data have, of a model made for at least as much."""
 
 
 BY_EVENTS = {"batch": 256, "epochs": 20, "second_moment": 0.999}
@@ -69,9 +72,15 @@ MODELS: dict[str, ModelSpec] = {
     "neumf": ModelSpec(
         MLPConfig, NeuMF, training=BY_EVENTS, begins_with=("gmf", "mlp"), knows_users=True
     ),
-    "content-ncf": ModelSpec(ContentNCFConfig, ContentNCF, training=BY_EVENTS, knows_users=True),
+    "content-ncf": ModelSpec(
+        ContentNCFConfig, ContentNCF, training=BY_EVENTS, knows_users=True, room=content_sizes
+    ),
     "intrp-ncf": ModelSpec(
-        InterpretableNCFConfig, InterpretableNCF, training=BY_EVENTS, knows_users=True
+        InterpretableNCFConfig,
+        InterpretableNCF,
+        training=BY_EVENTS,
+        knows_users=True,
+        room=content_sizes,
     ),
     "fism": ModelSpec(FISMConfig, of_items(FISM), training=BY_USERS),
     "deepicf": ModelSpec(

@@ -80,7 +80,7 @@ class OrdinarySkips(nn.Module, Explainable):
 
     def part_names(self, batch: Tensor) -> list[list[str]]:
         """The groups' names."""
-        return [[group.name for group in self.family.groups] for _ in batch]
+        return [list(self.family.group_names) for _ in batch]
 
     def embed(self, batch: Tensor) -> Tensor:
         """How far from its averages to its own features each group is: 1."""

@@ -61,7 +61,8 @@ def train(
     if seeds < 1 or (seeds_at_once is not None and seeds_at_once < 1):
         raise InputError("Training needs at least one seed, and at least one at once.")
     spec = model_spec(model)
-    model_config = build(spec.config, model_settings or {})
+    given = model_settings or {}
+    model_config = build(spec.config, given)
     training_config = build(TrainingConfig, as_published(spec, training or {}))
     if spec.knows_users and split == "user-holdout":
         raise InputError(
@@ -87,7 +88,7 @@ def train(
     held_out = split_by(split, interactions)
     # Whoever reads a figure of such a run is told, wherever its protocol is written.
     held_out = replace(held_out, protocol=held_out.protocol + training_config.chosen_on)
-    settings = asdict(model_config)
+    settings = _with_room(spec, asdict(model_config), given, interactions)
     described = {
         **asdict(training_config),
         "split": split,
@@ -149,6 +150,15 @@ def as_published(spec: ModelSpec, training: Mapping[str, Any]) -> dict[str, Any]
     if "steps" in training and not training.get("epochs"):
         defaults.pop("epochs", None)
     return {**defaults, **training}
+
+
+def _with_room(
+    spec: ModelSpec, settings: dict[str, Any], given: Mapping[str, Any], data: Interactions
+) -> dict[str, Any]:
+    """The settings, but larger where the data need it and nobody says how large."""
+    needed = {} if spec.room is None else spec.room(data)
+    grown = {name: max(least, settings[name]) for name, least in needed.items()}
+    return {**settings, **{name: size for name, size in grown.items() if name not in given}}
 
 
 def check_beginnings(model: str, runs: Sequence[Run]) -> None:
