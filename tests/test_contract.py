@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import LIVELY, ragged_batch
-from whence.contract import ALL, PAD, Explainable, offers, require
+from whence.contract import (
+    ALL,
+    PAD,
+    Explainable,
+    answers_by_groups,
+    has_reasons,
+    no_history,
+    offers,
+    require,
+    require_reasons,
+)
 from whence.data import Split
 from whence.errors import CapabilityError, InputError
 from whence.models import MODELS
@@ -162,6 +172,24 @@ def test_any_amount_of_padding_gives_the_same(
 class OnlyParts(Explainable):
     def parts(self, batch: torch.Tensor) -> torch.Tensor:
         return batch >= 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_reasons_are_items_or_groups(name: str) -> None:
+    """Users by their numbers are neither."""
+    model = LIVELY[name]()
+    assert answers_by_groups(model) == (name in {"content-ncf", "intrp-ncf"})
+    assert has_reasons(model) == (name not in {"gmf", "mlp", "neumf"})
+
+
+def test_why_there_are_no_items_to_speak_of() -> None:
+    assert no_history(LIVELY["intrp-ncf"](), "a map") == (
+        "InterpretableNCF answers by groups of features and reads no history, so that a map has no "
+        "items to speak of; for items as reasons, train a model that reads histories."
+    )
+    require_reasons(LIVELY["intrp-ncf"](), "a map")
+    with pytest.raises(CapabilityError, match="^GMF knows users by their numbers and reads no"):
+        require_reasons(LIVELY["gmf"](), "a map")
 
 
 def test_what_is_missing_is_said() -> None:

@@ -60,7 +60,10 @@ class Explainable:
     removal: str = "not defined"
     """How a part is taken away: "attention-column", "dropped", "zeroed", …"""
     reads_histories: bool = True
-    """Whether its parts are the items of a history; otherwise they are users, by their numbers."""
+    """Whether its parts are the items of a history.
+
+    Otherwise they are groups of features, which `part_names` names, or users, by their numbers.
+    """
     attends_by_target: bool = False
     """Whether `attentions` asks for the target, as every target has weights of its own."""
 
@@ -172,6 +175,22 @@ def require(model: Explainable, capabilities: Iterable[str], who: str) -> None:
             raise missing(model, capability, who)
 
 
+def answers_by_groups(model: Explainable) -> bool:
+    """Whether its parts are groups of features, which it names, and not items of a history."""
+    return not model.reads_histories and offers(model, "part_names")
+
+
+def has_reasons(model: Explainable) -> bool:
+    """Whether its parts can be reasons: a user's own number cannot."""
+    return model.reads_histories or answers_by_groups(model)
+
+
+def require_reasons(model: Explainable, who: str) -> None:
+    """Raise, with what to do, where no part can be a reason."""
+    if not has_reasons(model):
+        raise CapabilityError(no_history(model, who))
+
+
 def require_history(model: Explainable, who: str) -> None:
     """Raise, with what to do, where no item of a history can be a reason."""
     if not model.reads_histories:
@@ -180,9 +199,12 @@ def require_history(model: Explainable, who: str) -> None:
 
 def no_history(model: Explainable, who: str) -> str:
     """Why not, in a sentence."""
+    groups = answers_by_groups(model)
+    knows = "answers by groups of features" if groups else "knows users by their numbers"
+    reasons = "items as reasons" if groups else "reasons"
     return (
-        f"{type(model).__name__} knows users by their numbers and reads no history, so that {who} "
-        "has no items to speak of; for reasons, train a model that reads histories."
+        f"{type(model).__name__} {knows} and reads no history, so that {who} has no items to speak "
+        f"of; for {reasons}, train a model that reads histories."
     )
 
 

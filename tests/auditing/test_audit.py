@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from whence.auditing.audited import CHEAP, CONTROL, usual_methods
 from whence.auditing.finding import ENOUGH, read_finding
 from whence.auditing.kept import kept_in
 from whence.auditing.permutation import REPEATS
+from whence.auditing.spoken import OF_HISTORIES
 from whence.auditing.verdict import reach_verdict
 from whence.auditing.words import listed, percent, points, points_between, signed, too_few
 from whence.contract import ALL, PAD, All
@@ -329,14 +331,14 @@ def test_differences_are_told_in_points() -> None:
 def test_chance_is_explained_only_where_it_is_above_nothing() -> None:
     found = Measure(0.48, (0.44, 0.52), 50, "made up", "higher is better", (-1.0, 1.0))
     said = (
-        "The sum of {} importances over a random part of the history correlates at 0.48 (0.44 to "
-        "0.52) with the model's score for that part"
+        "The sum of {} importances over random items of the history correlates at 0.48 (0.44 to "
+        "0.52) with the model's score for those alone"
     )
-    tell = of_target_module._foretold_sentence
+    tell = partial(of_target_module._foretold_sentence, spoken=OF_HISTORIES)
     assert tell(CONTROL, found, found) == f"{said.format('random')}."
     fading = said.format("fading's")
     assert tell("fading", found, found) == (
-        f"{fading}; random importances: 0.48, because longer parts score higher."
+        f"{fading}; random importances: 0.48, because more items score higher."
     )
     none = replace(found, value=-0.01, interval=(-0.05, 0.03))
     assert tell("fading", found, none).endswith("; random importances: −0.01.")

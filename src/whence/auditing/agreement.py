@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from whence.auditing.audited import CONTROL, Audited
+from whence.auditing.audited import CONTROL, Audited, Ints
 from whence.auditing.finding import Answer, Chart, Figure, Finding
+from whence.auditing.spoken import Spoken
 from whence.auditing.words import between, listed, percent, rounded, signed
 from whence.errors import InputError
 from whence.explanation import Explanation, Floats
@@ -27,17 +27,19 @@ STRONG: Final = 0.7
 WEAK: Final = 0.3
 """The bands of Baumhauer (2021)."""
 
-NO_ORDER: Final = "Left out, since all items of a history are equally important by it"
-
 Pair = tuple[str, str]
 
 
 def agreement(audited: Audited) -> Finding:
-    """How alike every two explainers order the items of a history, by size and whatever sign."""
-    names = [name for name in audited.explainers if _has_order(audited.explanations[name])]
+    """How alike every two explainers order the parts of a case, by size and whatever sign."""
+    spoken = audited.spoken
+    names = audited.telling
     without = [name for name in audited.explainers if name not in names]
     if len(names) < 2:
-        raise InputError(f"Agreement needs two explainers, and there is only {listed(names)}.")
+        raise InputError(
+            f"Agreement needs two explainers that tell the {spoken.parts} of a {spoken.whole} "
+            f"apart, and there is {f'only {names[0]}' if names else 'none'}."
+        )
     found = {name: audited.explanations[name] for name in (*names, CONTROL)}
     pairs = list(combinations(names, 2))
     ranks = {name: centred_ranks(one.magnitude(), one.parts) for name, one in found.items()}
@@ -56,32 +58,33 @@ def agreement(audited: Audited) -> Finding:
             "rank agreement",
             "every pair",
             overall,
-            f"Two explainers order the items of a history alike at {rounded(overall)} on average, "
-            "where 1 is the same order and 0 no relation.",
+            f"Two explainers order the {spoken.parts} of a {spoken.whole} alike at "
+            f"{rounded(overall)} on average, where 1 is the same order and 0 no relation.",
         ),
         Figure(
-            "same first item",
+            f"same first {spoken.part}",
             "every pair",
             same,
-            f"Two explainers put the same item first in {percent(same.value)} of the histories; "
-            f"two random orders would in {percent(chance)}.",
+            f"Two explainers put the same {spoken.part} first in {percent(same.value)} of the "
+            f"{spoken.wholes}; two random orders would in {percent(chance)}.",
         ),
-        _shared_top(found, pairs),
-        *(_with_others(name, rho) for name in names),
+        *_shared_top(found, pairs, spoken),
+        *(_with_others(name, rho, spoken) for name in names),
     ]
     return Finding(
         answer=_answer(overall.value),
-        summary=f"Two explainers order a history's items alike at {signed(overall.value)} (1: the "
-        f"same order; {_band(overall.value)}) and name the same first item in "
-        f"{percent(same.value)} of the histories (chance: {percent(chance)}){_ends(mean)}.",
+        summary=f"Two explainers order a {spoken.whole}'s {spoken.parts} alike at "
+        f"{signed(overall.value)} (1: the same order; {_band(overall.value)}) and name the same "
+        f"first {spoken.part} in {percent(same.value)} of the {spoken.wholes} (chance: "
+        f"{percent(chance)}){_ends(mean, spoken)}.",
         figures=tuple(figures),
         charts=(
             Chart(
                 "matrix",
                 "Spearman's rho",
-                "Blue pairs order the items of a history alike, pale ones have nothing to do with "
-                "each other, red ones contradict each other; 'random' shows what chance looks "
-                "like.",
+                f"Blue pairs order the {spoken.parts} of a {spoken.whole} alike, pale ones have "
+                "nothing to do with each other, red ones contradict each other; 'random' shows "
+                "what chance looks like.",
                 tuple(
                     _tile(one, other, correlate(ranks[one], ranks[other]))
                     for one, other in product(found, found)
@@ -89,10 +92,12 @@ def agreement(audited: Audited) -> Finding:
             ),
         ),
         notes=(
-            f"Of the first recommendation for {len(audited.asked):,} held-out histories; sizes "
-            "are compared, for or against alike.",
+            *audited.parts_named(),
+            f"Of the first recommendation for {len(audited.asked):,} held-out {spoken.wholes}; "
+            "sizes are compared, for or against alike.",
             "Agreement is no proof: explainers can be wrong together.",
-            *([f"{NO_ORDER}: {listed(without)}."] if without else []),
+            *_left_out(without, spoken),
+            *(note for name in names for note in _always_first(name, first[name], audited)),
         ),
     )
 
@@ -102,13 +107,31 @@ def _mean_of_pairs(rho: list[Floats]) -> Measure:
     return mean_over_cases(np.mean(rho, axis=0), f"{PROTOCOL}; mean over pairs", *SIDES)
 
 
-def _ends(mean: Mapping[Pair, float]) -> str:
+def _always_first(name: str, first: Ints, audited: Audited) -> list[str]:
+    """That an explainer puts one group first whatever is asked, so that it tells no case apart."""
+    called = {row[slot] for row, slot in zip(audited.groups, first, strict=False)}
+    if len(called) != 1:
+        return []
+    return [f"{name} puts '{called.pop()}' first in every {audited.spoken.whole}."]
+
+
+def _left_out(names: list[str], spoken: Spoken) -> list[str]:
+    """Who has no order."""
+    if not names:
+        return []
+    return [
+        f"Left out, since all {spoken.parts} of a {spoken.whole} are equally important by it: "
+        f"{listed(names)}."
+    ]
+
+
+def _ends(mean: Mapping[Pair, float], spoken: Spoken) -> str:
     """Which two are most alike and which least; nothing of a single pair."""
     different = [pair for pair in mean if mean[pair] < SAME]
     if len(different) < 2:
         return ""
     same = " as well as ".join(listed(pair) for pair in mean if mean[pair] >= SAME)
-    apart = f", apart from {same}, which order items the same," if same else ""
+    apart = f", apart from {same}, which order {spoken.parts} the same," if same else ""
     closest, furthest = (choose(different, key=mean.__getitem__) for choose in (max, min))
     return (
         f"; most alike{apart} are {listed(closest)} ({signed(mean[closest])}); least alike "
@@ -116,9 +139,16 @@ def _ends(mean: Mapping[Pair, float]) -> str:
     )
 
 
-def _shared_top(found: Mapping[str, Explanation], pairs: list[Pair]) -> Figure:
-    """The Jaccard index of the top, beside what a random order shares with an explainer."""
+def _shared_top(
+    found: Mapping[str, Explanation], pairs: list[Pair], spoken: Spoken
+) -> Iterator[Figure]:
+    """The Jaccard index of the top, beside what a random order shares with an explainer.
+
+    Where no case has more parts, all are in every top, which says nothing.
+    """
     parts = found[CONTROL].parts
+    if parts.sum(axis=1).max() <= TOP:
+        return
 
     def shared(one: str, other: str) -> Floats:
         return top_jaccard(found[one].magnitude(), found[other].magnitude(), parts)
@@ -130,30 +160,23 @@ def _shared_top(found: Mapping[str, Explanation], pairs: list[Pair]) -> Figure:
         (0.0, 1.0),
     )
     chance = np.nanmean([shared(name, CONTROL) for name in found if name != CONTROL])
-    return Figure(
+    yield Figure(
         "shared first three",
         "every pair",
         measure,
-        f"Of the items in either explainer's first three, {percent(measure.value)} are in both "
-        f"({between(measure)}); of an explainer and a random order {percent(float(chance))}.",
+        f"Of the {spoken.parts} in either explainer's first three, {percent(measure.value)} are in "
+        f"both ({between(measure)}); of an explainer and a random order {percent(float(chance))}.",
     )
 
 
-def _has_order(explanation: Explanation) -> bool:
-    """Whether any history has items of different importance, as gradients of a plain sum do not."""
-    sizes, parts = explanation.magnitude(), explanation.parts
-    largest = np.where(parts, sizes, -np.inf).max(axis=1)
-    return bool((np.where(parts, sizes, np.inf).min(axis=1) < largest).any())
-
-
-def _first(explanation: Explanation) -> npt.NDArray[np.int64]:
+def _first(explanation: Explanation) -> Ints:
     """`[B]`: the slot of the strongest part."""
     sizes = np.where(explanation.parts, explanation.magnitude(), -np.inf)
-    first: npt.NDArray[np.int64] = sizes.argmax(axis=1)
+    first: Ints = sizes.argmax(axis=1)
     return first
 
 
-def _with_others(name: str, rho: dict[tuple[str, str], Floats]) -> Figure:
+def _with_others(name: str, rho: Mapping[Pair, Floats], spoken: Spoken) -> Figure:
     own = {pair: values for pair, values in rho.items() if name in pair}
     measure = _mean_of_pairs(list(own.values()))
     nearest = max(own, key=lambda pair: float(np.nanmean(own[pair])))
@@ -162,8 +185,8 @@ def _with_others(name: str, rho: dict[tuple[str, str], Floats]) -> Figure:
         "agreement with the others",
         name,
         measure,
-        f"{name} orders the items as the others do at {rounded(measure)} on average; most like it "
-        f"is {other} ({signed(float(np.nanmean(own[nearest])))}).",
+        f"{name} orders the {spoken.parts} as the others do at {rounded(measure)} on average; most "
+        f"like it is {other} ({signed(float(np.nanmean(own[nearest])))}).",
     )
 
 

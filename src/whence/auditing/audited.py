@@ -12,10 +12,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from whence.auditing.spoken import Spoken, spoken_of
+from whence.auditing.words import listed
+from whence.contract import answers_by_groups, has_reasons
 from whence.data.histories import Cases
 from whence.data.splits import Held, Split, split_by
 from whence.errors import InputError
-from whence.explainers import able, compare_batch
+from whence.explainers import OWN, able, compare_batch
 from whence.explanation import Explanation
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
@@ -41,6 +44,8 @@ CHEAP: Final = (
     "leave-one-out",
 )
 SAME_OF_ONE_TARGET: Final = ("attention-first", "rollout")
+SAME_OF_GROUPS: Final = ("gradient-norm",)
+"""A group's embedding is the number 1, so that gradient × input is the gradient, with its sign."""
 LISTED: Final = 10
 """Recommendations that a user is shown, whose overlap and recall are asked for."""
 COALITIONS: Final = 512
@@ -134,26 +139,75 @@ class Audited:
         )
 
     @property
+    def spoken(self) -> Spoken:
+        """What a reader calls the parts of these cases."""
+        return spoken_of(self.model)
+
+    @cached_property
+    def groups(self) -> list[list[str]]:
+        """By case, what its parts are called; nothing where they are items, which are many."""
+        if not answers_by_groups(self.model):
+            return []
+        return self.model.part_names(self.batch) or []
+
+    def parts_named(self) -> list[str]:
+        """A sentence with the names of groups, where there are any."""
+        names = dict.fromkeys(f"'{name}'" for row in self.groups for name in row if name)
+        if not names:
+            return []
+        return [f"The {self.spoken.parts} are groups of features: {listed([*names])}."]
+
+    @property
     def explainers(self) -> list[str]:
         """The methods without the control."""
         return [method for method in self.methods if method != CONTROL]
+
+    @cached_property
+    def telling(self) -> list[str]:
+        """The explainers by which parts of a case differ, as by gradients of a sum they do not."""
+        return [name for name in self.explainers if _has_order(self.explanations[name])]
 
     def settings(self) -> dict[str, Any]:
         """What decides the figures, beside the run."""
         return {"seed": self.seed, "methods": list(self.methods), "cases": self.cases, "held": HELD}
 
 
-def usual_methods(model: Recommender) -> tuple[str, ...]:
-    """The cheap explainers that this model has what it takes for, Shapley values, and chance.
+def _has_order(explanation: Explanation) -> bool:
+    """Whether any case has parts of different importance."""
+    sizes, parts = explanation.magnitude(), explanation.parts
+    largest = np.where(parts, sizes, -np.inf).max(axis=1)
+    return bool((np.where(parts, sizes, np.inf).min(axis=1) < largest).any())
 
-    Where no history is read there are none; and where all attention is that of one target to the
-    items, the last block's is the first's and rollout's too, so that one of them is enough.
+
+def usual_methods(model: Recommender) -> tuple[str, ...]:
+    """What the model says itself, the cheap explainers it has what it takes for, and Shapley's.
+
+    Chance is the last. Where no part can be a reason there are none, and of those that say the same
+    of this model one is enough.
     """
-    if not model.reads_histories:
+    if not has_reasons(model):
         return ()
-    cheap = [one for one in CHEAP if not (model.attends_by_target and one in SAME_OF_ONE_TARGET)]
-    coalitions = max(COALITIONS, 4 * model.config.length)
-    return tuple(able(model, (*cheap, f"shapley:coalitions={coalitions}", CONTROL)))
+    same = _says_nothing_new(model)
+    cheap = [one for one in CHEAP if one not in same]
+    return tuple(able(model, (*OWN, *cheap, _usual_shapley(model), CONTROL)))
+
+
+def _says_nothing_new(model: Recommender) -> tuple[str, ...]:
+    """Beside the other cheap explainers.
+
+    Where all attention is that of one target to the items, the last block's is the first's and
+    rollout's too.
+    """
+    of_target = SAME_OF_ONE_TARGET if model.attends_by_target else ()
+    of_groups = SAME_OF_GROUPS if answers_by_groups(model) else ()
+    return (*of_target, *of_groups)
+
+
+def _usual_shapley(model: Recommender) -> str:
+    """Of a few groups they are exact, with nothing to draw."""
+    if answers_by_groups(model):
+        return "shapley"
+    return f"shapley:coalitions={max(COALITIONS, 4 * model.config.length)}"
 
 
 def with_control(methods: Sequence[str]) -> tuple[str, ...]:

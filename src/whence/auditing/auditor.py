@@ -13,7 +13,7 @@ from whence.auditing.finding import Finding
 from whence.auditing.kept import DOCUMENT, Kept, kept_in
 from whence.auditing.stages import Stage, chosen_stages
 from whence.auditing.verdict import Verdict, reach_verdict
-from whence.contract import no_history, require, require_history
+from whence.contract import no_history, require, require_reasons
 from whence.errors import InputError, WhenceError
 from whence.explainers import find_explainer
 from whence.files import new_file, write_json
@@ -98,7 +98,7 @@ def audit(
         else:
             obstacles[name] = found
     questions = {name: stage.question for name, stage in asked.items()}
-    verdict = reach_verdict(findings, questions)
+    verdict = reach_verdict(findings, questions, audited.spoken)
     if not audited.methods:
         verdict = replace(verdict, sentence=no_history(audited.model, "an explainer"))
     done = Audit(run, audited.settings(), asked, findings, obstacles, verdict)
@@ -125,7 +125,7 @@ def _audited(
         raise InputError(f"This run has no seed {seed}; it has {known}.")
     model = run.models[seed]
     for method in methods or ():
-        require_history(model, f"'{method}'")
+        require_reasons(model, f"'{method}'")
         require(model, ("parts", "score", *find_explainer(method)[1].needs), who=method)
     chosen = usual_methods(model) if methods is None else with_control(methods)
     if methods is not None and chosen == (CONTROL,):

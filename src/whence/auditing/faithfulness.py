@@ -1,4 +1,4 @@
-"""Faithfulness: without the items that are called important, the recommendations must change."""
+"""Faithfulness: without the parts that are called important, the recommendations must change."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from whence.auditing.audited import Audited
 from whence.auditing.finding import ENOUGH, Answer, Chart, Figure, Finding, Standing, dot
 from whence.auditing.of_target import foretold, lost_chart, lost_figures, probability_lost
+from whence.auditing.spoken import Spoken
 from whence.auditing.words import between, percent, rounded, too_few
 from whence.contract import offers
 from whence.measure import Measure, bootstrap_interval, mean_measure
@@ -30,10 +31,10 @@ SHOWN: Final = {CHANCE: "random", ORACLE: "best found"}
 
 
 def faithfulness(audited: Audited) -> Finding:
-    """Delete the items of histories in the order of each explainer, of chance and of an oracle."""
-    names, whole = audited.explainers, audited
+    """Delete the parts of cases in the order of each explainer, of chance and of an oracle."""
+    names, whole, spoken = audited.explainers, audited, audited.spoken
     some = slice(max(FEWEST, audited.cases // SHARE))
-    if offers(audited.model, "classes"):
+    if audited.model.reads_histories and offers(audited.model, "classes"):
         audited = replace(audited, cases=some.stop, longest=SHORT)
     curves = deletion_curves(
         audited.model,
@@ -44,33 +45,38 @@ def faithfulness(audited: Audited) -> Finding:
     )
     shares = {name: normalised_area(curves[name], curves[CHANCE], curves[ORACLE]) for name in names}
     inputs = {name: float(audited.explanations[name].evaluations.mean()) for name in names}
-    ranking = _ranking(curves, shares, inputs)
+    ranking = _ranking(curves, shares, inputs, spoken)
     best = max(ranking, key=lambda one: one.value)
     at_once = {name: _changed_by_first(one) for name, one in curves.items()}
     lost = probability_lost(audited, some)
     answer, told = _answer(ranking)
     return Finding(
         answer=answer,
-        summary=f"Deleting items in the order of {best.explainer} moves the recommendations "
-        f"{percent(best.value)} of the way from a random order to the best found, over "
-        f"{len(curves[CHANCE].counts)} histories; {told}.",
+        summary=f"Deleting {spoken.parts} in the order of {best.explainer} moves the "
+        f"recommendations {percent(best.value)} of the way from a random order to the best found, "
+        f"over {len(curves[CHANCE].counts)} {spoken.wholes}; {told}.",
         figures=(
             *(
                 figure
                 for name in (*names, CHANCE, ORACLE)
-                for figure in _figures(name, curves[name], shares.get(name), at_once)
+                for figure in _figures(name, curves[name], shares.get(name), at_once, spoken)
             ),
-            *lost_figures(lost),
+            *lost_figures(lost, spoken),
             *foretold(audited, some),
         ),
-        charts=(_curves_chart(curves), _shares_chart(shares), lost_chart(lost)),
+        charts=(
+            _curves_chart(curves, spoken),
+            _shares_chart(shares),
+            lost_chart(lost, spoken),
+        ),
         notes=(
-            f"Of {len(curves[CHANCE].counts)} of the {len(whole.asked):,} histories"
-            f"{_cut(audited)}, because 'best found' tries every item at each step and deletes the "
-            "one that changes most. How far the probabilities of all items move is the symmetrised "
-            "Kullback-Leibler divergence, in nats.",
-            f"The first recommendation is here the most probable of all items, met or not; items "
-            f"are left out by way of '{audited.model.removal}'.",
+            *audited.parts_named(),
+            f"Of {len(curves[CHANCE].counts)} of the {len(whole.asked):,} {spoken.wholes}"
+            f"{_cut(audited)}, because 'best found' tries every {spoken.part} at each step and "
+            "deletes the one that changes most. How far the probabilities of all items move is the "
+            "symmetrised Kullback-Leibler divergence, in nats.",
+            "The first recommendation is here the most probable of all items, met or not; "
+            f"{spoken.parts} are left out by way of '{audited.model.removal}'.",
         ),
         ranking=ranking,
     )
@@ -81,7 +87,10 @@ def _cut(audited: Audited) -> str:
 
 
 def _ranking(
-    curves: Mapping[str, Curves], shares: Mapping[str, Measure], inputs: Mapping[str, float]
+    curves: Mapping[str, Curves],
+    shares: Mapping[str, Measure],
+    inputs: Mapping[str, float],
+    spoken: Spoken,
 ) -> tuple[Standing, ...]:
     """By the area under the curve, compared case by case."""
     areas = {name: one.area() for name, one in curves.items()}
@@ -91,7 +100,7 @@ def _ranking(
         Standing(
             name,
             shares[name].value,
-            "moves the recommendations, when the items it ranks first are left out, "
+            f"moves the recommendations, when the {spoken.parts} it ranks first are left out, "
             f"{percent(shares[name].value)} of the way from a random order to the best found",
             bootstrap_interval((areas[name] - areas[CHANCE])[known]),
             bootstrap_interval((areas[best] - areas[name])[known]),
@@ -103,7 +112,7 @@ def _ranking(
 
 
 def _changed_by_first(curves: Curves) -> Measure:
-    """How often the first recommendation changes with the first item that goes."""
+    """How often the first recommendation changes with the first part that goes."""
     return mean_measure(
         curves.changed[1][curves.counts > 0, 1],
         f"share of cases whose top item changes with the first deletion, parts by {curves.order}",
@@ -112,35 +121,40 @@ def _changed_by_first(curves: Curves) -> Measure:
 
 
 def _figures(
-    name: str, curves: Curves, share: Measure | None, at_once: Mapping[str, Measure]
+    name: str,
+    curves: Curves,
+    share: Measure | None,
+    at_once: Mapping[str, Measure],
+    spoken: Spoken,
 ) -> list[Figure]:
     """Four of an explainer; chance and the oracle are what the first is measured from."""
     who = SHOWN.get(name, name)
-    item = {CHANCE: "a random item", ORACLE: "the most telling item"}.get(
-        name, f"the item that {name} ranks first"
-    )
+    first = {
+        CHANCE: f"a random {spoken.part}",
+        ORACLE: f"the most telling {spoken.part}",
+    }.get(name, f"the {spoken.part} that {name} ranks first")
     one, ten = flips(curves).measure(), flips(curves, 10).measure()
     found = [
         Figure(
-            "first recommendation changed by one item",
+            f"first recommendation changed by one {spoken.part}",
             who,
             at_once[name],
-            f"Leaving out {item} changes the first recommendation in "
-            f"{percent(at_once[name].value)} of the histories ({between(at_once[name])}).",
+            f"Leaving out {first} changes the first recommendation in "
+            f"{percent(at_once[name].value)} of the {spoken.wholes} ({between(at_once[name])}).",
         ),
         Figure(
-            "items until the first recommendation changes",
+            f"{spoken.parts} until the first recommendation changes",
             who,
             one,
-            f"Beginning with {item}, {rounded(one, 1)} items must go on average until another "
-            "recommendation is first.",
+            f"Beginning with {first}, {rounded(one, 1)} {spoken.parts} must go on average until "
+            "another recommendation is first.",
         ),
         Figure(
-            "items until the first ten change",
+            f"{spoken.parts} until the first ten change",
             who,
             ten,
-            f"Beginning with {item}, {rounded(ten, 1)} items must go on average until another "
-            "recommendation is among the first ten.",
+            f"Beginning with {first}, {rounded(ten, 1)} {spoken.parts} must go on average until "
+            "another recommendation is among the first ten.",
         ),
     ]
     if share is None:
@@ -149,13 +163,14 @@ def _figures(
         "deletion area",
         who,
         share,
-        f"Deleting items in the order of {name} moves the recommendations {percent(share.value)} "
-        f"of the way from a random order to the best found ({between(share)}).",
+        f"Deleting {spoken.parts} in the order of {name} moves the recommendations "
+        f"{percent(share.value)} of the way from a random order to the best found "
+        f"({between(share)}).",
     )
     return [area, *found]
 
 
-def _curves_chart(curves: Mapping[str, Curves]) -> Chart:
+def _curves_chart(curves: Mapping[str, Curves], spoken: Spoken) -> Chart:
     rows = tuple(
         {"name": SHOWN.get(name, name), "x": share, "y": float(height)}
         for name, one in curves.items()
@@ -164,12 +179,13 @@ def _curves_chart(curves: Mapping[str, Curves]) -> Chart:
     return Chart(
         "lines",
         "change of the recommendations (nats)",
-        "Each line deletes the items of a history one by one, what an explainer calls most "
-        "important first; the sooner it rises, the better the explainer knows what the "
+        f"Each line deletes the {spoken.parts} of a {spoken.whole} one by one, what an explainer "
+        "calls most important first; the sooner it rises, the better the explainer knows what the "
         "recommendations rest on. Where a line falls at its end, the model that sees nothing is "
-        "nearer to the one that sees the whole history than one that sees a few unimportant items.",
+        f"nearer to the one that sees the whole {spoken.whole} than one that sees a few "
+        f"unimportant {spoken.parts}.",
         rows,
-        across="share of the history's items left out",
+        across=f"share of the {spoken.whole}'s {spoken.parts} left out",
     )
 
 
@@ -187,7 +203,7 @@ def _shares_chart(shares: Mapping[str, Measure]) -> Chart:
 
 
 def _answer(ranking: tuple[Standing, ...]) -> tuple[Answer, str]:
-    """By how many are clearly better than chance; of too few histories it cannot be told."""
+    """By how many are clearly better than chance; of too few cases it cannot be told."""
     cases, of = ranking[0].cases, len(ranking)
     if cases < ENOUGH:
         return "partly", too_few(cases, ENOUGH)

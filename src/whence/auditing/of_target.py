@@ -10,6 +10,7 @@ import torch
 
 from whence.auditing.audited import CONTROL, Audited, Ints
 from whence.auditing.finding import Chart, Figure, dot
+from whence.auditing.spoken import Spoken
 from whence.auditing.words import between, percent, rounded, signed
 from whence.explainers import explain_batch
 from whence.explanation import Explanation, Floats
@@ -24,9 +25,9 @@ LOSSES: Final = "leave-one-out:unit=probability"
 def probability_lost(audited: Audited, some: slice) -> dict[str, Measure]:
     """By method: of the recommendation's probability, what goes with the strongest reason for it.
 
-    That is the item of the largest importance, whose sign counts where a method has signs. Losses
-    and probabilities are added up over histories before they are divided: a history counts as much
-    as its recommendation is probable.
+    That is the part of the largest importance, whose sign counts where a method has signs. Losses
+    and probabilities are added up over cases before they are divided: a case counts as much as its
+    recommendation is probable.
     """
     batch, targets = audited.batch[some], audited.targets[some]
     lost = explain_batch(audited.model, batch, targets, LOSSES, audited.seed, memory=audited.memory)
@@ -39,7 +40,7 @@ def probability_lost(audited: Audited, some: slice) -> dict[str, Measure]:
 
 @torch.no_grad()
 def _probability(audited: Audited, some: slice) -> Floats:
-    """`[b]`: of each case's target, with all items of the history."""
+    """`[b]`: of each case's target, with all parts of the case."""
     batch, targets = audited.batch[some], audited.targets[some]
     pieces = [
         whole.log_p.gather(1, targets[cases, None])[:, 0].exp()
@@ -66,37 +67,38 @@ def _share(lost: Floats, whole: Floats, name: str) -> Measure:
     )
 
 
-def lost_figures(lost: Mapping[str, Measure]) -> list[Figure]:
+def lost_figures(lost: Mapping[str, Measure], spoken: Spoken) -> list[Figure]:
     """In a sentence each."""
     return [
-        Figure("probability lost without its reason", name, one, _lost_sentence(name, one))
+        Figure("probability lost without its reason", name, one, _lost_sentence(name, one, spoken))
         for name, one in lost.items()
     ]
 
 
-def _lost_sentence(name: str, lost: Measure) -> str:
-    item = "a random item" if name == CONTROL else f"the item that speaks most for it by {name}"
+def _lost_sentence(name: str, lost: Measure, spoken: Spoken) -> str:
+    one = f"the {spoken.part} that speaks most for it by {name}"
+    gone = f"a random {spoken.part}" if name == CONTROL else one
     less = "loses" if round(lost.value, 3) >= 0 else "gains"
     return (
-        f"Without {item}, the recommendation that is explained {less} {percent(abs(lost.value))} "
+        f"Without {gone}, the recommendation that is explained {less} {percent(abs(lost.value))} "
         f"of its probability (loss: {between(lost)})."
     )
 
 
-def lost_chart(lost: Mapping[str, Measure]) -> Chart:
+def lost_chart(lost: Mapping[str, Measure], spoken: Spoken) -> Chart:
     """One dot an explainer."""
     return Chart(
         "dots",
         "probability that the recommendation loses",
-        "How much of its own probability the explained recommendation loses without the one item "
-        "that each explainer says speaks most for it; here explainers of one target are asked "
-        "about what they explain.",
+        "How much of its own probability the explained recommendation loses without the one "
+        f"{spoken.part} that each explainer says speaks most for it; here explainers of one target "
+        "are asked about what they explain.",
         tuple(dot(name, one) for name, one in lost.items()),
     )
 
 
 def foretold(audited: Audited, some: slice) -> list[Figure]:
-    """How well each explanation foretells the score with parts of the history only."""
+    """How well each explanation foretells the score with some of the parts only."""
     values = coalition_values(
         audited.model,
         audited.batch[some],
@@ -112,23 +114,23 @@ def foretold(audited: Audited, some: slice) -> list[Figure]:
     }
     return [
         Figure(
-            "foretold on parts of a history",
+            f"foretold on parts of a {audited.spoken.whole}",
             name,
             one,
-            _foretold_sentence(name, one, found[CONTROL]),
+            _foretold_sentence(name, one, found[CONTROL], audited.spoken),
         )
         for name, one in found.items()
     ]
 
 
-def _foretold_sentence(name: str, correlation: Measure, chance: Measure) -> str:
-    """Beside chance, which is above 0 where the mere number of items raises the score."""
+def _foretold_sentence(name: str, correlation: Measure, chance: Measure, spoken: Spoken) -> str:
+    """Beside chance, which is above 0 where the mere number of parts raises the score."""
     whose = "random" if name == CONTROL else f"{name}'s"
     said = (
-        f"The sum of {whose} importances over a random part of the history correlates at "
-        f"{rounded(correlation)} with the model's score for that part"
+        f"The sum of {whose} importances over random {spoken.parts} of the {spoken.whole} "
+        f"correlates at {rounded(correlation)} with the model's score for those alone"
     )
     if name == CONTROL:
         return f"{said}."
-    longer = ", because longer parts score higher" if chance.interval[0] > 0 else ""
-    return f"{said}; random importances: {signed(chance.value)}{longer}."
+    more = f", because more {spoken.parts} score higher" if chance.interval[0] > 0 else ""
+    return f"{said}; random importances: {signed(chance.value)}{more}."

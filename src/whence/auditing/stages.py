@@ -15,7 +15,7 @@ from whence.auditing.likeness import likeness
 from whence.auditing.permutation import permutation
 from whence.auditing.popularity import popularity
 from whence.auditing.stability import stability
-from whence.contract import missing, no_history, offers
+from whence.contract import has_reasons, missing, no_history, offers
 from whence.errors import InputError, WhenceError, did_you_mean
 
 
@@ -31,6 +31,8 @@ class Stage:
     """Capabilities of the model."""
     history: bool = False
     """Whether it speaks of the items of a history, which some models do not read."""
+    reasons: bool = False
+    """Whether it asks explainers, who need items of a history or groups of features."""
     seeds: int = 1
     """How many the run must have."""
     data: bool = True
@@ -38,11 +40,13 @@ class Stage:
 
     def obstacle(self, audited: Audited) -> str | None:
         """Why it cannot be answered here, in a sentence; nothing if it can."""
-        if self.history and not audited.model.reads_histories:
-            return no_history(audited.model, f"'{self.title}'")
+        model = audited.model
+        lacks_items = self.history and not model.reads_histories
+        if lacks_items or (self.reasons and not has_reasons(model)):
+            return no_history(model, f"'{self.title}'")
         for capability in self.needs:
-            if not offers(audited.model, capability):
-                return str(missing(audited.model, capability, f"'{self.title}'"))
+            if not offers(model, capability):
+                return str(missing(model, capability, f"'{self.title}'"))
         count = len(audited.run.models)
         if count < self.seeds:
             return (
@@ -74,14 +78,14 @@ STAGES: dict[str, Stage] = {
         "Do the recommendations change without what is called important?",
         faithfulness,
         needs=("parts", "score"),
-        history=True,
+        reasons=True,
     ),
     "agreement": Stage(
         "Agreement",
         "Do the explainers agree with each other?",
         agreement,
         needs=("parts", "score"),
-        history=True,
+        reasons=True,
     ),
     "popularity": Stage(
         "Popularity",

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from whence.auditing.finding import ENOUGH, Finding, Standing
+from whence.auditing.spoken import OF_HISTORIES, Spoken
 from whence.auditing.words import listed, percent
 from whence.explainers.measured import FEW
 
@@ -30,7 +31,9 @@ class Verdict:
         return asdict(self)
 
 
-def reach_verdict(findings: Mapping[str, Finding], questions: Mapping[str, str]) -> Verdict:
+def reach_verdict(
+    findings: Mapping[str, Finding], questions: Mapping[str, str], spoken: Spoken = OF_HISTORIES
+) -> Verdict:
     """The cheapest of the explainers that are better than chance and not worse than the best.
 
     Those of a few inputs a history are equally cheap, and the best of them is taken. One that the
@@ -67,7 +70,7 @@ def reach_verdict(findings: Mapping[str, Finding], questions: Mapping[str, str])
     }
     sound = [one for one in able if one.explainer not in doubted]
     chosen = min(sound or able, key=lambda one: (max(one.inputs, FEW), -one.value))
-    said = _sentence(chosen, best, sound or able)
+    said = _sentence(chosen, best, sound or able, spoken)
     if sound:
         said += _left_aside([one.explainer for one in able if one not in sound])
     else:
@@ -94,11 +97,11 @@ def _left_aside(names: list[str]) -> str:
     )
 
 
-def _sentence(chosen: Standing, best: Standing, able: list[Standing]) -> str:
+def _sentence(chosen: Standing, best: Standing, able: list[Standing], spoken: Spoken) -> str:
     asked = "input" if round(chosen.inputs) == 1 else "inputs"
     found = (
         f"Use {chosen.explainer}: it {chosen.says}, and has the model score "
-        f"{chosen.inputs:,.0f} {asked} a history"
+        f"{chosen.inputs:,.0f} {asked} a {spoken.whole}"
     )
     if chosen == best:
         found += ". No other does better"

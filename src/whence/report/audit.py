@@ -14,6 +14,7 @@ import whence
 from whence.auditing import Audit, Chart
 from whence.auditing.audited import HELD
 from whence.auditing.finding import ENOUGH
+from whence.auditing.spoken import spoken_of
 from whence.explainers import find_explainer
 from whence.files import new_file
 from whence.report.audit_charts import alternative, draw
@@ -30,6 +31,7 @@ COLOURS: Final = {"yes": "green", "partly": "yellow", "no": "red", NOT_MEASURED:
 def write_audit(audit: Audit, path: Path, command: str) -> Path:
     """One self-contained HTML file."""
     run = audit.run
+    spoken = spoken_of(run.first)
     page = render(
         "audit.html.j2",
         title="Can this model's reasons be believed?",
@@ -42,7 +44,10 @@ def write_audit(audit: Audit, path: Path, command: str) -> Path:
         seeds=len(run.models),
         verdict=audit.verdict,
         stages=[_section(audit, name) for name in audit.stages],
-        explainers={name: find_explainer(name)[1].words for name in audit.settings["methods"]},
+        explainers={
+            name: spoken.reword(find_explainer(name)[1].words) for name in audit.settings["methods"]
+        },
+        spoken=spoken,
         few=FEW,
         enough=ENOUGH,
         version=whence.__version__,

@@ -1,0 +1,218 @@
+"""Audits of models whose parts are groups of features, not items of a history."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from typer.testing import CliRunner
+
+import whence
+from conftest import interactions_of
+from whence.auditing import STAGES, Audit, Audited, audit
+from whence.auditing.audited import CONTROL, usual_methods
+from whence.auditing.spoken import OF_GROUPS, OF_HISTORIES
+from whence.cli import app
+from whence.contract import ALL
+from whence.data import Interactions
+from whence.errors import CapabilityError
+from whence.explainers import EXPLAINERS, explain_batch
+from whence.report.audit import write_audit
+from whence.run import Run
+
+NAMES = ["its genres", "your personal history", "who else chose it"]
+THROUGH_ITS_SCORES = ("gradient-input", "integrated-gradients", "leave-one-out", "shapley")
+NAMED = "The parts are groups of features: 'its genres', 'your personal history' and 'who else"
+
+
+@pytest.fixture(scope="module")
+def three(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Three seeds with experts, briefly trained on a world whose items have genres."""
+    return whence.train(
+        interactions,
+        model="intrp-ncf",
+        model_settings={"width": 4, "layers": (6, 4)},
+        training={"steps": 120, "batch": 64, "learning_rate": 0.01},
+        seeds=3,
+        out=tmp_path_factory.mktemp("runs") / "groups",
+        show_progress=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(three: Run) -> Audit:
+    return audit(three, cases=40, show_progress=False)
+
+
+@pytest.fixture(scope="module")
+def audited(three: Run) -> Audited:
+    return Audited(three, 0, usual_methods(three.first), 40)
+
+
+def test_only_what_needs_items_or_attention_is_left_out(whole: Audit) -> None:
+    assert set(whole.findings) == {
+        "accuracy", "calibration", "faithfulness", "agreement", "stability"
+    }  # fmt: skip
+    for name, title in (("likeness", "True reasons"), ("popularity", "Popularity")):
+        assert whole.obstacles[name] == (
+            f"InterpretableNCF answers by groups of features and reads no history, so that "
+            f"'{title}' has no items to speak of; for items as reasons, train a model that reads "
+            "histories."
+        )
+    assert "no 'attentions'" in whole.obstacles["permutation"]
+    assert whole.verdict.basis == "faithfulness"
+    assert whole.verdict.explainer in THROUGH_ITS_SCORES
+    assert re.search(r"has the model score \d+ inputs? a case", whole.verdict.sentence)
+
+
+def test_experts_stand_beside_the_usual_explainers(three: Run, interactions: Interactions) -> None:
+    assert usual_methods(three.first) == ("experts", *THROUGH_ITS_SCORES, CONTROL)
+    ordinary = whence.train(
+        interactions, model="content-ncf", training={"steps": 1}, show_progress=False
+    )
+    assert usual_methods(ordinary.first) == (*THROUGH_ITS_SCORES, CONTROL)
+    with pytest.raises(CapabilityError, match="no 'selections', which experts needs"):
+        audit(ordinary, methods=["experts"])
+    with pytest.raises(CapabilityError, match="no 'attentions', which rollout needs"):
+        audit(three, methods=["rollout"])
+
+
+def test_one_of_two_gradients_is_enough(audited: Audited) -> None:
+    norm = explain_batch(audited.model, audited.batch, audited.targets, "gradient-norm")
+    np.testing.assert_allclose(norm.scores, audited.explanations["gradient-input"].magnitude())
+
+
+def test_faithfulness_hides_the_parts(audited: Audited) -> None:
+    finding = STAGES["faithfulness"].find(audited)
+    figures = {(one.of, one.name): one.measure.value for one in finding.figures}
+    for name in audited.explainers:
+        changed, said = [], audited.explanations[name]
+        for case, row in enumerate(audited.batch):
+            present = torch.ones(1, 3, dtype=torch.bool)
+            present[0, said.strongest(case, 1)] = False
+            with torch.no_grad():
+                before, after = (
+                    audited.model.score(row[None], ALL, present=some).argmax()
+                    for some in (None, present)
+                )
+            changed.append(bool(before != after))
+        found = figures[name, "first recommendation changed by one part"]
+        assert found == pytest.approx(np.mean(changed)), name
+    assert finding.notes[0].startswith(NAMED)
+    assert "cut to" not in finding.notes[1], "groups have no newest"
+    assert finding.notes[-1].endswith("parts are left out by way of 'averages'.")
+
+
+def test_agreement_is_between_orders_of_groups(audited: Audited) -> None:
+    finding = STAGES["agreement"].find(audited)
+    figures = {(one.of, one.name): one.measure.value for one in finding.figures}
+    sizes = [audited.explanations[name].magnitude() for name in audited.explainers]
+    rho = [
+        [stats.spearmanr(*pair).statistic for pair in zip(one, other, strict=True)]
+        for one, other in combinations(sizes, 2)
+    ]
+    assert figures["every pair", "rank agreement"] == pytest.approx(np.mean(rho))
+    assert ("every pair", "shared first three") not in figures, "there are but three"
+    assert {of for of, _ in figures} == {"every pair", *audited.explainers}
+    assert finding.notes[0].startswith(NAMED)
+
+
+def test_experts_who_all_see_one_group_put_it_first(audited: Audited) -> None:
+    notes = STAGES["agreement"].find(audited).notes
+    first = {
+        name: audited.explanations[name].magnitude().argmax(axis=1) for name in audited.methods
+    }
+    assert (first["experts"] == 0).all(), "every expert sees content"
+    assert "experts puts 'its genres' first in every case." in notes
+    for name in audited.explainers:
+        always = len({*first[name]}) == 1
+        assert any(note.startswith(f"{name} puts") for note in notes) == always
+
+
+def test_stability_is_how_alike_importance_is_shared_out(three: Run, audited: Audited) -> None:
+    finding = STAGES["stability"].find(audited)
+    figures = {(one.of, one.name): one for one in finding.figures}
+    assert {of for of, name in figures if name == "difference of shares"} == {*audited.methods}
+    cases = audited.draw("test", 40)
+    batch, targets = audited.model.read(cases, 1), torch.from_numpy(cases.targets)
+    for name in ("experts", "shapley"):
+        apart = []
+        for one, other in combinations(three.models.values(), 2):
+            p, q = (
+                explain_batch(model, batch, targets, name).magnitude() for model in (one, other)
+            )
+            apart.append(stats.entropy(p + 1e-10, q + 1e-10, axis=1).mean())
+        found = figures[name, "difference of shares"].measure.value
+        assert found == pytest.approx(np.mean(apart), rel=1e-4), name
+    chance = figures[CONTROL, "difference of shares"].measure.value
+    rows = {row["name"]: row["value"] for row in finding.charts[0].rows}
+    assert rows[CONTROL] == 1
+    assert rows["experts"] == pytest.approx(
+        figures["experts", "difference of shares"].measure.value / chance
+    )
+    steadiest = min(audited.explainers, key=rows.__getitem__)
+    assert f"differ by {steadiest}, the steadiest explainer, in how importance" in finding.summary
+    same = 1 - rows[steadiest]
+    assert finding.answer == ("yes" if same >= 0.7 else "partly" if same >= 0.3 else "no")
+
+
+def test_the_page_speaks_of_parts(whole: Audit, tmp_path: Path) -> None:
+    """Items are what is recommended; of those left out and ordered there is no word."""
+    page = write_audit(whole, tmp_path / "audit.html", "whence audit RUN").read_text()
+    assert "up to 40 test cases." in page
+    assert "what it says of a part</th>" in page
+    assert "What the logit loses when a part is hidden" in page
+    for name in ("faithfulness", "agreement", "stability"):
+        finding = whole.findings[name]
+        said = [finding.summary, *finding.notes]
+        said += [text for one in finding.figures for text in (one.name, one.reading)]
+        said += [text for one in finding.charts for text in (one.title, one.reading, one.across)]
+        for text in said:
+            for kept in ("all items", "the item that came next", *NAMES):
+                text = text.replace(kept, "")
+            assert not re.search(r"\bitems?\b|histor(y|ies)", text), text
+
+
+def test_what_was_written_of_histories_is_reworded() -> None:
+    assert OF_GROUPS.reword("an item's place, items of a history, of histories") == (
+        "a part's place, parts of a case, of cases"
+    )
+    for explainer in EXPLAINERS.values():
+        assert OF_HISTORIES.reword(explainer.words) == explainer.words
+        assert not re.search(r"\bitems?\b|\bhistor|\ban part", OF_GROUPS.reword(explainer.words))
+
+
+def test_experts_can_be_asked_for_by_name(three: Run, tmp_path: Path) -> None:
+    asked = ("--method", "experts", "--stages", "faithfulness,stability", "--cases", "20")
+    done = CliRunner().invoke(app, ["audit", str(three.folder), *asked, "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "Deleting parts in the order of experts" in " ".join(done.output.split())
+    assert "differ by experts" in (tmp_path / "audit.html").read_text()
+
+
+def test_a_model_that_uses_nothing_has_no_reasons_to_compare() -> None:
+    """A network of zeros says the same of everything."""
+    rng = np.random.default_rng(1)
+    run = whence.train(
+        interactions_of([rng.permutation(30)[:9].tolist() for _ in range(40)]),
+        model="content-ncf",
+        model_settings={"width": 4, "layers": (4,)},
+        training={"steps": 1},
+        seeds=3,
+        show_progress=False,
+    )
+    for model in run.models.values():
+        for weights in model.parameters():
+            weights.data.zero_()
+    found = audit(run, stages=["agreement", "stability"], cases=20, show_progress=False)
+    assert found.obstacles["agreement"] == (
+        "Agreement needs two explainers that tell the parts of a case apart, and there is none."
+    )
+    stability = found.findings["stability"]
+    assert "steadiest" not in stability.summary
+    assert stability.answer == "yes", "by the lists, which are the same"
