@@ -115,9 +115,9 @@ def test_ctrl_c_keeps_what_is_done_and_says_130(run: Run, tmp_path: Path) -> Non
         ) as process,
     ):
         deadline = time.monotonic() + 60
-        while "3 of 8" not in log.read_text() and time.monotonic() < deadline:
+        while f"4 of {len(STAGES)}" not in log.read_text() and time.monotonic() < deadline:
             time.sleep(0.05)
-        time.sleep(2)  # into the long work of the third stage
+        time.sleep(2)  # into the long work of the fourth stage
         # Once may not be enough: a library that is being imported may swallow it. But a second one
         # while the first is being heeded would end it without a word.
         for _ in range(4):

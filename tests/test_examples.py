@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
+import whence
 from conftest import LIVELY
-from whence.data import leave_one_out
+from whence.data import Catalog, Interactions, leave_one_out
 from whence.explainers import EXPLAINERS
 from whence.explainers.measured import read_measured
 from whence.sessions import (
@@ -278,3 +281,68 @@ def test_subsets_that_are_needed() -> None:
     right = example["others_share"](found, {frozenset(one.groups) for one in found.family.subsets})
     assert right == 0
     assert example["others_share"](found, set()) == pytest.approx(1)
+
+
+GENRES = ("Horror", "Action|Horror", "Children's", "Drama")
+
+
+@pytest.fixture
+def rated_films(tmp_path: Path) -> Path:
+    """Forty users of all ages who rate ten of forty films each with 1, 2, …, 5, 1, …."""
+    rng = np.random.default_rng(0)
+    events = Interactions.from_columns(
+        pa.chunked_array([np.repeat(np.arange(40), 10)]),
+        pa.chunked_array([np.concatenate([rng.permutation(40)[:10] for _ in range(40)])]),
+        rating=(1 + np.arange(400) % 5).astype(np.float32),
+    )
+    films = events.catalog.table.append_column("genres", [[GENRES[row % 4] for row in range(40)]])
+    users = events.users.append_column("age", [[(18, 35, 56, 60)[row % 4] for row in range(40)]])
+    return replace(events, catalog=Catalog(films), users=users).save(tmp_path / "films")
+
+
+@pytest.mark.needs("sklearn")
+def test_what_was_learned_is_drawn_and_told(
+    rated_films: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs = {name: tmp_path / name for name in ("gmf", "deepicf-a")}
+    for model, folder in runs.items():
+        whence.train(
+            rated_films,
+            model=model,
+            model_settings={"width": 4},
+            training={"steps": 2},
+            out=folder,
+            show_progress=False,
+        )
+    out = tmp_path / "deep" / "maps"
+    given = ["--gmf", runs["gmf"], "--deepicf", runs["deepicf-a"], "--user", 7, "--out", out]
+    monkeypatch.setattr("sys.argv", ["learned_maps.py", *map(str, given)])
+    runpy.run_path(str(EXAMPLES / "learned_maps.py"), run_name="__main__")
+
+    lines = capsys.readouterr().out.splitlines()
+    pictures = [Path(line) for line in lines if line.endswith(".png")]
+    assert [path.stem for path in pictures] == [
+        "map-deepicf-films",
+        "map-gmf-films",
+        "map-gmf-users",
+        "map-deepicf-reasons",
+        "map-ratings",
+    ]
+    assert sorted(out.iterdir()) == sorted(pictures)
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
+    shown = [(line.split(":")[0], line.split()[-3]) for line in lines if line.endswith("of all.")]
+    assert shown == [
+        ("Horror", "48.7%"),
+        ("Action", "23.1%"),
+        ("Horror", "48.7%"),
+        ("Children's", "23.1%"),
+        ("56 and over", "48.7%"),
+    ], "of the other 39, 19 or 9"
+    assert sum(line.startswith("For *item ") for line in lines) == 5
+    assert lines[-6:] == [
+        *(f"{rating}: 80" for rating in range(1, 6)),
+        "The mean of 400 ratings is 3.00.",
+    ]

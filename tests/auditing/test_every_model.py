@@ -61,6 +61,7 @@ def test_every_model_can_be_audited(name: str, tmp_path: Any) -> None:  # noqa: 
     left_out = (set() if reads else ABOUT_HISTORIES) | (set() if attends else {"permutation"})
     explained = reads or name in OF_GROUPS
     left_out |= set() if explained else ABOUT_REASONS
+    left_out |= {"learned"}  # of these data neither genres nor ages are known
     assert set(found.obstacles) == left_out
     assert set(found.findings) == set(STAGES) - left_out
     for one in found.obstacles.values():
@@ -99,18 +100,22 @@ def test_questions_are_the_item_that_came_and_items_never_met() -> None:
     assert torch.equal(put.targets, again.targets)
 
 
-def test_of_three_classes_what_came_may_be_disliked() -> None:
+def three_classes() -> Run:
+    """Of data whose users rate item 4 with 1, and all others with 5."""
     events = interactions_of([[1, 2, 3, 4, 5], [2, 3, 4, 5, 6], [6, 5, 3, 2, 7]] * 8)
     ratings = np.where(events.items == 4, 1.0, 5.0).astype(np.float32)
     object.__setattr__(events, "ratings", ratings)
-    run = whence.train(
+    return whence.train(
         events,
         model="deepicf",
         model_settings={"length": 4, "width": 4, "classes": 3},
         training={"steps": 2},
         show_progress=False,
     )
-    put = questions(Audited(run, 0, (CONTROL,), 50), HELD, 50)
+
+
+def test_of_three_classes_what_came_may_be_disliked() -> None:
+    put = questions(Audited(three_classes(), 0, (CONTROL,), 50), HELD, 50)
     came = put.targets[:, 0]
     assert torch.equal(put.true[:, 0], torch.where(came == 4, 2, 0))
     assert 0 < (came == 4).sum() < len(came)
@@ -150,6 +155,35 @@ def test_calibration_of_classes_is_that_of_their_questions() -> None:
         cases[row["panel"]] += row["cases"]
     assert cases == {"all cases": 300, "what came next": 60, "never met": 240}
     assert ("deepicf-a", "adaptive calibration error after temperature scaling") in figures
+
+
+def test_every_class_is_looked_at_alone() -> None:
+    audited = audited_of("deepicf-a")
+    figures = {one.name: one.measure for one in STAGES["calibration"].find(audited).figures}
+    put = questions(audited, HELD, 300)
+    with torch.no_grad():
+        liked = audited.model.classes(put.batch, put.targets).argmax(dim=2) == 0
+    assert figures["predicted rightly, 'liked'"].value == pytest.approx(
+        float(liked[:, 0].float().mean())
+    )
+    nothing = (~liked[:, 1:]).float().mean()
+    assert figures["predicted rightly, 'nothing'"].value == pytest.approx(float(nothing))
+    assert figures["predicted rightly, 'nothing'"].n == len(put.batch)
+    assert "predicted rightly, 'disliked'" not in figures, "of two classes"
+    of_items = STAGES["calibration"].find(audited_of("sasrec")).figures
+    assert not any("'" in one.name for one in of_items)
+
+
+def test_what_is_disliked_is_known_by_its_rating() -> None:
+    audited = Audited(three_classes(), 0, (CONTROL,), 50)
+    figures = {one.name: one.measure for one in STAGES["calibration"].find(audited).figures}
+    put = questions(audited, HELD, 500)
+    with torch.no_grad():
+        told = audited.model.classes(put.batch, put.targets)[:, 0].argmax(dim=1)
+    came = put.true[:, 0]
+    assert figures["predicted rightly, 'disliked'"].n == int((came == 2).sum()) > 0
+    right = float((told[came == 2] == 2).float().mean())
+    assert figures["predicted rightly, 'disliked'"].value == pytest.approx(right)
 
 
 def test_calibration_of_next_items() -> None:

@@ -14,7 +14,14 @@ from whence.explainers import explain_batch
 from whence.explanation import Explanation, Labels
 from whence.maps import Groups, LearnedMap
 from whence.report.charts import to_png
-from whence.report.map_charts import OTHERS, SEVERAL, learned_chart, reason_chart, signed_shares
+from whence.report.map_charts import (
+    OTHERS,
+    SEVERAL,
+    learned_chart,
+    rating_chart,
+    reason_chart,
+    signed_shares,
+)
 
 GENRES = Groups(
     "genre",
@@ -110,3 +117,12 @@ def test_a_method_without_signs_has_one_colour(read: Explanation) -> None:
     for one, colours in ((read, 3), (unsigned, 2)):
         scale = reason_chart(one).to_dict()["layer"][0]["encoding"]["color"]["scale"]
         assert len(scale["domain"]) == len(scale["range"]) == colours
+
+
+def test_ratings_are_shares_of_all_with_their_mean() -> None:
+    chart = rating_chart({1.0: 1, 3.0: 2, 4.5: 1})
+    bars, mean = chart.to_dict()["datasets"].values()
+    assert [(row["rating"], row["share"]) for row in bars] == [(1, 0.25), (3, 0.5), (4.5, 0.25)]
+    assert mean == [{"rating": 2.875}]
+    assert chart.to_dict()["title"]["text"] == "dashed: the mean, 2.88"
+    assert to_png(chart).startswith(b"\x89PNG")

@@ -16,12 +16,13 @@ from whence.auditing.words import between, percent, points, points_between, roun
 from whence.contract import offers
 from whence.data.histories import Cases
 from whence.data.splits import Held
-from whence.errors import InputError
+from whence.errors import InputError, WhenceError
 from whence.measure import Measure, mean_measure
 from whence.ranking import met_items
 from whence.trust import (
     adaptive_calibration_error,
     calibration_measures,
+    class_accuracy,
     class_logits,
     expected_calibration_error,
     fit_temperature,
@@ -29,6 +30,7 @@ from whence.trust import (
     reliability,
 )
 from whence.trust.bins import FIFTEEN, Bins, EqualMass, EqualWidth
+from whence.trust.class_accuracy import ratings_of
 from whence.trust.next_item import next_item_logits
 from whence.trust.predictions import Logits, Predictions, predictions_from_logits
 
@@ -53,6 +55,12 @@ READINGS: Final = {
     "negative log-likelihood": "What came surprises the model by {rounded} nats on average; 0 "
     "would be to have been sure of it.",
 }
+BY_CLASS: Final = {
+    "liked": "Of what came next and counts as liked, it expects {value} to be liked.",
+    "nothing": "Of items never met, it expects of {value} that nothing comes of them.",
+    "disliked": "Of what came next and was disliked, it expects {value} to be disliked.",
+}
+"""How the accuracy of each class is read."""
 
 
 class Asked(NamedTuple):
@@ -93,6 +101,7 @@ def calibration(audited: Audited) -> Finding:
     right = mean_measure(found.correct, f"share predicted rightly; {found.protocol}")
     measures = calibration_measures(found, seed=audited.seed)
     error = measures["adaptive calibration error"]
+    by_class = _by_class(audited) if offers(audited.model, "classes") else _Beside()
     after = _with_temperature(audited, logits)
     gap = mean_measure(
         found.confidence - found.correct,
@@ -110,12 +119,13 @@ def calibration(audited: Audited) -> Finding:
         f"{side}{after.told}.{few}",
         figures=(
             *_sure_and_right(audited.run.model, sure, right, gap),
+            *by_class.figures,
             *(_figure(name, audited.run.model, one) for name, one in measures.items()),
             *(_apart(found, audited.seed) if asked.apart else ()),
             *after.figures,
         ),
         charts=(_chart(found, asked),),
-        notes=(asked.note, "The intervals are over cases.", *after.notes),
+        notes=(asked.note, "The intervals are over cases.", *by_class.notes, *after.notes),
     )
 
 
@@ -143,27 +153,56 @@ def _among_unmet(logits: Logits, cases: Cases) -> Logits:
     return go_through
 
 
-class _After(NamedTuple):
-    """What temperature scaling would make of it."""
+class _Beside(NamedTuple):
+    """What is told beside the calibration itself."""
 
     told: str = ""
     figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def _with_temperature(audited: Audited, logits: Logits) -> _After:
+def _by_class(audited: Audited) -> _Beside:
+    """How much of each class the same questions find told rightly."""
+    put = questions(audited, HELD, TIMES * audited.cases)
+    try:
+        found = class_accuracy(
+            audited.model,
+            put.cases,
+            put.targets[:, 1:].cpu().numpy(),
+            audited.length,
+            ratings_of(audited.split, put.cases),
+            audited.seed,
+        )
+    except WhenceError as problem:
+        return _Beside(notes=(str(problem),))
+    return _Beside(
+        figures=tuple(
+            Figure(
+                f"predicted rightly, '{name}'",
+                audited.run.model,
+                one,
+                BY_CLASS[name].format(value=f"{percent(one.value)} ({between(one)})"),
+            )
+            for name, one in found.items()
+            if one is not None
+        ),
+        notes=("The shares of each class are means over users.",),
+    )
+
+
+def _with_temperature(audited: Audited, logits: Logits) -> _Beside:
     """Fitted on validation events, where there are some and they have a best temperature."""
     if not len(audited.split.held[FITTED_ON]):
-        return _After(notes=("Without validation events, no temperature can be fitted.",))
+        return _Beside(notes=("Without validation events, no temperature can be fitted.",))
     try:
         temperature = fit_temperature(_logits(audited, FITTED_ON))
     except InputError as problem:
-        return _After(notes=(str(problem),))
+        return _Beside(notes=(str(problem),))
     error = adaptive_calibration_error(
         predictions_from_logits(logits, temperature), seed=audited.seed
     )
     said = f"a temperature of {temperature:.2g}, fitted on {FITTED_ON} events"
-    return _After(
+    return _Beside(
         f"; with all scores divided by {said}, it would be {points(error.value)}",
         (
             Figure(

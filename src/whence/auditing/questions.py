@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from whence.auditing.audited import Audited
+from whence.data.histories import Cases
 from whence.data.splits import Held
 from whence.errors import InputError
 from whence.models.tasks import NOTHING, Choices
@@ -26,6 +27,7 @@ NEGATIVES: Final = 4
 class Questions:
     """Of `B` histories, the item that came next and `r` others each."""
 
+    cases: Cases
     batch: Tensor
     """`[B, n]`: what the model reads."""
     targets: Tensor
@@ -58,4 +60,4 @@ def questions(audited: Audited, held: Held, most: int) -> Questions:
     true[:, 0] = torch.from_numpy(came.astype(np.int64))
     device = device_of(model)
     batch = model.read(cases, audited.length)
-    return Questions(batch.to(device), targets.to(device), true.to(device))
+    return Questions(cases, batch.to(device), targets.to(device), true.to(device))

@@ -11,6 +11,7 @@ from whence.auditing.audited import Audited
 from whence.auditing.calibration import calibration
 from whence.auditing.faithfulness import faithfulness
 from whence.auditing.finding import Finding
+from whence.auditing.learned import learned
 from whence.auditing.likeness import likeness
 from whence.auditing.permutation import permutation
 from whence.auditing.popularity import popularity
@@ -65,6 +66,9 @@ STAGES: dict[str, Stage] = {
     "accuracy": Stage("Accuracy", "Is the model any good?", accuracy, data=False),
     "calibration": Stage(
         "Calibration", "When it is sure, is it right?", calibration, needs=("score",)
+    ),
+    "learned": Stage(
+        "What it learned", "Does it put those near each other that are alike?", learned
     ),
     "likeness": Stage(
         "True reasons",

@@ -12,7 +12,8 @@ from whence.cli.options import AsJson, err, out, print_json, say
 CASES = 300
 DEVICE = "cpu"
 STAGE_NAMES = (
-    "accuracy, calibration, likeness, faithfulness, agreement, popularity, stability, permutation"
+    "accuracy, calibration, learned, likeness, faithfulness, agreement, popularity, stability, "
+    "permutation"
 )
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder 'whence train' wrote.")]

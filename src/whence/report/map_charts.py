@@ -1,8 +1,8 @@
-"""Charts of what a model has learned, and of how it reads one history."""
+"""Charts of what a model has learned, of how it reads one history, and of how films are rated."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import altair as alt
@@ -18,6 +18,8 @@ SIDE: Final = 460
 SHOWN: Final = 12
 """Items of a history that fit side by side."""
 TILE: Final = (46, 30)
+BARS, WIDE = (360, 200), 40
+"""The size of a chart of ratings, and the width of its bars."""
 OTHERS, SEVERAL = "others", "several of these"
 GREY, DARK = "#d5d9dd", "#6b7580"
 COLOURS: Final = (AGAINST, NEUTRAL, "#d9a441", "#2a7f62", "#8a5a9e", "#c9788f", "#5ba3b5")
@@ -102,6 +104,39 @@ def reason_chart(explanation: Explanation, shown: int = SHOWN) -> alt.LayerChart
     )
     width, height = TILE[0] * len(slots), TILE[1] * len(targets)
     return dress(alt.LayerChart(layer=[tiles, numbers], width=width, height=height))
+
+
+def rating_chart(counts: Mapping[float, int]) -> alt.LayerChart:
+    """A bar for every rating, as the share of all that is given so; a dashed line at the mean."""
+    total = sum(counts.values())
+    mean = sum(rating * count for rating, count in counts.items()) / total
+    rows = [
+        {"rating": rating, "count": count, "share": count / total}
+        for rating, count in counts.items()
+    ]
+    base = alt.Chart(inline(rows)).encode(
+        x=alt.X(
+            "rating:Q",
+            title="rating",
+            axis=alt.Axis(values=list(counts), format="~g"),
+            scale=alt.Scale(zero=False, padding=WIDE),
+        ),
+        y=alt.Y("share:Q", title="share of all ratings", axis=alt.Axis(format="%", tickCount=4)),
+        tooltip=["rating:Q", alt.Tooltip("count:Q", format=",")],
+    )
+    bars: alt.Chart = base.mark_bar(color=NEUTRAL, size=WIDE)
+    numbers: alt.Chart = base.mark_text(dy=-8, fontSize=11).encode(
+        text=alt.Text("count:Q", format=",")
+    )
+    line: alt.Chart = (
+        alt.Chart(inline([{"rating": mean}]))
+        .mark_rule(color=AGAINST, strokeDash=[4, 3], strokeWidth=2)
+        .encode(x="rating:Q")
+    )
+    title = alt.Title(f"dashed: the mean, {mean:.2f}", fontSize=12, fontWeight="normal")
+    return dress(
+        alt.LayerChart(layer=[bars, numbers, line], width=BARS[0], height=BARS[1], title=title)
+    )
 
 
 def signed_shares(explanation: Explanation) -> Floats:

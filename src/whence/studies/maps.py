@@ -6,18 +6,17 @@ Euclidean distance in all dimensions, and in the plane of the principal componen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import torch
 from torch import Tensor
 
 from whence.contract import offers
-from whence.data.interactions import Interactions
 from whence.errors import InputError
-from whence.maps import Groups, ages_of, genres_of, pca, same_group
+from whence.maps import Groups, pca, same_group
 from whence.maps.groups import AGE_BANDS
-from whence.models import Recommender
+from whence.maps.sides import SIDES
 from whence.progress import progress_bar
 from whence.studies.found import AsItComes, Asked, Found, Map, Measurement
 
@@ -26,21 +25,6 @@ FEW, MANY = 3, 10
 FIGURED: Final = ("Horror", "Children's", "Action")
 """The genres that Figure 3.1 has in colour."""
 NEAR, ANYWHERE = f"among the {MANY} nearest", "in the data"
-
-Vectors = Callable[[Recommender], Tensor]
-SIDES: Final[dict[str, tuple[str, Vectors, Callable[[Interactions], Groups]]]] = {
-    "genre": (
-        "item_vectors",
-        lambda model: model.item_vectors(),
-        lambda data: genres_of(data.catalog),
-    ),
-    "age": (
-        "user_vectors",
-        lambda model: model.user_vectors(),
-        lambda data: ages_of(data.users),
-    ),
-}
-"""By what neighbours may share: the capability, the vectors, and who has what."""
 
 
 def among(what: str, k: int) -> str:
@@ -82,7 +66,7 @@ def maps(asked: Asked, _how: AsItComes) -> dict[str, Found]:
     for model in bar.track(asked.run.models.values()):
         for what, of in groups.items():
             count = int(of.known().sum())
-            for column, value in _columns(SIDES[what][1](model), of).items():
+            for column, value in _columns(SIDES[what].vectors(model), of).items():
                 found.setdefault(column, []).append(value)
                 words[column] = (f"{_protocol(what)}; {asked.split.protocol}", count)
     return {
@@ -93,10 +77,10 @@ def maps(asked: Asked, _how: AsItComes) -> dict[str, Found]:
 
 def _known(asked: Asked) -> Iterator[tuple[str, Groups]]:
     """What is known of both sides."""
-    for what, (capability, _, groups) in SIDES.items():
-        if offers(asked.run.first, capability):
+    for what, side in SIDES.items():
+        if offers(asked.run.first, side.capability):
             try:
-                yield what, groups(asked.split.interactions)
+                yield what, side.groups(asked.split.interactions)
             except InputError:  # the data do not say
                 continue
 
@@ -123,7 +107,7 @@ def _columns(vectors: Tensor, groups: Groups) -> dict[str, float]:
 
 
 def _protocol(what: str) -> str:
-    whose = "items" if what == "genre" else "users"
+    whose = SIDES[what].whose
     return (
         f"{whose}' vectors, the nearest of the others by Euclidean distance; chance is that of any "
         f"other of the {whose}; the plane is that of the principal components"

@@ -77,10 +77,15 @@ def published_class_accuracy(
     model: Explainable, split: Split, length: int, held: Held = "test", seed: int = 0
 ) -> dict[str, Measure | None]:
     """The same of the test events that He et al. (2017) published 99 negatives for."""
-    cases, ratings = split.held[held], split.interactions.ratings
+    cases = split.held[held]
     negatives = published_negatives(split.interactions).of(cases)
-    rated = None if ratings is None else ratings[cases.ends].astype(np.float64)
-    return class_accuracy(model, cases, negatives, length, rated, seed)
+    return class_accuracy(model, cases, negatives, length, ratings_of(split, cases), seed)
+
+
+def ratings_of(split: Split, cases: Cases) -> Floats | None:
+    """`[B]`: how the items that came were rated, where the data say it."""
+    ratings = split.interactions.ratings
+    return None if ratings is None else ratings[cases.ends].astype(np.float64)
 
 
 @torch.no_grad()

@@ -1,0 +1,106 @@
+"""What GMF and DeepICF+a learned of films and users, as the figures of Jain (2019) show it.
+
+    python docs/examples/learned_maps.py --gmf RUN --deepicf RUN [--user 4] [--out maps]
+
+Drawn are films by DeepICF+a (Figure 3.1a) and by GMF (3.1b), users by GMF (3.2), what DeepICF+a
+attends to in one user's history for the films it recommends (2.14), and how often each rating is
+given (3.5). Printed is how many neighbours are of the groups in colour, the attention in words, and
+the ratings with their mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import altair as alt
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.errors import InputError
+from whence.maps import LearnedMap, map_items, map_users, reason_map, reason_sentences, same_group
+from whence.maps.groups import AGE_BANDS
+from whence.maps.same_group import NEIGHBOURS
+from whence.ranking import best_unmet
+from whence.recommendation import find_subject
+from whence.report.charts import to_png
+from whence.report.map_charts import learned_chart, rating_chart, reason_chart
+from whence.run import Run, open_run
+
+TARGETS = 5
+SCALE = 1.5
+"""Of the pictures, which keeps those of thousands of points small."""
+
+Drawn = tuple[alt.TopLevelMixin, list[str]]
+"""A picture, and what it says in words."""
+
+
+def main() -> None:
+    """Open both runs, and tell and draw picture after picture."""
+    chosen = _parse()
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    for name, chart, told in pictures(open_run(chosen.gmf), open_run(chosen.deepicf), chosen.user):
+        path = chosen.out / f"map-{name}.png"
+        path.write_bytes(to_png(chart, SCALE))
+        print(path, *told, sep="\n")
+
+
+def pictures(gmf: Run, deepicf: Run, user: str) -> Iterator[tuple[str, *Drawn]]:
+    """A name, a chart and what it says in words."""
+    by_deepicf, by_gmf = deepicf.first.item_vectors(), gmf.first.item_vectors()
+    films = map_items(deepicf.first, deepicf.catalog, by="pca")
+    yield "deepicf-films", *drawn(films, by_deepicf, ["Horror", "Action"])
+    films = map_items(gmf.first, gmf.catalog, by="t-sne")
+    yield "gmf-films", *drawn(films, by_gmf, ["Horror", "Children's"])
+    users = map_users(gmf.first, gmf.interactions.users, by="t-sne")
+    yield "gmf-users", *drawn(users, gmf.first.user_vectors(), [AGE_BANDS[-1]])
+    yield "deepicf-reasons", *attended(deepicf, user)
+    yield "ratings", *rated(deepicf)
+
+
+def drawn(learned: LearnedMap, vectors: Tensor, shown: list[str]) -> Drawn:
+    """A map, and beside what it seems to show what neighbours are, there and in all dimensions."""
+    true = same_group(vectors, learned.groups).by_group
+    seen = same_group(torch.from_numpy(learned.points), learned.groups).by_group
+    told = [
+        f"{name}: {true[name][0]:.1%} of the {NEIGHBOURS} nearest of its members are of it too, "
+        f"{seen[name][0]:.1%} of the nearest on the map, and {true[name][1]:.1%} of all."
+        for name in shown
+    ]
+    return learned_chart(learned, shown), told
+
+
+def attended(run: Run, user: str) -> Drawn:
+    """What the films recommended first to a user rest on, by the model's own attention."""
+    case = find_subject(run, user=user, history=None).as_case()
+    (targets,), _ = best_unmet(run.first, case, run.first.config.length, TARGETS)
+    found = reason_map(run.first, case, targets.tolist(), run.catalog, "attention-last")
+    return reason_chart(found), reason_sentences(found)
+
+
+def rated(run: Run) -> Drawn:
+    """How often each rating is given."""
+    ratings = run.interactions.ratings
+    if ratings is None:
+        raise InputError("These data have no ratings to count.")
+    values, counts = np.unique(ratings, return_counts=True)
+    told = [f"{value:g}: {count:,}" for value, count in zip(values, counts, strict=True)]
+    told.append(f"The mean of {len(ratings):,} ratings is {ratings.mean(dtype=np.float64):.2f}.")
+    return rating_chart(dict(zip(values.tolist(), counts.tolist(), strict=True))), told
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--gmf", type=Path, metavar="RUN", required=True)
+    parser.add_argument("--deepicf", type=Path, metavar="RUN", required=True)
+    parser.add_argument("--user", default="4", help="whose history is read")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", default=Path("maps"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

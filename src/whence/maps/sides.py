@@ -1,0 +1,46 @@
+"""What a model may know vectors of, and what of them the data know besides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from torch import Tensor
+
+from whence.contract import Explainable
+from whence.data.interactions import Interactions
+from whence.maps.groups import Groups, ages_of, genres_of
+
+
+@dataclass(frozen=True)
+class Side:
+    """Items, or users."""
+
+    whose: str
+    shared: str
+    """What two of them may have in common."""
+    capability: str
+    """By which a model tells their vectors."""
+    vectors: Callable[[Explainable], Tensor]
+    groups: Callable[[Interactions], Groups]
+    """What they may share; raises where the data do not say."""
+
+
+SIDES: Final = {
+    "genre": Side(
+        "items",
+        "a genre",
+        "item_vectors",
+        lambda model: model.item_vectors(),
+        lambda data: genres_of(data.catalog),
+    ),
+    "age": Side(
+        "users",
+        "an age",
+        "user_vectors",
+        lambda model: model.user_vectors(),
+        lambda data: ages_of(data.users),
+    ),
+}
+"""By what neighbours may share."""

@@ -1,0 +1,178 @@
+"""What it learned: neighbours by the model's vectors, and what they share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import whence
+from conftest import interactions_of
+from whence.auditing import STAGES, Audited, Finding
+from whence.auditing import learned as learned_module
+from whence.data import Catalog, Interactions
+from whence.errors import InputError
+from whence.maps import SameGroup
+from whence.measure import Measure
+from whence.run import Run
+
+ITEMS, USERS = 30, 24
+AGES = (20, 30, 60)
+
+
+def events(**features: Any) -> Interactions:  # noqa: ANN401
+    """Everybody meets six items; half of these are horror, and users are of three ages."""
+    rng = np.random.default_rng(1)
+    data = interactions_of([rng.permutation(ITEMS)[:6].tolist() for _ in range(USERS)])
+    films, users = data.catalog.table, data.users
+    assert (len(films), len(users)) == (ITEMS, USERS)
+    if "genres" in features:
+        films = films.append_column("genres", [features["genres"]])
+    if "ages" in features:
+        users = users.append_column("age", [features["ages"]])
+    return replace(data, catalog=Catalog(films), users=users)
+
+
+GENRES = ["Horror" if number % 2 else "Drama" for number in range(ITEMS)]
+OF_AGES = [AGES[number % 3] for number in range(USERS)]
+
+
+def trained(data: Interactions, model: str = "gmf") -> Run:
+    return whence.train(
+        data,
+        model=model,
+        model_settings={"length": 4, "width": 4},
+        training={"steps": 2},
+        show_progress=False,
+    )
+
+
+def found_of(run: Run) -> Finding:
+    return STAGES["learned"].find(Audited(run, 0, (), 20))
+
+
+def shares(values: list[Any], vectors: torch.Tensor) -> tuple[float, float]:
+    """Of the ten nearest and of all others, those of the same; by a loop."""
+    near, anywhere = [], []
+    for one, value in enumerate(values):
+        distances = (vectors - vectors[one]).norm(dim=1).tolist()
+        others = sorted(set(range(len(values))) - {one}, key=lambda other: distances[other])
+        same = [values[other] == value for other in others]
+        near.append(np.mean(same[:10]))
+        anywhere.append(np.mean(same))
+    return float(np.mean(near)), float(np.mean(anywhere))
+
+
+def test_neighbours_of_items_and_of_users_beside_chance() -> None:
+    run = trained(events(genres=GENRES, ages=OF_AGES))
+    finding = found_of(run)
+    figures = {(one.of, one.name): one for one in finding.figures}
+    sides = {
+        ("items", "genre"): shares(GENRES, run.first.item_vectors().detach()),
+        ("users", "age"): shares(OF_AGES, run.first.user_vectors().detach()),
+    }
+    for (whose, what), (near, chance) in sides.items():
+        share = figures[whose, f"neighbours of the same {what}"].measure
+        less_chance = figures[whose, f"neighbours of the same {what}, less chance"].measure
+        assert share.value == pytest.approx(near)
+        assert less_chance.value == pytest.approx(near - chance)
+        assert less_chance.interval[0] < less_chance.value < less_chance.interval[1]
+    rows = {row["name"]: row["value"] for row in finding.charts[0].rows}
+    assert rows["genre, any items"] == pytest.approx(sides["items", "genre"][1])
+    assert rows["age, nearest users"] == pytest.approx(sides["users", "age"][0])
+    assert [{row[0] for row in table.rows} for table in finding.tables] == [
+        {"Drama", "Horror"},
+        {"18–24", "25–34", "56 and over"},
+    ]
+    assert len(finding.notes) == 1, "nothing is lacking"
+
+
+def test_genres_that_lie_apart_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trained(events(genres=GENRES), "fism")
+    rng = np.random.default_rng(0)
+    places = np.array([[one == "Horror"] for one in GENRES]) + 0.01 * rng.random((ITEMS, 2))
+    monkeypatch.setattr(type(run.first), "item_vectors", lambda _: torch.from_numpy(places))
+    finding = found_of(run)
+    assert finding.answer == "yes"
+    assert finding.summary == (
+        "Of the 10 nearest items, 100 % have a genre in common, by chance 48 %. Of the way from "
+        "chance to all alike that is 100 % for items."
+    )
+    assert finding.tables[0].rows == (("Drama", "100 %", "48 %"), ("Horror", "100 %", "48 %"))
+    assert finding.notes[1] == "Of users it is not measured: FISM has no 'user_vectors'."
+
+
+def test_a_few_make_nothing_clear() -> None:
+    some: list[Any] = [*OF_AGES[:12], *[None] * (USERS - 12)]
+    finding = found_of(trained(events(ages=some)))
+    assert finding.answer == "partly"
+    assert finding.summary.endswith(
+        "12 cases are too few to call a difference clear, which takes 20."
+    )
+
+
+@pytest.mark.parametrize(
+    ("features", "model", "why"),
+    [
+        (
+            {},
+            "gmf",
+            "of items, these data have no genres; a column 'genres' of the items says them; of "
+            "users, these data have no ages; a column 'age' of the users says them",
+        ),
+        (
+            {"genres": ["Drama"] * ITEMS, "ages": list(range(USERS))},
+            "fism",
+            "of items, all have a genre in common; of users, FISM has no 'user_vectors'",
+        ),
+        (
+            {"genres": list(map(str, range(ITEMS))), "ages": [30] * 5 + [None] * (USERS - 5)},
+            "gmf",
+            "of items, no two have a genre in common; of users, vectors of [5, 4] have no 10 "
+            "neighbours each; ask for 1 or more, and fewer than there are vectors",
+        ),
+    ],
+)
+def test_why_nothing_is_measured_is_one_sentence(
+    features: dict[str, Any], model: str, why: str
+) -> None:
+    run = trained(events(**features), model)
+    told = whence.audit(run, stages=["learned"], show_progress=False).obstacles
+    assert told == {"learned": f"Whether neighbours are alike is not measured: {why}."}
+    with pytest.raises(InputError, match="Whether neighbours are alike is not measured"):
+        found_of(run)
+
+
+def alike(excess: float, low: float, chance: float = 0.5, n: int = 50) -> SameGroup:
+    share = Measure(chance + excess, (0.0, 1.0), n, "made up", "neither", (0.0, 1.0))
+    above = Measure(excess, (low, 2 * excess - low), n, "made up", "neither", (-1.0, 1.0))
+    return SameGroup(share, chance, above, {})
+
+
+FAR, NEAR, UNCLEAR = alike(0.2, 0.1), alike(0.1, 0.05), alike(0.2, -0.1)
+
+
+@pytest.mark.parametrize(
+    ("found", "answer", "said"),
+    [
+        ({"genre": FAR}, "yes", "that is 40 % for items."),
+        ({"genre": FAR, "age": FAR}, "yes", "that is 40 % for items and 40 % for users."),
+        ({"genre": NEAR}, "partly", "that is 20 % for items."),
+        ({"genre": FAR, "age": NEAR}, "partly", "that is 40 % for items and 20 % for users."),
+        (
+            {"genre": FAR, "age": UNCLEAR},
+            "partly",
+            "and 40 % for users; for users it is not clearly more than chance.",
+        ),
+        ({"genre": UNCLEAR}, "no", "for items it is not clearly more than chance."),
+    ],
+)
+def test_the_answer_goes_by_what_is_clear_and_far(
+    found: dict[str, SameGroup], answer: str, said: str
+) -> None:
+    told = learned_module._answer(found)
+    assert told[0] == answer
+    assert told[1].endswith(said)
