@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import runpy
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,14 @@ from whence.training.averaging import Rule
 from whence.worlds import REASONS, WorldConfig, make_world
 
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _beside_each_other() -> Iterator[None]:
+    """As for a script that is run: what lies beside it can be imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES))
+        yield
 
 
 @pytest.fixture(scope="module")

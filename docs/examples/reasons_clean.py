@@ -13,21 +13,17 @@ first ten, all of them reading the same whole histories.
 
 from __future__ import annotations
 
-import argparse
 import math
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from gains import Found, measure_and_print
 
 from whence.contract import ALL
 from whence.data import Interactions, Split, leave_one_out
 from whence.data.histories import Cases
-from whence.devices import check_device, machine
-from whence.files import make_parent, write_json
-from whence.measure import mean_over_seeds
 from whence.memory import row_slices
 from whence.models import Recommender
 from whence.randomness import Randomness
@@ -60,22 +56,12 @@ class Settings:
     seeds: int = 5
 
 
-def main() -> None:
-    """Measure every seed, and print what leaving events out gains."""
-    chosen = _parse()
-    settings = Settings(**{field.name: getattr(chosen, field.name) for field in fields(Settings)})
-    device = check_device(chosen.device)
-    found = measure(settings, device, chosen.quiet)
-    print(as_markdown(found))
-    if chosen.json:
-        make_parent(chosen.json)
-        document = {"settings": asdict(settings), "machine": machine(device), "found": found}
-        write_json(chosen.json, document)
+HEADINGS = ("learned from", "recall@10", "more than from all")
 
 
-def measure(settings: Settings, device: str, quiet: bool = False) -> dict[str, list[float]]:
+def measure(settings: Settings, device: str, quiet: bool = False) -> Found:
     """One value a seed, by what was left out; every seed has a world of its own."""
-    found: dict[str, list[float]] = {EVERY: [], CONTROL: [], ATTRIBUTED: [], TRUE: []}
+    found: Found = {EVERY: [], CONTROL: [], ATTRIBUTED: [], TRUE: []}
     for seed in range(settings.seeds):
         config = WorldConfig(
             users=settings.users,
@@ -197,30 +183,5 @@ def hits(model: Recommender, split: Split, caused: Bools, settings: Settings) ->
     return float(found[caused[split.held["test"].ends]].mean())
 
 
-def as_markdown(found: dict[str, list[float]]) -> str:
-    """A line for every way, and what it gains over all events, seed by seed."""
-    lines = ["| learned from | recall@10 | more than from all |", "|---|---|---|"]
-    for name, values in found.items():
-        gains = [one - plain for one, plain in zip(values, found[EVERY], strict=True)]
-        gain = "" if name == EVERY else str(mean_over_seeds(gains))
-        lines.append(f"| {name} | {mean_over_seeds(values)} | {gain} |")
-    return "\n".join(lines)
-
-
-def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--device", default="cpu")
-    for field in fields(Settings):
-        parser.add_argument(f"--{field.name}", type=int, default=field.default)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--quiet", action="store_true")
-    chosen = parser.parse_args()
-    if chosen.seeds < 2:
-        parser.error("an interval over seeds needs at least two of them")
-    return chosen
-
-
 if __name__ == "__main__":
-    main()
+    measure_and_print(__doc__, Settings, measure, HEADINGS)

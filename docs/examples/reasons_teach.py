@@ -12,21 +12,19 @@ the tracks disliked above the others.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from gains import Found, measure_and_print
 from scipy import stats
 
-from whence.devices import check_device, deterministic, machine
+from whence.devices import deterministic
 from whence.experts import Family, OrdinaryTransformer, SequentialModel
-from whence.files import make_parent, write_json
-from whence.measure import mean_over_seeds
 from whence.randomness import Randomness
 from whence.sessions import (
     KNOWN_SPANS,
@@ -71,22 +69,12 @@ class Settings:
     seeds: int = 5
 
 
-def main() -> None:
-    """Measure every seed, and print what weighing gains."""
-    chosen = _parse()
-    settings = Settings(**{field.name: getattr(chosen, field.name) for field in fields(Settings)})
-    device = check_device(chosen.device)
-    found = measure(settings, device, chosen.quiet)
-    print(as_markdown(found))
-    if chosen.json:
-        make_parent(chosen.json)
-        document = {"settings": asdict(settings), "machine": machine(device), "found": found}
-        write_json(chosen.json, document)
+HEADINGS = ("skips count", "disliked ranked above others", "more than all alike")
 
 
-def measure(settings: Settings, device: str, quiet: bool = False) -> dict[str, list[float]]:
+def measure(settings: Settings, device: str, quiet: bool = False) -> Found:
     """One value a seed, by how skips were weighed; every seed has sessions of its own."""
-    found: dict[str, list[float]] = {ALIKE: [], CONTROL: [], ATTRIBUTED: [], TRUE: []}
+    found: Found = {ALIKE: [], CONTROL: [], ATTRIBUTED: [], TRUE: []}
     for seed in range(settings.seeds):
         with tempfile.TemporaryDirectory() as folder:
             listening = ListeningConfig(
@@ -208,33 +196,5 @@ def area(scores: Floats, right: npt.NDArray[np.bool_]) -> float:
     return float((ranks[right].sum() - hits * (hits + 1) / 2) / (hits * misses))
 
 
-def as_markdown(found: dict[str, list[float]]) -> str:
-    """A line for every way, and what it gains over all alike, seed by seed."""
-    lines = [
-        "| skips count | disliked ranked above others | more than all alike |",
-        "|---|---|---|",
-    ]
-    for name, values in found.items():
-        gains = [one - plain for one, plain in zip(values, found[ALIKE], strict=True)]
-        gain = "" if name == ALIKE else str(mean_over_seeds(gains))
-        lines.append(f"| {name} | {mean_over_seeds(values)} | {gain} |")
-    return "\n".join(lines)
-
-
-def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--device", default="cpu")
-    for field in fields(Settings):
-        parser.add_argument(f"--{field.name}", type=int, default=field.default)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--quiet", action="store_true")
-    chosen = parser.parse_args()
-    if chosen.seeds < 2:
-        parser.error("an interval over seeds needs at least two of them")
-    return chosen
-
-
 if __name__ == "__main__":
-    main()
+    measure_and_print(__doc__, Settings, measure, HEADINGS)
