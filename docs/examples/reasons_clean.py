@@ -90,8 +90,11 @@ def measure_seed(
         TRUE: free & ~caused,
     }
     if not quiet:
-        right = (against & ~caused).sum() / max(1, against.sum())
-        print(f"seed {seed}: {against.sum():,} events are left out, {right:.0%} of them rightly")
+        right, usual = ((some & ~caused).sum() / max(1, some.sum()) for some in (against, free))
+        print(
+            f"seed {seed}: {against.sum():,} events are left out, {right:.0%} of them rightly, "
+            f"where of all it would be {usual:.0%}"
+        )
     return {
         name: hits(
             _sasrec(without(world.interactions, gone), settings, seed, device, quiet),

@@ -108,10 +108,11 @@ class Family:
 
     def columns_of(self, groups: Mapping[str, Iterable[int]]) -> tuple[tuple[int, ...], ...]:
         """The same of other rows, where some of the groups lie elsewhere and others are not."""
-        known = [group.name for group in self.groups]
         for name in groups:
-            if name not in known:
-                raise InputError(f"There is no group '{name}': {did_you_mean(name, known)}")
+            if name not in self.group_names:
+                raise InputError(
+                    f"There is no group '{name}': {did_you_mean(name, self.group_names)}"
+                )
         places = {name: _columns(name, columns) for name, columns in groups.items()}
         return tuple(
             tuple(

@@ -12,8 +12,8 @@ MOST_ACROSS = 8
 """Of a table with more columns, rows go across."""
 SPREAD = "± half of the 95 % interval, over seeds where there are several, else over cases."
 PUBLISHED = (
-    "In brackets what is published: = the same (or as far as it is printed in the interval), ≠ not "
-    "the same, > higher here, < lower here."
+    "In brackets what is published: = the same, or in the interval as far as it is printed; ≠ not "
+    "the same; > higher here; < lower here."
 )
 
 
