@@ -17,10 +17,11 @@ from whence.errors import InputError
 from whence.experts import TOYS, InterpretableMLP, fit
 from whence.randomness import Randomness
 from whence.studies import find_study
+from whence.studies.by_groups import SAME
 from whence.studies.cache import Cache
 from whence.studies.checking import check_study
 from whence.studies.claims import HOLDS
-from whence.studies.evidence import LARGEST, MEAN, MOST, OF_ALL, SAME, SIMPLE, selections_of
+from whence.studies.evidence import LARGEST, MEAN, MOST, OF_ALL, SIMPLE, selections_of
 from whence.studies.runner import run_study
 from whence.studies.toys import ACCURACY, ATTRIBUTION, NOTEBOOK, ROWS, HowLong, measure
 from whence.trust.stability import same_choice
