@@ -15,7 +15,7 @@ from whence.skips import FittedSkips, NetworkConfig, SkipConfig, fit_skips
 from whence.studies import find_study
 from whence.studies.by_groups import SAME
 from whence.studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
-from whence.studies.results import rows_done
+from whence.studies.results import judge_by_records, rows_done
 from whence.studies.skip_columns import SELECTED
 from whence.studies.skip_networks import (
     INTERPRETABLE,
@@ -277,5 +277,9 @@ def test_seeds_are_compared_where_causes_are_known(tmp_path: Path) -> None:
             assert -1 <= one.value <= 1
     assert found[INTERPRETABLE, SAME].value > 1  # type: ignore[operator]
     assert found[INTERPRETABLE, "KL beside other cases, random"].value == pytest.approx(1, abs=0.5)
-    page = as_markdown(study, records)
+    judged = judge_by_records(study, records)
+    page = as_markdown(study, judged)
     assert f"## {MADE_SEEDS}\n" in page
+    claims = judged[len(records) :]
+    assert len(claims) == len(study.claims) > 0
+    assert all(one.interval is not None for one in claims), "every side is a cell of a table"
