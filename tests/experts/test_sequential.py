@@ -112,6 +112,15 @@ def attend(layer: nn.Module, rows: Tensor, remembered: Tensor, heads: int) -> Te
     return product(layer.output, mixed)  # type: ignore[arg-type]
 
 
+def look(layer: nn.Module, rows: Tensor, remembered: Tensor, heads: int) -> Tensor:
+    """`[B, heads, q, n]`: attention to each of the rows, which hands back a row of its own."""
+    query: Tensor = product(layer.query, rows)  # type: ignore[arg-type]
+    keys, _ = product(layer.memory, remembered).chunk(2, dim=-1)  # type: ignore[arg-type]
+    queries, keys = (one.unflatten(-1, (heads, -1)).transpose(1, 2) for one in (query, keys))
+    each = torch.eye(remembered.shape[1], dtype=rows.dtype).expand(len(rows), heads, -1, -1)
+    return F.scaled_dot_product_attention(queries, keys, each)
+
+
 def test_the_ordinary_transformer_is_the_plain_one() -> None:
     """Written out with PyTorch's own products, attention and normalisation."""
     generator = torch.Generator().manual_seed(0)
@@ -129,9 +138,10 @@ def test_the_ordinary_transformer_is_the_plain_one() -> None:
     for layer in model.encoder:
         seen = product(layer.own, encoded) + attend(layer.attention, encoded, encoded, 4)  # type: ignore[arg-type]
         encoded = feed(layer.feed, norm(seen))  # type: ignore[arg-type]
-    rows = asked[..., [3, 0, 1, 2]]  # group by group
+    rows, looks = asked[..., [3, 0, 1, 2]], []  # group by group
     for layer in model.decoder:
         seen = norm(product(layer.own, rows) + attend(layer.attention, rows, rows, 4))  # type: ignore[arg-type]
+        looks.append(look(layer.across, seen, encoded, 4))  # type: ignore[arg-type]
         seen = norm(seen + attend(layer.across, seen, encoded, 4))  # type: ignore[arg-type]
         rows = feed(layer.feed, seen)  # type: ignore[arg-type]
     expected = product(model.last, rows)
@@ -139,6 +149,26 @@ def test_the_ordinary_transformer_is_the_plain_one() -> None:
     logits = model.scores(known, asked)
     assert logits.shape == (CASES, STEPS, 2)
     torch.testing.assert_close(logits[..., 1:], 2 * expected)
+    for found, own in zip(model.looks(known, asked), looks, strict=True):
+        torch.testing.assert_close(found, own[:, None])
+
+
+def test_an_expert_looks_where_its_own_groups_lead_it() -> None:
+    """Whatever the others see; and all that each head looks at is 1."""
+    model = transformer(SESSIONS, ASKED)
+    assert isinstance(model, InterpretableTransformer)
+    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
+    looks = model.looks(known, asked)
+    for one in looks:
+        assert one.shape == (CASES, len(SESSIONS), 2, STEPS, KNOWN)
+        torch.testing.assert_close(one.sum(dim=-1), torch.ones_like(one[..., 0]))
+        assert not torch.allclose(one[:, 0], one[:, -1])
+    for expert in range(len(SESSIONS)):
+        poisoned = known.clone(), asked.clone()
+        poisoned[0][..., hidden(SESSIONS.columns[expert], 7)] = torch.nan
+        poisoned[1][..., hidden(SESSIONS.columns_of(ASKED)[expert], 4)] = torch.nan
+        for one, again in zip(looks, model.looks(*poisoned), strict=True):
+            assert torch.equal(one[:, expert], again[:, expert])
 
 
 def test_the_ordinary_gru_is_pytorchs() -> None:

@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from safetensors.torch import save_file
 
 from whence.report.study import as_markdown
-from whence.sessions import ListeningConfig, write_sessions
-from whence.skips import NetworkConfig, SkipConfig
+from whence.sessions import ListeningConfig, Parts, read_tracks, split_files, write_sessions
+from whence.skips import FittedSkips, NetworkConfig, SkipConfig, fit_skips
 from whence.studies import find_study
+from whence.studies.by_groups import SAME
 from whence.studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
-from whence.studies.results import rows_done
+from whence.studies.results import judge_by_records, rows_done
 from whence.studies.skip_columns import SELECTED
 from whence.studies.skip_networks import (
     INTERPRETABLE,
@@ -24,8 +26,9 @@ from whence.studies.skip_networks import (
     Learning,
     four_kinds,
 )
-from whence.studies.skips import IDEAL, IDEAL_EXPERTS, MADE_TABLE, measure
-from whence.studies.trained_skips import Workshop
+from whence.studies.skip_seeds import BY_GROUPS, BY_TRACKS
+from whence.studies.skips import IDEAL, IDEAL_EXPERTS, MADE_SEEDS, MADE_TABLE, measure
+from whence.studies.trained_skips import SkipSeed, Workshop, checksum, train_on
 
 COLUMNS = ("accuracy", "accuracy of the first track", "mean average accuracy")
 PAGES = {
@@ -48,11 +51,11 @@ PAGES = {
 }
 FEW = ListeningConfig(sessions=200, logs=3, tracks=100)
 BRIEFLY = SkipConfig(steps=3, batch=50, learning_rate=0.01, validate_every=0)
-TINY = Learning(four_kinds(NetworkConfig(width=4, heads=2, layers=1), 2), BRIEFLY, seeds=2)
+TINY = Learning(four_kinds(NetworkConfig(width=4, heads=2, layers=1), 2), BRIEFLY, 3, 20)
 OF_THE_USER = {
     row: replace(network, width=2, heads=2, layers=1) for row, network in PUBLISHED.networks.items()
 }
-TABLE_2 = Learning(OF_THE_USER, BRIEFLY, seeds=2)
+TABLE_2 = Learning(OF_THE_USER, BRIEFLY, 3, 20)
 
 
 @pytest.fixture(autouse=True)
@@ -142,10 +145,11 @@ def test_networks_are_trained_on_the_files_of_the_user(tmp_path: Path) -> None:
     found = networks(Workshop(tmp_path, show_progress=False))
     assert found.keys() == before.keys()
     expected = {(row, column) for row in OF_THE_USER for column in COLUMNS}
-    assert found.keys() == expected | {(interpretable, column) for column in SELECTED}
+    expected |= {(interpretable, column) for column in (*SELECTED, *BY_GROUPS)}
+    assert found.keys() == expected | {(row, column) for row in OF_THE_USER for column in BY_TRACKS}
     for one in found.values():
-        assert one.seeds == (0, 1)
-        assert one.n == 150
+        assert one.seeds == (0, 1, 2)
+        assert one.n == (20 if one.column in (*BY_GROUPS, *BY_TRACKS) else 150)
         assert one.verdict in ("agrees", "higher", "lower", "not published")
     assert found[ordinary, COLUMNS[0]].published == 72.2
     assert found[interpretable, COLUMNS[0]].protocol.startswith("Table 2")
@@ -178,7 +182,7 @@ def test_networks_are_trained_where_causes_are_known(tmp_path: Path) -> None:
     for row in rows:
         for column in COLUMNS:
             one = found[row, column]
-            assert one.seeds == (0, 1)
+            assert one.seeds == (0, 1, 2)
             assert one.n == 200
             assert one.interval is not None
             assert one.protocol == f"{MADE_TABLE}; {TINY.protocol(row)}"
@@ -192,3 +196,90 @@ def test_networks_are_trained_where_causes_are_known(tmp_path: Path) -> None:
         shares = [found[INTERPRETABLE, f"{what}: S{expert}"].value for expert in range(1, 9)]
         assert sum(shares) == pytest.approx(100)  # type: ignore[arg-type]
     assert measure(study, late, FEW, TINY) == records
+
+
+def made(tmp_path: Path) -> Parts:
+    return split_files(write_sessions(tmp_path / "made", FEW))
+
+
+ONE = Learning({INTERPRETABLE: TINY.networks[INTERPRETABLE]}, BRIEFLY, 3, 10)
+
+
+def no_training(*given: object, **more: object) -> None:
+    raise AssertionError("nothing is to be trained")
+
+
+def test_weights_that_are_there_are_only_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever they come from: each network by its own names, in one file by the seed's key."""
+    parts, here = made(tmp_path), Workshop(tmp_path / "here", show_progress=False)
+    trained = train_on(parts, ONE, here)
+    there = Workshop(tmp_path / "there", show_progress=False)
+    tracks, kind = read_tracks(parts.train.tracks), ONE.networks[INTERPRETABLE]
+    for number in range(3):
+        seed = SkipSeed(kind, BRIEFLY, number, checksum(parts))
+        network = fit_skips(parts, tracks, kind, BRIEFLY, number, show_progress=False).model
+        tensors = {f"model.{name}": value for name, value in network.state_dict().items()}
+        path = tmp_path / "there" / "skips" / f"{seed.key('cpu')}-weights.safetensors"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, path)
+        assert path == seed.weights(there)
+    monkeypatch.setattr("whence.studies.trained_skips.fit_skips", no_training)
+    assert train_on(parts, ONE, there) == trained
+    assert set(trained[INTERPRETABLE].between) == {*BY_GROUPS, *BY_TRACKS}
+
+
+def test_what_is_missing_is_made_again_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measures without their networks, as former versions left them, and one that was lost."""
+    parts, workshop = made(tmp_path), Workshop(tmp_path / "kept", show_progress=False)
+    trained = train_on(parts, ONE, workshop)[INTERPRETABLE]
+    kept = sorted(one.name for one in workshop.kept.iterdir())
+    assert sum(name.endswith("-weights.safetensors") for name in kept) == 3
+    assert sum(name.endswith(".json") for name in kept) == 4
+    assert len(kept) == 7, "no checkpoint is left"
+    (between,) = workshop.kept.glob("*-seeds.json")
+    between.unlink()
+    lost = next(workshop.kept.glob("*-weights.safetensors"))
+    lost.unlink()
+    late = replace(workshop, until=time.monotonic())
+    assert train_on(parts, ONE, late)[INTERPRETABLE] == replace(trained, between={})
+    calls: list[object] = []
+
+    def counted(*given: object, **more: object) -> FittedSkips:
+        calls.append(given[4])
+        return fit_skips(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("whence.studies.trained_skips.fit_skips", counted)
+    assert train_on(parts, ONE, workshop)[INTERPRETABLE] == trained
+    assert len(calls) == 1
+    assert lost.exists()
+
+
+def test_seeds_are_compared_where_causes_are_known(tmp_path: Path) -> None:
+    """Rows have what they can; shares are in percent, and correlations and divergences are not."""
+    study = find_study("attribution-skips")
+    records = measure(study, Workshop(tmp_path, show_progress=False), FEW, TINY)
+    found = {
+        (one.row, one.column): one for one in records if one.protocol.startswith(f"{MADE_SEEDS}; ")
+    }
+    expected = {(row, one) for row in (INTERPRETABLE, INTERPRETABLE_GRU) for one in BY_GROUPS}
+    assert set(found) == expected | {
+        (row, column) for row in (INTERPRETABLE, ORDINARY) for column in BY_TRACKS
+    }
+    for (_, column), one in found.items():
+        assert one.value is not None
+        assert one.interval is not None
+        assert one.n == 20
+        if column.startswith("rho"):
+            assert -1 <= one.value <= 1
+    assert found[INTERPRETABLE, SAME].value > 1  # type: ignore[operator]
+    assert found[INTERPRETABLE, "KL beside other cases, random"].value == pytest.approx(1, abs=0.5)
+    judged = judge_by_records(study, records)
+    page = as_markdown(study, judged)
+    assert f"## {MADE_SEEDS}\n" in page
+    claims = judged[len(records) :]
+    assert len(claims) == len(study.claims) > 0
+    assert all(one.interval is not None for one in claims), "every side is a cell of a table"

@@ -17,10 +17,12 @@ from whence.errors import InputError
 from whence.experts import TOYS, InterpretableMLP, fit
 from whence.randomness import Randomness
 from whence.studies import find_study
+from whence.studies.by_groups import SAME
 from whence.studies.cache import Cache
 from whence.studies.checking import check_study
 from whence.studies.claims import HOLDS
-from whence.studies.evidence import LARGEST, MEAN, MOST, OF_ALL, SAME, SIMPLE, selections_of
+from whence.studies.evidence import LARGEST, MEAN, MOST, OF_ALL, SIMPLE, selections_of
+from whence.studies.results import judge_by_records
 from whence.studies.runner import run_study
 from whence.studies.toys import ACCURACY, ATTRIBUTION, NOTEBOOK, ROWS, HowLong, measure
 from whence.trust.stability import same_choice
@@ -65,6 +67,9 @@ def test_every_row_of_every_toy() -> None:
     assert all(one.value is not None and one.seeds == (0, 1, 2) for one in records)
     assert {one.column for one in records if one.published is not None} == {ACCURACY}
     assert all("6 steps of 32 points at 0.005" in one.protocol for one in records)
+    claims = judge_by_records(study, records)[len(records) :]
+    assert [one.dataset for one in claims] == ["a", "a", "b", "b", "d", "d"]
+    assert all(one.interval is not None for one in claims), "every side is a cell of a table"
 
 
 def test_toys_want_sensible_settings() -> None:

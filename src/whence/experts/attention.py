@@ -58,6 +58,14 @@ class ExpertAttention(nn.Module):
         out: Tensor = self.output(joined)
         return out
 
+    def looks(self, rows: Tensor, remembered: Tensor, steps: int) -> Tensor:
+        """`[B, H, heads, q, n]`: how far each query looks at each step remembered."""
+        queries, (keys, _) = self.query(rows, False), self.memory(remembered, False).chunk(2, dim=1)
+        cases = queries.shape[-1] // steps
+        weights = self.weights(self._heads(queries, cases), self._heads(keys, cases), None)
+        by_expert: Tensor = weights.unflatten(1, (-1, self.heads))
+        return by_expert
+
     def weights(self, queries: Tensor, keys: Tensor, visible: Tensor | None) -> Tensor:
         """`[B, H·heads, q, n]`: softmax(QKᵀ/√d), where the published code has √d by a slip."""
         logits = queries @ keys.mT / queries.shape[-1] ** 0.5

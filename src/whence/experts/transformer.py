@@ -70,14 +70,31 @@ class InterpretableTransformer(SequentialModel):
 
     def answers(self, known: Tensor, asked: Tensor, stop: bool = True) -> Tensor:
         """By every expert, from its own groups of both halves."""
-        rows = known.flatten(0, 1)
-        for layer in self.encoder:
-            rows = layer(rows, known.shape[1], stop)
-        encoded, rows = rows, asked.flatten(0, 1)
+        encoded, rows = self._encoded(known, stop), asked.flatten(0, 1)
         for layer in self.decoder:
             rows = layer(rows, encoded, asked.shape[1], stop)
         answers: Tensor = self.last(rows, stop)
         return answers
+
+    def looks(self, known: Tensor, asked: Tensor) -> list[Tensor]:
+        """One `[B, H, heads, n, m]` a layer: how far steps asked look at those of the first half.
+
+        They look at what was encoded there, into which steps before have flowed.
+        """
+        encoded, rows = self._encoded(known, stop=False), asked.flatten(0, 1)
+        found = []
+        for layer in self.decoder:
+            assert isinstance(layer, DecoderLayer)
+            found.append(layer.looks(rows, encoded, asked.shape[1]))
+            rows = layer(rows, encoded, asked.shape[1], stop=False)
+        return found
+
+    def _encoded(self, known: Tensor, stop: bool) -> Tensor:
+        """`[H, width, B·m]`."""
+        rows = known.flatten(0, 1)
+        for layer in self.encoder:
+            rows = layer(rows, known.shape[1], stop)
+        return rows
 
 
 class OrdinaryTransformer(InterpretableTransformer):
@@ -162,6 +179,10 @@ class DecoderLayer(EncoderLayer):
         rows = self.across_norm(rows + self.across(rows, encoded, steps))
         fed: Tensor = self.feed(rows)
         return fed
+
+    def looks(self, rows: Tensor, encoded: Tensor, steps: int) -> Tensor:
+        """`[B, H, heads, n, m]`: how far each row looks at each step encoded."""
+        return self.across.looks(self.looked(rows, steps, stop=False), encoded, steps)
 
 
 class FeedForward(nn.Module):

@@ -27,12 +27,13 @@ ALONE = "Mean over seeds ± half of its 95 % t-interval."
 
 def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
     """Of what is measured, with datasets down, of the figures, and then of the claims."""
-    if study.tabulated:
-        return tabulated(records)
     claims = {claim.text for claim in study.claims}
+    cells = [record for record in records if record.row not in claims]
+    judged = [record for record in records if record.row in claims]
+    if study.tabulated:
+        return [*tabulated(cells), *([_claims_of_tables(study, judged)] if judged else [])]
     figures = figures_of(study)
     drawn = {column for figure in figures for column in figure.columns}
-    cells = [record for record in records if record.row not in claims]
     measured = [record for record in cells if record.column not in drawn]
     tables = [
         _group(study, title, variant, cells) for title in study.groups for variant in study.variants
@@ -41,7 +42,6 @@ def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
         for column in dict.fromkeys(record.column for record in measured)
     ]
     tables += [_figure(study, figure, cells) for figure in figures]
-    judged = [record for record in records if record.row in claims]
     return [*tables, _claims(study, judged)] if judged else tables
 
 
@@ -213,7 +213,7 @@ def _claims(study: Study, records: Sequence[Record]) -> StudyTable:
     found = {(record.row, record.dataset, record.model): record for record in records}
     rows = tuple(
         (
-            f"{claim.text} ({claim.column})" if claim.column else claim.text,
+            _with_column(claim),
             *((shown_model,) if len(study.models) > 1 else ()),
             *(
                 _judged(found.get((claim.text, data.data, model.name)))
@@ -227,6 +227,23 @@ def _claims(study: Study, records: Sequence[Record]) -> StudyTable:
     notes = tuple(_how_judged(study, claim, records) for claim in study.claims)
     headings = ("claim", *_who_headings(study)[:-1], *study.datasets)
     return StudyTable(CLAIMS, headings, rows, (*notes, *_absences(study, records)))
+
+
+def _claims_of_tables(study: Study, records: Sequence[Record]) -> StudyTable:
+    """One below the other, each with the data it is about."""
+    said = {claim.text: claim for claim in study.claims}
+    names = {dataset.data: name for name, dataset in study.datasets.items()}
+    rows = tuple(
+        (_with_column(said[one.row]), names.get(one.dataset, one.dataset), _judged(one))
+        for one in records
+    )
+    notes = [f"{said[one.row].source}, “{one.row}”: {one.protocol}." for one in records]
+    headings = ("claim", "dataset", "judged")
+    return StudyTable(CLAIMS, headings, rows, (*notes, *_absences(study, records)))
+
+
+def _with_column(claim: Claim) -> str:
+    return f"{claim.text} ({claim.column})" if claim.column else claim.text
 
 
 def _how_judged(study: Study, claim: Claim, records: Sequence[Record]) -> str:
@@ -298,5 +315,6 @@ def _absences(study: Study, records: Sequence[Record]) -> list[str]:
     why: dict[str, dict[str, None]] = {}
     for record in records:
         if record.value is None and not record.seeds:
-            why.setdefault(record.verdict, {})[datasets[record.dataset]] = None
+            name = datasets.get(record.dataset, record.dataset)
+            why.setdefault(record.verdict, {})[name] = None
     return [f"{ABSENT} {verdict}: {', '.join(names)}." for verdict, names in why.items()]

@@ -10,6 +10,7 @@ from typing import Any
 import altair as alt
 
 from whence.report.charts import AGAINST, BLANK, FOR, NEUTRAL, dress, inline, side, speaking
+from whence.report.skip_charts import selection_charts
 from whence.report.study import CLAIMS, group_title
 from whence.studies.claims import BANDS, FAILS, HOLDS, UNDECIDED
 from whence.studies.found import Bars, Curves, Figure, Map
@@ -36,6 +37,11 @@ def study_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.Facet
     """By the title of the table beside it, as far as run."""
     claims = {claim.text for claim in study.claims}
     found = [record for record in records if record.interval]
+    judged = [record for record in found if record.row in claims]
+    of_claims = {CLAIMS: claims_chart(study, judged)} if judged else {}
+    if study.tabulated:
+        cells = [record for record in records if record.row not in claims]
+        return {**selection_charts(cells), **of_claims}
     figures = figures_of(study)
     drawn = {column for figure in figures for column in figure.columns}
     cells = [record for record in found if record.row not in claims]
@@ -49,11 +55,10 @@ def study_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.Facet
     if not study.groups:
         shown = dict.fromkeys(record.column for record in measured)
         charts = {column: measure_chart(study, records, column) for column in shown}
-    judged = [record for record in found if record.row in claims]
     for figure in figures:
         if any(record.column in figure.columns for record in cells):
             charts[figure.title] = figure_chart(study, figure, cells)
-    return {**charts, CLAIMS: claims_chart(study, judged)} if judged else charts
+    return {**charts, **of_claims}
 
 
 def measure_chart(study: Study, records: Sequence[Record], column: str) -> alt.FacetChart:
@@ -282,12 +287,16 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
     shown = {data.data: name for name, data in study.datasets.items()}
 
     def of_model(record: Record) -> str:
-        return "" if len(study.models) == 1 else f", {record.model}"
+        return "" if len(study.models) < 2 else f", {record.model}"
+
+    def title(record: Record) -> str:
+        # Of tables the sides are long to say, and the claims say them.
+        return record.row if study.tabulated else f"{record.row} ({_compared(said[record.row])})"
 
     rows = [
         {
-            "claim": f"{record.row} ({_compared(said[record.row])})",
-            "name": f"{shown[record.dataset]}{of_model(record)}",
+            "claim": title(record),
+            "name": f"{shown.get(record.dataset, record.dataset)}{of_model(record)}",
             "verdict": record.verdict,
             "limit": _limit(said[record.row]),
             **_figures(record),

@@ -42,10 +42,9 @@ def write_study(study: Study, records: Sequence[Record], folder: Path) -> list[P
 
 def _drawn(study: Study, records: Sequence[Record]) -> dict[str, bytes]:
     from whence.report.charts import to_png, to_svg
-    from whence.report.skip_charts import selection_charts
     from whence.report.study_charts import slug, study_charts
 
-    charts = selection_charts(records) if study.tabulated else study_charts(study, records)
+    charts = study_charts(study, records)
     contents = {f"{study.id}.html": _page(study, records, charts).encode()}
     for title, chart in charts.items():
         name = f"{study.id}-{slug(title)}"

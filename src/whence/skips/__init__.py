@@ -25,6 +25,8 @@ from whence.skips.explained import (
     explainable_skips,
 )
 from whence.skips.ideal import Possible, ideal_experts
+from whence.skips.kept import load_network, save_network
+from whence.skips.looking import looks_of_skips, tracks_looked_at
 from whence.skips.networks import EVIDENCE, EXPERT_OF, EXPERTS, NetworkConfig, make_network
 from whence.skips.training import FittedSkips, fit_skips
 
@@ -49,9 +51,13 @@ __all__ = [
     "fit_skips",
     "ideal_experts",
     "join_attributions",
+    "load_network",
+    "looks_of_skips",
     "make_network",
     "mean_attributions",
     "named_by_cause",
     "predict_skips",
+    "save_network",
     "shares_of_maximum",
+    "tracks_looked_at",
 ]

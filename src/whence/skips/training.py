@@ -27,6 +27,7 @@ from whence.sessions.halves import Halves
 from whence.sessions.logs import SLOTS, Rows
 from whence.sessions.tracks import Tracks
 from whence.skips.config import SkipConfig
+from whence.skips.kept import named_weights, restore_weights
 from whence.skips.networks import NetworkConfig, make_network
 from whence.skips.tensors import question_of
 from whence.training.keeping import NowAndThen, go_on
@@ -218,7 +219,7 @@ class SkipTraining:
     def save(self, path: Path) -> None:
         """Everything into one file, whole or not at all."""
         self.read_losses()
-        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        tensors = named_weights(self.model)
         for number, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"adam.{number}.{name}": state[name] for name in MOMENTS}
         tensors["losses"] = torch.tensor(self.losses, dtype=torch.float64)
@@ -232,12 +233,7 @@ class SkipTraining:
         go_on(path, self.device, self._restore)
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
-        model = {
-            name.removeprefix("model."): one
-            for name, one in tensors.items()
-            if name.startswith("model.")
-        }
-        self.model.load_state_dict(model)
+        restore_weights(self.model, tensors)
         self.losses = tensors["losses"].tolist()
         self.validations = tensors["validations"].tolist()
         adam = self.optimizer.state_dict()

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from scipy import stats
 
+from whence.errors import InputError
 from whence.explanation import Floats
 from whence.trust.bins import Bins
 from whence.trust.predictions import Ints
@@ -32,6 +33,22 @@ def deviation_over_seeds(predictions: Floats) -> list[float]:
     every = float(deviation(predictions).mean())
     without = [float(deviation(np.delete(predictions, k, axis=0)).mean()) for k in range(seeds)]
     return [every - (seeds - 1) * (one - sum(without) / seeds) for one in without]
+
+
+def ratio_over_seeds(found: SeedPairs, chance: SeedPairs) -> list[float]:
+    """One value a seed of what `found` comes to as a share of `chance`, each a mean over pairs.
+
+    The jackknife's pseudo-values of the ratio, moved so that their mean is the ratio itself. A
+    pseudo-value of a mean is what leaves the mean without its seed as that of the others.
+    """
+    of, by = np.array(found.over_seeds()), np.array(chance.over_seeds())
+    if not by.mean() > 0:
+        raise InputError("By chance seeds do not differ at all here, so that there is no share.")
+    without = (of.sum() - of) / (by.sum() - by)
+    values: list[float] = (
+        of.mean() / by.mean() - (len(of) - 1) * (without - without.mean())
+    ).tolist()
+    return values
 
 
 def index_by_chance(lengths: Ints) -> float:

@@ -7,12 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from whence.explanation import Explanation
+from whence.explanation import Explanation, Floats
 from whence.trust.agreement import spearman
 from whence.trust.stability import SeedPairs, attention_kl
 
 METHODS: Final = ("experts", "shapley", "leave-one-out", "gradient-input", "random")
 RHO: Final = {name: f"rho({name}, Shapley)" for name in METHODS if name != "shapley"}
+SAME: Final = "same expert by two seeds"
 KL: Final = {name: f"KL between seeds, {name}" for name in METHODS}
 
 Told = Mapping[str, Explanation]
@@ -31,8 +32,16 @@ def rhos(told: Sequence[Told]) -> dict[str, list[float]]:
 def seeds_apart(told: Sequence[Told]) -> dict[str, SeedPairs]:
     """By column, how far every two seeds are apart."""
     return {
-        column: attention_kl(np.stack([one[name].magnitude() for one in told]), told[0][name].parts)
-        for name, column in KL.items()
+        KL[name]: attention_kl(sizes, told[0][name].parts)
+        for name, sizes in sizes_by_method(told).items()
+    }
+
+
+def sizes_by_method(told: Sequence[Told]) -> dict[str, Floats]:
+    """`[S, B, n]`: how important each group is by each method."""
+    return {
+        name: np.stack([one[name].magnitude() for one in told])
+        for name in METHODS
         if name in told[0]
     }
 

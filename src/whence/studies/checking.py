@@ -50,6 +50,13 @@ def _check_tables(study: Study) -> None:
     """Skips and toys are of other data than interactions, which they find or make themselves."""
     if not study.published:
         raise InputError("Tables are filled beside what is published, and nothing is.")
+    _check_unique("claims", [claim.text for claim in study.claims])
+    for claim in study.claims:
+        _check_expectation(claim)
+        if not all(side.dataset and side.variant for side in claim.sides):
+            raise InputError(f"“{claim.text}” is of tables; each side names a dataset and a row.")
+        if not all(side.column or claim.column for side in claim.sides):
+            raise InputError(f"“{claim.text}” does not say of which column.")
     if study.measurements in ((SKIPS,), (TOYS,)):
         return
     _check_data(study)
@@ -86,13 +93,17 @@ def _check_claims(study: Study) -> None:
         _check_claim(study, claim)
 
 
-def _check_claim(study: Study, claim: Claim) -> None:
+def _check_expectation(claim: Claim) -> None:
     if claim.expect == "spread lower" and claim.than is None:
         raise InputError(f"“{claim.text}” compares a spread, and does not say with which.")
     if claim.expect == "spread lower" and claim.between_datasets:
         raise InputError(f"“{claim.text}” compares spreads of different data, which are no pairs.")
     if claim.expect in BANDS and claim.than is not None:
         raise InputError(f"“{claim.text}” is about a band; it has no other side.")
+
+
+def _check_claim(study: Study, claim: Claim) -> None:
+    _check_expectation(claim)
     if not study.judged_on(claim):
         raise InputError(f"“{claim.text}” is about variants that no model has together.")
     for dataset, model in study.judged_on(claim):

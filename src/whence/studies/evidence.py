@@ -26,7 +26,7 @@ from whence.models.content_ncf import SUBSETS, ContentNCF
 from whence.progress import progress_bar
 from whence.ranking import questions_of
 from whence.run import Run
-from whence.studies.by_groups import KL, METHODS, RHO, rhos, seeds_apart
+from whence.studies.by_groups import KL, METHODS, RHO, SAME, rhos, seeds_apart
 from whence.studies.found import Asked, Found, Map, Measurement
 from whence.studies.points import Points, draw_points
 from whence.trust.stability import same_choice
@@ -37,7 +37,6 @@ SIMPLE, LARGEST = "S1 to S3 are selected most", "the expert selected most often"
 PARAMETERS, OF_ALL = "parameters", "parameters with all 3,883 films"
 WHOLE: Final = Counts(items=3_883, users=6_040)
 """MovieLens-1M with the films that nobody rated, which the published networks count."""
-SAME: Final = "same expert by two seeds"
 
 
 @dataclass(frozen=True)

@@ -142,6 +142,8 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
     Machines may have made them apart, and two datasets are no pairs; so means are compared, which
     says less than a comparison seed by seed.
     """
+    if study.tabulated:
+        return _judge_tables(study, records)
     claims = {claim.text: claim for claim in study.claims}
     cells = {(one.dataset, one.model, one.row, one.column): one for one in records}
     shown = {data.data: name for name, data in study.datasets.items()}
@@ -169,6 +171,44 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
         )
 
     return [judge(record) for record in records]
+
+
+def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
+    """The records of the tables, and behind them every claim as they judge it now."""
+    claims = {claim.text for claim in study.claims}
+    cells = [record for record in records if record.row not in claims]
+    found = {(one.dataset, one.row, one.column): one for one in cells}
+
+    def judge(claim: Claim) -> Record:
+        columns = [side.column or claim.column or "" for side in claim.sides]
+        sides = [
+            found.get((side.dataset or "", side.variant or "", column))
+            for side, column in zip(claim.sides, columns, strict=True)
+        ]
+        estimate = _by_records(claim, sides)
+        absent = [NOT_RUN if one is None else one.verdict for one in sides if not _known(one)]
+        of = sides[0] if estimate is not None else None
+        origin = next((one for one in sides if one is not None), cells[0])
+        return Record(
+            study=study.id,
+            dataset=claim.of.dataset or "",
+            row=claim.text,
+            column=columns[0],
+            **(estimate or Estimate())._asdict(),
+            n=None if of is None else of.n,
+            seeds=() if of is None else of.seeds,
+            published=None,
+            verdict=absent[0] if absent else verdict(claim, estimate and estimate.interval),
+            protocol=protocol(claim, paired=False),
+            machine=origin.machine,
+            command=origin.command,
+        )
+
+    return [*cells, *map(judge, study.claims)]
+
+
+def _known(record: Record | None) -> bool:
+    return record is not None and record.value is not None
 
 
 def _by_records(claim: Claim, sides: Sequence[Record | None]) -> Estimate | None:

@@ -16,7 +16,7 @@ from whence.studies.checking import check_study
 from whence.studies.found import Asked
 from whence.studies.measurements import MEASUREMENTS
 from whence.studies.records import Record
-from whence.studies.results import Results
+from whence.studies.results import Results, judge_by_records
 from whence.studies.study import COUNTS, SKIPS, Cell, Study
 from whence.studies.trained_skips import Workshop
 
@@ -46,7 +46,7 @@ def run_study(
     until = None if minutes is None else time.monotonic() + 60 * minutes
     if study.tabulated:
         workshop = Workshop(cache.folder, device, until, show_progress)
-        filled = _fill(study, workshop)
+        filled = judge_by_records(study, _fill(study, workshop))
         keep(filled)
         return filled
     command = study.command if device == "cpu" else f"{study.command} --device {device}"

@@ -10,6 +10,7 @@ from whence.skips import (
     EXPERT_OF,
     EXPERTS,
     Evaluated,
+    NetworkConfig,
     cause_accuracy,
     cause_seen,
     mean_attributions,
@@ -31,14 +32,14 @@ SELECTED: Final = tuple(f"{what}{name}" for what in (FIRST, MEAN_SHARE) for name
 """Of a network with experts, anywhere."""
 
 
-def all_columns(experts: bool) -> tuple[str, ...]:
+def all_columns(network: NetworkConfig) -> tuple[str, ...]:
     """Of a network with experts or without, where causes are known."""
-    return (*COLUMNS, *CAUSED, *SELECTED) if experts else COLUMNS
+    return (*COLUMNS, *CAUSED, *SELECTED) if network.interpretable else COLUMNS
 
 
-def selected_columns(experts: bool) -> tuple[str, ...]:
+def selected_columns(network: NetworkConfig) -> tuple[str, ...]:
     """What its experts add."""
-    return SELECTED if experts else ()
+    return SELECTED if network.interpretable else ()
 
 
 def measures_of(found: Evaluated) -> dict[str, Measure]:

@@ -19,6 +19,8 @@ class Learning:
     networks: Mapping[str, NetworkConfig]
     training: SkipConfig
     seeds: int = 5
+    compared: int = 1_000
+    """Test sessions of which a track each is asked about where seeds are compared."""
 
     def protocol(self, row: str) -> str:
         """How a row comes about."""

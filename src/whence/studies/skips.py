@@ -26,12 +26,13 @@ from whence.sessions import (
 from whence.sessions.baselines import coin
 from whence.sessions.files import session_folder
 from whence.sessions.halves import Flags, Halves
-from whence.skips import ideal_experts
+from whence.skips import NetworkConfig, ideal_experts
 from whence.studies.claims import Estimate, over_seeds
 from whence.studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
 from whence.studies.results import compare_with_print
 from whence.studies.skip_columns import all_columns, measures_of, selected_columns
 from whence.studies.skip_networks import PUBLISHED, SMALL, Learning
+from whence.studies.skip_seeds import COMPARED, NO_SHARES, seed_columns
 from whence.studies.study import Study
 from whence.studies.trained_skips import Trained, Workshop, train_on
 
@@ -40,6 +41,8 @@ SPOTIFY, DEEZER = "spotify-sessions", "deezer-sessions"
 MADE, MADE_TABLE = "listening", "Sessions made here"
 OTHERS: Final = ("WSDM leader-board",)
 """Rows of the tables that nobody can run here: others' entries to the challenge."""
+MADE_SEEDS: Final = f"{MADE_TABLE}: other seeds and methods"
+SPOTIFY_SEEDS: Final = "Sessions of the challenge: other seeds and methods"
 SELECTION_FIGURE: Final = "Figure 8 (Afchar & Hennequin 2020)"
 LISTENING: Final = ListeningConfig(sessions=20_000, logs=10, tracks=20_000)
 """Eight logs to learn from, one to validate on and one to test on.
@@ -86,15 +89,21 @@ class Filled:
     def value(self, row: str, column: str) -> Value | None:
         """Of a network the mean over its seeds; of the rest an interval over sessions."""
         if row in self.trained:
-            found = self.trained[row]
-            estimate = over_seeds([PERCENT * value for value in found.values(column)])
-            how = self.learning.protocol(row)
-            return Value(estimate, found.sessions, tuple(found.by_seed), how, self.device)
+            return self._over_seeds(row, column)
         one = self.measured.get(row, {}).get(column)
         if one is None:
             return None
         low, high = one.interval
         return Value(Estimate(PERCENT * one.value, None, (PERCENT * low, PERCENT * high)), one.n)
+
+    def _over_seeds(self, row: str, column: str) -> Value:
+        found, how = self.trained[row], self.learning.protocol(row)
+        scale = 1 if column in NO_SHARES else PERCENT
+        estimate = over_seeds([scale * value for value in found.values(column)])
+        sessions = found.sessions
+        if column in found.between and sessions is not None:
+            sessions, how = min(sessions, self.learning.compared), f"{how}; {COMPARED}"
+        return Value(estimate, sessions, tuple(found.by_seed), how, self.device)
 
 
 def measure(
@@ -110,10 +119,12 @@ def measure(
     if folder is not None:  # first, since it is what the user waits for
         filled[SPOTIFY] = _of_the_user(folder, published, workshop)
         cells += _network_cells(SELECTION_FIGURE, SPOTIFY, published, selected_columns)
+        cells += _network_cells(SPOTIFY_SEEDS, SPOTIFY, published, seed_columns)
     filled[MADE] = _made_here(listening, small, workshop)
     made = filled[MADE].measured
     cells += [Cell(MADE_TABLE, MADE, row, column) for row in made for column in made[row]]
     cells += _network_cells(MADE_TABLE, MADE, small, all_columns)
+    cells += _network_cells(MADE_SEEDS, MADE, small, seed_columns)
     return [_record(study, cell, filled.get(cell.dataset)) for cell in cells]
 
 
@@ -128,13 +139,13 @@ def _printed_cells(study: Study) -> list[Cell]:
 
 
 def _network_cells(
-    table: str, dataset: str, learning: Learning, columns: Callable[[bool], Sequence[str]]
+    table: str, dataset: str, learning: Learning, columns: Callable[[NetworkConfig], Sequence[str]]
 ) -> list[Cell]:
-    """Of every network the columns it has, by whether it has experts."""
+    """Of every network the columns it has."""
     return [
         Cell(table, dataset, row, column)
         for row, network in learning.networks.items()
-        for column in columns(network.interpretable)
+        for column in columns(network)
     ]
 
 

@@ -73,6 +73,7 @@ class Side:
     """What a claim speaks of; what is left open is as of the cell that is judged."""
 
     variant: str | None = None
+    """In a study of tables, the row."""
     column: str | None = None
     model: str | None = None
     dataset: str | None = None

@@ -38,7 +38,7 @@ from whence.explainers import compare_batch
 from whence.memory import reuse_freed_memory
 from whence.progress import progress_bar
 from whence.randomness import Randomness
-from whence.studies.by_groups import METHODS, rhos, seeds_apart
+from whence.studies.by_groups import METHODS, SAME, rhos, seeds_apart
 from whence.studies.claims import over_seeds
 from whence.studies.records import Record
 from whence.studies.results import compare_with_print
@@ -51,7 +51,7 @@ REACH: Final = 3.0
 NOTEBOOK: Final = "recipe of the notebook"
 """The row beside the print: the published recipe, for as many steps as the study says."""
 ACCURACY, ATTRIBUTION = "accuracy", "attribution accuracy"
-SAME, SAME_OFF = "same expert by two seeds", "same expert by two seeds, off the data"
+SAME_OFF: Final = f"{SAME}, off the data"
 
 Columns = dict[str, list[float]]
 """One value a seed."""

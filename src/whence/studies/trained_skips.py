@@ -1,24 +1,35 @@
 """Networks that predict skips, trained seed by seed on one set of sessions, and measured.
 
-What is measured of a seed is kept beside its checkpoint, by all that it was made from, the sessions
-among it.
+What is measured of a seed is kept beside its weights, by all that it was made from, the sessions
+among it; what is measured between seeds, by all seeds. Weights that lie in their place, wherever
+they were trained, are not trained again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import whence
 from whence.errors import OutOfTime
+from whence.experts import SequentialModel
 from whence.files import make_parent, new_file, read_json, sha256, write_json
 from whence.sessions import Parts, Tracks, read_tracks
-from whence.skips import NetworkConfig, SkipConfig, evaluate, fit_skips
+from whence.skips import (
+    NetworkConfig,
+    SkipConfig,
+    evaluate,
+    fit_skips,
+    load_network,
+    save_network,
+)
 from whence.studies.skip_columns import measures_of
 from whence.studies.skip_networks import Learning
+from whence.studies.skip_seeds import Said, ask, compare_seeds, say, seed_columns
 
 Columns = dict[str, float]
 SESSIONS = "sessions"
@@ -30,14 +41,18 @@ class Trained:
     """One value a seed and column, as far as there was time."""
 
     by_seed: Mapping[int, Columns]
+    between: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """What needs all seeds."""
 
     @property
     def sessions(self) -> int | None:
         """How many were tested on."""
         return next((int(columns[SESSIONS]) for columns in self.by_seed.values()), None)
 
-    def values(self, column: str) -> list[float]:
+    def values(self, column: str) -> Sequence[float]:
         """Of every seed that is done; of a cause that no session has, none."""
+        if column in self.between:
+            return self.between[column]
         return [columns[column] for columns in self.by_seed.values() if column in columns]
 
 
@@ -50,26 +65,46 @@ class Workshop:
     until: float | None = None
     show_progress: bool = True
 
+    @property
+    def kept(self) -> Path:
+        """The folder of weights and of what was measured."""
+        return self.folder / "skips"
+
+    def check_time(self) -> None:
+        """Stop before something long is begun."""
+        if self.until is not None and time.monotonic() >= self.until:
+            raise OutOfTime("The time is over.")
+
 
 def train_on(parts: Parts, learning: Learning, workshop: Workshop) -> dict[str, Trained]:
-    """Every network, the seeds of one after the other; when time is over, what is done."""
-    tracks = read_tracks(parts.train.tracks)
-    sessions = _checksum(parts)
+    """Every network, the seeds of one after the other; when time is over, what is done.
+
+    Seeds are compared when each has been measured alone, for that may need networks of which only
+    the measures were kept, and they are trained again then.
+    """
+    tracks, sessions = read_tracks(parts.train.tracks), checksum(parts)
     found: dict[str, Trained] = {}
     for row, network in learning.networks.items():
         done: dict[int, Columns] = {}
         try:
-            for seed in range(learning.seeds):
-                seed_of = _Seed(network, learning.training, seed, sessions)
-                done[seed] = seed_of.measure(parts, tracks, workshop)
+            for seed in seeds_of(network, learning, sessions):
+                done[seed.seed] = seed.measure(parts, tracks, workshop)
         except OutOfTime:
             pass
         found[row] = Trained(done)
+    for row, network in learning.networks.items():
+        if seed_columns(network) and len(found[row].by_seed) == learning.seeds:
+            seeds = seeds_of(network, learning, sessions)
+            try:
+                between = _Between(seeds, learning.compared).measure(parts, tracks, workshop)
+                found[row] = Trained(found[row].by_seed, between)
+            except OutOfTime:
+                pass
     return found
 
 
 @dataclass(frozen=True)
-class _Seed:
+class SkipSeed:
     """All that a network is made from."""
 
     network: NetworkConfig
@@ -78,12 +113,34 @@ class _Seed:
     sessions: str
     """A checksum of their files."""
 
+    def key(self, device: str) -> str:
+        """What all that is kept of it is called by."""
+        made_from = {**asdict(self), "device": device, "version": whence.__version__}
+        return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:20]
+
+    def weights(self, workshop: Workshop) -> Path:
+        """Where the trained network lies, as `save_network` writes it."""
+        return workshop.kept / f"{self.key(workshop.device)}-weights.safetensors"
+
     def measure(self, parts: Parts, tracks: Tracks, workshop: Workshop) -> Columns:
         """As it was measured before, or now."""
-        kept = workshop.folder / "skips" / f"{self._key(workshop.device)}.json"
+        kept = workshop.kept / f"{self.key(workshop.device)}.json"
         if kept.exists():
             return {name: float(value) for name, value in read_json(kept).items()}
-        checkpoint = kept.with_suffix(".safetensors")
+        found = evaluate(self.model(parts, tracks, workshop), parts.test, tracks)
+        columns = {name: one.value for name, one in measures_of(found).items()}
+        columns[SESSIONS] = len(found.scores)
+        with new_file(kept) as partial:
+            write_json(partial, columns)
+        return columns
+
+    def model(self, parts: Parts, tracks: Tracks, workshop: Workshop) -> SequentialModel:
+        """As it was trained before, or now."""
+        weights = self.weights(workshop)
+        if weights.exists():
+            return load_network(self.network, weights, workshop.device)
+        make_parent(weights)
+        checkpoint = workshop.kept / f"{self.key(workshop.device)}.safetensors"
         fitted = fit_skips(
             parts,
             tracks,
@@ -95,21 +152,44 @@ class _Seed:
             checkpoint=checkpoint,
             until=workshop.until,
         )
-        found = evaluate(fitted.model, parts.test, tracks)
-        columns = {name: one.value for name, one in measures_of(found).items()}
-        columns[SESSIONS] = len(found.scores)
-        make_parent(kept)
-        with new_file(kept) as partial:
-            write_json(partial, columns)
+        save_network(fitted.model, weights)
         checkpoint.unlink()
-        return columns
-
-    def _key(self, device: str) -> str:
-        made_from = {**asdict(self), "device": device, "version": whence.__version__}
-        return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:20]
+        return fitted.model
 
 
-def _checksum(parts: Parts) -> str:
+def seeds_of(network: NetworkConfig, learning: Learning, sessions: str) -> list[SkipSeed]:
+    """Every one that is trained on sessions of this checksum."""
+    return [SkipSeed(network, learning.training, seed, sessions) for seed in range(learning.seeds)]
+
+
+@dataclass(frozen=True)
+class _Between:
+    """The seeds of one network, on the first so many test sessions."""
+
+    seeds: Sequence[SkipSeed]
+    compared: int
+
+    def measure(self, parts: Parts, tracks: Tracks, workshop: Workshop) -> dict[str, list[float]]:
+        """As it was measured before, or now."""
+        keys = [seed.key(workshop.device) for seed in self.seeds]
+        named = hashlib.sha256(json.dumps([*keys, self.compared]).encode()).hexdigest()[:20]
+        kept = workshop.kept / f"{named}-seeds.json"
+        if kept.exists():
+            return {name: list(map(float, values)) for name, values in read_json(kept).items()}
+        asked = ask(parts.test, tracks, self.compared)
+
+        def said() -> Iterator[Said]:
+            for seed in self.seeds:
+                workshop.check_time()
+                yield say(seed.model(parts, tracks, workshop), asked, seed.seed)
+
+        found = compare_seeds(said(), asked)
+        with new_file(kept) as partial:
+            write_json(partial, found)
+        return found
+
+
+def checksum(parts: Parts) -> str:
     """Of the contents of all files, whatever they are called, and the parts they belong to."""
     every = (parts.train, parts.validation, parts.test)
     of_parts = [_contents(files.logs + files.causes) for files in every]

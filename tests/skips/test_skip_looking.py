@@ -1,0 +1,94 @@
+"""Which past tracks a Transformer looks at, by hand; and networks as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from whence.errors import InputError
+from whence.experts import InterpretableTransformer
+from whence.sessions import ListeningConfig, batches, read_tracks, write_sessions
+from whence.sessions.halves import Halves
+from whence.skips import (
+    NetworkConfig,
+    load_network,
+    looks_of_skips,
+    make_network,
+    predict_skips,
+    save_network,
+    tracks_looked_at,
+)
+from whence.skips.networks import Kind
+from whence.skips.tensors import question_of
+
+KINDS: tuple[Kind, ...] = ("interpretable transformer", "ordinary transformer")
+
+
+def config(kind: Kind) -> NetworkConfig:
+    return NetworkConfig(kind, width=4, heads=2, layers=2)
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Halves:
+    folder = tmp_path_factory.mktemp("looking") / "s"
+    files = write_sessions(folder, ListeningConfig(sessions=12, tracks=120, seed=3))
+    (halves,) = batches(files, read_tracks(files.tracks), 12)
+    assert not halves.known_there.all()
+    return halves
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_experts_look_as_far_as_they_are_selected(
+    kind: Kind, sessions: Halves, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Track after track, in as many pieces as there is room for."""
+    model = make_network(config(kind), 0).eval()
+    assert isinstance(model, InterpretableTransformer)
+    monkeypatch.setattr("whence.skips.looking.BATCH", 5)
+    found, there = looks_of_skips(model, sessions), tracks_looked_at(sessions)
+    question = question_of(sessions, "cpu")
+    with torch.no_grad():
+        looks = [one.double().numpy() for one in model.looks(question.known, question.asked)]
+        selected = model.attribute(question.known, question.asked).double().numpy()
+    asked = [(one, slot) for one, slot in np.argwhere(sessions.asked_there)]
+    assert found.shape == (2, len(asked), 10)
+    for number, (session, slot) in enumerate(asked):
+        assert (there[number] == sessions.known_there[session]).all()
+        for layer in range(2):
+            heads = looks[layer][session, :, :, slot].mean(axis=1)
+            expected = sum(
+                alpha * row for alpha, row in zip(selected[session, slot], heads, strict=True)
+            )
+            np.testing.assert_allclose(found[layer, number], expected, rtol=1e-4)
+    if kind == "ordinary transformer":
+        shares = found / found.sum(axis=2, keepdims=True)
+        session, slot = asked[-1]
+        np.testing.assert_allclose(
+            shares[1, -1], looks[1][session, 0, :, slot].mean(axis=0), rtol=1e-4
+        )
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "interpretable gru", "ordinary gru"])
+def test_a_network_is_what_its_file_holds(kind: Kind, sessions: Halves, tmp_path: Path) -> None:
+    model, path = make_network(config(kind), 5), tmp_path / "deep" / "weights.safetensors"
+    save_network(model, path)
+    held = load_file(path)
+    assert {name.removeprefix("model.") for name in held} == set(model.state_dict())
+    assert all(name.startswith("model.") for name in held)
+    again = load_network(config(kind), path)
+    assert not again.training
+    np.testing.assert_array_equal(predict_skips(again, sessions), predict_skips(model, sessions))
+
+
+def test_a_file_of_another_network_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    save_network(make_network(config("ordinary gru"), 0), path)
+    with pytest.raises(InputError, match="does not hold this training"):
+        load_network(config("interpretable gru"), path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(InputError, match="does not hold this training"):
+        load_network(config("ordinary gru"), path)

@@ -1,0 +1,220 @@
+"""Session networks of other seeds: against divergences, jackknives and correlations by hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from scipy import stats
+
+from whence.errors import InputError
+from whence.experts import InterpretableTransformer, SequentialModel
+from whence.explainers import explain_batch
+from whence.sessions import ListeningConfig, SessionFiles, Tracks, read_tracks, write_sessions
+from whence.skips import (
+    SKIP,
+    NetworkConfig,
+    attribute_skips,
+    explainable_skips,
+    looks_of_skips,
+    make_network,
+)
+from whence.skips.networks import Kind
+from whence.studies.between_seeds import ratio_over_seeds
+from whence.studies.by_groups import METHODS, RHO, SAME
+from whence.studies.skip_seeds import (
+    APART,
+    BY_GROUPS,
+    BY_TRACKS,
+    DRAWN,
+    LOOKING,
+    OTHERS,
+    RANDOM_TRACKS,
+    Asked,
+    Columns,
+    ask,
+    compare_seeds,
+    say,
+    seed_columns,
+)
+from whence.trust import attention_kl
+
+Floats = npt.NDArray[np.float64]
+KINDS: tuple[Kind, ...] = (
+    "interpretable transformer",
+    "ordinary transformer",
+    "interpretable gru",
+    "ordinary gru",
+)
+HAS = dict(zip(KINDS, [(*BY_GROUPS, *BY_TRACKS), BY_TRACKS, BY_GROUPS, ()], strict=True))
+
+
+def network_of(kind: Kind, seed: int) -> SequentialModel:
+    """Untrained, but with layers after the first that make something of what it reads."""
+    network = make_network(NetworkConfig(kind, width=4, heads=2, layers=2), seed)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            parameter.mul_(0.3 if kind.endswith("gru") and ".reader." in name else 1.5)
+    return network.eval()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> SessionFiles:
+    folder = tmp_path_factory.mktemp("seeds") / "s"
+    return write_sessions(folder, ListeningConfig(sessions=60, tracks=120, seed=3))
+
+
+@pytest.fixture(scope="module")
+def tracks(files: SessionFiles) -> Tracks:
+    return read_tracks(files.tracks)
+
+
+@pytest.fixture(scope="module")
+def asked(files: SessionFiles, tracks: Tracks) -> Asked:
+    return ask(files, tracks, 25)
+
+
+def compared(kind: Kind, seeds: list[int], asked: Asked) -> Columns:
+    """Networks drawn by these seeds, as the study's seeds 0, 1 and so on."""
+    said = (say(network_of(kind, seed), asked, place) for place, seed in enumerate(seeds))
+    return compare_seeds(said, asked)
+
+
+def test_one_track_of_each_of_so_many_sessions(files: SessionFiles, tracks: Tracks) -> None:
+    few, more = (ask(files, tracks, count) for count in (4, 1_000))
+    assert len(few.sessions) == len(few.tracks) == 4
+    assert len(more.sessions) == 60
+    np.testing.assert_array_equal(few.sessions.known, more.sessions.known[:4])
+    session, slot = (at[more.tracks] for at in np.nonzero(more.sessions.asked_there))
+    assert list(session) == list(range(60))
+    assert len(set(slot)) > 4, "not always the same"
+    np.testing.assert_array_equal(more.looked_at, more.sessions.known_there)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_are_those_that_the_network_has(kind: Kind, asked: Asked) -> None:
+    assert seed_columns(NetworkConfig(kind)) == HAS[kind]
+    assert set(compared(kind, [0, 1, 2], asked)) == set(HAS[kind])
+    two = set(compared(kind, [0, 1], asked))
+    assert two == (set(RHO.values()) & set(HAS[kind])), "pairs need three seeds"
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_identical_seeds_say_the_same(kind: Kind, asked: Asked) -> None:
+    found = compared(kind, [4, 4, 4], asked)
+    for column, values in found.items():
+        if "random" in column.removeprefix(DRAWN):
+            continue
+        if column == SAME:
+            assert values == pytest.approx([1] * 3)
+        elif column in RHO.values():
+            assert values == pytest.approx([values[0]] * 3)
+        else:
+            assert values == pytest.approx([0] * 3, abs=1e-8), column
+
+
+def shares_of(sizes: Floats) -> Floats:
+    shares: Floats = 1e-10 + sizes / sizes.sum()
+    return shares
+
+
+def pairwise(sizes: Floats, parts: npt.NDArray[np.bool_]) -> Floats:
+    """The mean over cases of scipy's KL, of every pair of seeds."""
+    found = np.zeros((len(sizes), len(sizes)))
+    for i, j in itertools.combinations(range(len(sizes)), 2):
+        found[i, j] = np.mean(
+            [
+                stats.entropy(
+                    *(1e-10 + sizes[seed, b, own] / sizes[seed, b, own].sum() for seed in (i, j))
+                )
+                for b, own in enumerate(parts)
+                if own.sum() > 1
+            ]
+        )
+    return found
+
+
+def mean_of_pairs(pairs: Floats, kept: list[int]) -> float:
+    return float(np.mean([pairs[i, j] for i, j in itertools.combinations(kept, 2)]))
+
+
+def jackknife(statistic: Callable[[list[int]], float], seeds: int) -> list[float]:
+    every = list(range(seeds))
+    whole = statistic(every)
+    return [
+        seeds * whole - (seeds - 1) * statistic([one for one in every if one != left])
+        for left in every
+    ]
+
+
+@pytest.mark.parametrize("kind", ["interpretable transformer", "interpretable gru"])
+def test_groups_against_scipy(kind: Kind, asked: Asked) -> None:
+    networks = [network_of(kind, seed) for seed in range(4)]
+    found = compared(kind, list(range(4)), asked)
+    told: dict[str, list[Floats]] = {method: [] for method in METHODS}
+    for seed, network in enumerate(networks):
+        model = explainable_skips(network, asked.sessions)
+        batch = model.ask(asked.sessions)[asked.tracks]
+        targets = torch.full((len(batch),), SKIP)
+        for method in METHODS:
+            one = explain_batch(model, batch, targets, method, seed=seed)
+            told[method].append(np.abs(one.scores))
+    for method, column in RHO.items():
+        for seed in range(4):
+            rho = [
+                stats.spearmanr(one, other).statistic
+                for one, other in zip(told[method][seed], told["shapley"][seed], strict=True)
+            ]
+            assert found[column][seed] == pytest.approx(np.nanmean(rho), abs=1e-6)
+    parts = np.ones(told["shapley"][0].shape, dtype=np.bool_)
+    pairs = {method: pairwise(np.stack(told[method]), parts) for method in METHODS}
+    for method, own in pairs.items():
+        expected = jackknife(lambda kept, own=own: mean_of_pairs(own, kept), 4)  # type: ignore[misc]
+        assert found[f"{APART}{method}"] == pytest.approx(expected, rel=1e-4, abs=1e-4)
+        if method != "random":
+            ratio = mean_of_pairs(own, [0, 1, 2, 3]) / mean_of_pairs(pairs["random"], [0, 1, 2, 3])
+            assert np.mean(found[f"{DRAWN}{method}"]) == pytest.approx(ratio, rel=1e-3)
+    assert np.mean(found[f"{OTHERS}random"]) == pytest.approx(1, abs=0.25)
+    chosen = [attribute_skips(network, asked.sessions).first[asked.tracks] for network in networks]
+    alike = [(one == two).mean() for one, two in itertools.combinations(chosen, 2)]
+    assert np.mean(found[SAME]) == pytest.approx(np.mean(alike))
+    assert 0 < np.mean(alike) < 1
+
+
+@pytest.mark.parametrize("kind", ["interpretable transformer", "ordinary transformer"])
+def test_attention_against_scipy(kind: Kind, asked: Asked) -> None:
+    found = compared(kind, list(range(3)), asked)
+    looks = []
+    for seed in range(3):
+        network = network_of(kind, seed)
+        assert isinstance(network, InterpretableTransformer)
+        looks.append(looks_of_skips(network, asked.sessions)[:, asked.tracks])
+    parts = asked.sessions.known_there
+    assert not parts.all()
+    for name, layer in zip(LOOKING[:2], (0, -1), strict=True):
+        own = pairwise(np.stack([one[layer] for one in looks]), parts)
+        expected = jackknife(lambda kept, own=own: mean_of_pairs(own, kept), 3)  # type: ignore[misc]
+        assert found[f"{APART}{name}"] == pytest.approx(expected, rel=1e-4)
+        of_chance = np.mean(expected) / np.mean(found[f"{APART}{RANDOM_TRACKS}"])
+        assert np.mean(found[f"{DRAWN}{name}"]) == pytest.approx(of_chance, rel=1e-4)
+    assert np.mean(found[f"{OTHERS}{RANDOM_TRACKS}"]) == pytest.approx(1, abs=0.25)
+
+
+def test_a_share_of_chance_has_the_jackknifes_spread() -> None:
+    rng = np.random.default_rng(0)
+    parts = np.ones((50, 4), dtype=np.bool_)
+    sizes, drawn = (rng.random((5, 50, 4)) for _ in range(2))
+    values = ratio_over_seeds(attention_kl(sizes, parts), attention_kl(drawn, parts))
+    own, chance = pairwise(sizes, parts), pairwise(drawn, parts)
+    by_hand = jackknife(lambda kept: mean_of_pairs(own, kept) / mean_of_pairs(chance, kept), 5)
+    assert np.std(values) == pytest.approx(np.std(by_hand), rel=1e-4)
+    everyone = list(range(5))
+    ratio = mean_of_pairs(own, everyone) / mean_of_pairs(chance, everyone)
+    assert np.mean(values) == pytest.approx(ratio, rel=1e-6)
+    still = attention_kl(np.ones((3, 50, 4)), parts)
+    with pytest.raises(InputError, match="do not differ at all"):
+        ratio_over_seeds(still, still)

@@ -1,0 +1,157 @@
+"""Claims of studies that fill tables, judged from the records: against scipy, and by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from whence.errors import InputError
+from whence.report.study import as_markdown, study_tables
+from whence.report.study_charts import study_charts
+from whence.studies import find_study
+from whence.studies.checking import check_study
+from whence.studies.claims import FAILS, HOLDS, UNDECIDED, over_seeds
+from whence.studies.records import NEEDS_FILE, NOT_RUN, Record, with_former
+from whence.studies.results import check_records, judge_by_records, rows_done
+from whence.studies.study import Claim, Expectation, Side, Study
+
+ONE, TWO = [80.1, 80.3, 80.2, 80.6], [79.0, 79.4, 78.7, 79.2]
+SOURCE = "new here"
+
+
+def record(row: str, column: str, values: list[float], verdict: str = "not published") -> Record:
+    return Record(
+        study="attribution-skips",
+        dataset="listening",
+        row=row,
+        column=column,
+        **over_seeds(values)._asdict(),
+        n=100,
+        seeds=tuple(range(len(values))),
+        published=None,
+        verdict=verdict,
+        protocol="Sessions made here; somehow",
+        machine="a machine",
+        command="whence study run attribution-skips",
+    )
+
+
+def side(row: str, column: str | None = None) -> Side:
+    return Side(dataset="listening", variant=row, column=column)
+
+
+def claim(
+    expect: Expectation, than: str | None = "two", limit: float = 0.0, margin: float = 0.0
+) -> Claim:
+    return Claim(
+        text="it is so",
+        source=SOURCE,
+        column="accuracy",
+        of=side("one"),
+        than=None if than is None else side(than),
+        expect=expect,
+        limit=limit,
+        margin=margin,
+    )
+
+
+def study_with(*claims: Claim) -> Study:
+    return replace(find_study("attribution-skips"), claims=claims)
+
+
+CELLS = [record("one", "accuracy", ONE), record("two", "accuracy", TWO)]
+
+
+def test_two_rows_are_compared_as_welch_does() -> None:
+    study = study_with(claim("higher"))
+    *cells, judged = judge_by_records(study, CELLS)
+    assert cells == CELLS
+    reference = stats.ttest_ind(ONE, TWO, equal_var=False).confidence_interval(0.95)
+    assert judged.value == pytest.approx(np.mean(ONE) - np.mean(TWO))
+    assert judged.interval == pytest.approx((reference.low, reference.high))
+    assert (judged.verdict, judged.row, judged.column) == (HOLDS, "it is so", "accuracy")
+    assert judged.dataset == "listening"
+    assert judged.seeds == (0, 1, 2, 3)
+    assert "listening, one less listening, two, means over seeds; Welch's" in judged.protocol
+    assert judge_by_records(study, [*CELLS, judged]) == [*CELLS, judged], "once"
+    check_records(study, [*CELLS, judged])
+    assert rows_done(study, [*CELLS, judged]) == (2, 2), "a claim is no row"
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (claim("higher", None, limit=79.5), HOLDS),
+        (claim("higher", None, limit=85), FAILS),
+        (claim("higher", None, limit=80.3), UNDECIDED),
+        (claim("not lower", margin=1), HOLDS),
+        (claim("lower"), FAILS),
+        (claim("strong", None), HOLDS),
+        (claim("weak", None), FAILS),
+    ],
+)
+def test_a_row_beside_a_limit_or_another(made: Claim, expected: str) -> None:
+    judged = judge_by_records(study_with(made), CELLS)[-1]
+    assert judged.verdict == expected
+
+
+def test_a_side_that_is_not_there_says_why() -> None:
+    study = study_with(claim("higher"))
+    only = judge_by_records(study, CELLS[:1])
+    assert (only[-1].value, only[-1].verdict) == (None, NOT_RUN)
+    absent = [CELLS[0], record("two", "accuracy", [], NEEDS_FILE)]
+    judged = judge_by_records(study, absent)
+    assert (judged[-1].value, judged[-1].verdict) == (None, NEEDS_FILE)
+    assert judged[-1].seeds == ()
+    one_seed = [CELLS[0], record("two", "accuracy", [79.0])]
+    assert judge_by_records(study, one_seed)[-1].verdict == UNDECIDED
+    former = judge_by_records(study, CELLS)
+    again = judge_by_records(study, with_former(judged, former))
+    assert again == former, "what was found before is judged again"
+
+
+def test_sides_of_other_columns() -> None:
+    made = Claim(
+        text="it is so",
+        source=SOURCE,
+        of=side("one", "steady"),
+        than=side("two", "shaky"),
+        expect="lower",
+    )
+    cells = [record("one", "steady", [0.1, 0.2, 0.1]), record("two", "shaky", [0.7, 0.9, 0.8])]
+    assert judge_by_records(study_with(made), cells)[-1].verdict == HOLDS
+
+
+def test_claims_stand_below_the_tables_and_have_a_chart() -> None:
+    study = study_with(claim("higher"), replace(claim("lower", "three"), text="or so"))
+    records = judge_by_records(study, CELLS)
+    tables = study_tables(study, records)
+    assert [table.title for table in tables] == ["Sessions made here", "Claims"]
+    assert tables[-1].rows[1] == ("or so (accuracy)", "listening", "–")
+    page = as_markdown(study, records)
+    value, (low, high) = records[2].value, records[2].interval or (0, 0)
+    said = f"holds: {value:.4f} [{low:.4f}, {high:.4f}]"
+    assert f"| it is so (accuracy) | listening | {said} |" in page
+    assert "new here, “it is so”: listening, one less listening, two, means" in page
+    assert "– not run yet: listening." in page
+    charts = study_charts(study, records)
+    assert list(charts) == ["Claims"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (replace(claim("higher"), of=Side("one")), "each side names a dataset and a row"),
+        (replace(claim("higher"), column=None), "does not say of which column"),
+        (claim("strong"), "about a band; it has no other side"),
+        (claim("spread lower", None), "does not say with which"),
+    ],
+)
+def test_claims_that_cannot_be_judged_are_refused(wrong: Claim, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        check_study(study_with(wrong))
+    with pytest.raises(InputError, match="Two of the claims are 'it is so'"):
+        check_study(study_with(claim("higher"), claim("lower")))
