@@ -248,14 +248,27 @@ def test_what_no_resample_can_tell_is_wilsons_of_users() -> None:
 @pytest.mark.parametrize("bins", [EqualWidth(), EqualMass(), JainBins()], ids=type)
 def test_without_anything_in_common_chance_is_that_of_cases(bins: Bins) -> None:
     """By signs of users nearly as by drawing anew whether each case is right."""
-
-    def by_chance(predictions: Predictions) -> float:
-        said = expected_calibration_error(predictions, bins).protocol
-        return float(said.split("would have ")[1].split(" by")[0])
-
     of_users = drawn(1_500, 2)
     of_cases = of_users.of_users(np.arange(3_000, dtype=np.int64))
-    assert by_chance(of_users) == pytest.approx(by_chance(of_cases), abs=0.0021)
+    signs, anew = (by_chance(expected_calibration_error(one, bins)) for one in (of_users, of_cases))
+    assert signs == pytest.approx(anew, abs=0.0021)
+
+
+def by_chance(measure: Measure) -> float:
+    """What the protocol says that a calibrated model would have."""
+    return float(measure.protocol.split("would have ")[1].split(" by")[0])
+
+
+def test_with_much_in_common_chance_is_that_of_other_users() -> None:
+    """What calibrated models have indeed, on users drawn anew; by cases it would be far less."""
+    measures = [
+        expected_calibration_error(drawn(60, 50, seed, common=0.8), EqualWidth(10))
+        for seed in range(40)
+    ]
+    indeed = np.mean([one.value for one in measures])
+    assert np.mean([by_chance(one) for one in measures]) == pytest.approx(indeed, rel=0.15)
+    of_cases = drawn(60, 50, common=0.8).of_users(np.arange(3_000, dtype=np.int64))
+    assert by_chance(expected_calibration_error(of_cases, EqualWidth(10))) < 0.6 * indeed
 
 
 @pytest.mark.parametrize("off", [0.0, 0.5], ids=["calibrated", "too sure"])
