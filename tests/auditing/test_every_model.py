@@ -147,6 +147,12 @@ def test_calibration_of_classes_is_that_of_their_questions() -> None:
     assert figures["deepicf-a", "mean confidence"].value == pytest.approx(found.confidence.mean())
     error = figures["deepicf-a", "expected calibration error"]
     assert error.value == pytest.approx(expected_calibration_error(found).value)
+    of_users = found.of_users(put.cases.users.repeat(put.targets.shape[1]))
+    assert error.interval == pytest.approx(expected_calibration_error(of_users).interval)
+    for name in ("mean confidence", "overconfidence", "Brier score", "expected calibration error"):
+        assert "interval over 60 users" in figures["deepicf-a", name].protocol
+    assert "interval over" not in figures["what came next", "expected calibration error"].protocol
+    assert "The intervals are over users." in finding.notes
     assert {row["panel"] for row in finding.charts[0].rows} == {
         "all cases", "what came next", "never met",
     }  # fmt: skip
@@ -204,6 +210,7 @@ def test_calibration_of_next_items() -> None:
     assert figures["predicted rightly"].value == pytest.approx(np.mean(right))
     assert figures["negative log-likelihood"].value == pytest.approx(np.mean(surprise))
     assert {row["panel"] for row in finding.charts[0].rows} == {"all cases"}
+    assert "The intervals are over cases." in finding.notes, "one a user"
 
 
 @pytest.mark.parametrize(
@@ -219,14 +226,14 @@ def test_calibration_of_next_items() -> None:
 def test_the_answer_goes_by_what_is_clear(
     error: tuple[float, float], gap: tuple[float, float], answer: str, said: str
 ) -> None:
-    def measure(value: float, low: float, cases: int = 30) -> Measure:
+    def measure(value: float, low: float) -> Measure:
         high = 2 * value - low
-        return Measure(value, (min(low, high), max(low, high)), cases, "", "neither", (-1, 1))
+        return Measure(value, (min(low, high), max(low, high)), 3_000, "", "neither", (-1, 1))
 
-    found = calibration_module._answer(measure(*error), measure(*gap), 0.8)
+    found = calibration_module._answer(measure(*error), measure(*gap), 0.8, users=30)
     assert found[0] == answer
     assert said in found[1]
-    few = calibration_module._answer(measure(*error, cases=19), measure(*gap), 0.8)
+    few = calibration_module._answer(measure(*error), measure(*gap), 0.8, users=19)
     assert few == ("partly", found[1])
 
 

@@ -15,8 +15,9 @@ from scipy import optimize, stats
 
 import whence
 from conftest import lively, ncf_layout
-from whence.data import Interactions, leave_last_out
+from whence.data import Interactions, Split
 from whence.data.published_negatives import published_negatives
+from whence.data.splits import split_by
 from whence.errors import CapabilityError, InputError
 from whence.models import Recommender
 from whence.models.deepicf import Layered
@@ -28,7 +29,7 @@ from whence.studies import class_stability as stability
 from whence.studies.between_seeds import deviation_over_seeds, index_by_chance
 from whence.studies.cache import Cache
 from whence.studies.candidates import Users, draw_questions
-from whence.studies.found import Asked
+from whence.studies.found import Asked, Found
 from whence.studies.measurements import MEASUREMENTS
 from whence.studies.runner import run_study
 from whence.studies.study import find_study
@@ -47,17 +48,17 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interactions:
 
 @pytest.fixture
 def asked(data: Interactions) -> Callable[..., Asked]:
-    def train(model: str = "deepicf-a", **settings: object) -> Asked:
+    def train(model: str = "deepicf-a", split: str = "leave-last-out", **settings: object) -> Asked:
         run = whence.train(
             data,
             model=model,
             model_settings={"length": LENGTH, "width": 8, **settings},
             training={"epochs": 2},
             seeds=3,
-            split="leave-last-out",
+            split=split,
             show_progress=False,
         )
-        return Asked(_lively(run), leave_last_out(data), "test", show_progress=False)
+        return Asked(_lively(run), split_by(split, data), "test", show_progress=False)
 
     return train
 
@@ -154,19 +155,67 @@ def test_the_temperature_is_fitted_on_every_other_user(asked: Callable[..., Aske
     for place, model in enumerate(what.run.models.values()):
         cases = cases_of(model, what)
 
-        def cost(log_t: float, halve: int, cases: list[Case] = cases) -> float:
-            costs = []
-            for user, true, p in cases:
-                if user % 2 == halve:
-                    logits = np.log(p) / math.exp(log_t)
-                    costs.append(np.logaddexp.reduce(logits) - logits[true])
-            return float(np.mean(costs))
+        halves = [[case for case in cases if case[0] % 2 == half] for half in range(2)]
+        expect_scaled(found, place, *halves)
+    assert "fitted on every other of these users" in found["temperature"].protocol
 
-        best = optimize.minimize_scalar(cost, args=(0,), bounds=(-5, 8), method="bounded").x
-        assert found["temperature"].per_seed[place] == pytest.approx(math.exp(best), rel=1e-3)
-        for when, log_t in (("before", 0.0), ("after", best)):
-            column = found[f"negative log-likelihood, {when} scaling"]
-            assert column.per_seed[place] == pytest.approx(cost(log_t, 1), rel=1e-3)
+
+def expect_scaled(
+    found: dict[str, Found], place: int, fitted: list[Case], others: list[Case]
+) -> None:
+    """A seed's temperature as scipy finds it on some cases, and what it makes of others."""
+    best = optimize.minimize_scalar(
+        lambda log_t: surprise(fitted, log_t), bounds=(-5, 8), method="bounded"
+    ).x
+    assert found["temperature"].per_seed[place] == pytest.approx(math.exp(best), rel=1e-3)
+    for when, log_t in (("before", 0.0), ("after", best)):
+        column = found[f"negative log-likelihood, {when} scaling"]
+        assert column.per_seed[place] == pytest.approx(surprise(others, log_t), rel=1e-3)
+        assert column.n == len(others)
+
+
+def surprise(cases: list[Case], log_t: float) -> float:
+    """The mean of −ln p of the true class with all logits divided by a temperature."""
+    scaled = [(np.log(p) / math.exp(log_t), true) for _, true, p in cases]
+    return float(np.mean([np.logaddexp.reduce(one) - one[true] for one, true in scaled]))
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3])
+def test_where_there_are_validation_events_the_temperature_is_fitted_on_them(
+    classes: int, asked: Callable[..., Asked]
+) -> None:
+    what = asked(split="leave-one-out", classes=classes)
+    found = calibration.class_calibration(what, EVERYBODY)
+    for place, model in enumerate(what.run.models.values()):
+        test = cases_of(model, what)
+        expect_scaled(found, place, validation_cases(model, what.split), test)
+        before = found["ECE, before scaling"].per_seed[place]
+        assert before == found["ECE"].per_seed[place], "of all users"
+    assert "on the items of 4 validation events" in found["temperature"].protocol
+    assert "are measured on all test events" in found["temperature"].protocol
+
+
+def validation_cases(model: Recommender, split: Split) -> list[Case]:
+    """The last item but one of every user, and the negatives that are among none of its items."""
+    data = split.interactions
+    assert data.ratings is not None
+    test = split.held["test"]
+    negatives = published_negatives(data).of(test)
+    found: list[Case] = []
+    for user in range(data.user_count):
+        start, end = data.offsets[user : user + 2].tolist()
+        events = data.items[start:end].tolist()
+        batch = model.read(split.held["validation"][user : user + 1], LENGTH)
+        assert batch[0, -1] == events[-3], "what came before"
+        for place, item in enumerate([events[-2], *negatives[user].tolist()]):
+            if place and item in events:
+                continue
+            with torch.no_grad():
+                p = model.classes(batch, torch.tensor([[item]]))[0, 0].double().softmax(dim=0)
+            disliked = len(p) == 3 and data.ratings[end - 2] <= 2
+            found.append((user, 1 if place else 2 if disliked else 0, p.tolist()))
+    assert len(found) == 4 * (1 + 99 - 25), "all but what is made up to be among the negatives"
+    return found
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -306,6 +355,7 @@ def test_what_a_model_lacks_is_said(asked: Callable[..., Asked]) -> None:
 
 COLLABORATIVE = (
     "collaborative-calibration",
+    "collaborative-calibration-validated",
     "collaborative-permutation",
     "collaborative-stability",
 )
@@ -332,3 +382,8 @@ def test_the_studies_run_from_end_to_end(name: str, data: Interactions, tmp_path
     known = {(one.model, one.row) for one in records if one.value is not None}
     assert {study.record_key(cell)[1:] for cell in study.cells()} <= known
     assert not any(one.value is not None and math.isnan(one.value) for one in records)
+    if "calibration" in name:
+        scaled = {one.protocol for one in records if one.column == "temperature" and one.value}
+        on = "4 validation events" if "validated" in name else "every other of these users"
+        assert scaled
+        assert all(on in protocol for protocol in scaled)

@@ -4,8 +4,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import brier_score_loss, log_loss
 from torchmetrics.functional.classification import (
     binary_calibration_error,
     multiclass_calibration_error,
@@ -78,6 +80,19 @@ def test_certainty_is_no_bin_of_its_own() -> None:
     true = np.array([1, 0])
     found = expected_calibration_error(predictions_of(probabilities, true), EqualWidth(10))
     assert found.value == pytest.approx(0.99 - 0.5)
+
+
+def test_an_edge_is_in_the_upper_bin() -> None:
+    """As by hand: .5 right, .6 wrong, and then .75 right, .9 wrong; torchmetrics has it too."""
+    first = np.array([0.5, 0.6, 0.75, 0.9])
+    probabilities, true = np.stack((first, 1 - first), axis=1), np.array([0, 1, 0, 1])
+    predictions = predictions_of(probabilities, true)
+    assert predictions.correct.tolist() == [True, False, True, False], "of equals the first class"
+    found = expected_calibration_error(predictions, EqualWidth(4)).value
+    assert found == pytest.approx((abs(1 - 1.1) + abs(1 - 1.65)) / 4)
+    assert maximum_calibration_error(predictions, EqualWidth(4)).value == pytest.approx(0.65 / 2)
+    sure, right = torch.tensor(first), torch.tensor(predictions.correct).int()
+    assert found == pytest.approx(float(binary_calibration_error(sure, right, 4, norm="l1")))
 
 
 def equal_mass_by_hand(sure: Floats, right: npt.NDArray[np.bool_], count: int) -> float:
@@ -187,6 +202,23 @@ def test_scores_of_all_classes() -> None:
     assert brier_score(wrong).value == 2
     with pytest.raises(InputError, match="probability of 0 in 1 of 1 cases"):
         negative_log_likelihood(wrong)
+
+
+@given(st.integers(1, 60), st.integers(2, 5), st.integers(0, 99))
+def test_scores_equal_those_of_libraries(cases: int, classes: int, seed: int) -> None:
+    """Logarithms of scikit-learn, squares of PyTorch; of two classes twice scikit-learn's."""
+    probabilities, true = drawn(cases, classes, seed)
+    predictions = predictions_of(probabilities, true)
+    every = list(range(classes))
+    assert negative_log_likelihood(predictions).value == pytest.approx(
+        log_loss(true, probabilities, labels=every), rel=1e-6
+    )
+    p, y = torch.tensor(probabilities), F.one_hot(torch.tensor(true), classes).double()
+    brier = brier_score(predictions).value
+    assert brier == pytest.approx(float(F.mse_loss(p, y, reduction="sum")) / cases)
+    if classes == 2:
+        of_one = brier_score_loss(true, probabilities[:, 1], pos_label=1)
+        assert brier == pytest.approx(2 * of_one)
 
 
 def test_same_seed_same_interval() -> None:

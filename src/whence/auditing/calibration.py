@@ -14,10 +14,10 @@ from whence.auditing.finding import ENOUGH, Answer, Chart, Figure, Finding
 from whence.auditing.questions import questions
 from whence.auditing.words import between, percent, points, points_between, rounded, too_few
 from whence.contract import offers
-from whence.data.histories import Cases
+from whence.data.histories import Cases, Ints
 from whence.data.splits import Held
 from whence.errors import InputError, WhenceError
-from whence.measure import Measure, mean_measure
+from whence.measure import Measure
 from whence.ranking import met_items
 from whence.trust import (
     adaptive_calibration_error,
@@ -33,6 +33,7 @@ from whence.trust.bins import FIFTEEN, Bins, EqualMass, EqualWidth
 from whence.trust.class_accuracy import ratings_of
 from whence.trust.next_item import next_item_logits
 from whence.trust.predictions import Logits, Predictions, predictions_from_logits
+from whence.trust.whole_users import mean_of_cases
 
 TIMES: Final = 10
 """As many times the audit's histories are asked about here, as each is but one input."""
@@ -95,22 +96,25 @@ OF_ITEMS: Final = Asked(
 def calibration(audited: Audited) -> Finding:
     """Hold how sure the model is against how often it is right, on held-out events."""
     asked = OF_CLASSES if offers(audited.model, "classes") else OF_ITEMS
-    logits = _logits(audited, HELD)
-    found = predictions_from_logits(logits, protocol=f"{audited.run.model}, {HELD} events")
-    sure = mean_measure(found.confidence, f"mean confidence; {found.protocol}", "neither")
-    right = mean_measure(found.correct, f"share predicted rightly; {found.protocol}")
+    answers = _answers(audited, HELD)
+    found = answers.predictions(protocol=f"{audited.run.model}, {HELD} events")
+    correct = found.correct.astype(np.float64)
+    sure = mean_of_cases(found, found.confidence, "mean confidence", "neither")
+    right = mean_of_cases(found, correct, "share predicted rightly")
     measures = calibration_measures(found, seed=audited.seed)
     error = measures["adaptive calibration error"]
     by_class = _by_class(audited) if offers(audited.model, "classes") else _Beside()
-    after = _with_temperature(audited, logits)
-    gap = mean_measure(
-        found.confidence - found.correct,
-        f"mean confidence less the share predicted rightly; {found.protocol}",
+    after = _with_temperature(audited, answers)
+    gap = mean_of_cases(
+        found,
+        found.confidence - correct,
+        "mean confidence less the share predicted rightly",
         "neither",
         (-1.0, 1.0),
     )
-    answer, side = _answer(error, gap, max(sure.value, right.value))
-    few = f" {too_few(error.n, ENOUGH)}." if error.n < ENOUGH else ""
+    users, over = found.user_count, "users" if found.dependent else "cases"
+    answer, side = _answer(error, gap, max(sure.value, right.value), users)
+    few = f" {too_few(users, ENOUGH, over)}." if users < ENOUGH else ""
     return Finding(
         answer=answer,
         summary=f"It is sure of {asked.what} at {percent(sure.value)} on average and right in "
@@ -124,19 +128,30 @@ def calibration(audited: Audited) -> Finding:
             *(_apart(found, audited.seed) if asked.apart else ()),
             *after.figures,
         ),
-        charts=(_chart(found, asked),),
-        notes=(asked.note, "The intervals are over cases.", *by_class.notes, *after.notes),
+        charts=(_chart(found, asked, audited.seed),),
+        notes=(asked.note, f"The intervals are over {over}.", *by_class.notes, *after.notes),
     )
 
 
-def _logits(audited: Audited, held: Held) -> Logits:
+class _Answers(NamedTuple):
+    logits: Logits
+    users: Ints
+    """`[N]`: whose case each is."""
+
+    def predictions(self, temperature: float = 1.0, *, protocol: str) -> Predictions:
+        return predictions_from_logits(self.logits, temperature, protocol).of_users(self.users)
+
+
+def _answers(audited: Audited, held: Held) -> _Answers:
     most = TIMES * audited.cases
     model = audited.model
     if not offers(model, "classes"):
         cases = audited.draw(held, most)
-        return _among_unmet(next_item_logits(model, cases, audited.length), cases)
+        logits = next_item_logits(model, cases, audited.length)
+        return _Answers(_among_unmet(logits, cases), cases.users)
     put = questions(audited, held, most)
-    return class_logits(model, put.batch, put.targets, put.true, memory=audited.memory)
+    logits = class_logits(model, put.batch, put.targets, put.true, memory=audited.memory)
+    return _Answers(logits, put.cases.users.repeat(put.targets.shape[1]))
 
 
 def _among_unmet(logits: Logits, cases: Cases) -> Logits:
@@ -190,17 +205,16 @@ def _by_class(audited: Audited) -> _Beside:
     )
 
 
-def _with_temperature(audited: Audited, logits: Logits) -> _Beside:
+def _with_temperature(audited: Audited, answers: _Answers) -> _Beside:
     """Fitted on validation events, where there are some and they have a best temperature."""
     if not len(audited.split.held[FITTED_ON]):
         return _Beside(notes=("Without validation events, no temperature can be fitted.",))
     try:
-        temperature = fit_temperature(_logits(audited, FITTED_ON))
+        temperature = fit_temperature(_answers(audited, FITTED_ON).logits)
     except InputError as problem:
         return _Beside(notes=(str(problem),))
-    error = adaptive_calibration_error(
-        predictions_from_logits(logits, temperature), seed=audited.seed
-    )
+    scaled = answers.predictions(temperature, protocol=f"{audited.run.model}, {HELD} events")
+    error = adaptive_calibration_error(scaled, seed=audited.seed)
     said = f"a temperature of {temperature:.2g}, fitted on {FITTED_ON} events"
     return _Beside(
         f"; with all scores divided by {said}, it would be {points(error.value)}",
@@ -271,7 +285,7 @@ def _apart(found: Predictions, seed: int) -> list[Figure]:
     ]
 
 
-def _chart(found: Predictions, asked: Asked) -> Chart:
+def _chart(found: Predictions, asked: Asked, seed: int) -> Chart:
     shown: Mapping[str, Predictions] = {"all cases": found}
     if asked.apart:
         kinds = positives_and_negatives(found)
@@ -279,7 +293,7 @@ def _chart(found: Predictions, asked: Asked) -> Chart:
     rows = tuple(
         {"panel": name, **row}
         for name, one in shown.items()
-        for row in reliability(one, asked.bins).rows()
+        for row in reliability(one, asked.bins, seed).rows()
     )
     told = (
         " What came next and what was never met are shown apart too: of one kind alone, a model "
@@ -296,7 +310,7 @@ def _chart(found: Predictions, asked: Asked) -> Chart:
     )
 
 
-def _answer(error: Measure, gap: Measure, scale: float) -> tuple[Answer, str]:
+def _answer(error: Measure, gap: Measure, scale: float, users: int) -> tuple[Answer, str]:
     """By the error as a share of what the model says, since few are sure of one item of many.
 
     Bins of few cases have gaps by chance; whether it is too sure as a whole takes fewer to tell.
@@ -305,7 +319,7 @@ def _answer(error: Measure, gap: Measure, scale: float) -> tuple[Answer, str]:
     clear = low > 0 or high < 0
     if error.interval[0] == 0 and not clear:
         said = "no more than chance may do to a calibrated model"
-        return "partly" if error.n < ENOUGH else "yes", said
+        return "partly" if users < ENOUGH else "yes", said
     size = error.value if error.interval[0] > 0 else abs(gap.value)
     off = size / scale if scale else np.inf
     answer: Answer = "yes" if off < TENTH else "partly" if off < THIRD else "no"
@@ -313,4 +327,4 @@ def _answer(error: Measure, gap: Measure, scale: float) -> tuple[Answer, str]:
         side = "it is too sure of some and not sure enough of others"
     else:
         side = "it is too sure" if gap.value > 0 else "it is not sure enough"
-    return "partly" if error.n < ENOUGH else answer, side
+    return "partly" if users < ENOUGH else answer, side

@@ -50,9 +50,9 @@ def rounded(measure: Measure, decimals: int = 2) -> str:
     return f"{value} ({low} to {high})"
 
 
-def too_few(cases: int, enough: int) -> str:
+def too_few(count: int, enough: int, what: str = "cases") -> str:
     """Why nothing is called clear: "7 cases are too few to call a difference clear; …"."""
-    return f"{cases} cases are too few to call a difference clear, which takes {enough}"
+    return f"{count} {what} are too few to call a difference clear, which takes {enough}"
 
 
 def sentence(words: str) -> str:

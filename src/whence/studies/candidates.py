@@ -21,7 +21,7 @@ from whence.randomness import Randomness
 from whence.ranking import device_of
 from whence.studies.found import Found
 from whence.trust.cases import Bools
-from whence.trust.class_accuracy import what_came
+from whence.trust.class_accuracy import ratings_of, what_came
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,12 @@ class Questions:
     cases: Cases
     items: Ints
     """`[B, 100]`: what came, then its negatives."""
+    asked: Bools
+    """`[B, 100]`: which of them are asked about: what came, and what is a negative indeed."""
     ratings: Floats | None
     """`[B]`: of what came, where it is known."""
     held: Held
     split: str
-
-    @property
-    def asked(self) -> Bools:
-        """`[B, 100]`: all but an item among its own negatives, which a few are as published."""
-        different: Bools = self.items != self.cases.targets[:, None]
-        different[:, 0] = True
-        return different
 
     @property
     def protocol(self) -> str:
@@ -82,13 +77,34 @@ def draw_cases(split: Split, held: Held, most: int) -> Cases:
 
 
 def draw_questions(split: Split, held: Held, how: Users) -> Questions:
-    """Those of at most so many users."""
-    cases, ratings = draw_cases(split, held, how.users), split.interactions.ratings
+    """Those of at most so many users.
+
+    As published, a few items are among their own negatives; those are not asked about.
+    """
+    cases = draw_cases(split, held, how.users)
     negatives = published_negatives(split.interactions).of(cases)
+    return _questions(split, held, cases, negatives, negatives != cases.targets[:, None])
+
+
+def validation_questions(split: Split, how: Users) -> Questions:
+    """Those about at most so many validation events, with the negatives that their users have.
+
+    They are published for test events. Of the users' other events, which none of them should be,
+    it is made sure that none is: an item that the user ever meets is not asked about.
+    """
+    data, cases = split.interactions, draw_cases(split, "validation", how.users)
+    negatives = published_negatives(data).of_users(cases.users)
+    pairs = cases.users[:, None] * np.int64(data.item_count) + negatives
+    return _questions(split, "validation", cases, negatives, ~np.isin(pairs, data.pairs()))
+
+
+def _questions(split: Split, held: Held, cases: Cases, negatives: Ints, indeed: Bools) -> Questions:
+    """The item that came is asked about, and what is a negative indeed `[B, 99]`."""
     return Questions(
         cases,
         np.concatenate((cases.targets[:, None], negatives), axis=1),
-        None if ratings is None else ratings[cases.ends].astype(np.float64),
+        np.concatenate((np.ones_like(indeed[:, :1]), indeed), axis=1),
+        ratings_of(split, cases),
         held,
         split.protocol,
     )

@@ -3,12 +3,13 @@
 The thesis looks at positives and negatives apart, by how sure the model is of the class that it
 predicts, in tenths. Even a calibrated model is over-confident where only its positives are looked
 at, as it is then always wrong to predict a negative; so all are looked at together, too, by the
-errors that are in use since, and after temperature scaling.
+errors that are in use since, and after temperature scaling: fitted on validation events, where the
+split has some, and else on half of the users, to be measured on the others.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +18,14 @@ from torch import Tensor
 from whence.errors import InputError
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.studies.candidates import Questions, Users, Values, draw_questions, over_models
+from whence.studies.candidates import (
+    Questions,
+    Users,
+    Values,
+    draw_questions,
+    over_models,
+    validation_questions,
+)
 from whence.studies.found import Asked, Curves, Found, Measurement
 from whence.trust.bins import EqualMass, JainBins
 from whence.trust.class_predictions import class_logits, positives_and_negatives
@@ -79,39 +87,69 @@ CURVES: Final = {
 def class_calibration(asked: Asked, how: Users) -> dict[str, Found]:
     """The columns of every seed's model, on the same users."""
     questions = draw_questions(asked.split, asked.held, how)
+    apart = asked.held == "test" and len(asked.split.held["validation"])
+    fitting = validation_questions(asked.split, how) if apart else None
     models = asked.run.models.values()
     bar = progress_bar("calibration", len(models), asked.show_progress, passing=True)
-    found = [of_model(model, questions) for model in bar.track(models)]
+    found = [of_model(model, questions, fitting) for model in bar.track(models)]
     protocol = (
         f"{questions.protocol}; confidence is the softmax of the predicted class; errors in 15 "
-        "bins, by tenths against their middles; one temperature is fitted on every other of these "
-        "users, and before and after it are measured on the rest"
+        f"bins, by tenths against their middles; one temperature is fitted on {_fitted_on(fitting)}"
     )
     return over_models(found, protocol)
 
 
-def of_model(model: Recommender, questions: Questions) -> Values:
-    """By column its value, and of how many cases."""
-    logits, true, users = _answers(model, questions)
-    predictions = predictions_from_logits(logits_of(logits, true))
+def _fitted_on(fitting: Questions | None) -> str:
+    """For a protocol: what the temperature is fitted on, and what it is measured on."""
+    if fitting is None:
+        return "every other of these users, and before and after it are measured on the rest"
+    return (
+        f"the items of {len(fitting.cases):,} validation events and those published negatives of "
+        "their users that these never meet, and before and after it are measured on all test events"
+    )
+
+
+def of_model(model: Recommender, questions: Questions, fitting: Questions | None) -> Values:
+    """By column its value, and of how many cases; without others, it is fitted on half of them."""
+    answers = _answers(model, questions)
+    predictions = answers.predictions()
     by_kind = {**positives_and_negatives(predictions), "all": predictions}
     columns: dict[str, tuple[float, int]] = {}
     for kind, some in by_kind.items():
         if len(some):
             columns |= _of_kind(kind, some)
-    columns |= {name: (value, len(true)) for name, value in errors(predictions).items()}
-    fitted = users % 2 == 0
-    return {**columns, **_scaled(logits, true, fitted)}
+    columns |= {name: (value, len(predictions)) for name, value in errors(predictions).items()}
+    if fitting is not None:
+        return {**columns, **_scaled(_answers(model, fitting), answers)}
+    half = answers.users % 2 == 0
+    return {**columns, **_scaled(answers.of(half), answers.of(~half))}
+
+
+class _Answers(NamedTuple):
+    """To all that is asked."""
+
+    logits: Tensor
+    """`[N, C]`."""
+    true: Tensor
+    """`[N]`."""
+    users: Tensor
+    """`[N]`: their places among those that are asked."""
+
+    def of(self, rows: Tensor) -> _Answers:
+        """Some of them."""
+        return _Answers(*(one[rows] for one in self))
+
+    def predictions(self, temperature: float = 1.0) -> Predictions:
+        return predictions_from_logits(logits_of(self.logits, self.true), temperature)
 
 
 @torch.no_grad()
-def _answers(model: Recommender, questions: Questions) -> tuple[Tensor, Tensor, Tensor]:
-    """`[N, C]`, `[N]`, `[N]`: logits, true classes and users of all that is asked."""
+def _answers(model: Recommender, questions: Questions) -> _Answers:
     pieces = list(class_logits(model, *questions.of(model))())
     logits, true = (torch.cat(one).cpu() for one in zip(*pieces, strict=True))
     asked = torch.from_numpy(questions.asked)
     users = torch.arange(len(asked))[:, None].expand_as(asked)[asked]
-    return logits[asked.flatten()], true[asked.flatten()], users
+    return _Answers(logits[asked.flatten()], true[asked.flatten()], users)
 
 
 def _of_kind(kind: str, predictions: Predictions) -> Values:
@@ -152,16 +190,13 @@ def errors(predictions: Predictions) -> dict[str, float]:
     return dict(zip(ERRORS, found, strict=True))
 
 
-def _scaled(logits: Tensor, true: Tensor, fitted: Tensor) -> Values:
+def _scaled(fitted: _Answers, others: _Answers) -> Values:
     """Fitted on some and measured on the others; nothing where no temperature is best."""
     try:
-        temperature = fit_temperature(logits_of(logits[fitted], true[fitted]))
+        temperature = fit_temperature(logits_of(fitted.logits, fitted.true))
     except InputError:
         return {}
-    others = logits_of(logits[~fitted], true[~fitted])
-    return scaled_errors(
-        temperature, *(predictions_from_logits(others, one) for one in (1.0, temperature))
-    )
+    return scaled_errors(temperature, others.predictions(), others.predictions(temperature))
 
 
 def scaled_errors(temperature: float, before: Predictions, after: Predictions) -> Values:

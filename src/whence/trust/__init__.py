@@ -30,7 +30,8 @@ Is a model as often right as it is sure? `predictions_of` and `predictions_from_
 it was and whether it was right, `next_item_calibration` of a recommender and `class_predictions` of
 one that says what is liked; `reliability` draws it up in bins (`EqualWidth`, `EqualMass`,
 `JainBins`), `expected_calibration_error` and its kin are one number, and `temperature_scaling`
-mends it. `class_accuracy` says how often it is right about each class alone.
+mends it. `class_accuracy` says how often it is right about each class alone. Where cases are known
+to be of users (`Predictions.of_users`), intervals are over users.
 """
 
 from whence.trust.agreement import agreement, kendall, kendall_agreement, spearman

@@ -12,7 +12,7 @@ from whence.errors import InputError
 from whence.explanation import Floats
 from whence.trust.bins import Bins
 from whence.trust.predictions import Ints
-from whence.trust.resampling import drawn_counts
+from whence.trust.whole_users import added_by_user, intervals_over_users, means
 
 SHARES: Final = (5, 25, 50, 75, 95)
 """Of the cases of a bin, in per cent."""
@@ -83,17 +83,15 @@ def binned(
     different, user = np.unique(users[known], return_inverse=True)
     table = len(different), len(edges) - 1  # a row for every user, a column for every bin
     bin_of = np.searchsorted(edges[1:-1], by, side="right")
-    cell = user * table[1] + bin_of
-    counts = np.bincount(cell, minlength=math.prod(table)).reshape(table)
-    sums = np.bincount(cell, values, math.prod(table)).astype(np.float64).reshape(table)
-    count, among = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
+    sums, counts = (added_by_user(user, bin_of, table, one) for one in (values, None))
+    count = counts.sum(axis=0).astype(np.int64)
     return Binned(
         edges,
         count,
-        among,
-        _means(np.bincount(bin_of, by, table[1]).astype(np.float64), count),
-        _means(sums.sum(axis=0), count),
-        _intervals(sums, counts, among, seed),
+        np.count_nonzero(counts, axis=0),
+        means(np.bincount(bin_of, by, table[1]).astype(np.float64), count),
+        means(sums.sum(axis=0), count),
+        intervals_over_users(sums, counts, seed),
         _quantiles(values, bin_of, count),
         f"{protocol}; mean over {len(values):,} cases of {len(different):,} users",
     )
@@ -105,23 +103,6 @@ def _check(values: Floats, by: Floats, users: Ints) -> None:
         raise InputError(f"Every case has a value, a place and a user, not shapes {shapes}.")
     if not np.isfinite(by[~np.isnan(values)]).all():
         raise InputError("What cases are binned by is finite, which is not so for all of these.")
-
-
-def _means(sums: Floats, counts: Ints | Floats) -> Floats:
-    means: Floats = np.full(counts.shape, np.nan)
-    np.divide(sums, counts, out=means, where=counts > 0)
-    return means
-
-
-def _intervals(sums: Floats, counts: Ints, among: Ints, seed: int) -> Floats:
-    """`[K, 2]` from sums and counts `[U, K]`; a resample that leaves a bin empty is none of it."""
-    found = np.full((len(among), 2), np.nan)
-    some = among >= 2
-    if some.any():
-        sums, counts = sums[:, some], counts[:, some]
-        pieces = [_means(drawn @ sums, drawn @ counts) for drawn in drawn_counts(len(sums), seed)]
-        found[some] = np.nanpercentile(np.concatenate(pieces), [2.5, 97.5], axis=0).T
-    return found
 
 
 def _quantiles(values: Floats, bin_of: Ints, count: Ints) -> Floats:

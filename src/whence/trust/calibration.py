@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
 from whence.errors import InputError
 from whence.explanation import Floats
-from whence.measure import Measure, mean_measure
-from whence.randomness import Randomness
-from whence.trust.bins import (
-    FIFTEEN,
-    Bins,
-    BinSums,
-    EqualMass,
-    EqualWidth,
-    JainBins,
-    added,
-    bin_sums,
-)
-from whence.trust.predictions import Ints, Predictions
+from whence.measure import Measure
+from whence.trust.bin_resamples import OfCases, OfUsers
+from whence.trust.bins import FIFTEEN, Bins, BinSums, EqualMass, EqualWidth, JainBins
+from whence.trust.predictions import Predictions
 from whence.trust.reliability import by_confidence
-from whence.trust.resampling import drawn_counts, resamples_at_once
+from whence.trust.whole_users import mean_of_cases
 
+ROUNDING: Final = 1e-12
+"""By which an error may seem to differ from one that it is."""
 OfGaps = Callable[[Floats, Floats], Floats]
 """From the gaps `[r, K]` and the share of the cases in each bin to `[r]`."""
 
@@ -65,8 +59,10 @@ def jain_calibration_error(predictions: Predictions, seed: int = 0) -> Measure:
 def brier_score(predictions: Predictions, seed: int = 0) -> Measure:
     """The mean of Σ (p − y)² over all classes (Brier 1950): from 0 to 2, of two classes too."""
     _check_some(predictions)
-    protocol = f"mean of Σ (p − y)² over the classes; {predictions.protocol}"
-    return mean_measure(predictions.squares, protocol, "lower is better", (0.0, 2.0), seed)
+    what = "mean of Σ (p − y)² over the classes"
+    return mean_of_cases(
+        predictions, predictions.squares, what, "lower is better", (0.0, 2.0), seed
+    )
 
 
 def negative_log_likelihood(predictions: Predictions, seed: int = 0) -> Measure:
@@ -78,9 +74,14 @@ def negative_log_likelihood(predictions: Predictions, seed: int = 0) -> Measure:
             f"The true class has a probability of 0 in {impossible:,} of {len(predictions):,} "
             "cases, and −ln 0 is infinite; hand over logits if only rounding made it 0."
         )
-    protocol = f"mean of −ln p of the true class, in nats; {predictions.protocol}"
-    return mean_measure(
-        -predictions.log_likelihood, protocol, "lower is better", (0.0, math.inf), seed
+    what = "mean of −ln p of the true class, in nats"
+    return mean_of_cases(
+        predictions,
+        -predictions.log_likelihood,
+        what,
+        "lower is better",
+        (0.0, math.inf),
+        seed,
     )
 
 
@@ -108,42 +109,29 @@ def _binned_error(
     lie above the truth; and where a calibrated model could have this error, 0 is in the interval.
     """
     _check_some(predictions)
-    confidence, correct = by_confidence(predictions)
+    predictions = by_confidence(predictions)
+    resamples = OfUsers if predictions.dependent else OfCases
 
     def error(sums: BinSums) -> Floats:
         gaps = np.abs(bins.accuracy(sums) - bins.expected(sums))
-        return of_gaps(np.nan_to_num(gaps), sums.cases / len(confidence))
+        return of_gaps(np.nan_to_num(gaps), sums.cases / sums.cases.sum(axis=1, keepdims=True))
 
-    def of(drawn: Ints) -> Floats:
-        starts = bins.starts(confidence, drawn)
-        return error(bin_sums(starts, drawn, drawn * correct, drawn * confidence))
-
-    once = np.ones((1, len(confidence)), dtype=np.int64)
-    value = float(of(once)[0])
-    resampled = np.concatenate([of(drawn) for drawn in drawn_counts(len(confidence), seed)])
-    starts = bins.starts(confidence, once)
-    by_chance = np.concatenate([error(sums) for sums in _if_calibrated(confidence, starts, seed)])
+    drawn = resamples(predictions, bins, seed)
+    value = float(error(drawn.once())[0])
+    resampled = np.concatenate([error(sums) for sums in drawn.resampled()])
+    by_chance = np.concatenate([error(sums) for sums in drawn.if_calibrated()])
     high = max(value, float(np.percentile(resampled, 97.5)))
-    refuted = value > np.percentile(by_chance, 97.5)
+    refuted = value - np.percentile(by_chance, 97.5) > ROUNDING
     return Measure(
         value,
         (max(0.0, 2 * value - high) if refuted else 0.0, min(1.0, high)),
-        len(confidence),
-        f"|accuracy − confidence|, {what}, in {bins.words}; {predictions.protocol}; a calibrated "
-        f"model would have {by_chance.mean():.3f} by chance",
+        len(predictions),
+        f"|accuracy − confidence|, {what}, in {bins.words}; {predictions.protocol}"
+        f"{predictions.interval_over}; a calibrated model would have {by_chance.mean():.3f} by "
+        "chance",
         "lower is better",
         (0.0, 1.0),
     )
-
-
-def _if_calibrated(confidence: Floats, starts: Ints, seed: int) -> Iterator[BinSums]:
-    """Some at a time: what a calibrated model would predict rightly of these cases, by chance."""
-    rng = Randomness(seed).numpy("evaluation")
-    cases, sure = np.diff(starts).astype(np.float64), added(starts, confidence[None])
-    for count in resamples_at_once(len(confidence)):
-        correct = rng.random((count, len(confidence))) < confidence
-        hits = added(np.tile(starts, (count, 1)), correct)
-        yield BinSums(np.tile(cases, (count, 1)), hits, np.tile(sure, (count, 1)))
 
 
 def _mean(gaps: Floats, shares: Floats) -> Floats:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,11 +31,13 @@ def class_predictions(
     """Of `t` targets `[B, t]` of every history, with their true classes `[B, t]`.
 
     Confidence is the softmax of the class predicted. The cases are in the order of the targets,
-    history by history; `positives_and_negatives` tells them apart.
+    history by history, and those of a history are of one user; `positives_and_negatives` tells them
+    apart.
     """
     logits = class_logits(model, batch, targets, true, memory=memory)
     protocol = f"{type(model).__name__}, softmax of the predicted class"
-    return predictions_from_logits(logits, temperature, protocol)
+    users = np.arange(len(targets)).repeat(targets.shape[1])
+    return predictions_from_logits(logits, temperature, protocol).of_users(users)
 
 
 def class_logits(

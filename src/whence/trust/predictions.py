@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -49,6 +50,8 @@ class Predictions:
     classes: int
     protocol: str
     """What was predicted, in words."""
+    users: Ints | None = None
+    """`[B]`: the number of the user whose case it is; where it is not known, all are of others."""
 
     def __len__(self) -> int:
         """How many cases."""
@@ -63,7 +66,42 @@ class Predictions:
             true=self.true[rows],
             log_likelihood=self.log_likelihood[rows],
             squares=self.squares[rows],
+            users=None if self.users is None else self.users[rows],
         )
+
+    def of_users(self, users: Ints) -> Predictions:
+        """The same cases, known to be of these users `[B]`: intervals are then over users."""
+        if users.shape != self.confidence.shape or users.dtype.kind not in "iu":
+            raise InputError(
+                f"Each of {len(self):,} cases is of one user, a whole number, not {users.dtype} of "
+                f"shape {list(users.shape)}."
+            )
+        return replace(self, users=users.astype(np.int64))
+
+    @cached_property
+    def user_of(self) -> Ints:
+        """`[B]`: whose case it is, with the users numbered from 0 on."""
+        if self.users is None:
+            return np.arange(len(self))
+        return np.unique(self.users, return_inverse=True)[1]
+
+    @property
+    def user_count(self) -> int:
+        """How many users the cases are of."""
+        return int(self.user_of.max(initial=-1)) + 1
+
+    @property
+    def dependent(self) -> bool:
+        """Whether some users have several cases, which then depend on one another.
+
+        Where all are of one user there is no other to draw, and intervals are over its cases.
+        """
+        return 1 < self.user_count < len(self)
+
+    @property
+    def interval_over(self) -> str:
+        """For a protocol: what intervals are over, where it is not the cases."""
+        return f"; interval over {self.user_count:,} users" if self.dependent else ""
 
     def of_class(self, number: int) -> Predictions:
         """The cases whose true class it is; Jain (2019) looks at positives and negatives apart."""

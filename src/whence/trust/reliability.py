@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 
 from whence.explanation import Floats
-from whence.trust.bins import Bins, EqualWidth, bin_sums, places
+from whence.trust.bins import Bins, BinSums, EqualWidth, bin_sums, places
 from whence.trust.predictions import Ints, Predictions
+from whence.trust.whole_users import added_by_user, intervals_over_users, means
 
 Z: Final = 1.959963984540054
 """95 % of a normal distribution are no more standard deviations from its mean."""
@@ -30,7 +31,7 @@ class Reliability:
     expected: Floats
     """`[K]`: what it is held against: the mean confidence, or the bin's middle (Jain 2019)."""
     interval: Floats
-    """`[K, 2]`: 95 %, Wilson's (1927), of the accuracy."""
+    """`[K, 2]`: 95 % of the accuracy: Wilson's (1927), or over users where some have several."""
     protocol: str
 
     def error(self) -> float:
@@ -61,13 +62,15 @@ class Reliability:
         return gaps
 
 
-def reliability(predictions: Predictions, bins: Bins | None = None) -> Reliability:
+def reliability(predictions: Predictions, bins: Bins | None = None, seed: int = 0) -> Reliability:
     """By confidence of the predicted class, in 15 bins of equal width unless others are given.
 
-    Of no cases there is a diagram, whose bins are empty.
+    Of no cases there is a diagram, whose bins are empty. The seed draws users, where some have
+    several cases.
     """
     bins = bins or EqualWidth()
-    confidence, correct = by_confidence(predictions)
+    predictions = by_confidence(predictions)
+    confidence, correct = predictions.confidence, predictions.correct.astype(np.float64)
     edges = bins.edges(confidence)
     starts = places(edges, confidence)[None]
     once = np.ones((1, len(confidence)), dtype=np.int64)
@@ -78,18 +81,38 @@ def reliability(predictions: Predictions, bins: Bins | None = None) -> Reliabili
         sums.per_case(sums.confidence)[0],
         bins.accuracy(sums)[0],
         bins.expected(sums)[0],
-        wilson(sums.correct[0], sums.cases[0]),
-        f"{bins.words}; {predictions.protocol}",
+        _over_users(predictions, starts[0], seed)
+        if predictions.dependent
+        else wilson(sums.correct[0], sums.cases[0]),
+        f"{bins.words}; {predictions.protocol}{predictions.interval_over}",
     )
 
 
-def by_confidence(predictions: Predictions) -> tuple[Floats, Floats]:
-    """`[B]` twice: confidence and whether correct, as a number, in an order that is theirs alone.
+def by_confidence(predictions: Predictions) -> Predictions:
+    """The surest last, in an order that is theirs alone: the same however they were arranged."""
+    users = () if predictions.users is None else (predictions.users,)
+    return predictions[np.lexsort((*users, predictions.correct, predictions.confidence))]
 
-    However the cases are arranged it is the same, bit by bit.
+
+def _over_users(predictions: Predictions, starts: Ints, seed: int) -> Floats:
+    """`[K, 2]` of sorted cases. All right or all wrong, or of one user, no resample is otherwise.
+
+    Wilson's interval of as many cases as there are users then says what else may be.
     """
-    order = np.lexsort((predictions.correct, predictions.confidence))
-    return predictions.confidence[order], predictions.correct[order].astype(np.float64)
+    sums = sums_of_users(predictions, starts)
+    users = np.count_nonzero(sums.cases, axis=0).astype(np.float64)
+    share = means(sums.correct.sum(axis=0), sums.cases.sum(axis=0))
+    found = intervals_over_users(sums.correct, sums.cases, seed)
+    known = (users >= 2) & (share > 0) & (share < 1)
+    return np.where(known[:, None], found, wilson(share * users, users))
+
+
+def sums_of_users(predictions: Predictions, starts: Ints) -> BinSums:
+    """`[U, K]` each, a row for every user, from cases sorted by confidence."""
+    table = predictions.user_count, len(starts) - 1
+    bin_of = np.repeat(np.arange(table[1]), np.diff(starts))
+    values = (None, predictions.correct, predictions.confidence)
+    return BinSums(*(added_by_user(predictions.user_of, bin_of, table, one) for one in values))
 
 
 def wilson(correct: Floats, count: Floats) -> Floats:

@@ -16,6 +16,7 @@ from whence.errors import InputError
 from whence.measure import Measure
 from whence.trust.calibration import expected_calibration_error, negative_log_likelihood
 from whence.trust.predictions import (
+    Ints,
     Logits,
     Predictions,
     at_least_single,
@@ -54,10 +55,14 @@ class TemperatureScaling:
         }
 
 
-def temperature_scaling(validation: Logits, test: Logits) -> TemperatureScaling:
-    """Fitted on the one part and measured on the other."""
+def temperature_scaling(
+    validation: Logits, test: Logits, users: Ints | None = None
+) -> TemperatureScaling:
+    """Fitted on the one part and measured on the other, whose cases may be known to be of users."""
     temperature = fit_temperature(validation)
     before, after = (predictions_from_logits(test, one) for one in (1.0, temperature))
+    if users is not None:
+        before, after = before.of_users(users), after.of_users(users)
     return TemperatureScaling(temperature, before, after)
 
 
