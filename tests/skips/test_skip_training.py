@@ -175,7 +175,7 @@ def test_a_file_of_another_training_is_refused(
         ({"config": replace(FEW, batch=50)}, r"\(it was begun with batch 60, now it is 50\)"),
     ):
         with pytest.raises(InputError, match=said):
-            fit(parts, tracks, checkpoint=kept, **other)  # type: ignore[arg-type]
+            fit(parts, tracks, checkpoint=kept, **other)
     kept.write_bytes(b"")
     with pytest.raises(InputError, match="does not hold this training"):
         fit(parts, tracks, checkpoint=kept)
