@@ -96,8 +96,7 @@ class Binary:
     def loss(self, answers: Tensor, truth: Tensor) -> Tensor:
         """−y log f − (1 − y) log(1 − f)."""
         logits = self._logits(answers)
-        yes, no = self._log(F.logsigmoid(logits)), self._log(F.logsigmoid(-logits))
-        return -torch.where(truth > 0.5, yes, no)
+        return -self._log(F.logsigmoid(torch.where(truth > 0.5, logits, -logits)))
 
     def mixture(self, answers: Tensor, weights: Tensor) -> Tensor:
         """The logits of 0 and of 1, of the mean F or p."""
