@@ -177,7 +177,7 @@ def layers() -> Iterator[Pair]:
 
 def backwards(loss: Callable[[], Tensor]) -> Callable[[], None]:
     """The loss and its gradients."""
-    return lambda: loss().backward()  # type: ignore[no-untyped-call]
+    return lambda: loss().backward()
 
 
 def trainings() -> Iterator[Pair]:
@@ -202,10 +202,10 @@ def trainings() -> Iterator[Pair]:
     )
     small = {one.kind: one for one in SMALL.networks.values()}
     for ours, ordinary in SEQUENTIAL:
-        networks = (make_network(small[kind], 0) for kind in (ours, ordinary))
+        made = (make_network(small[kind], 0) for kind in (ours, ordinary))
         yield trained(
             f"sessions, an {ours} of {len(EXPERTS)} experts of {small[ours].width} features",
-            *((one, partial(one.loss, *halves)) for one in networks),
+            *((one, partial(one.loss, *halves)) for one in made),
         )
 
 
@@ -233,7 +233,7 @@ def step_of(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
     def step() -> None:
         found = loss()
         optimiser.zero_grad()
-        found.backward()  # type: ignore[no-untyped-call]
+        found.backward()
         optimiser.step()
 
     return step
