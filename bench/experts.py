@@ -1,30 +1,49 @@
-"""Networks of experts beside ordinary ones of the same total width, forwards and backwards.
+"""Networks of experts beside ordinary ones of the same total width.
 
-One thread, medians of runs in turn. The sizes are the published ones: four experts of 128, 64, 32
-and 16 features for MovieLens-1M, and eight of 64 for sessions of ten steps.
+One thread, medians of runs in turn. Layers go forwards and backwards, in the published sizes: four
+experts of 128, 64, 32 and 16 features for MovieLens-1M, and eight of 64 for sessions of ten steps.
+Whole networks take steps of training, with their loss and Adam, also in the small sizes of studies.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from measuring import Record, in_turn
+from whence.data.interactions import Counts
 from whence.experts.attention import ExpertAttention
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
 from whence.experts.normalisation import ExpertNorm
 from whence.experts.recurrent import ExpertGRU
+from whence.experts.toys import TOYS
 from whence.memory import reuse_freed_memory
+from whence.models import build_model
+from whence.models.tasks import ChoiceBatch
+from whence.randomness import keep
+from whence.skips.networks import ASKED, EXPERTS, Kind, make_network
+from whence.studies.skip_networks import SMALL
 
 RUNS, SECONDS = 9, 0.5
 """How often each has its turn, and for how long."""
+ROWS = 256
 CASES, STEPS, WIDTH, HEADS, STATE = 100, 10, 64, 8, 32
+NCF = ("intrp-ncf", "content-ncf")
+SEQUENTIAL: tuple[tuple[Kind, Kind], ...] = (
+    ("interpretable transformer", "ordinary transformer"),
+    ("interpretable gru", "ordinary gru"),
+)
+
+Network = tuple[nn.Module, Callable[[], Tensor]]
+"""What learns, and its loss."""
 MOVIELENS = Family.of(
     {"content": range(32), "user": range(32, 96), "item": range(96, 160)},
     {
@@ -127,16 +146,20 @@ class OrdinaryGRU(nn.Module):
         return torch.stack(states)
 
 
+Pair = tuple[str, Callable[[], None], Callable[[], None]]
+"""A name, and what is done by experts and by the ordinary network."""
+
+
 def measure() -> Iterator[Record]:
-    """Milliseconds of a step of each, without the optimiser's."""
+    """Milliseconds of a step of each."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     reuse_freed_memory()
     try:
-        for name, ours, ordinary in pairs():
+        for name, ours, ordinary in chain(layers(), trainings()):
             found = in_turn({"ours": timed(ours), "ordinary": timed(ordinary)}, RUNS)
             yield Record(
-                f"{name}, forwards and backwards on one thread",
+                f"{name} on one thread",
                 found["ours"],
                 found["ordinary"],
                 "ordinary of the same total width",
@@ -146,10 +169,80 @@ def measure() -> Iterator[Record]:
         torch.set_num_threads(threads)
 
 
-def pairs() -> Iterator[tuple[str, Callable[[], Tensor], Callable[[], Tensor]]]:
-    """What is compared: the losses whose gradients are asked for."""
+def layers() -> Iterator[Pair]:
+    """Losses whose gradients are asked for, without the optimiser's step."""
+    for name, ours, ordinary in losses_of_layers():
+        yield f"{name}, forwards and backwards", backwards(ours), backwards(ordinary)
+
+
+def backwards(loss: Callable[[], Tensor]) -> Callable[[], None]:
+    """The loss and its gradients."""
+    return lambda: loss().backward()
+
+
+def trainings() -> Iterator[Pair]:
+    """Whole steps: the loss, its gradients, and Adam."""
     generator = torch.Generator().manual_seed(0)
-    rows = torch.randn(256, 160, generator=generator)
+    for name in ("a", "d"):
+        toy = TOYS[name]
+        rows, truth = next(iter(toy.batches(1, ROWS, 0)))
+        networks = (
+            kind(toy.family, toy.widths, generator) for kind in (InterpretableMLP, OrdinaryMLP)
+        )
+        yield trained(
+            f"toy ({name}), a perceptron of {len(toy.family)} experts of {toy.widths[0]} features",
+            *((one, partial(one.loss, rows, truth)) for one in networks),
+        )
+    yield trained("NCF with content, of 4 experts in the published sizes", *map(ncf, NCF))
+    halves = (
+        torch.randn(CASES, STEPS, EXPERTS.width, generator=generator),
+        torch.randn(CASES, STEPS, 1 + max(map(max, ASKED.values())), generator=generator),
+        torch.randint(0, 2, (CASES, STEPS), generator=generator),
+        torch.ones(CASES, STEPS, dtype=torch.bool),
+    )
+    small = {one.kind: one for one in SMALL.networks.values()}
+    for ours, ordinary in SEQUENTIAL:
+        made = (make_network(small[kind], 0) for kind in (ours, ordinary))
+        yield trained(
+            f"sessions, an {ours} of {len(EXPERTS)} experts of {small[ours].width} features",
+            *((one, partial(one.loss, *halves)) for one in made),
+        )
+
+
+def ncf(name: str) -> Network:
+    """As large as for MovieLens-1M, and a batch of it."""
+    generator = torch.Generator().manual_seed(0)
+    counts = Counts(3_883, 6_040)
+    model = build_model(name, {}, counts, generator)
+    users, items, outcomes = (
+        torch.randint(0, most, (ROWS,), generator=generator)
+        for most in (counts.users, counts.items, 2)
+    )
+    return model, partial(model.loss, ChoiceBatch(users, items, outcomes), keep)
+
+
+def trained(name: str, ours: Network, ordinary: Network) -> Pair:
+    """A step of each."""
+    return f"{name}, a step of training", step_of(*ours), step_of(*ordinary)
+
+
+def step_of(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
+    """With an optimiser of its own."""
+    optimiser = torch.optim.Adam(model.parameters(), fused=True)
+
+    def step() -> None:
+        found = loss()
+        optimiser.zero_grad()
+        found.backward()
+        optimiser.step()
+
+    return step
+
+
+def losses_of_layers() -> Iterator[tuple[str, Callable[[], Tensor], Callable[[], Tensor]]]:
+    """What is compared."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(ROWS, 160, generator=generator)
     widths = (128, 64, 32, 16)
     experts = InterpretableMLP(MOVIELENS, widths, generator)
     ordinary = OrdinaryMLP(MOVIELENS, widths, generator)
@@ -167,13 +260,13 @@ def pairs() -> Iterator[tuple[str, Callable[[], Tensor], Callable[[], Tensor]]]:
     yield name, lambda: unit(steps, STEPS).sum(), lambda: cell(steps).sum()
 
 
-def timed(loss: Callable[[], Tensor]) -> Callable[[], float]:
+def timed(step: Callable[[], None]) -> Callable[[], float]:
     """A run: as many steps as there is time for, of the one thread's own time."""
 
     def run() -> float:
         steps, begin = 0, time.thread_time()
         while time.thread_time() - begin < SECONDS:
-            loss().backward()  # type: ignore[no-untyped-call]
+            step()
             steps += 1
         return 1000 * (time.thread_time() - begin) / steps
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -201,10 +201,10 @@ def lively_bert4rec(
 def lively_of(name: str) -> Callable[..., Recommender]:
     """The same of a collaborative model; as many users as items, so that batches serve for both."""
 
-    def build(length: int = 8, items: int = 30, seed: int = 0) -> Recommender:
+    def build(length: int = 8, items: int = 30, seed: int = 0, **settings: Any) -> Recommender:  # noqa: ANN401
         generator = Randomness(seed).torch("init")
-        settings = {"length": length, "width": 8, **SMALL_LAYERS.get(name, {})}
-        model = build_model(name, settings, Counts(items, items), generator)
+        sizes = {"length": length, "width": 8, **SMALL_LAYERS.get(name, {})}
+        model = build_model(name, {**sizes, **settings}, Counts(items, items), generator)
         if isinstance(model, ContentNCF):
             model.get_buffer("user_content").random_(0, 2, generator=generator)
             model.get_buffer("item_content").normal_(generator=generator)

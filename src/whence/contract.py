@@ -127,6 +127,10 @@ class Explainable:
         """Which of its experts a model relied on for each case's one target `[B]`."""
         raise missing(self, "selections")
 
+    def chances(self, scores: Tensor) -> Tensor:
+        """From 0 to 1, how likely what is scored so is: the sigmoid, where a score is a logit."""
+        return scores.sigmoid()
+
     def part_names(self, batch: Tensor) -> list[list[str]] | None:
         """What to call the slots of each case; nothing where they hold items, which have names."""
         return None

@@ -82,7 +82,7 @@ def find_evidence(model: Explainable, batch: Tensor, targets: Tensor) -> list[Ev
     parts = model.parts(batch)
     each = torch.eye(parts.shape[1], dtype=torch.bool, device=batch.device)
     shown = torch.cat((torch.stack((parts, seen), dim=1), parts[:, None] & ~each), dim=1)
-    chances = model.score_coalitions(batch, targets, shown).sigmoid()
+    chances = model.chances(model.score_coalitions(batch, targets, shown))
     lost = 1 - chances[:, 1:] / chances[:, :1]
     return [
         Evidence(

@@ -29,7 +29,6 @@ from whence.auditing.audited import CHEAP, CONTROL, usual_methods
 from whence.auditing.finding import ENOUGH, read_finding
 from whence.auditing.kept import kept_in
 from whence.auditing.permutation import REPEATS
-from whence.auditing.spoken import OF_HISTORIES
 from whence.auditing.verdict import reach_verdict
 from whence.auditing.words import listed, percent, points, points_between, signed, too_few
 from whence.contract import ALL, PAD, All
@@ -38,6 +37,7 @@ from whence.errors import CapabilityError, InputError
 from whence.measure import Measure, bootstrap_interval
 from whence.models import Recommender
 from whence.run import Run
+from whence.spoken import OF_HISTORIES
 from whence.trust import (
     Mark,
     OnLikeness,

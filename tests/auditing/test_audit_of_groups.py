@@ -16,14 +16,15 @@ import whence
 from conftest import interactions_of
 from whence.auditing import STAGES, Audit, Audited, audit
 from whence.auditing.audited import CONTROL, usual_methods
-from whence.auditing.spoken import OF_GROUPS, OF_HISTORIES
 from whence.cli import app
 from whence.contract import ALL
 from whence.data import Interactions
 from whence.errors import CapabilityError
-from whence.explainers import EXPLAINERS, explain_batch
+from whence.explainers import explain_batch
+from whence.explainers.registry import READY
 from whence.report.audit import write_audit
 from whence.run import Run
+from whence.spoken import OF_GROUPS, OF_HISTORIES
 
 NAMES = ["its genres", "your personal history", "who else chose it"]
 THROUGH_ITS_SCORES = ("gradient-input", "integrated-gradients", "leave-one-out", "shapley")
@@ -178,13 +179,14 @@ def test_the_page_speaks_of_parts(whole: Audit, tmp_path: Path) -> None:
             assert not re.search(r"\bitems?\b|histor(y|ies)", text), text
 
 
-def test_what_was_written_of_histories_is_reworded() -> None:
-    assert OF_GROUPS.reword("an item's place, items of a history, of histories") == (
-        "a part's place, parts of a case, of cases"
-    )
-    for explainer in EXPLAINERS.values():
-        assert OF_HISTORIES.reword(explainer.words) == explainer.words
-        assert not re.search(r"\bitems?\b|\bhistor|\ban part", OF_GROUPS.reword(explainer.words))
+def test_words_are_filled_in_by_who_speaks() -> None:
+    words = "{a_part}'s place, each {part}, {parts} of a {whole}, of {wholes}"
+    assert OF_HISTORIES.say(words) == "an item's place, each item, items of a history, of histories"
+    assert OF_GROUPS.say(words) == "a part's place, each part, parts of a case, of cases"
+    for explainer in READY.values():
+        assert not re.search(r"\bitems?\b|\bhistor", explainer.words), "said by who speaks"
+        assert not re.search(r"\bparts?\b|\bcases?\b|[{}]", OF_HISTORIES.say(explainer.words))
+        assert not re.search(r"\bitems?\b|\bhistor|[{}]", OF_GROUPS.say(explainer.words))
 
 
 def test_experts_can_be_asked_for_by_name(three: Run, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from whence.experts import (
 )
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.sequential import Places
+from whence.experts.targets import Classes
 
 ASKED = {"position": [3], "general": [0], "music": [1, 2]}
 CASES, KNOWN, STEPS = 3, 4, 2
@@ -220,6 +221,23 @@ def test_weights_are_as_many_as_blocks() -> None:
     plain = OrdinaryTransformer(family, asked, width, torch.Generator())
     assert weights_of(plain) > weights_of(model)
     assert plain.last.own.shape == (1, 1, 8 * width)
+
+
+@pytest.mark.parametrize("network", [InterpretableTransformer, OrdinaryTransformer])
+@pytest.mark.parametrize("wrong", [3, -1])
+def test_classes_out_of_range_are_one_sentence(
+    network: type[InterpretableTransformer | OrdinaryTransformer], wrong: int
+) -> None:
+    """Where there is a step; what stands elsewhere is not looked at."""
+    generator = torch.Generator().manual_seed(0)
+    model = network(SESSIONS, ASKED, 4, generator, heads=2, target=Classes(3)).double()
+    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
+    truth = torch.tensor([[1, wrong], [2, 1], [0, 0]])
+    there = torch.ones(CASES, STEPS, dtype=torch.bool)
+    with pytest.raises(InputError, match=f"^There is {wrong} among the truths; 3 classes have"):
+        model.loss(known, asked, truth, there)
+    there[0, 1] = False
+    assert model.loss(known, asked, truth, there).isfinite()
 
 
 @both

@@ -167,6 +167,15 @@ def test_a_file_of_another_training_is_refused(
         fit_skips(
             parts, tracks, replace(GRU, width=5), FEW, 0, show_progress=False, checkpoint=kept
         )
+    for other, said in (
+        (
+            {"slots": 12},
+            r"\(it was begun with slots 10, now it is 12\); remove it to begin anew\.$",
+        ),
+        ({"config": replace(FEW, batch=50)}, r"\(it was begun with batch 60, now it is 50\)"),
+    ):
+        with pytest.raises(InputError, match=said):
+            fit(parts, tracks, checkpoint=kept, **other)
     kept.write_bytes(b"")
     with pytest.raises(InputError, match="does not hold this training"):
         fit(parts, tracks, checkpoint=kept)

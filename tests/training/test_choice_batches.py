@@ -35,7 +35,7 @@ def asked(batches: ChoiceBatches, step: int, number: int = 0) -> list[tuple[int,
     """User, item and what came of it, without filling."""
     batches.begin(step)
     batch = batches.draw(torch.tensor(step)).of(number)
-    rows = zip(*(one.tolist() for one in batch), strict=True)
+    rows = zip(*(one.tolist() for one in (batch.users, batch.items, batch.outcomes)), strict=True)
     return [(user, item, outcome) for user, item, outcome in rows if outcome != NO_QUESTION]
 
 

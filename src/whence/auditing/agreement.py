@@ -10,11 +10,11 @@ import numpy as np
 
 from whence.auditing.audited import CONTROL, Audited, Ints
 from whence.auditing.finding import Answer, Chart, Figure, Finding
-from whence.auditing.spoken import Spoken
 from whence.auditing.words import between, listed, percent, rounded, signed
 from whence.errors import InputError
 from whence.explanation import Explanation, Floats
 from whence.measure import Direction, Measure, mean_measure
+from whence.spoken import Spoken
 from whence.trust.agreement import centred_ranks, correlate
 from whence.trust.cases import mean_over_cases
 from whence.trust.top import TOP, top_jaccard

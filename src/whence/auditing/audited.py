@@ -12,7 +12,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from whence.auditing.spoken import Spoken, spoken_of
 from whence.auditing.words import listed
 from whence.contract import answers_by_groups, has_reasons
 from whence.data.histories import Cases
@@ -25,6 +24,7 @@ from whence.models import Recommender
 from whence.randomness import Randomness
 from whence.ranking import best_unmet, device_of
 from whence.run import Run
+from whence.spoken import Spoken, spoken_of
 
 Ints = npt.NDArray[np.int64]
 

@@ -11,10 +11,10 @@ import numpy as np
 from whence.auditing.audited import Audited
 from whence.auditing.finding import ENOUGH, Answer, Chart, Figure, Finding, Standing, dot
 from whence.auditing.of_target import foretold, lost_chart, lost_figures, probability_lost
-from whence.auditing.spoken import Spoken
 from whence.auditing.words import between, percent, rounded, too_few
 from whence.contract import offers
 from whence.measure import Measure, bootstrap_interval, mean_measure
+from whence.spoken import Spoken
 from whence.trust import Curves, deletion_at, deletion_curves, flips, normalised_area
 from whence.trust.curves import SHARES
 

@@ -10,11 +10,11 @@ import torch
 
 from whence.auditing.audited import CONTROL, Audited, Ints
 from whence.auditing.finding import Chart, Figure, dot
-from whence.auditing.spoken import Spoken
 from whence.auditing.words import between, percent, rounded, signed
 from whence.explainers import explain_batch
 from whence.explanation import Explanation, Floats
 from whence.measure import Measure, mean_measure
+from whence.spoken import Spoken
 from whence.trust import coalition_values, value_correlation
 from whence.trust.altered import whole_cases
 

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from whence.auditing.audited import CONTROL, Audited
 from whence.auditing.finding import Chart, Figure, dot
-from whence.auditing.spoken import Spoken
 from whence.auditing.words import between, percent, rounded, signed
 from whence.contract import answers_by_groups
 from whence.measure import Measure
+from whence.spoken import Spoken
 
 STEADY: Final = "an explainer is steady only if it lies clearly to the {} of 'random'."
 

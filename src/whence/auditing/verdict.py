@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from whence.auditing.finding import ENOUGH, Finding, Standing
-from whence.auditing.spoken import OF_HISTORIES, Spoken
 from whence.auditing.words import listed, percent
 from whence.explainers.measured import FEW
+from whence.spoken import OF_HISTORIES, Spoken
 
 BASES: Final = ("likeness", "faithfulness")
 """The stages that can tell a better explainer from a worse one; the truth comes first."""

@@ -128,10 +128,10 @@ def train(
     layers=64-32-16
 
     content-ncf, intrp-ncf: length=50, width=64, negatives=4, spread=0.05,
-    genders=2, ages=7, occupations=21, genres=18, ids=true; content-ncf:
-    layers=512-256-128-64; intrp-ncf: layers=128-64-32-16, links=true,
-    taught=all; of genders, ages, occupations and genres as many as the data
-    have, where those are more
+    genders=2, ages=7, occupations=21, genres=18, ids=true, classes=1,
+    disliked=2.0, ratings=false; content-ncf: layers=512-256-128-64;
+    intrp-ncf: layers=128-64-32-16, links=true, taught=all; of genders, ages,
+    occupations and genres as many as the data have, where those are more
 
     fism, deepicf, deepicf-a: length=299, width=16, negatives=4, spread=0.01;
     fism: alpha=0.0, vectors_decay=1e-07; deepicf, deepicf-a:

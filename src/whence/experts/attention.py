@@ -53,7 +53,7 @@ class ExpertAttention(nn.Module):
         keys, values = self.memory(remembered, stop).chunk(2, dim=1)
         cases = queries.shape[-1] // steps
         weights = self.weights(self._heads(queries, cases), self._heads(keys, cases), visible)
-        mixed = weights @ self._heads(values, cases)
+        mixed = weights.mT @ self._heads(values, cases)
         joined = mixed.permute(1, 3, 0, 2).reshape(len(queries), -1, cases * steps)
         out: Tensor = self.output(joined)
         return out
@@ -67,11 +67,14 @@ class ExpertAttention(nn.Module):
         return by_expert
 
     def weights(self, queries: Tensor, keys: Tensor, visible: Tensor | None) -> Tensor:
-        """`[B, H·heads, q, n]`: softmax(QKᵀ/√d), where the published code has √d by a slip."""
-        logits = queries @ keys.mT / queries.shape[-1] ** 0.5
+        """`[B, H·heads, n, q]`: softmax(KQᵀ/√d), where the published code has √d by a slip.
+
+        A query is a column: a softmax down columns takes many at once, along short rows only one.
+        """
+        logits = keys @ queries.mT / queries.shape[-1] ** 0.5
         if visible is not None:
-            logits = logits.masked_fill(~visible[:, None], torch.finfo(logits.dtype).min)
-        weights: Tensor = logits.softmax(dim=-1)
+            logits = logits.masked_fill(~visible.mT[:, None], torch.finfo(logits.dtype).min)
+        weights: Tensor = logits.softmax(dim=-2)
         return weights
 
     def _heads(self, features: Tensor, cases: int) -> Tensor:

@@ -61,7 +61,8 @@ class InputLinear(nn.Module):
         """What every expert makes of its columns."""
         joining, inputs = self.joining, first_columns(inputs, self.width)
         # Whether the rows themselves are learned cannot be asked inside `torch.vmap`.
-        if self.stopping is not None and stop and torch.is_grad_enabled():
+        learned = inputs.requires_grad or torch._C._are_functorch_transforms_active()
+        if self.stopping is not None and stop and learned and torch.is_grad_enabled():
             joining, inputs = self.stopping, torch.cat((inputs, inputs.detach()), dim=1)
         blocks = inputs.T.contiguous()[:, None]  # a column is read as a whole
         return joined_products(blocks, None, self.bias, joining, False, *self.weights)

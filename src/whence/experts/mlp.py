@@ -16,12 +16,16 @@ from whence.experts.objective import DEFAULT, Recipe, expected_loss
 from whence.experts.selection import Selection
 from whence.experts.tabular import TabularModel
 from whence.experts.targets import Binary, Target
+from whence.ranking import device_of
 
 TWO_CLASSES = Binary()
 
 
 class InterpretableMLP(TabularModel):
     """Experts of so many features in every hidden layer, with ReLU between layers."""
+
+    learning: Tensor | None
+    """`[H]`: which experts learn, where not all do."""
 
     def __init__(
         self,
@@ -41,8 +45,7 @@ class InterpretableMLP(TabularModel):
                 f"widths=(8, 8), not {tuple(widths)}."
             )
         self.recipe = recipe
-        everyone = torch.ones(len(family), dtype=torch.bool)
-        self.register_buffer("learning", everyone, persistent=False)
+        self.register_buffer("learning", None, persistent=False)  # all of them
         self.first = InputLinear(family, widths[0], generator)
         self.layers = nn.ModuleList(
             LinkedLinear(family, inputs, outputs, generator, links=links)
@@ -58,15 +61,17 @@ class InterpretableMLP(TabularModel):
 
     def loss(self, rows: Tensor, truth: Tensor) -> Tensor:
         """Of one step of generalised EM, of the experts that are learning."""
-        answers, learning = self.answers(rows), self.get_buffer("learning")
+        answers = self.answers(rows)
         self._refuse_other_truths(rows, truth)
         return expected_loss(
-            self.recipe, self.family, self.target, answers, truth, learning=learning
+            self.recipe, self.family, self.target, answers, truth, learning=self.learning
         )
 
     def teach_only(self, experts: Iterable[int]) -> None:
         """Let these experts learn, and the others stay as they are."""
-        self.get_buffer("learning").fill_(False)[list(experts)] = True
+        chosen = torch.zeros(len(self.family), dtype=torch.bool, device=device_of(self))
+        chosen[list(experts)] = True
+        self.learning = chosen
 
     def attribute(self, rows: Tensor, selection: Selection | None = None) -> Tensor:
         """`[B, H]`: α, how far each expert is selected, by the recipe's selection or another."""

@@ -22,8 +22,9 @@ class ExpertNorm(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(h − mean) / √(variance + ε)."""
-        variance, mean = torch.var_mean(features, dim=1, keepdim=True, correction=0)
-        normal = (features - mean) * (variance + EPSILON).rsqrt()
+        # `torch.var_mean` goes number by number across rows; means go row by row, as these lie.
+        away = features - features.mean(dim=1, keepdim=True)
+        normal = away * (away.square().mean(dim=1, keepdim=True) + EPSILON).rsqrt()
         if self.gain is None or self.bias is None:
             return normal
         return torch.addcmul(self.bias, normal, self.gain)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from whence.experts.family import Family
 from whence.experts.objective import DEFAULT, Recipe, expected_loss
 from whence.experts.selection import Selection
-from whence.experts.targets import Binary, Target
+from whence.experts.targets import Binary, Classes, Target
 
 Places = Mapping[str, Iterable[int]]
 """The columns of every group that rows of the second half hold."""
@@ -45,6 +45,8 @@ class SequentialModel(nn.Module):
 
         With `weights` `[B, n]` some of them count for less than others.
         """
+        if isinstance(self.target, Classes):
+            self.target.refuse_others(truth[there])
         counted = there if weights is None else there * weights
         return expected_loss(
             self.recipe,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, Protocol
 
 import torch
@@ -95,8 +96,7 @@ class Binary:
     def loss(self, answers: Tensor, truth: Tensor) -> Tensor:
         """−y log f − (1 − y) log(1 − f)."""
         logits = self._logits(answers)
-        yes, no = self._log(F.logsigmoid(logits)), self._log(F.logsigmoid(-logits))
-        return -torch.where(truth > 0.5, yes, no)
+        return -self._log(F.logsigmoid(torch.where(truth > 0.5, logits, -logits)))
 
     def mixture(self, answers: Tensor, weights: Tensor) -> Tensor:
         """The logits of 0 and of 1, of the mean F or p."""
@@ -130,10 +130,21 @@ class Classes:
     """One of K classes, numbered from 0; p = softmax(answers)."""
 
     count: int
+    centre: tuple[float, ...] = ()
+    """π, the probability of every class by who knows nothing; the same of all if none are given."""
 
     def __post_init__(self) -> None:
         if self.count < 2:
             raise InputError(f"There are at least two classes, not {self.count}.")
+        if (
+            len(self._centre) != self.count
+            or min(self._centre) <= 0
+            or abs(1 - sum(self._centre)) > EPSILON
+        ):
+            raise InputError(
+                f"A centre of {self.count} classes has as many probabilities above 0 that sum to "
+                f"1, not {self.centre}."
+            )
 
     def refuse_others(self, truth: Tensor) -> None:
         """Raise unless all truths are classes."""
@@ -151,13 +162,23 @@ class Classes:
 
     @property
     def reach(self) -> float:
-        """Of one class for certain."""
-        return 1.0
+        """Of the rarest class for certain: √((1 − π)² + Σ π² of the others) by the same root."""
+        rarest = 1 - 2 * min(self._centre) + sum(one**2 for one in self._centre)
+        return math.sqrt(rarest / self._variance)
+
+    @property
+    def _centre(self) -> tuple[float, ...]:
+        return self.centre or (1 / self.count,) * self.count
+
+    @property
+    def _variance(self) -> float:
+        """Of the class as K numbers 0 or 1, together: Σ π(1 − π)."""
+        return 1 - sum(one**2 for one in self._centre)
 
     def distance(self, answers: Tensor) -> Tensor:
-        """√((K Σ p² − 1)/(K − 1)), which for two classes is |2p − 1| = |F|."""
-        squares = answers.softmax(dim=1).square().sum(dim=1)
-        share = (self.count * squares - 1) / (self.count - 1)
+        """√(Σ (p − π)² / Σ π(1 − π)), which for two classes and π = ½ is |2p − 1| = |F|."""
+        away = answers.softmax(dim=1) - _column(self._centre, answers.dtype, answers.device)
+        share = away.square().sum(dim=1) / self._variance
         return share.clamp_min(torch.finfo(share.dtype).tiny).sqrt()
 
     def loss(self, answers: Tensor, truth: Tensor) -> Tensor:
@@ -167,7 +188,8 @@ class Classes:
 
     def mixture(self, answers: Tensor, weights: Tensor) -> Tensor:
         """The logits of every class, of the mean p."""
-        mixed = (weights[:, None] * answers.softmax(dim=1)).sum(dim=0) + NOTHING / self.count
+        nothing = NOTHING * _column(self._centre, answers.dtype, answers.device)
+        mixed = (weights[:, None] * answers.softmax(dim=1)).sum(dim=0) + nothing
         mean: Tensor = mixed / (weights.sum(dim=0) + NOTHING)
         return torch.logit(mean.T, eps=EPSILON)
 
@@ -214,3 +236,10 @@ class Real:
 
     def _left_open(self, answers: Tensor) -> Tensor:
         return LEAST_VARIANCE + (1 - LEAST_VARIANCE) * answers[:, 1].sigmoid()
+
+
+@cache
+@torch.inference_mode(False)
+def _column(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """`[numbers, 1]`, kept where it is needed: a GPU that records a step can copy nothing to it."""
+    return torch.tensor(numbers, dtype=dtype, device=device)[:, None]

@@ -28,7 +28,7 @@ class Attention:
         """With the block and the head it looks at."""
         block = "the last block" if self.block == -1 else f"block {self.block}"
         heads = "all its heads" if self.head is None else f"its head {self.head}"
-        return f"How much {block} of the network looks at each item, by {heads}."
+        return f"How much {block} of the network looks at each {{part}}, by {heads}."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """The same for every target, unless the model looks with the target in mind."""

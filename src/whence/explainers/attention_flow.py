@@ -41,7 +41,7 @@ class AttentionFlow:
     needs: ClassVar[tuple[str, ...]] = ("attentions",)
     signed: ClassVar[bool] = False
     cost: ClassVar[str] = "1"
-    words: ClassVar[str] = "How much of each item could reach the answer at most, block by block."
+    words: ClassVar[str] = "How much of each {part} could reach the answer at most, block by block."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """The same for every target: attention does not ask which item is meant."""

@@ -89,7 +89,11 @@ class Explainer(Protocol):
 
     @property
     def words(self) -> str:
-        """What it says, in one sentence a newcomer understands."""
+        """What it says, in one sentence a newcomer understands, with places for what parts are.
+
+        Whoever speaks of a model fills in `{part}`, `{a_part}`, `{parts}`, `{whole}` and `{wholes}`
+        by `Spoken.say`.
+        """
         ...
 
     def __call__(self, inquiry: Inquiry) -> Attribution:

@@ -26,7 +26,7 @@ class Experts:
     needs: ClassVar[tuple[str, ...]] = ("selections",)
     signed: ClassVar[bool] = False
     cost: ClassVar[str] = "1"
-    words: ClassVar[str] = "How far the network relied on experts that see each part."
+    words: ClassVar[str] = "How far the network relied on experts that see each {part}."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """An expert that sees no part of the case gives its weight to none."""

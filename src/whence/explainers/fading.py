@@ -26,7 +26,7 @@ class Fading:
     signed: ClassVar[bool] = True
     cost: ClassVar[str] = "b"
     words: ClassVar[str] = (
-        "How fast the score falls as attention to an item begins to fade; below 0 speaks against."
+        "How fast the score falls as attention to {a_part} begins to fade; below 0 speaks against."
     )
 
     def __call__(self, inquiry: Inquiry) -> Attribution:

@@ -20,7 +20,7 @@ class GradientNorm:
     needs: ClassVar[tuple[str, ...]] = ("embed", "score")
     signed: ClassVar[bool] = False
     cost: ClassVar[str] = "1"
-    words: ClassVar[str] = "How strongly the score answers to a small change of each item."
+    words: ClassVar[str] = "How strongly the score answers to a small change of each {part}."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """One backward pass for all cases: their scores do not depend on each other."""

@@ -17,7 +17,7 @@ class GradientInput:
     needs: ClassVar[tuple[str, ...]] = ("embed", "score")
     signed: ClassVar[bool] = True
     cost: ClassVar[str] = "1"
-    words: ClassVar[str] = "How fast the score falls as an item's embedding begins to shrink."
+    words: ClassVar[str] = "How fast the score falls as {a_part}'s embedding begins to shrink."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """One backward pass for all cases."""

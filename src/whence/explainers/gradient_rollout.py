@@ -25,7 +25,7 @@ class GradientRollout:
     signed: ClassVar[bool] = False
     cost: ClassVar[str] = "b"
     words: ClassVar[str] = (
-        "How much of each item reaches the answer through attention that speaks for it."
+        "How much of each {part} reaches the answer through attention that speaks for it."
     )
 
     def __call__(self, inquiry: Inquiry) -> Attribution:

@@ -28,7 +28,8 @@ class IntegratedGradients:
     needs: ClassVar[tuple[str, ...]] = ("embed", "score")
     signed: ClassVar[bool] = True
     words: ClassVar[str] = (
-        "What each item's embedding adds to the score on the way from no embeddings to all of them."
+        "What each {part}'s embedding adds to the score on the way from no embeddings to all of "
+        "them."
     )
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ class LeaveOneOut:
     @property
     def words(self) -> str:
         """With its unit."""
-        return f"What the {self.unit} loses when an item is hidden; below zero speaks against."
+        return f"What the {self.unit} loses when {{a_part}} is hidden; below zero speaks against."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """All removals of all cases in one sweep."""

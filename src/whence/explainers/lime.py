@@ -37,7 +37,7 @@ class Lime:
     needs: ClassVar[tuple[str, ...]] = ("score_coalitions",)
     signed: ClassVar[bool] = True
     words: ClassVar[str] = (
-        "The slope of a straight line through the scores of histories with a few items missing."
+        "The slope of a straight line through the scores of {wholes} with a few {parts} missing."
     )
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ class Neighbours:
     needs: ClassVar[tuple[str, ...]] = ("embed", "item_vectors")
     signed: ClassVar[bool] = False
     cost: ClassVar[str] = "0"
-    words: ClassVar[str] = "How near each item is to the target among all that the model learned."
+    words: ClassVar[str] = "How near each {part} is to the target among all that the model learned."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """The model is asked for no score: it need not use what is near."""

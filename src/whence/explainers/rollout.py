@@ -18,7 +18,7 @@ class Rollout:
     needs: ClassVar[tuple[str, ...]] = ("attentions",)
     signed: ClassVar[bool] = False
     cost: ClassVar[str] = "1"
-    words: ClassVar[str] = "How much of each item reaches the answer through all blocks."
+    words: ClassVar[str] = "How much of each {part} reaches the answer through all blocks."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """The same for every target: attention does not ask which item is meant."""

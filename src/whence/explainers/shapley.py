@@ -61,7 +61,8 @@ class Shapley:
         """With how it draws."""
         drawn = {"uniform": "; drawn by coins", "permutation": "; drawn by orders"}
         return (
-            "What each item adds to the score, averaged over all ways to bring the items together; "
+            "What each {part} adds to the score, averaged over all ways to bring the {parts} "
+            "together; "
             f"the sum is the whole difference they make{drawn.get(self.sampler, '')}."
         )
 

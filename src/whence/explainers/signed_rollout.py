@@ -56,7 +56,7 @@ class SignedRollout:
     def words(self) -> str:
         """With where the sign is from."""
         how = "times what is lost without it" if self.sign == "both" else f"signed by {self.sign}"
-        return f"How much of each item reaches the answer through all blocks, {how}."
+        return f"How much of each {{part}} reaches the answer through all blocks, {how}."
 
     @property
     def _side(self) -> Explainer:

@@ -11,10 +11,10 @@ users or items, and a part's embedding is the one number that leads from there (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import ClassVar, Final
 
 import torch
 import torch.nn.functional as F
@@ -27,7 +27,7 @@ from whence.errors import InputError
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear, Taught
 from whence.experts.objective import MOVIELENS, expected_loss
-from whence.experts.targets import Binary
+from whence.experts.targets import Binary, Classes, Target
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
 from whence.models.base import Recommender
 from whence.models.choice_config import ChoiceConfig
@@ -43,7 +43,7 @@ from whence.models.content import (
 )
 from whence.models.lookup import look_up, look_up_few
 from whence.models.losses import mean_where
-from whence.models.outcomes import class_logits
+from whence.models.outcomes import OUTPUTS, class_logits, liked_logit
 from whence.models.tasks import LIKED, NO_QUESTION, AnyBatch, ChoiceBatch, Choices
 from whence.randomness import Drop
 
@@ -57,6 +57,14 @@ SUBSETS: Final = {
 }
 CHANCE: Final = Binary("sigmoid", 0.3, "shifted")
 """As published: an expert answers with a probability, and 0.3 is to know nothing."""
+BY_CLASSES: Final[Mapping[int, Target]] = {1: Binary("sigmoid", 0.5), 2: Classes(2), 3: Classes(3)}
+"""How the ordinary network's answers are read, by how many there are."""
+BY_CLASSES_OF_EXPERTS: Final[Mapping[int, Target]] = {
+    1: CHANCE,
+    2: Classes(2, (0.3, 0.7)),
+    3: Classes(3, (0.15, 0.7, 0.15)),
+}
+"""The same of experts: to know nothing is that 0.3 are liked, or half of those disliked."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +77,22 @@ class ContentNCFConfig(ChoiceConfig, ContentSizes):
     spread: float = 0.05
     ids: bool = True
     """Whether it knows who and which, beside content."""
+    classes: int = 1
+    """1 probability, as published; 2 for liked or nothing; 3 also for disliked, by ratings."""
+    disliked: float = 2.0
+    """The highest rating that says so, with three classes."""
+    ratings: bool = False
+    """Whether it learns the ratings themselves, of what was rated alone, and has no classes."""
 
     def __post_init__(self) -> None:
         ChoiceConfig.__post_init__(self)
         ContentSizes.__post_init__(self)
         if min((*self.layers, len(self.layers))) < 1:
             raise InputError("layers are the widths of one or more layers, from 1 on.")
+        if self.classes not in OUTPUTS:
+            raise InputError(f"classes is 1, 2 or 3, not {self.classes}.")
+        if self.ratings and self.classes != 1:
+            raise InputError("A rating is a number and has no classes; leave one of both out.")
 
 
 @dataclass(frozen=True)
@@ -100,13 +118,17 @@ class ContentNCF(Recommender):
     reads_histories = False
     drops = 0
     config: ContentNCFConfig
+    targets: ClassVar[Mapping[int, Target]] = BY_CLASSES
+    """How answers are read, by the number of classes."""
 
     def __init__(
         self, config: ContentNCFConfig, counts: Counts, generator: torch.Generator
     ) -> None:
         super().__init__()
         self.config = config
-        self.task = Choices(config.negatives, disliked=None)
+        disliked = config.disliked if config.classes == max(OUTPUTS) else None
+        self.task = Choices(config.negatives, disliked)
+        self.target = self.targets[config.classes]
         known = counts if config.ids else Counts(0, 0)
         self.user = nn.Parameter(torch.zeros(1 + known.users, config.width))  # row 0 pads
         self.item = nn.Parameter(torch.zeros(1 + known.items, config.width))
@@ -123,7 +145,7 @@ class ContentNCF(Recommender):
 
     def build(self, generator: torch.Generator) -> None:
         """The layers."""
-        sizes = (self.inputs, *self.config.layers, 1)
+        sizes = (self.inputs, *self.config.layers, self.target.outputs)
         self.layers = nn.ModuleList(_linear(*pair, generator) for pair in pairwise(sizes))
 
     @property
@@ -143,21 +165,30 @@ class ContentNCF(Recommender):
         self.get_buffer("item_content").copy_(item_content(data, self.config.genres))
 
     def answers(self, rows: Tensor, stop: bool = True) -> Tensor:
-        """`[H, 1, R]`: what experts say of rows `[R, inputs]`; here there is one."""
+        """`[H, outputs, R]`: what experts say of rows `[R, inputs]`; here there is one."""
         for number, layer in enumerate(self.layers):
             rows = layer(rows.relu() if number else rows)
         return rows.T[None]
 
-    def logits(self, rows: Tensor) -> Tensor:
-        """`[R]`: of the probability that the item is liked."""
-        return self.answers(rows)[0, 0]
+    def outputs(self, rows: Tensor) -> Tensor:
+        """`[R, C]`: one, for the probability that the item is liked, or one a class."""
+        return self.answers(rows)[0].T
+
+    def _selected(self, answers: Tensor) -> Tensor:
+        """`[H, R]`: how far each expert is; the only one is always."""
+        return answers.new_ones(len(answers), answers.shape[2])
 
     def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
         """The mean log loss."""
         assert isinstance(batch, ChoiceBatch)
-        answers = self.answers(self._described(batch))
-        losses = Binary("sigmoid", 0.5).loss(answers, (batch.outcomes == LIKED).to(answers.dtype))
+        losses = self.target.loss(self.answers(self._described(batch)), self._truth(batch))
         return mean_where(batch.outcomes != NO_QUESTION, losses[0])
+
+    def _truth(self, batch: ChoiceBatch) -> Tensor:
+        """`[M]`: 1 for what is liked, or the class; anything where there is no question."""
+        if self.config.classes == 1:
+            return (batch.outcomes == LIKED).to(self.user.dtype)
+        return batch.outcomes.clamp(min=0)
 
     def _described(self, batch: ChoiceBatch) -> Tensor:
         """`[M, inputs]`: all kinds of evidence, of the users and items of a batch."""
@@ -214,7 +245,7 @@ class ContentNCF(Recommender):
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
         """The logit of the probability that the target is liked."""
-        return self._each(batch, targets, present, embedded)
+        return liked_logit(self._each(batch, targets, present, embedded))
 
     def classes(
         self,
@@ -223,13 +254,13 @@ class ContentNCF(Recommender):
         *,
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
-        """Liked and nothing."""
-        return class_logits(self.score(batch, targets)[..., None])
+        """Liked and nothing, and disliked where that is a class."""
+        return class_logits(self._each(batch, targets, None, None))
 
     def _each(
         self, batch: Tensor, targets: Tensor | All, present: Tensor | None, embedded: Tensor | None
     ) -> Tensor:
-        """`[B, t]`: the logits, of some targets at a time."""
+        """`[B, t, C]`: the outputs, of some targets at a time."""
         if isinstance(targets, All):
             count = len(self.get_buffer("item_content"))
             targets = torch.arange(count, device=batch.device).expand(len(batch), -1)
@@ -240,7 +271,7 @@ class ContentNCF(Recommender):
         pieces = []
         for some in row_slices(targets.shape[1], at_once):
             rows = asked.rows(targets[:, some])
-            pieces.append(self.logits(rows.flatten(0, 1)).view(rows.shape[:2]))
+            pieces.append(self.outputs(rows.flatten(0, 1)).unflatten(0, rows.shape[:2]))
         return torch.cat(pieces, dim=1)
 
     @property
@@ -253,6 +284,7 @@ class InterpretableNCF(ContentNCF):
     """Four experts, by what they know: content, and with it who, which, or both."""
 
     config: InterpretableNCFConfig
+    targets: ClassVar[Mapping[int, Target]] = BY_CLASSES_OF_EXPERTS
 
     def build(self, generator: torch.Generator) -> None:
         """Layers of experts that read those they contain."""
@@ -263,7 +295,7 @@ class InterpretableNCF(ContentNCF):
         self.first = InputLinear(self.family, config.layers[0], generator, taught=config.taught)
         self.layers = nn.ModuleList(
             LinkedLinear(self.family, *pair, generator, links=config.links)
-            for pair in pairwise((*config.layers, 1))
+            for pair in pairwise((*config.layers, self.target.outputs))
         )
         self.register_buffer("sees", torch.tensor(self.family.sees), persistent=False)
 
@@ -274,18 +306,19 @@ class InterpretableNCF(ContentNCF):
             features = layer(features.relu(), stop)
         return features
 
-    def logits(self, rows: Tensor) -> Tensor:
+    def outputs(self, rows: Tensor) -> Tensor:
         """Of the experts' answers, mixed by who is selected (equation 1)."""
         answers = self.answers(rows, stop=False)
-        return CHANCE.mixture(answers, self._selected(answers))[:, 1]
+        mixed = self.target.mixture(answers, self._selected(answers))
+        # Of the one probability there are the logits of 0 and of 1, and of every class its own.
+        return mixed[:, 1:] if self.config.classes == 1 else F.logsigmoid(mixed)
 
     def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
         """Of one step of generalised EM."""
         assert isinstance(batch, ChoiceBatch)
-        answers = self.answers(self._described(batch))
-        truth = (batch.outcomes == LIKED).to(answers.dtype)
-        asked = batch.outcomes != NO_QUESTION
-        return expected_loss(MOVIELENS, self.family, CHANCE, answers, truth, asked)
+        answers, asked = self.answers(self._described(batch)), batch.outcomes != NO_QUESTION
+        truth = self._truth(batch)
+        return expected_loss(MOVIELENS, self.family, self.target, answers, truth, asked)
 
     def selections(self, batch: Tensor, targets: Tensor) -> Selections:
         """α of the four, for each case's target."""
@@ -296,7 +329,7 @@ class InterpretableNCF(ContentNCF):
         return Selections(weights, sees & self.parts(batch)[:, None])
 
     def _selected(self, answers: Tensor) -> Tensor:
-        return MOVIELENS.inference(self.family, CHANCE.distance(answers), CHANCE.reach)
+        return MOVIELENS.inference(self.family, self.target.distance(answers), self.target.reach)
 
     @property
     def _features_of_a_row(self) -> int:

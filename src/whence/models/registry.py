@@ -15,12 +15,7 @@ from whence.errors import InputError, did_you_mean
 from whence.models.base import Recommender
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.content import content_sizes
-from whence.models.content_ncf import (
-    ContentNCF,
-    ContentNCFConfig,
-    InterpretableNCF,
-    InterpretableNCFConfig,
-)
+from whence.models.content_ncf import ContentNCFConfig, InterpretableNCFConfig
 from whence.models.deepicf import (
     AttentiveDeepICF,
     AttentiveDeepICFConfig,
@@ -29,6 +24,7 @@ from whence.models.deepicf import (
 )
 from whence.models.fism import FISM, FISMConfig
 from whence.models.ncf import GMF, MLP, MLPConfig, NCFConfig, NeuMF
+from whence.models.rated_ncf import content_ncf, interpretable_ncf
 from whence.models.sasrec import SASRec, SASRecConfig
 
 
@@ -73,11 +69,11 @@ MODELS: dict[str, ModelSpec] = {
         MLPConfig, NeuMF, training=BY_EVENTS, begins_with=("gmf", "mlp"), knows_users=True
     ),
     "content-ncf": ModelSpec(
-        ContentNCFConfig, ContentNCF, training=BY_EVENTS, knows_users=True, room=content_sizes
+        ContentNCFConfig, content_ncf, training=BY_EVENTS, knows_users=True, room=content_sizes
     ),
     "intrp-ncf": ModelSpec(
         InterpretableNCFConfig,
-        InterpretableNCF,
+        interpretable_ncf,
         training=BY_EVENTS,
         knows_users=True,
         room=content_sizes,

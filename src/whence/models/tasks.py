@@ -41,6 +41,14 @@ class Choices:
 
 
 @dataclass(frozen=True)
+class Ratings(Choices):
+    """Of single events alone: how is the item rated?"""
+
+    negatives: int = 0
+    disliked: float | None = None
+
+
+@dataclass(frozen=True)
 class WholeUsers(Choices):
     """The same of all events of a user at once, each seen from the user's others."""
 
@@ -90,10 +98,13 @@ class ChoiceBatch(NamedTuple):
     items: Tensor
     outcomes: Tensor
     """`LIKED`, `NOTHING` or `DISLIKED`, and `NO_QUESTION` where there is none."""
+    ratings: Tensor | None = None
+    """`[M]`: how the user rated the item, where the task asks for that."""
 
     def of(self, number: int) -> ChoiceBatch:
         """The batch of one seed of a stack."""
-        return ChoiceBatch(*(one[number] for one in self))
+        ratings = None if self.ratings is None else self.ratings[number]
+        return ChoiceBatch(self.users[number], self.items[number], self.outcomes[number], ratings)
 
     @property
     def size(self) -> int:

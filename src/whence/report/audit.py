@@ -14,13 +14,13 @@ import whence
 from whence.auditing import Audit, Chart
 from whence.auditing.audited import HELD
 from whence.auditing.finding import ENOUGH
-from whence.auditing.spoken import spoken_of
 from whence.explainers import find_explainer
 from whence.files import new_file
 from whence.report.audit_charts import alternative, draw
 from whence.report.charts import to_svg
 from whence.report.pages import render
 from whence.report.plain import plain_table
+from whence.spoken import spoken_of
 
 FEW: Final = 6
 """Figures that are shown openly; more are folded away behind a line to press."""
@@ -45,7 +45,7 @@ def write_audit(audit: Audit, path: Path, command: str) -> Path:
         verdict=audit.verdict,
         stages=[_section(audit, name) for name in audit.stages],
         explainers={
-            name: spoken.reword(find_explainer(name)[1].words) for name in audit.settings["methods"]
+            name: spoken.say(find_explainer(name)[1].words) for name in audit.settings["methods"]
         },
         spoken=spoken,
         few=FEW,

@@ -21,6 +21,7 @@ from whence.report.charts import (
     to_svg,
 )
 from whence.report.pages import render
+from whence.spoken import OF_HISTORIES
 
 MAIN_MEASURE = "recall@10"
 
@@ -59,7 +60,9 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
         agreement_chart=Markup(
             to_svg(agreement_chart(demo.agreements), "Agreement of every pair of explainers")
         ),
-        explainers={name: explainer.words for name, explainer in EXPLAINERS.items()},
+        explainers={
+            name: OF_HISTORIES.say(explainer.words) for name, explainer in EXPLAINERS.items()
+        },
         version=whence.__version__,
         seed=explanations[0].seed,
         command=command,

@@ -26,6 +26,7 @@ from whence.explainers.registry import EXPLAINERS
 from whence.explainers.signed_rollout import SIGNS
 from whence.measure import mean_over_seeds
 from whence.report.plain import captioned, plain_table
+from whence.spoken import OF_HISTORIES
 
 QUESTION: Final = "Which explainer should I use?"
 NOT_MEASURED: Final = (
@@ -48,7 +49,7 @@ def explainer_rows() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "says": one.words,
+            "says": OF_HISTORIES.say(one.words),
             "signed": one.signed,
             "needs": list(dict.fromkeys(("parts", "score", *one.needs))),
             "inputs": one.cost,

@@ -127,6 +127,11 @@ class SkipTraining:
         self.stream = self._stream()
 
     @property
+    def order(self) -> dict[str, int]:
+        """What decides which tracks stand in a batch, and so where a training goes on."""
+        return {"seed": self.seed, "batch": self.config.batch, "slots": self.slots}
+
+    @property
     def step(self) -> int:
         """How many steps are done."""
         return len(self.losses) + len(self.new_losses)
@@ -225,6 +230,7 @@ class SkipTraining:
         tensors["losses"] = torch.tensor(self.losses, dtype=torch.float64)
         tensors["validations"] = torch.tensor(self.validations, dtype=torch.float64)
         tensors["at"] = torch.tensor([self.epoch, self.place])
+        tensors["order"] = torch.tensor([*self.order.values()])
         with new_file(path) as partial:
             save_weights(partial, tensors)
 
@@ -233,6 +239,10 @@ class SkipTraining:
         go_on(path, self.device, self._restore)
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
+        begun = dict(zip(self.order, tensors["order"].tolist(), strict=True))
+        for name, now in self.order.items():
+            if begun[name] != now:
+                raise ValueError(f"it was begun with {name} {begun[name]}, now it is {now}")
         restore_weights(self.model, tensors)
         self.losses = tensors["losses"].tolist()
         self.validations = tensors["validations"].tolist()

@@ -11,7 +11,15 @@ from torch import Tensor
 
 from whence.data.splits import Split
 from whence.errors import InputError
-from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING, ChoiceBatch, Choices
+from whence.models.tasks import (
+    DISLIKED,
+    LIKED,
+    NO_QUESTION,
+    NOTHING,
+    ChoiceBatch,
+    Choices,
+    Ratings,
+)
 from whence.randomness import Chance, Randomness
 from whence.training.negatives import Unseen
 from whence.training.order import Order
@@ -41,6 +49,11 @@ class ChoiceBatches:
                 (outcomes(split, task)[events], NO_QUESTION),
             )
         )
+        self.ratings: Tensor | None = None
+        if isinstance(task, Ratings):
+            assert split.interactions.ratings is not None
+            rated = np.append(split.interactions.ratings[events], 0)
+            self.ratings = torch.from_numpy(rated).to(device)
         self.each = 1 + task.negatives
         self.order = Order(self.each * len(events), size, randomness, device)
         self.unseen = Unseen.of(split, device)
@@ -68,6 +81,7 @@ class ChoiceBatches:
             users,
             torch.where(met, self.items[event].long(), unmet),
             torch.where(met | (outcomes == NO_QUESTION), outcomes, NOTHING),
+            None if self.ratings is None else self.ratings[event],
         )
 
 
@@ -81,4 +95,11 @@ def outcomes(split: Split, task: Choices) -> npt.NDArray[np.int64]:
             "Three classes need ratings, to tell liked from disliked, and these data have none; "
             "say classes=2."
         )
-    return np.where(interactions.ratings <= task.disliked, DISLIKED, LIKED)
+    found = np.where(interactions.ratings <= task.disliked, DISLIKED, LIKED)
+    if (found == found[:1]).all():
+        said = "above" if LIKED in found else "at most"
+        raise InputError(
+            f"Three classes need liked and disliked events, and all ratings are {said} "
+            f"{task.disliked:g}; say another highest rating of what is disliked, or classes=2."
+        )
+    return found

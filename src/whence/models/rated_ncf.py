@@ -1,0 +1,114 @@
+"""Collaborative filtering with content that learns ratings: a real number, and no classes.
+
+It is asked about what was rated alone, and its score is the rating it expects. An expert answers
+with a mean and with the share of the ratings' variance that it leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.contract import All, Explainable
+from whence.data.interactions import Counts, Interactions
+from whence.errors import InputError
+from whence.experts.targets import Real, Target
+from whence.models.content_ncf import (
+    ContentNCF,
+    ContentNCFConfig,
+    InterpretableNCF,
+    InterpretableNCFConfig,
+)
+from whence.models.tasks import ChoiceBatch, Ratings
+
+
+class RatedNCF(ContentNCF):
+    """The ordinary network, and what experts need beside theirs."""
+
+    targets: ClassVar[Mapping[int, Target]] = {1: Real()}
+    classes = Explainable.classes
+    """Which is not to offer it."""
+
+    def __init__(
+        self, config: ContentNCFConfig, counts: Counts, generator: torch.Generator
+    ) -> None:
+        super().__init__(config, counts, generator)
+        self.task = Ratings()
+        self.register_buffer("rating_mean", torch.zeros(()))
+        self.register_buffer("rating_spread", torch.ones(()))
+
+    def meet(self, data: Interactions) -> None:
+        """And how ratings lie, in whose units it learns."""
+        super().meet(data)
+        mean, spread = _mean_and_spread(data)
+        self.get_buffer("rating_mean").fill_(mean)
+        self.get_buffer("rating_spread").fill_(spread)
+
+    def outputs(self, rows: Tensor) -> Tensor:
+        """`[R, 1]`: the experts' means, mixed by who is selected."""
+        answers = self.answers(rows, stop=False)
+        return self.target.mixture(answers, self._selected(answers))
+
+    def score(
+        self,
+        batch: Tensor,
+        targets: Tensor | All,
+        *,
+        present: Tensor | None = None,
+        embedded: Tensor | None = None,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        """The rating that is expected."""
+        away = self._each(batch, targets, present, embedded)[..., 0]
+        return self.get_buffer("rating_mean") + self.get_buffer("rating_spread") * away
+
+    def chances(self, scores: Tensor) -> Tensor:
+        """The share of all ratings that are lower, if they are normal."""
+        below: Tensor = torch.special.ndtr(self._away(scores))
+        return below
+
+    def _truth(self, batch: ChoiceBatch) -> Tensor:
+        """In spreads from the mean."""
+        assert batch.ratings is not None
+        return self._away(batch.ratings)
+
+    def _away(self, ratings: Tensor) -> Tensor:
+        mean, spread = self.get_buffer("rating_mean"), self.get_buffer("rating_spread")
+        return (ratings.to(mean.dtype) - mean) / spread
+
+
+class InterpretableRatedNCF(RatedNCF, InterpretableNCF):
+    """Four experts, selected by how little they leave open."""
+
+
+def content_ncf(config: ContentNCFConfig, counts: Counts, generator: torch.Generator) -> ContentNCF:
+    """The ordinary network, of what comes of items or of their ratings."""
+    return (RatedNCF if config.ratings else ContentNCF)(config, counts, generator)
+
+
+def interpretable_ncf(
+    config: InterpretableNCFConfig, counts: Counts, generator: torch.Generator
+) -> InterpretableNCF:
+    """The same with experts."""
+    kind = InterpretableRatedNCF if config.ratings else InterpretableNCF
+    return kind(config, counts, generator)
+
+
+def _mean_and_spread(data: Interactions) -> tuple[float, float]:
+    """Of all ratings."""
+    if data.ratings is None:
+        raise InputError(
+            "Ratings are to be learned, and these data have none; name their column, or leave "
+            "ratings out."
+        )
+    if not np.isfinite(data.ratings).all():
+        raise InputError("Some ratings are no numbers; fill them in or leave those events out.")
+    ratings = data.ratings.astype(np.float64)
+    mean, spread = float(ratings.mean()), float(ratings.std())
+    if not spread:
+        raise InputError(f"All ratings are {mean:g}; there is nothing to learn of them.")
+    return mean, spread

@@ -1,0 +1,319 @@
+"""Collaborative filtering with content, of several classes and of ratings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from torch import Tensor
+from typer.testing import CliRunner
+
+import whence
+from conftest import LIVELY, interactions_of
+from whence.auditing import audit
+from whence.cli import app
+from whence.contract import ALL, offers
+from whence.data import Interactions, leave_one_out
+from whence.data.catalog import Catalog
+from whence.errors import InputError
+from whence.evidence import find_evidence
+from whence.models import build_model
+from whence.models.content_ncf import ContentNCF, InterpretableNCF
+from whence.models.rated_ncf import InterpretableRatedNCF, RatedNCF
+from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING, ChoiceBatch, Ratings
+from whence.randomness import Randomness, keep
+from whence.run import Run
+from whence.training import TrainingConfig, fit
+from whence.training.choice_batches import ChoiceBatches
+from whence.training.loop import Training, fit_together
+
+CLASSES = torch.tensor([LIKED, NOTHING, DISLIKED, NO_QUESTION])
+SMALL = {"width": 4, "layers": (8, 6)}
+KINDS: list[dict[str, Any]] = [{"classes": 2}, {"classes": 3}, {"ratings": True}]
+
+
+def lively_of(name: str, **settings: Any) -> ContentNCF:  # noqa: ANN401
+    model = LIVELY[name](**settings)
+    assert isinstance(model, ContentNCF)
+    return model
+
+
+def experts_of(**settings: Any) -> InterpretableNCF:  # noqa: ANN401
+    model = lively_of("intrp-ncf", **settings)
+    assert isinstance(model, InterpretableNCF)
+    return model
+
+
+def questions(outcomes: Tensor, ratings: Tensor | None = None) -> ChoiceBatch:
+    numbers = torch.arange(len(outcomes))
+    return ChoiceBatch(1 + numbers, 4 + numbers, outcomes, ratings)
+
+
+def left_over(distance: Tensor, reach: float) -> Tensor:
+    """What the weights of training are by hand: Π (1 − g) over the experts inside each."""
+    left = 1 - distance**4 / (1 + distance**3) * (1 + reach**3) / reach**4
+    ones = torch.ones_like(left[0])
+    return torch.stack((ones, left[0], left[0], left[0] * left[1] * left[2]))
+
+
+def test_the_loss_of_three_classes_by_hand() -> None:
+    """To know nothing is (0.15, 0.7, 0.15), and the farthest from it is to be sure of a rare."""
+    model, batch = experts_of(classes=3), questions(CLASSES)
+    p = model.answers(model._described(batch))[..., :3].softmax(dim=1)
+    centre = torch.tensor([0.15, 0.7, 0.15], dtype=torch.float64)
+    variance = 0.15 * 0.85 * 2 + 0.7 * 0.3
+    distance = ((p - centre[:, None]) ** 2).sum(dim=1).div(variance).sqrt()
+    reach = math.sqrt((0.85**2 + 0.7**2 + 0.15**2) / variance)
+    alpha = left_over(distance, reach)
+    losses = torch.stack([-p[:, said, case].log() for case, said in enumerate((0, 1, 2))], dim=1)
+    expected = (alpha * losses).sum() / (alpha.sum() + 1e-6)
+    torch.testing.assert_close(model.loss(batch, keep), expected)
+
+
+def test_the_loss_of_ratings_by_hand() -> None:
+    """Of ratings 5 and 1 about 3 by 2: a normal density, by how much of the variance is open."""
+    model = experts_of(ratings=True)
+    model.get_buffer("rating_mean").fill_(3)
+    model.get_buffer("rating_spread").fill_(2)
+    batch = questions(torch.tensor([LIKED, LIKED, NO_QUESTION]), torch.tensor([5.0, 1.0, 0.0]))
+    answers = model.answers(model._described(batch))[..., :2]
+    left_open = 1e-4 + (1 - 1e-4) * answers[:, 1].sigmoid()
+    alpha = left_over((1 - left_open).sqrt(), 1.0)
+    away = torch.tensor([1.0, -1.0]) - answers[:, 0]
+    losses = away**2 / left_open / 2 + left_open.sqrt().log()
+    expected = (alpha * losses).sum() / (alpha.sum() + 1e-6)
+    torch.testing.assert_close(model.loss(batch, keep), expected)
+
+
+def test_the_ordinary_network_has_the_same_targets() -> None:
+    """Without weights: the mean of the cross-entropy, and of the normal log-density."""
+    model, batch = lively_of("content-ncf", classes=3), questions(CLASSES)
+    answers = model.answers(model._described(batch))[0].T[:3]
+    expected = torch.nn.functional.cross_entropy(answers, CLASSES[:3])
+    torch.testing.assert_close(model.loss(batch, keep), expected)
+    rated = lively_of("content-ncf", ratings=True)
+    batch = questions(CLASSES[[0, 0, 3]], torch.tensor([0.5, -2.0, 0.0]))
+    mean, left_open = rated.answers(rated._described(batch))[0, :, :2]
+    variance = 1e-4 + (1 - 1e-4) * left_open.sigmoid()
+    truth = torch.tensor([0.5, -2.0], dtype=torch.float64)
+    expected = torch.nn.functional.gaussian_nll_loss(mean, truth, variance, eps=0)
+    torch.testing.assert_close(rated.loss(batch, keep), expected)
+
+
+@pytest.mark.parametrize("settings", KINDS)
+def test_no_gradient_crosses_to_what_an_expert_does_not_see(settings: dict[str, Any]) -> None:
+    """Of each expert's answer; and none reaches an expert inside it, or its vectors."""
+    model = experts_of(**settings, taught="smallest")
+    rows = model._described(questions(CLASSES)).detach().requires_grad_()
+    widths = [range(*pair) for pair in ((0, 32), (32, 40), (40, 48))]
+    for expert, sees in enumerate(([0], [0, 1], [0, 2], [0, 1, 2])):
+        (whole,) = torch.autograd.grad(model.answers(rows, stop=False)[expert].sum(), rows)
+        (taught,) = torch.autograd.grad(model.answers(rows)[expert].sum(), rows)
+        for kind, columns in enumerate(widths):
+            assert bool(whole[:, columns].any()) == (kind in sees)
+            smallest = kind in sees and expert == (0, 1, 2)[kind]
+            assert bool(taught[:, columns].any()) == smallest
+        assert model.first.bias is not None
+        (own,) = torch.autograd.grad(model.answers(rows)[expert].sum(), model.first.bias)
+        assert own[expert].any()
+        assert not own[[other for other in range(4) if other != expert]].any()
+
+
+@pytest.mark.parametrize("name", ["content-ncf", "intrp-ncf"])
+@pytest.mark.parametrize("classes", [1, 2, 3])
+def test_the_score_is_the_logit_of_liked(name: str, classes: int) -> None:
+    model = lively_of(name, classes=classes)
+    batch, targets = torch.arange(30).view(10, 3), torch.arange(20).view(10, 2)
+    p = model.classes(batch, targets).softmax(dim=2)
+    assert p.shape == (10, 2, max(2, classes))
+    torch.testing.assert_close(p[..., 0], model.score(batch, targets).sigmoid())
+
+
+def test_classes_are_mixed_by_who_is_selected() -> None:
+    model = experts_of(classes=3)
+    batch, item = torch.tensor([[12, 13, 14]]), torch.tensor([9])
+    row = model._described(ChoiceBatch(torch.tensor([4]), item, item))
+    p = model.answers(row, stop=False)[..., 0].softmax(dim=1)
+    alpha = model.selections(batch, item).weights[0]
+    mixed = (alpha[:, None] * p).sum(dim=0) / alpha.sum()
+    torch.testing.assert_close(model.classes(batch, item[None]).softmax(dim=2)[0, 0], mixed)
+
+
+def test_the_score_of_ratings_is_a_rating() -> None:
+    """The experts' means, mixed, in the units of the data; and it has no classes."""
+    model = experts_of(ratings=True)
+    assert isinstance(model, InterpretableRatedNCF)
+    model.get_buffer("rating_mean").fill_(3)
+    model.get_buffer("rating_spread").fill_(2)
+    batch, item = torch.tensor([[12, 13, 14]]), torch.tensor([9])
+    row = model._described(ChoiceBatch(torch.tensor([4]), item, item))
+    means = model.answers(row, stop=False)[:, 0, 0]
+    alpha = model.selections(batch, item).weights[0]
+    expected = 3 + 2 * (alpha * means).sum() / alpha.sum()
+    torch.testing.assert_close(model.score(batch, item[None])[0, 0], expected)
+    torch.testing.assert_close(model.score(batch, ALL)[0, 9], expected)
+    halves = model.chances(torch.tensor([1.0, 3.0, 5.0])).tolist()
+    assert halves == pytest.approx([0.158655, 0.5, 0.841345], abs=1e-6)
+    assert not offers(model, "classes")
+    assert offers(experts_of(), "classes")
+
+
+@cache
+def rated(of: str = "genre", users: int = 60, items: int = 24) -> Interactions:
+    """Who rates by an item's genre alone, or who always rates high and who low."""
+    rng = np.random.default_rng(3)
+    chosen = [rng.permutation(items)[:14] for _ in range(users)]
+    user, item = np.repeat(np.arange(users), 14), np.concatenate(chosen)
+    high = (item if of == "genre" else user) % 2 == 0
+    rating = np.where(high, 4.5, 1.5) + rng.choice([-0.5, 0.0, 0.5], len(item))
+    events = Interactions.from_columns(
+        pa.chunked_array([user]), pa.chunked_array([item]), rating=rating.astype(np.float32)
+    )
+    raw = events.catalog.table["item"].to_pylist()
+    genres = ["Drama" if one % 2 == 0 else "War" for one in raw]
+    return replace(events, catalog=Catalog(pa.table({"item": raw, "genres": genres})))
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("name", ["content-ncf", "intrp-ncf"])
+@pytest.mark.parametrize("settings", KINDS)
+def test_a_seed_in_a_stack_goes_the_same_way_as_alone(name: str, settings: dict[str, Any]) -> None:
+    split, config = leave_one_out(rated()), TrainingConfig(steps=20, batch=32)
+    chosen = {**SMALL, **settings}
+    stacked = fit_together(Training(split, name, chosen, config, [0, 1], "cpu"), False)
+    alone = fit(split, name, chosen, config, 1, show_progress=False)
+    assert stacked[1].losses == pytest.approx(alone.losses, abs=1e-9)
+    assert stacked[0].losses != pytest.approx(alone.losses, abs=1e-3)
+
+
+def test_batches_of_ratings_are_events_alone() -> None:
+    """Every one once an epoch, with its own rating, and filling at the end."""
+    data = rated()
+    split = leave_one_out(data)
+    batches = ChoiceBatches(split, Ratings(), 100, [Randomness(0)])
+    assert data.ratings is not None
+    by_pair = dict(zip(data.pairs().tolist(), data.ratings.tolist(), strict=True))
+    seen = []
+    for step in range(batches.steps_of_an_epoch):
+        batches.begin(step)
+        batch = batches.draw(torch.tensor(step)).of(0)
+        numbers = (one.tolist() for one in batch if one is not None)
+        for user, item, outcome, rating in zip(*numbers, strict=True):
+            if outcome != NO_QUESTION:
+                seen.append(user * data.item_count + item)
+                assert by_pair[seen[-1]] == rating
+    assert sorted(seen) == sorted(data.pairs()[split.trained()].tolist())
+
+
+@cache
+def trained(name: str, of: str, seeds: int = 1, **settings: Any) -> Run:  # noqa: ANN401
+    return whence.train(
+        rated(of),
+        model=name,
+        model_settings={**SMALL, **settings},
+        training={"steps": 400, "batch": 128, "learning_rate": 0.01},
+        seeds=seeds,
+        show_progress=False,
+    )
+
+
+@pytest.mark.parametrize("of", ["genre", "user"])
+def test_who_knows_what_ratings_come_of_is_selected(of: str) -> None:
+    """Of ratings by genre, content suffices; by user, who the user is must be seen, and no more."""
+    model, data = trained("intrp-ncf", of, ratings=True).first, rated(of)
+    split = leave_one_out(data)
+    held = split.held["test"]
+    batch, targets = model.read(held, 1), torch.from_numpy(held.targets)
+    with torch.no_grad():
+        weights = model.selections(batch, targets).weights.mean(dim=0)
+        found = model.score(batch, targets[:, None])[:, 0].numpy()
+    assert int(weights.argmax()) == {"genre": 0, "user": 1}[of]
+    assert data.ratings is not None
+    assert np.abs(found - data.ratings[held.ends]).mean() < 0.6
+    (first, *_) = find_evidence(model, batch, targets)
+    assert "its genres" in first.seen
+    assert ("your personal history" in first.seen) == (of == "user")
+
+
+def test_three_classes_by_genre_are_told_by_content() -> None:
+    """What is never met is of no genre; among events, the disliked are told from the liked."""
+    model, data = trained("intrp-ncf", "genre", classes=3, negatives=1).first, rated()
+    held = leave_one_out(data).held["test"]
+    batch, targets = model.read(held, 1), torch.from_numpy(held.targets)[:, None]
+    assert data.ratings is not None
+    with torch.no_grad():
+        said = model.classes(batch, targets)[:, 0]
+    liked = torch.from_numpy(data.ratings[held.ends] > 2)
+    assert ((said[:, LIKED] > said[:, DISLIKED]) == liked).double().mean() > 0.9
+
+
+@pytest.mark.parametrize("settings", KINDS)
+def test_runs_explain_themselves_and_are_audited(settings: dict[str, Any]) -> None:
+    run = trained("intrp-ncf", "genre", 3, **settings)
+    found = whence.recommend(run, user=3, k=2)
+    assert all(pick.reason.sentence.startswith("rests on ") for pick in found.picks)
+    assert {"experts", "shapley"} <= set(whence.compare(run, user=3))
+    asked = audit(run, cases=20, show_progress=False)
+    answered = {"accuracy", "calibration", "faithfulness", "agreement", "stability"}
+    assert set(asked.findings) == answered
+    ordinary = audit(trained("content-ncf", "genre", 3, **settings), cases=20, show_progress=False)
+    assert set(ordinary.findings) == answered
+
+
+def test_it_is_trained_from_the_command_line(tmp_path: Path) -> None:
+    lines = [
+        f"{user},{item},{1 + (user + item) % 5}"
+        for user in range(8)
+        for item in range(user, user + 6)
+    ]
+    (tmp_path / "events.csv").write_text("\n".join(["user,item,rating", *lines]))
+    for settings in ("classes=3", "ratings=true"):
+        out = tmp_path / settings
+        asked = ("--model", "intrp-ncf", "--set", f"{settings},steps=3,width=4,layers=6-4")
+        done = CliRunner().invoke(
+            app,
+            ["train", str(tmp_path / "events.csv"), *asked, "--out", str(out)],
+        )
+        assert done.exit_code == 0, done.output
+        again = whence.open_run(out).first
+        assert isinstance(again, InterpretableRatedNCF) == (settings == "ratings=true")
+        if isinstance(again, RatedNCF):
+            assert again.get_buffer("rating_mean").item() == pytest.approx(3, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"classes": 4}, r"^classes is 1, 2 or 3, not 4\.$"),
+        ({"classes": 2, "ratings": True}, r"^A rating is a number and has no classes; leave one"),
+        ({"classes": 3, "disliked": 0.5}, r"^Three classes need liked .*all ratings are above 0.5"),
+        ({"classes": 3, "disliked": 5.0}, r"^Three classes need liked .*all ratings are at most 5"),
+    ],
+)
+def test_what_cannot_be_learned_is_one_sentence(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        whence.train(rated(), model="intrp-ncf", model_settings=settings, show_progress=False)
+
+
+def test_ratings_that_say_nothing_are_one_sentence() -> None:
+    """None, no numbers, and all the same."""
+    data = rated()
+    assert data.ratings is not None
+    bare = interactions_of([[1, 2, 3], [2, 3, 4]])
+    model = build_model("intrp-ncf", {**SMALL, "ratings": True}, bare.counts, torch.Generator())
+    with pytest.raises(InputError, match=r"^Ratings are to be learned, and these data have none;"):
+        model.meet(bare)
+    for ratings, said in ((np.nan, "^Some ratings are no numbers"), (4.0, "^All ratings are 4;")):
+        same = replace(data, ratings=np.full_like(data.ratings, ratings))
+        model = build_model("intrp-ncf", {**SMALL, "ratings": True}, same.counts, torch.Generator())
+        with pytest.raises(InputError, match=said):
+            model.meet(same)
+    with pytest.raises(InputError, match=r"^Three classes need ratings, to tell liked from"):
+        whence.train(bare, model="intrp-ncf", model_settings={"classes": 3}, show_progress=False)
