@@ -77,7 +77,7 @@ def _seeds(config: ListeningConfig) -> list[np.random.SeedSequence]:
 
 def log_name(log: int) -> str:
     """As the challenge names its logs: the number within the day, and the day."""
-    day = str(FIRST_DAY + log // LOGS_OF_A_DAY).replace("-", "")
+    day = str(FIRST_DAY + np.timedelta64(log // LOGS_OF_A_DAY, "D")).replace("-", "")
     return f"log_{log % LOGS_OF_A_DAY}_{day}_000000000000.csv"
 
 
