@@ -65,6 +65,12 @@ class _Decided:
     cause: npt.NDArray[np.int8]
 
 
+def day_of(log: int) -> tuple[int, np.datetime64]:
+    """The day that a log is of, counted from the first and as a date."""
+    number = log // LOGS_OF_A_DAY
+    return number, FIRST_DAY + np.timedelta64(number, "D")
+
+
 def make_log(
     config: ListeningConfig, tracks: MadeTracks, log: int, rng: np.random.Generator
 ) -> MadeLog:
@@ -77,14 +83,14 @@ def make_log(
     track, strange = _choose_tracks(config, tracks, home, rng)
     mood = _draw_sign(config.restless, config.calm, count, rng)
     decided = _decide(config, tracks.everybodys[track], strange, mood, lengths, rng)
-    day = log // LOGS_OF_A_DAY
+    number, date = day_of(log)
     session = np.repeat(np.arange(count), lengths)
     columns = {
-        SESSION: made_ids(f"{day}_", count, rng).take(pa.array(session)),
+        SESSION: made_ids(f"{number}_", count, rng).take(pa.array(session)),
         POSITION: np.nonzero(there)[1] + 1,
         LENGTH: lengths[session],
         TRACK: tracks.table[TRACK_ID].take(pa.array(track[there])),
-        DATE: pa.array(np.full(len(session), FIRST_DAY + day)),
+        DATE: pa.array(np.full(len(session), date)),
         "context_type": _context(mood, rng)[session],
         "premium": (rng.random(count) < 0.8)[session],
         HOUR: rng.integers(0, 24, count)[session],

@@ -18,7 +18,7 @@ from whence.sessions.causes import CAUSE, Cause
 from whence.sessions.columns import POSITION, SESSION
 from whence.sessions.config import ListeningConfig
 from whence.sessions.files import CAUSES, LOGS, TRACKS, SessionFiles, find_files
-from whence.sessions.listening import FIRST_DAY, LOGS_OF_A_DAY, make_log
+from whence.sessions.listening import LOGS_OF_A_DAY, day_of, make_log
 
 TRACK_FILES: Final = 2
 LISTENING: Final = "listening"
@@ -77,7 +77,7 @@ def _seeds(config: ListeningConfig) -> list[np.random.SeedSequence]:
 
 def log_name(log: int) -> str:
     """As the challenge names its logs: the number within the day, and the day."""
-    day = str(FIRST_DAY + np.timedelta64(log // LOGS_OF_A_DAY, "D")).replace("-", "")
+    day = str(day_of(log)[1]).replace("-", "")
     return f"log_{log % LOGS_OF_A_DAY}_{day}_000000000000.csv"
 
 
