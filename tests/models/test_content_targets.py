@@ -262,6 +262,9 @@ def test_runs_explain_themselves_and_are_audited(settings: dict[str, Any]) -> No
     assert {"experts", "shapley"} <= set(whence.compare(run, user=3))
     asked = audit(run, cases=20, show_progress=False)
     answered = {"accuracy", "calibration", "faithfulness", "agreement", "stability"}
+    if settings.get("ratings"):
+        answered -= {"calibration"}
+        assert "foretells ratings and no probabilities" in asked.obstacles["calibration"]
     assert set(asked.findings) == answered
     ordinary = audit(trained("content-ncf", "genre", 3, **settings), cases=20, show_progress=False)
     assert set(ordinary.findings) == answered

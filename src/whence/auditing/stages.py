@@ -34,6 +34,8 @@ class Stage:
     """Whether it speaks of the items of a history, which some models do not read."""
     reasons: bool = False
     """Whether it asks explainers, who need items of a history or groups of features."""
+    chances: bool = False
+    """Whether it asks how sure the model is."""
     seeds: int = 1
     """How many the run must have."""
     data: bool = True
@@ -48,6 +50,11 @@ class Stage:
         for capability in self.needs:
             if not offers(model, capability):
                 return str(missing(model, capability, f"'{self.title}'"))
+        if self.chances and not model.foretells_chances:
+            return (
+                f"{type(model).__name__} foretells ratings and no probabilities, so that "
+                f"'{self.title}' cannot ask how sure it is; train a model of classes for that."
+            )
         count = len(audited.run.models)
         if count < self.seeds:
             return (
@@ -65,7 +72,7 @@ class Stage:
 STAGES: dict[str, Stage] = {
     "accuracy": Stage("Accuracy", "Is the model any good?", accuracy, data=False),
     "calibration": Stage(
-        "Calibration", "When it is sure, is it right?", calibration, needs=("score",)
+        "Calibration", "When it is sure, is it right?", calibration, needs=("score",), chances=True
     ),
     "learned": Stage(
         "What it learned", "Does it put those near each other that are alike?", learned

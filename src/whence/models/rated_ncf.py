@@ -29,6 +29,7 @@ from whence.models.tasks import ChoiceBatch, Ratings
 class RatedNCF(ContentNCF):
     """The ordinary network, and what experts need beside theirs."""
 
+    foretells_chances = False
     targets: ClassVar[Mapping[int, Target]] = {1: Real()}
     classes = Explainable.classes
     """Which is not to offer it."""

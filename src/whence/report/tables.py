@@ -33,21 +33,20 @@ def history_table(picks: Recommendations, verb: str, newest: int = 10) -> Group:
 
 def picks_table(picks: Recommendations) -> Group:
     """Recommendations with their reasons and what was checked."""
-    table = plain_table(f"Recommended to {picks.name}", "", "title", "why", "without it")
+    named = any(pick.reason.supports for pick in picks.picks)  # items, and no other evidence
+    checked = ("without it",) if named else ()
+    table = plain_table(f"Recommended to {picks.name}", "", "title", "why", *checked)
     for pick in picks.picks:
-        table.add_row(
-            str(pick.rank),
-            escape(pick.title),
-            escape(pick.reason.sentence),
-            ", ".join(f"−{support.probability_lost:.0%}" for support in pick.reason.supports),
-        )
+        lost = ", ".join(f"−{support.probability_lost:.0%}" for support in pick.reason.supports)
+        row = (str(pick.rank), escape(pick.title), escape(pick.reason.sentence), lost)
+        table.add_row(*row[: len(table.columns)])
     if not picks.picks:
-        table.add_row("", "nothing: every item is in the history already", "", "")
-    return captioned(
-        table,
+        table.add_row("", "nothing: every item is in the history already")
+    lost_means = (
         "without it: the share of its probability the recommendation would lose if the item were "
-        "not in the history",
+        "not in the history"
     )
+    return captioned(table, lost_means if named else "")
 
 
 def accuracy_table(accuracy: Accuracy) -> Group:
