@@ -285,6 +285,9 @@ def test_it_is_trained_from_the_command_line(tmp_path: Path) -> None:
             ["train", str(tmp_path / "events.csv"), *asked, "--out", str(out)],
         )
         assert done.exit_code == 0, done.output
+        told = CliRunner().invoke(app, ["recommend", str(out), "--user", "3"]).output
+        assert "rests on" in told
+        assert "without it" not in told, "which is said of items of a history"
         again = whence.open_run(out).first
         assert isinstance(again, InterpretableRatedNCF) == (settings == "ratings=true")
         if isinstance(again, RatedNCF):
