@@ -57,17 +57,13 @@ class PublishedNegatives:
                 f"{others:,} of the {len(cases):,} events are not those that negatives are "
                 "published for; take the test events of ml-1m-ncf, with the split leave-last-out."
             )
-        return self.of_users(cases.users)
-
-    def of_users(self, users: Ints) -> Ints:
-        """`[U, 99]`: the same by user, for whoever asks about other events of theirs."""
-        found: Ints = self.items[users]
-        missing = int((found < 0).sum())
+        missing = int((self.items[cases.users] < 0).sum())
         if missing:
             raise InputError(
                 f"{missing:,} of the published negatives are not among the items of these data; "
                 f"take {self.source} as a whole."
             )
+        found: Ints = self.items[cases.users]
         return found
 
 

@@ -63,7 +63,7 @@ class ExpertAttention(nn.Module):
         queries, (keys, _) = self.query(rows, False), self.memory(remembered, False).chunk(2, dim=1)
         cases = queries.shape[-1] // steps
         weights = self.weights(self._heads(queries, cases), self._heads(keys, cases), None)
-        by_expert: Tensor = weights.unflatten(1, (-1, self.heads))
+        by_expert: Tensor = weights.mT.unflatten(1, (-1, self.heads))
         return by_expert
 
     def weights(self, queries: Tensor, keys: Tensor, visible: Tensor | None) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import altair as alt
@@ -22,6 +23,7 @@ from whence.studies.study import Cell, Claim, Study
 HERE, PUBLISHED = "here, with the 95 % interval over seeds", "published, as far as it is printed"
 PRINT, LIMIT, OPEN = "#d9a441", "#1d2630", "#8a94a0"
 ROW_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT, CLAIM_WIDTH = 26, 190, 150, 560
+PANELS_BESIDE = 3
 TILE = (92, 44)
 AXIS = alt.Axis(tickCount=3, labelOverlap=True, grid=True, gridOpacity=0.5, gridColor="#e4e7ea")
 DASHED = "dashed: the limit to one side of which the whole interval must lie"
@@ -89,12 +91,8 @@ def group_chart(
         rows.append({**figures, "name": record.column, "model": cell.model})
     layers, height = _beside_print(rows, None)
     panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=height)
-    chart: alt.FacetChart = panel.facet(
-        column=alt.Column("dataset:N", title=None, sort=list(study.datasets)),
-        row=alt.Row("model:N", title=None, sort=list(study.models), header=alt.Header()),
-        data=inline(rows),
-    )
-    return dress(chart)
+    across, down = ("dataset", list(study.datasets)), ("model", list(study.models))
+    return dress(_in_panels(panel, rows, across, down))
 
 
 def figure_chart(study: Study, figure: Figure, records: Sequence[Record]) -> alt.FacetChart:
@@ -131,13 +129,13 @@ def curves_chart(study: Study, curves: Curves, records: Sequence[Record]) -> alt
         y=alt.Y("low:Q", title=curves.y, scale=alt.Scale(zero=False), axis=AXIS), y2="high:Q"
     )
     line: alt.Chart = base.mark_line().encode(y="value:Q")
-    panel = alt.LayerChart(layer=[band, line], width=PANEL_WIDTH, height=PANEL_HEIGHT)
-    chart: alt.FacetChart = panel.facet(
-        column=alt.Column("beside:N", title=None, sort=_beside(study)),
-        row=alt.Row("who:N", title=None, sort=_order(study)),
-        data=inline(rows),
-    ).resolve_scale(y="independent")
-    return dress(chart)
+    layers = [band, line]
+    if curves.ideal:  # y = x
+        dashed = base.mark_line(strokeDash=[4, 3], strokeWidth=1.5)
+        layers.append(dashed.encode(y="x:Q", color=alt.value(LIMIT)))
+    panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=PANEL_HEIGHT)
+    chart = _in_panels(panel, rows, ("beside", _beside(study)), ("who", _order(study)))
+    return dress(chart if curves.ideal else chart.resolve_scale(y="independent"))
 
 
 def map_chart(study: Study, shades: Map, records: Sequence[Record]) -> alt.FacetChart:
@@ -178,12 +176,7 @@ def map_chart(study: Study, shades: Map, records: Sequence[Record]) -> alt.Facet
     panel = alt.LayerChart(
         layer=[tiles, numbers], width=TILE[0] * len(across), height=TILE[1] * len(down)
     )
-    chart: alt.FacetChart = panel.facet(
-        column=alt.Column("beside:N", title=None, sort=_beside(study)),
-        row=alt.Row("who:N", title=None, sort=_order(study)),
-        data=inline(rows),
-    )
-    return dress(chart)
+    return dress(_in_panels(panel, rows, ("beside", _beside(study)), ("who", _order(study))))
 
 
 def bars_chart(
@@ -228,6 +221,40 @@ def bars_chart(
         data=inline(rows),
     ).resolve_scale(x="independent", y="independent" if len(rows_of) > 1 else "shared")
     return dress(chart.properties(title=_small_title(LINES)))
+
+
+def _in_panels(
+    panel: alt.LayerChart,
+    rows: list[dict[str, Any]],
+    across: tuple[str, list[str]],
+    down: tuple[str, list[str]],
+) -> alt.FacetChart:
+    """A panel for each pair of two fields, in a grid of both where every pair is there.
+
+    Vega lays out the panels it has one after the other: a grid with gaps would have them below
+    headings of others. Panels of such are named one by one.
+    """
+    (beside, columns), (below, lines) = across, down
+    there = {(row[below], row[beside]) for row in rows}
+    shown = [
+        [one for one in names if any(one in pair for pair in there)] for names in (lines, columns)
+    ]
+    if len(there) == len(shown[0]) * len(shown[1]):
+        grid: alt.FacetChart = panel.facet(
+            column=alt.Column(f"{beside}:N", title=None, sort=columns),
+            row=alt.Row(f"{below}:N", title=None, sort=lines),
+            data=inline(rows),
+        )
+        return grid
+    named = {pair: ", ".join(pair) for pair in product(lines, columns) if pair in there}
+    for row in rows:
+        row["panel"] = named[row[below], row[beside]]
+    chart: alt.FacetChart = panel.facet(
+        facet=alt.Facet("panel:N", title=None, sort=list(named.values())),
+        columns=PANELS_BESIDE,
+        data=inline(rows),
+    )
+    return chart
 
 
 def _where(study: Study, record: Record) -> dict[str, str]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from whence.contract import require
 from whence.data.histories import Cases, Ints
-from whence.data.published_negatives import published_negatives
+from whence.data.published_negatives import NEGATIVES, published_negatives
 from whence.data.splits import Held, Split
 from whence.errors import InputError
 from whence.explanation import Floats
@@ -20,6 +20,7 @@ from whence.models.tasks import NOTHING
 from whence.randomness import Randomness
 from whence.ranking import device_of
 from whence.studies.found import Found
+from whence.training.negatives import Unseen
 from whence.trust.cases import Bools
 from whence.trust.class_accuracy import ratings_of, what_came
 
@@ -87,15 +88,15 @@ def draw_questions(split: Split, held: Held, how: Users) -> Questions:
 
 
 def validation_questions(split: Split, how: Users) -> Questions:
-    """Those about at most so many validation events, with the negatives that their users have.
+    """Those about at most so many validation events, with as many negatives of their own.
 
-    They are published for test events. Of the users' other events, which none of them should be,
-    it is made sure that none is: an item that the user ever meets is not asked about.
+    The published ones are what test events are asked beside. These are drawn from all that is
+    outside the users' training events, as nothing is known of later ones.
     """
-    data, cases = split.interactions, draw_cases(split, "validation", how.users)
-    negatives = published_negatives(data).of_users(cases.users)
-    pairs = cases.users[:, None] * np.int64(data.item_count) + negatives
-    return _questions(split, "validation", cases, negatives, ~np.isin(pairs, data.pairs()))
+    cases = draw_cases(split, "validation", how.users)
+    users, chance = torch.from_numpy(cases.users).long(), Randomness(0).torch("evaluation")
+    negatives = Unseen.of(split).draw(users, NEGATIVES, chance).numpy()
+    return _questions(split, "validation", cases, negatives, negatives != cases.targets[:, None])
 
 
 def _questions(split: Split, held: Held, cases: Cases, negatives: Ints, indeed: Bools) -> Questions:

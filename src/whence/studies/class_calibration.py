@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whence.data.published_negatives import NEGATIVES
 from whence.errors import InputError
 from whence.models import Recommender
 from whence.progress import progress_bar
@@ -80,6 +81,7 @@ CURVES: Final = {
             }
             for kind in KINDS
         },
+        ideal=True,
     )
 }
 
@@ -93,8 +95,9 @@ def class_calibration(asked: Asked, how: Users) -> dict[str, Found]:
     bar = progress_bar("calibration", len(models), asked.show_progress, passing=True)
     found = [of_model(model, questions, fitting) for model in bar.track(models)]
     protocol = (
-        f"{questions.protocol}; confidence is the softmax of the predicted class; errors in 15 "
-        f"bins, by tenths against their middles; one temperature is fitted on {_fitted_on(fitting)}"
+        f"{questions.protocol}; confidence is the softmax of the predicted class; ECE and MCE in "
+        "15 bins, ECE by tenths as Jain's program has it, against the middles of ten; one "
+        f"temperature is fitted on {_fitted_on(fitting)}"
     )
     return over_models(found, protocol)
 
@@ -104,8 +107,9 @@ def _fitted_on(fitting: Questions | None) -> str:
     if fitting is None:
         return "every other of these users, and before and after it are measured on the rest"
     return (
-        f"the items of {len(fitting.cases):,} validation events and those published negatives of "
-        "their users that these never meet, and before and after it are measured on all test events"
+        f"the items of {len(fitting.cases):,} validation events, each with {NEGATIVES} random ones "
+        "outside the user's training events, and before and after it are measured on all test "
+        "events"
     )
 
 

@@ -52,6 +52,8 @@ class Curves:
     y: str
     lines: Mapping[str, Mapping[float, str]]
     """By the line's name and x, the column of the point."""
+    ideal: bool = False
+    """Whether y would best be x, as confidence and accuracy; then that line is drawn, too."""
 
     @property
     def columns(self) -> tuple[str, ...]:
