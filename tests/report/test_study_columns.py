@@ -191,6 +191,29 @@ def test_curves_are_a_table_and_a_chart_of_the_same_records(name: str) -> None:
     assert len(seen) == len(rows)
 
 
+def test_a_grid_with_gaps_has_every_panel_under_its_own_name() -> None:
+    """Vega would draw those of a grid one after the other, below the headings of others."""
+    study = find_study("collaborative-calibration")
+    curves = curves_of(study)
+    chart = study_charts(study, results(study))[curves.title]
+    facet = chart.to_dict()["facet"]
+    assert facet["field"] == "panel"
+    assert facet["sort"] == [f"{cell.model}, {cell.variant}" for cell in study.cells()]
+    for point in drawn(chart):
+        assert point["panel"] == f"{point['who']}, {point['beside']}"
+    (ideal,) = (
+        layer
+        for layer in chart.to_dict()["spec"]["layer"]
+        if layer["encoding"]["y"]["field"] == "x"
+    )
+    assert ideal["mark"]["strokeDash"], "as often right as it is sure"
+    whole = find_study("sequential-dynamics")
+    assert set(study_charts(whole, results(whole))[curves_of(whole).title].to_dict()["facet"]) == {
+        "row",
+        "column",
+    }
+
+
 def test_one_variant_is_not_said(blocks: Study) -> None:
     plain = next(iter(blocks.variants.items()))
     study = replace(

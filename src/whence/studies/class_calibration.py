@@ -95,9 +95,9 @@ def class_calibration(asked: Asked, how: Users) -> dict[str, Found]:
     bar = progress_bar("calibration", len(models), asked.show_progress, passing=True)
     found = [of_model(model, questions, fitting) for model in bar.track(models)]
     protocol = (
-        f"{questions.protocol}; confidence is the softmax of the predicted class; ECE and MCE in "
-        "15 bins, ECE by tenths as Jain's program has it, against the middles of ten; one "
-        f"temperature is fitted on {_fitted_on(fitting)}"
+        f"{questions.protocol}; confidence is the softmax of the predicted class; ECE and MCE are "
+        "of 15 bins; ECE by tenths is that of Jain's program, of bins a tenth wide against their "
+        f"middles; one temperature is fitted on {_fitted_on(fitting)}"
     )
     return over_models(found, protocol)
 

@@ -70,7 +70,7 @@ CURVES: Final = {
     ),
     "permutation by attention": Curves(
         title="Median change by the largest share of attention",
-        x="tenth of the cases, the last one with the largest share",
+        x="tenth of cases, by largest share",
         y="mean of the median |Δp|",
         lines={
             said: {float(part): change_at(said, part) for part in range(1, PARTS + 1)}
