@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -116,12 +116,15 @@ def _binned_error(
         gaps = np.abs(bins.accuracy(sums) - bins.expected(sums))
         return of_gaps(np.nan_to_num(gaps), sums.cases / sums.cases.sum(axis=1, keepdims=True))
 
+    def errors(some: Iterable[BinSums]) -> Floats:
+        return np.concatenate([error(sums) for sums in some])
+
     drawn = resamples(predictions, bins, seed)
     value = float(error(drawn.once())[0])
-    resampled = np.concatenate([error(sums) for sums in drawn.resampled()])
-    by_chance = np.concatenate([error(sums) for sums in drawn.if_calibrated()])
-    high = max(value, float(np.percentile(resampled, 97.5)))
-    refuted = value - np.percentile(by_chance, 97.5) > ROUNDING
+    by_chance = errors(drawn.if_calibrated())
+    possible = errors(drawn.if_gaps_are_chance()) if isinstance(drawn, OfUsers) else by_chance
+    high = max(value, float(np.percentile(errors(drawn.resampled()), 97.5)))
+    refuted = value - np.percentile(possible, 97.5) > ROUNDING
     return Measure(
         value,
         (max(0.0, 2 * value - high) if refuted else 0.0, min(1.0, high)),
