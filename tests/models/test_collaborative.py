@@ -474,10 +474,15 @@ def test_a_history_of_nobody_is_one_sentence(name: str) -> None:
         model.read(cases, 8)
 
 
+CHOOSING = ("gmf", "mlp", "neumf", "fism", "deepicf", "deepicf-a", "content-ncf", "intrp-ncf")
+"""Models of what comes of single items."""
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "sentence"),
     [
         ("gmf", {"width": 0}, "width are from 1 on"),
+        *((name, {"negatives": 0}, r"^negatives is at least 1, not 0\.$") for name in CHOOSING),
         ("mlp", {"layers": (7, 4)}, "the first one is even"),
         ("mlp", {"layers": ()}, "the first one is even"),
         ("fism", {"spread": 0.0}, "spread is a number above 0"),

@@ -298,6 +298,8 @@ def test_it_is_trained_from_the_command_line(tmp_path: Path) -> None:
     ("settings", "said"),
     [
         ({"classes": 4}, r"^classes is 1, 2 or 3, not 4\.$"),
+        ({"classes": 3, "negatives": 0}, r"^negatives is at least 1, not 0\.$"),
+        ({"ratings": True, "negatives": -1}, r"^negatives is at least 0, not -1\.$"),
         ({"classes": 2, "ratings": True}, r"^A rating is a number and has no classes; leave one"),
         ({"classes": 3, "disliked": 0.5}, r"^Three classes need liked .*all ratings are above 0.5"),
         ({"classes": 3, "disliked": 5.0}, r"^Three classes need liked .*all ratings are at most 5"),
@@ -306,6 +308,14 @@ def test_it_is_trained_from_the_command_line(tmp_path: Path) -> None:
 def test_what_cannot_be_learned_is_one_sentence(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         whence.train(rated(), model="intrp-ncf", model_settings=settings, show_progress=False)
+
+
+@pytest.mark.parametrize("name", ["content-ncf", "intrp-ncf"])
+def test_ratings_are_learned_of_what_was_rated_alone(name: str) -> None:
+    """Whatever is said of negatives, even that there are none."""
+    for negatives in ({}, {"negatives": 0}):
+        settings = {**SMALL, "ratings": True, **negatives}
+        assert build_model(name, settings, rated().counts, torch.Generator()).task == Ratings()
 
 
 def test_ratings_that_say_nothing_are_one_sentence() -> None:

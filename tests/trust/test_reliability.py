@@ -110,6 +110,9 @@ def test_a_class_that_is_absent_has_empty_bins(bins: Bins) -> None:
     found = reliability(predictions.of_class(2), bins)
     assert not found.count.any()
     assert np.isnan(found.accuracy).all()
+    for error in (found.error, found.worst):
+        with pytest.raises(InputError, match=r"^Calibration is measured on at least one case;"):
+            error()
 
 
 def test_tenths_begin_where_a_confidence_can() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from liking import ITEMS, Liking, candidates
 from scipy import special, stats
 
@@ -271,6 +273,91 @@ def test_with_much_in_common_chance_is_that_of_other_users() -> None:
     assert by_chance(expected_calibration_error(of_cases, EqualWidth(10))) < 0.6 * indeed
 
 
+def alike(users: int, each: int, seed: int, sure: float, right: float) -> Predictions:
+    """All as sure, and each as likely to be right, whoever's it is."""
+    first = np.full(users * each, sure)
+    true = np.random.default_rng(seed).random(len(first)) >= right
+    found = predictions_of(np.stack((first, 1 - first), axis=1), true.astype(np.int64))
+    return found.of_users(np.repeat(np.arange(users), each))
+
+
+def mean_by_chance(samples: list[Predictions], bins: Bins) -> tuple[float, float]:
+    """By users, and as if every case were another's."""
+    by_users = [by_chance(expected_calibration_error(one, bins)) for one in samples]
+    of_cases = [one.of_users(np.arange(len(one), dtype=np.int64)) for one in samples]
+    by_cases = [by_chance(expected_calibration_error(one, bins)) for one in of_cases]
+    return fmean(by_users), fmean(by_cases)
+
+
+@pytest.mark.parametrize("users", [6, 40])
+def test_of_few_users_too_chance_is_that_of_cases(users: int) -> None:
+    samples = [drawn(users, 20, seed) for seed in range(100)]
+    by_users, by_cases = mean_by_chance(samples, EqualWidth(8))
+    assert by_users == pytest.approx(by_cases, rel=0.05)
+
+
+@pytest.mark.parametrize("users", [5, 100])
+def test_a_gap_is_not_taken_for_chance(users: int) -> None:
+    """Of cases that are right half the time, though the model is 90 % sure of them.
+
+    The mean size of a normal gap is √(2 / π) of its deviation, which is by users that of these
+    cases, √(.5 · .5), and by cases that of a calibrated model's, √(.9 · .1).
+    """
+    samples = [alike(users, 50, seed, sure=0.9, right=0.5) for seed in range(30)]
+    by_users, by_cases = mean_by_chance(samples, EqualWidth(15))
+    of_one = np.sqrt(2 / np.pi / (50 * users))
+    assert by_users == pytest.approx(0.5 * of_one, rel=0.12)
+    assert by_cases == pytest.approx(0.3 * of_one, rel=0.12)
+
+
+def test_what_users_cases_have_in_common_is_more_than_chance_of_cases() -> None:
+    """Also where the model is far too sure."""
+    for off in (0.0, 1.0):
+        samples = [drawn(20, 50, seed, common=0.8, off=off) for seed in range(5)]
+        by_users, by_cases = mean_by_chance(samples, EqualWidth(8))
+        assert by_users > 1.5 * by_cases
+
+
+def signed_by_hand(cases: list[Case], edges: list[float]) -> float:
+    """The mean error over all signs there are, user by user and bin by bin."""
+    users = sorted({case.user for case in cases})
+    errors = []
+    for signs in product((-1, 1), repeat=len(users)):
+        error = 0.0
+        for inside in filter(None, plain_bins(cases, edges)):
+            gap = fmean(one.right - one.sure for one in inside)
+            total = 0.0
+            for sign, user in zip(signs, users, strict=True):
+                own = [one.right - one.sure for one in inside if one.user == user]
+                if len(own) == len(inside):
+                    total += sign * sum(own)
+                else:
+                    left = sum(beyond - gap for beyond in own)
+                    total += sign * left / (1 - len(own) / len(inside)) ** 0.5
+            error += abs(total) / len(cases)
+        errors.append(error)
+    return fmean(errors)
+
+
+def test_chance_equals_all_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of users with more and with fewer cases in a bin, of which one has a bin for itself."""
+    monkeypatch.setattr("whence.trust.resampling.RESAMPLES", 20_000)
+    every = drawn(7, 6, common=0.7, off=0.3)
+    some = every[np.random.default_rng(1).permutation(len(every))[:25]]
+    bins = EqualWidth(20)
+    edges = bins.edges(some.confidence).tolist()
+    inside = [{case.user for case in one} for one in plain_bins(cases_of(some), edges)]
+    assert {1, 2} <= set(map(len, inside)), "bins of one user and of several"
+    expected = signed_by_hand(cases_of(some), edges)
+    assert by_chance(expected_calibration_error(some, bins)) == pytest.approx(expected, abs=0.0011)
+
+
+def test_few_users_do_not_refute_a_calibrated_model() -> None:
+    for measure in (expected_calibration_error, maximum_calibration_error):
+        lows = [measure(drawn(8, 30, seed)).interval[0] for seed in range(40)]
+        assert np.count_nonzero(lows) <= 4, "2.5 % are to be"
+
+
 @pytest.mark.parametrize("off", [0.0, 0.5], ids=["calibrated", "too sure"])
 def test_the_interval_holds_the_truth(off: float) -> None:
     """Where cases of a user have much in common, intervals over cases are far too short."""
@@ -316,8 +403,36 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (np.zeros(3, dtype=np.int64), r"int64 of shape \[3\]"),
         (np.zeros((4, 1), dtype=np.int64), r"int64 of shape \[4, 1\]"),
         (np.zeros(4), r"float64 of shape \[4\]"),
+        ([1, 2, 3], r"int64 of shape \[3\]"),
+        ([[1], [2], [3], [4]], r"int64 of shape \[4, 1\]"),
+        ([1, 2, 3, 4.5], r"float64 of shape \[4\]"),
+        ([True, True, False, False], r"bool of shape \[4\]"),
+        ("abcd", r"<U4 of shape \[\]"),
+        (7, r"int64 of shape \[\]"),
+        (torch.zeros(4, requires_grad=True), r"float32 of shape \[4\]"),
+        (torch.zeros(2, 2, dtype=torch.int64), r"int64 of shape \[2, 2\]"),
     ],
 )
-def test_who_is_no_user_is_refused(users: Ints, said: str) -> None:
-    with pytest.raises(InputError, match=f"Each of 4 cases is of one user, .* not {said}"):
+def test_who_is_no_user_is_refused(users: npt.ArrayLike, said: str) -> None:
+    with pytest.raises(InputError, match=f"^Each of 4 cases is of one user, .* not {said}\\.$"):
         drawn(4, 1).of_users(users)
+
+
+@pytest.mark.parametrize("users", [[[1], [2, 3], [4], [5]], torch.zeros(4, dtype=torch.bfloat16)])
+def test_what_is_no_array_is_refused(users: npt.ArrayLike) -> None:
+    with pytest.raises(InputError, match=r"^Each case is of one user, a whole number, which"):
+        drawn(4, 1).of_users(users)
+
+
+@pytest.mark.parametrize(
+    "users",
+    [[3, 3, 8, 3], (3, 3, 8, 3), torch.tensor([3, 3, 8, 3]), np.array([3, 3, 8, 3], np.uint8)],
+    ids=["list", "tuple", "tensor", "small numbers"],
+)
+def test_users_are_whole_numbers_in_whatever_holds_them(users: npt.ArrayLike) -> None:
+    found = drawn(4, 1).of_users(users)
+    np.testing.assert_array_equal(found.users, np.array([3, 3, 8, 3]))
+    assert found.users is not None
+    assert found.users.dtype == np.int64
+    assert found.user_count == 2
+    assert drawn(4, 1)[:0].of_users([]).user_count == 0

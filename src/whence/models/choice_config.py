@@ -21,10 +21,18 @@ class ChoiceConfig:
     """The standard deviation of new vectors."""
 
     def __post_init__(self) -> None:
-        if min(self.length, self.width) < 1 or self.negatives < 0:
-            raise InputError("length and width are from 1 on, and negatives from 0 on.")
+        if min(self.length, self.width) < 1:
+            raise InputError("length and width are from 1 on.")
+        fewest = self.fewest_negatives
+        if self.negatives < fewest:
+            raise InputError(f"negatives is at least {fewest}, not {self.negatives}.")
         if not self.spread > 0:
             raise InputError(f"spread is a number above 0, not {self.spread}.")
+
+    @property
+    def fewest_negatives(self) -> int:
+        """Of events alone, it would learn that every item is one."""
+        return 1
 
     @property
     def dropout(self) -> float:

@@ -94,6 +94,11 @@ class ContentNCFConfig(ChoiceConfig, ContentSizes):
         if self.ratings and self.classes != 1:
             raise InputError("A rating is a number and has no classes; leave one of both out.")
 
+    @property
+    def fewest_negatives(self) -> int:
+        """Ratings are learned of what was rated alone."""
+        return 0 if self.ratings else super().fewest_negatives
+
 
 @dataclass(frozen=True)
 class InterpretableNCFConfig(ContentNCFConfig):

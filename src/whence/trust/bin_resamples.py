@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from whence.explanation import Floats
 from whence.randomness import Randomness
 from whence.trust.bins import Bins, BinSums, added, bin_sums, places
 from whence.trust.predictions import Ints, Predictions
@@ -68,12 +69,34 @@ class OfUsers:
     def if_calibrated(self) -> Iterator[BinSums]:
         """Some at a time: as often right as sure, but for what users' cases have in common.
 
-        Were the model calibrated, what a user's cases are right about beyond their confidence
-        would have been as likely to be missing: a wild bootstrap with a sign for every user
-        (Cameron, Gelbach & Miller 2008).
+        And for noise. What a user's cases in a bin are right about beyond their confidence also
+        holds the bin's own gap, which no calibrated model has, so for each of the user's cases the
+        bin's mean gap is taken from it. What is left gets a sign for every user, as below. It is
+        too small by √(1 − the user's share of the bin's cases), since the mean is of these cases
+        (Bell & McCaffrey 2002). In a bin of one user nothing tells the gap from what the cases have
+        in common, and it stays.
         """
-        rng = Randomness(self.seed).numpy("evaluation")
-        once, beyond = self.once(), self.of_each.correct - self.of_each.confidence
+        beyond, share = self._beyond, self.of_each.cases / self.once().cases.clip(min=1)
+        left, others = beyond - share * beyond.sum(axis=0), 1 - share
+        return self._signed(np.divide(left, np.sqrt(others), out=beyond.copy(), where=others > 0))
+
+    def if_gaps_are_chance(self) -> Iterator[BinSums]:
+        """Some at a time: what is as likely as the cases are, if the model is calibrated.
+
+        What a user's cases are right about beyond their confidence would then have been as likely
+        to be missing: a wild bootstrap with a sign for every user (Cameron, Gelbach & Miller 2008).
+        The gaps stay in it, or few users would too often refute a model that is calibrated.
+        """
+        return self._signed(self._beyond)
+
+    @property
+    def _beyond(self) -> Floats:
+        """`[U, K]`: how many more were right than their confidences add up to."""
+        return self.of_each.correct - self.of_each.confidence
+
+    def _signed(self, beyond: Floats) -> Iterator[BinSums]:
+        """Some at a time: `[U, K]` more than their confidences add up to, or as many fewer."""
+        rng, once = Randomness(self.seed).numpy("evaluation"), self.once()
         for count in resamples_at_once(self.users):
             signs = rng.choice([-1.0, 1.0], (count, self.users))
             cases, sure = (np.tile(one, (count, 1)) for one in (once.cases, once.confidence))

@@ -10,9 +10,9 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.explanation import Floats
-from whence.trust.bins import Bins
+from whence.trust.bins import Bins, means
 from whence.trust.predictions import Ints
-from whence.trust.whole_users import added_by_user, intervals_over_users, means
+from whence.trust.whole_users import added_by_user, intervals_over_users
 
 SHARES: Final = (5, 25, 50, 75, 95)
 """Of the cases of a bin, in per cent."""

@@ -31,12 +31,6 @@ class BinSums(NamedTuple):
     confidence: Floats
     """Added up."""
 
-    def per_case(self, sums: Floats) -> Floats:
-        """Means; an empty bin has none, which is NaN."""
-        means: Floats = np.full(self.cases.shape, np.nan)
-        np.divide(sums, self.cases, out=means, where=self.cases > 0)
-        return means
-
 
 class Bins(ABC):
     """A way to cut the cases, and what a bin's accuracy is held against."""
@@ -56,11 +50,11 @@ class Bins(ABC):
 
     def accuracy(self, sums: BinSums) -> Floats:
         """`[r, K]`: correct / count."""
-        return sums.per_case(sums.correct)
+        return means(sums.correct, sums.cases)
 
     def expected(self, sums: BinSums) -> Floats:
         """`[r, K]`: the accuracy that a calibrated model would have, the mean confidence."""
-        return sums.per_case(sums.confidence)
+        return means(sums.confidence, sums.cases)
 
 
 @dataclass(frozen=True)
@@ -172,6 +166,13 @@ def added(starts: Ints, values: Ints | Floats | Bools) -> Floats:
     reached = np.zeros((len(values), values.shape[1] + 1))
     values.cumsum(axis=1, out=reached[:, 1:], dtype=np.float64)
     return np.diff(np.take_along_axis(reached, starts, axis=1), axis=1)
+
+
+def means(sums: Floats, counts: Ints | Floats) -> Floats:
+    """Of as many; NaN of none."""
+    found: Floats = np.full(counts.shape, np.nan)
+    np.divide(sums, counts, out=found, where=counts > 0)
+    return found
 
 
 def _check_count(count: int) -> None:

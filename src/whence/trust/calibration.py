@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from whence.explanation import Floats
 from whence.measure import Measure
 from whence.trust.bin_resamples import OfCases, OfUsers
 from whence.trust.bins import FIFTEEN, Bins, BinSums, EqualMass, EqualWidth, JainBins
-from whence.trust.predictions import Predictions
+from whence.trust.predictions import Predictions, check_some
 from whence.trust.reliability import by_confidence
 from whence.trust.whole_users import mean_of_cases
 
@@ -58,7 +58,7 @@ def jain_calibration_error(predictions: Predictions, seed: int = 0) -> Measure:
 
 def brier_score(predictions: Predictions, seed: int = 0) -> Measure:
     """The mean of Σ (p − y)² over all classes (Brier 1950): from 0 to 2, of two classes too."""
-    _check_some(predictions)
+    check_some(len(predictions))
     what = "mean of Σ (p − y)² over the classes"
     return mean_of_cases(
         predictions, predictions.squares, what, "lower is better", (0.0, 2.0), seed
@@ -67,7 +67,7 @@ def brier_score(predictions: Predictions, seed: int = 0) -> Measure:
 
 def negative_log_likelihood(predictions: Predictions, seed: int = 0) -> Measure:
     """The mean of −ln p of the true class, in nats."""
-    _check_some(predictions)
+    check_some(len(predictions))
     impossible = int((predictions.log_likelihood == -np.inf).sum())
     if impossible:
         raise InputError(
@@ -108,7 +108,7 @@ def _binned_error(
     that of the cases, as theirs is than the truth. 95 % of the resamples' errors would therefore
     lie above the truth; and where a calibrated model could have this error, 0 is in the interval.
     """
-    _check_some(predictions)
+    check_some(len(predictions))
     predictions = by_confidence(predictions)
     resamples = OfUsers if predictions.dependent else OfCases
 
@@ -116,12 +116,15 @@ def _binned_error(
         gaps = np.abs(bins.accuracy(sums) - bins.expected(sums))
         return of_gaps(np.nan_to_num(gaps), sums.cases / sums.cases.sum(axis=1, keepdims=True))
 
+    def errors(some: Iterable[BinSums]) -> Floats:
+        return np.concatenate([error(sums) for sums in some])
+
     drawn = resamples(predictions, bins, seed)
     value = float(error(drawn.once())[0])
-    resampled = np.concatenate([error(sums) for sums in drawn.resampled()])
-    by_chance = np.concatenate([error(sums) for sums in drawn.if_calibrated()])
-    high = max(value, float(np.percentile(resampled, 97.5)))
-    refuted = value - np.percentile(by_chance, 97.5) > ROUNDING
+    by_chance = errors(drawn.if_calibrated())
+    possible = errors(drawn.if_gaps_are_chance()) if isinstance(drawn, OfUsers) else by_chance
+    high = max(value, float(np.percentile(errors(drawn.resampled()), 97.5)))
+    refuted = value - np.percentile(possible, 97.5) > ROUNDING
     return Measure(
         value,
         (max(0.0, 2 * value - high) if refuted else 0.0, min(1.0, high)),
@@ -142,8 +145,3 @@ def _mean(gaps: Floats, shares: Floats) -> Floats:
 def _largest(gaps: Floats, shares: Floats) -> Floats:
     largest: Floats = gaps.max(axis=1)
     return largest
-
-
-def _check_some(predictions: Predictions) -> None:
-    if not len(predictions):
-        raise InputError("Calibration is measured on at least one case; there is none.")

@@ -23,6 +23,8 @@ from whence.trust.cases import Bools
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any] | Tensor
+Users = npt.ArrayLike | Tensor
+"""Whole numbers `[B]`, in whatever holds them."""
 Logits = Callable[[], Iterable[tuple[Tensor, Tensor]]]
 """Begins anew whenever it is called: logits `[b, C]` of some cases, and their true classes `[b]`.
 
@@ -69,14 +71,15 @@ class Predictions:
             users=None if self.users is None else self.users[rows],
         )
 
-    def of_users(self, users: Ints) -> Predictions:
+    def of_users(self, users: Users) -> Predictions:
         """The same cases, known to be of these users `[B]`: intervals are then over users."""
-        if users.shape != self.confidence.shape or users.dtype.kind not in "iu":
+        found = _array(users)
+        if found.shape != self.confidence.shape or (found.size and found.dtype.kind not in "iu"):
             raise InputError(
-                f"Each of {len(self):,} cases is of one user, a whole number, not {users.dtype} of "
-                f"shape {list(users.shape)}."
+                f"Each of {len(self):,} cases is of one user, a whole number, not {found.dtype} of "
+                f"shape {list(found.shape)}."
             )
-        return replace(self, users=users.astype(np.int64))
+        return replace(self, users=found.astype(np.int64))
 
     @cached_property
     def user_of(self) -> Ints:
@@ -144,6 +147,12 @@ def logits_of(logits: Numbers, true: Numbers) -> Logits:
     return lambda: _pieces(logits, true)
 
 
+def check_some(cases: int) -> None:
+    """Refuse none."""
+    if not cases:
+        raise InputError("Calibration is measured on at least one case; there is none.")
+
+
 def check_logits(logits: Tensor, true: Tensor) -> None:
     """Refuse what has no softmax, and true classes that are none of the classes."""
     if not bool(logits.amax(dim=1).isfinite().all()):  # which is NaN where any is
@@ -177,6 +186,15 @@ def _pieces(numbers: Numbers, true: Numbers) -> Iterator[tuple[Tensor, Tensor]]:
     for rows in row_slices(len(numbers), cases_at_once(numbers.shape[1], on_gpu)):
         some = _tensor(numbers[rows])
         yield some, _tensor(true[rows]).to(some.device, torch.int64)
+
+
+def _array(users: Users) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(users.detach().cpu() if isinstance(users, Tensor) else users)
+    except (TypeError, ValueError) as error:  # rows of unlike lengths, or numbers NumPy has not
+        raise InputError(
+            "Each case is of one user, a whole number, which these are not."
+        ) from error
 
 
 def _tensor(numbers: Numbers) -> Tensor:
@@ -226,8 +244,7 @@ def _own(numbers: Tensor, classes: Tensor) -> Tensor:
 
 
 def _joined(found: list[Tensor], classes: int, what: str) -> Predictions:
-    if not sum(map(len, found)):
-        raise InputError("Calibration is measured on at least one case; there is none.")
+    check_some(sum(map(len, found)))
     confidence, correct, true, log_likelihood, squares = torch.cat(found).numpy().T.copy()
     return Predictions(
         confidence,

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from whence.explanation import Floats
-from whence.trust.bins import Bins, BinSums, EqualWidth, bin_sums, places
-from whence.trust.predictions import Ints, Predictions
-from whence.trust.whole_users import added_by_user, intervals_over_users, means
+from whence.trust.bins import Bins, BinSums, EqualWidth, bin_sums, means, places
+from whence.trust.predictions import Ints, Predictions, check_some
+from whence.trust.whole_users import added_by_user, intervals_over_users
 
 Z: Final = 1.959963984540054
 """95 % of a normal distribution are no more standard deviations from its mean."""
@@ -58,6 +58,7 @@ class Reliability:
         return [dict(zip(columns, row, strict=True)) for row in numbers]
 
     def _gaps(self) -> Floats:
+        check_some(self.count.sum())
         gaps: Floats = np.abs(self.accuracy - self.expected)
         return gaps
 
@@ -65,8 +66,8 @@ class Reliability:
 def reliability(predictions: Predictions, bins: Bins | None = None, seed: int = 0) -> Reliability:
     """By confidence of the predicted class, in 15 bins of equal width unless others are given.
 
-    Of no cases there is a diagram, whose bins are empty. The seed draws users, where some have
-    several cases.
+    Of no cases there is a diagram, whose bins are empty, but no error. The seed draws users, where
+    some have several cases.
     """
     bins = bins or EqualWidth()
     predictions = by_confidence(predictions)
@@ -78,7 +79,7 @@ def reliability(predictions: Predictions, bins: Bins | None = None, seed: int = 
     return Reliability(
         edges,
         sums.cases[0].astype(np.int64),
-        sums.per_case(sums.confidence)[0],
+        means(sums.confidence, sums.cases)[0],
         bins.accuracy(sums)[0],
         bins.expected(sums)[0],
         _over_users(predictions, starts[0], seed)

@@ -16,9 +16,9 @@ from whence.errors import InputError
 from whence.measure import Measure
 from whence.trust.calibration import expected_calibration_error, negative_log_likelihood
 from whence.trust.predictions import (
-    Ints,
     Logits,
     Predictions,
+    Users,
     at_least_single,
     check_logits,
     predictions_from_logits,
@@ -56,7 +56,7 @@ class TemperatureScaling:
 
 
 def temperature_scaling(
-    validation: Logits, test: Logits, users: Ints | None = None
+    validation: Logits, test: Logits, users: Users | None = None
 ) -> TemperatureScaling:
     """Fitted on the one part and measured on the other, whose cases may be known to be of users."""
     temperature = fit_temperature(validation)

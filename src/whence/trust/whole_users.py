@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from whence.explanation import Floats
 from whence.measure import Direction, Measure, mean_measure
+from whence.trust.bins import means
 from whence.trust.predictions import Ints, Predictions
 from whence.trust.resampling import drawn_counts
 
@@ -20,13 +21,6 @@ def added_by_user(
     """`[U, K]`: the values of each user's cases in each bin, added up; without them, how many."""
     cell = user * table[1] + bin_of
     return np.bincount(cell, values, math.prod(table)).astype(np.float64).reshape(table)
-
-
-def means(sums: Floats, counts: Ints | Floats) -> Floats:
-    """Of as many; NaN of none."""
-    found: Floats = np.full(counts.shape, np.nan)
-    np.divide(sums, counts, out=found, where=counts > 0)
-    return found
 
 
 def intervals_over_users(sums: Floats, counts: Floats, seed: int) -> Floats:
