@@ -313,8 +313,10 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
     said = {claim.text: claim for claim in study.claims}
     shown = {data.data: name for name, data in study.datasets.items()}
 
+    models = {model.name: name for name, model in study.models.items()}
+
     def of_model(record: Record) -> str:
-        return "" if len(study.models) < 2 else f", {record.model}"
+        return "" if len(study.models) < 2 else f", {models[record.model or '']}"
 
     def title(record: Record) -> str:
         # Of tables the sides are long to say, and the claims say them.
@@ -344,14 +346,12 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
         alt.Chart().mark_rule(color=LIMIT, strokeDash=[4, 3]).encode(x=alt.X("min(limit):Q"))
     )
     panel = alt.LayerChart(
-        layer=[limit, *_dots(base, None)],
-        width=CLAIM_WIDTH,
-        height=ROW_HEIGHT * len(names),
+        layer=[limit, *_dots(base, None)], width=CLAIM_WIDTH, height=alt.Step(ROW_HEIGHT)
     )
     header = alt.Header(labelOrient="top", labelAnchor="start", labelAngle=0, labelPadding=4)
     chart: alt.FacetChart = panel.facet(
         row=alt.Row("claim:N", title=None, sort=panels, header=header), data=inline(rows)
-    ).resolve_scale(x="independent")
+    ).resolve_scale(x="independent", y="independent")
     return dress(chart.properties(title=_small_title(DASHED)))
 
 
