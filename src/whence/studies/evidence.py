@@ -27,7 +27,7 @@ from whence.progress import progress_bar
 from whence.ranking import questions_of
 from whence.run import Run
 from whence.studies.by_groups import KL, METHODS, RHO, SAME, rhos, seeds_apart
-from whence.studies.found import Asked, Found, Map, Measurement
+from whence.studies.found import Asked, Found, Measurement, Shares
 from whence.studies.points import Points, draw_points
 from whence.trust.stability import same_choice
 
@@ -130,18 +130,18 @@ MEASUREMENT: Final = Measurement(
     (PARAMETERS, OF_ALL, SIMPLE, LARGEST, SAME, *RHO.values(), *KL.values()),
     evidence,
     options=Asking,
-    maps={
-        "evidence": Map(
+    bars={
+        "evidence": Shares(
             title="Which expert is selected",
             down="expert",
-            across="",
-            value="share",
             cells={
-                (name, across): columns[name]
-                for name in SUBSETS
-                for across, columns in (("selected most", MOST), ("mean weight", MEAN))
+                (f"{name}: {', '.join(groups)}", across): columns[name]
+                for name, groups in SUBSETS.items()
+                for across, columns in (
+                    ("selected most, share of cases", MOST),
+                    ("mean share of the weights", MEAN),
+                )
             },
-            middle=0.25,
         )
     },
 )
