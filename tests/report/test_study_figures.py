@@ -136,11 +136,11 @@ def test_bars_speak_for_or_against_where_they_can(example: Study) -> None:
 def test_shares_are_bars_with_intervals(experts: Study) -> None:
     records = results(experts)
     table = study_tables(experts, records)[-1]
-    assert table.headings[-3:] == ("expert", *(what for _, what in list(SHARES)[:2]))
-    assert [row[-3] for row in table.rows[:4]] == list(dict.fromkeys(name for name, _ in SHARES))
+    assert table.headings[-4:] == ("expert", *(what for _, what in list(SHARES)[:3]))
+    assert [row[-4] for row in table.rows[:4]] == list(dict.fromkeys(name for name, _ in SHARES))
     chart = study_charts(experts, records)["Which expert is selected"].to_dict()
     (drawn,) = chart["datasets"].values()
-    assert len(drawn) == 2 * 2 * 4, "variants, kinds of shares, experts"
+    assert len(drawn) == 2 * 3 * 4, "variants, kinds of shares, experts"
     found = {(one.row, one.column): one for one in records}
     for bar in drawn:
         model, variant = bar["of"].split(", ")

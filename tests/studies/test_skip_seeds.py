@@ -15,6 +15,7 @@ from whence.errors import InputError
 from whence.experts import InterpretableTransformer, SequentialModel
 from whence.explainers import explain_batch
 from whence.sessions import ListeningConfig, SessionFiles, Tracks, read_tracks, write_sessions
+from whence.sessions.halves import Halves
 from whence.skips import (
     SKIP,
     NetworkConfig,
@@ -28,12 +29,14 @@ from whence.studies.between_seeds import ratio_over_seeds
 from whence.studies.by_groups import METHODS, RHO, SAME
 from whence.studies.skip_seeds import (
     APART,
+    BY_CAUSE,
     BY_GROUPS,
     BY_TRACKS,
     DRAWN,
     LOOKING,
     OTHERS,
     RANDOM_TRACKS,
+    TRACKS,
     Asked,
     Columns,
     ask,
@@ -98,7 +101,12 @@ def test_one_track_of_each_of_so_many_sessions(files: SessionFiles, tracks: Trac
 @pytest.mark.parametrize("kind", KINDS)
 def test_columns_are_those_that_the_network_has(kind: Kind, asked: Asked) -> None:
     assert seed_columns(NetworkConfig(kind)) == HAS[kind]
-    assert set(compared(kind, [0, 1, 2], asked)) == set(HAS[kind])
+    by_cause = set(seed_columns(NetworkConfig(kind), causes=True)) - set(HAS[kind])
+    assert by_cause == (set(BY_CAUSE.values()) if SAME in HAS[kind] else set())
+    found = {one for one in compared(kind, [0, 1, 2], asked) if not one.endswith(TRACKS)}
+    assert found == set(HAS[kind]) | by_cause
+    plain = asked._replace(sessions=Halves(*asked.sessions.arrays()[:5]))  # type: ignore[arg-type]
+    assert set(compared(kind, [0, 1, 2], plain)) == set(HAS[kind]), "no causes are known"
     two = set(compared(kind, [0, 1], asked))
     assert two == (set(RHO.values()) & set(HAS[kind])), "pairs need three seeds"
 
@@ -109,7 +117,9 @@ def test_identical_seeds_say_the_same(kind: Kind, asked: Asked) -> None:
     for column, values in found.items():
         if "random" in column.removeprefix(DRAWN):
             continue
-        if column == SAME:
+        if column.endswith(TRACKS):
+            continue
+        if column.startswith(SAME):
             assert values == pytest.approx([1] * 3)
         elif column in RHO.values():
             assert values == pytest.approx([values[0]] * 3)
@@ -183,6 +193,30 @@ def test_groups_against_scipy(kind: Kind, asked: Asked) -> None:
     alike = [(one == two).mean() for one, two in itertools.combinations(chosen, 2)]
     assert np.mean(found[SAME]) == pytest.approx(np.mean(alike))
     assert 0 < np.mean(alike) < 1
+
+
+def test_the_same_expert_by_cause_by_hand(asked: Asked) -> None:
+    kind: Kind = "interpretable gru"
+    found = compared(kind, [0, 1, 2], asked)
+    chosen = []
+    for seed in range(3):
+        network = network_of(kind, seed)
+        first = attribute_skips(network, asked.sessions).first
+        session, slot = np.nonzero(asked.sessions.asked_there)
+        chosen.append([(first[n], session[n], slot[n]) for n in asked.tracks])
+    assert asked.sessions.causes is not None
+    counted = 0
+    for cause, column in BY_CAUSE.items():
+        alike = [
+            one[0] == other[0]
+            for pair in itertools.combinations(chosen, 2)
+            for one, other in zip(*pair, strict=True)
+            if asked.sessions.causes[one[1], one[2]] == cause
+        ]
+        assert np.mean(found[column]) == pytest.approx(np.mean(alike))
+        assert found[f"{column}{TRACKS}"] == [len(alike) / 3] * 3
+        counted += len(alike) // 3
+    assert 0 < counted < 25, "chance is none of the causes"
 
 
 @pytest.mark.parametrize("kind", ["interpretable transformer", "ordinary transformer"])

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from whence.experts import InterpretableTransformer, SequentialModel
@@ -22,6 +23,7 @@ from whence.randomness import Randomness
 from whence.sessions import BATCH, SessionFiles, Tracks, batches
 from whence.sessions.halves import Halves, join
 from whence.skips import (
+    EXPERT_OF,
     SKIP,
     NetworkConfig,
     attribute_skips,
@@ -61,15 +63,20 @@ def kl_columns(methods: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+BY_CAUSE: Final = {cause: f"{SAME}, {cause.word}" for cause in EXPERT_OF}
+"""Of the tracks that a cause decided over, where causes are known."""
+TRACKS: Final = ": tracks"
+"""Behind the name of such a column: of how many."""
 BY_GROUPS: Final = (SAME, *RHO.values(), *kl_columns(METHODS))
 BY_TRACKS: Final = kl_columns(LOOKING)
 NO_SHARES: Final = frozenset((*BY_GROUPS, *BY_TRACKS)) - {SAME}
 """Columns that are not shares of anything, and so not in percent."""
 
 
-def seed_columns(network: NetworkConfig) -> tuple[str, ...]:
-    """Those that a network has."""
-    experts = BY_GROUPS if network.interpretable else ()
+def seed_columns(network: NetworkConfig, causes: bool = False) -> tuple[str, ...]:
+    """Those that a network has, with those of known causes or without."""
+    by_cause = BY_CAUSE.values() if causes else ()
+    experts = (SAME, *by_cause, *BY_GROUPS[1:]) if network.interpretable else ()
     return experts if network.recurrent else (*experts, *BY_TRACKS)
 
 
@@ -84,6 +91,12 @@ class Asked(NamedTuple):
     def looked_at(self) -> Bools:
         """`[B, slots]`: where the first half has a track."""
         return tracks_looked_at(self.sessions)[self.tracks]
+
+    @property
+    def causes(self) -> npt.NDArray[np.int8] | None:
+        """`[B]`: what decided over the track, as a `Cause`, where that is known."""
+        causes = self.sessions.causes
+        return None if causes is None else causes[self.sessions.asked_there][self.tracks]
 
 
 def ask(files: SessionFiles, tracks: Tracks, count: int) -> Asked:
@@ -130,11 +143,22 @@ def compare_seeds(said: Iterable[Said], asked: Asked) -> Columns:
         return found
     chosen = [one.chosen for one in every if one.chosen is not None]
     if chosen:
-        found[SAME] = same_choice(np.stack(chosen)).over_seeds()
+        found |= _same(np.stack(chosen), asked.causes)
         found |= _apart(sizes_by_method(told), told[0]["shapley"].parts)
     looks = [one.looks for one in every if one.looks is not None]
     if looks:
         found |= _apart(_looking(looks), asked.looked_at)
+    return found
+
+
+def _same(chosen: Ints, causes: npt.NDArray[np.int8] | None) -> Columns:
+    """How often two seeds select the same expert, of all tracks and by known cause."""
+    found = {SAME: same_choice(chosen).over_seeds()}
+    for cause, column in BY_CAUSE.items() if causes is not None else ():
+        own = chosen[:, causes == cause]
+        if own.size:
+            found[column] = same_choice(own).over_seeds()
+            found[f"{column}{TRACKS}"] = [float(own.shape[1])] * len(own)
     return found
 
 
