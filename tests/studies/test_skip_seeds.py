@@ -45,6 +45,7 @@ from whence.studies.skip_seeds import (
     seed_columns,
 )
 from whence.trust import attention_kl
+from whence.trust.chance import of_other_cases
 
 Floats = npt.NDArray[np.float64]
 KINDS: tuple[Kind, ...] = (
@@ -236,6 +237,25 @@ def test_attention_against_scipy(kind: Kind, asked: Asked) -> None:
         of_chance = np.mean(expected) / np.mean(found[f"{APART}{RANDOM_TRACKS}"])
         assert np.mean(found[f"{DRAWN}{name}"]) == pytest.approx(of_chance, rel=1e-4)
     assert np.mean(found[f"{OTHERS}{RANDOM_TRACKS}"]) == pytest.approx(1, abs=0.25)
+
+
+def test_groups_and_tracks_have_the_same_chance(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are dealt among sessions of equally many known tracks."""
+    having = []
+
+    def recorded(
+        own: Floats, has: npt.NDArray[np.bool_], rng: np.random.Generator
+    ) -> npt.NDArray[np.float64]:
+        having.append(has)
+        return of_other_cases(own, has, rng)
+
+    monkeypatch.setattr("whence.studies.skip_seeds.of_other_cases", recorded)
+    compared("interpretable transformer", [0, 1, 2], asked)
+    assert len(having) == len(METHODS) + len(LOOKING)
+    for one in having:
+        np.testing.assert_array_equal(one, asked.sessions.known_there)
 
 
 def test_a_share_of_chance_has_the_jackknifes_spread() -> None:

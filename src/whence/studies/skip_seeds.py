@@ -46,8 +46,8 @@ APART, OTHERS, DRAWN = "KL between seeds, ", "KL beside other cases, ", "KL besi
 random, and as a share of what shares drawn at random have."""
 
 COMPARED: Final = (
-    "a track of each session; beside: divided by the KL of the same seeds on sessions paired at "
-    "random, or by that of random shares"
+    "a track of each session; beside: divided by the KL of the same seeds on sessions of equally "
+    "many known tracks paired at random, or by that of random shares"
 )
 """For a protocol."""
 
@@ -144,10 +144,10 @@ def compare_seeds(said: Iterable[Said], asked: Asked) -> Columns:
     chosen = [one.chosen for one in every if one.chosen is not None]
     if chosen:
         found |= _same(np.stack(chosen), asked.causes)
-        found |= _apart(sizes_by_method(told), told[0]["shapley"].parts)
+        found |= _apart(sizes_by_method(told), told[0]["shapley"].parts, asked)
     looks = [one.looks for one in every if one.looks is not None]
     if looks:
-        found |= _apart(_looking(looks), asked.looked_at)
+        found |= _apart(_looking(looks), asked.looked_at, asked)
     return found
 
 
@@ -172,14 +172,18 @@ def _looking(looks: Sequence[Floats]) -> dict[str, Floats]:
     }
 
 
-def _apart(sizes: Mapping[str, Floats], parts: Bools) -> Columns:
-    """Of every method, the last of which is chance."""
+def _apart(sizes: Mapping[str, Floats], parts: Bools, asked: Asked) -> Columns:
+    """Of every method, the last of which is chance.
+
+    Attention can be compared only among sessions of equally many known tracks; so groups are as
+    well, for both to have the same chance.
+    """
     chance = list(sizes)[-1]
     drawn = attention_kl(sizes[chance], parts)
     found: Columns = {}
     for name, own in sizes.items():
         apart = attention_kl(own, parts)
-        dealt = of_other_cases(own, parts, Randomness(0).numpy("evaluation"))
+        dealt = of_other_cases(own, asked.looked_at, Randomness(0).numpy("evaluation"))
         found[f"{APART}{name}"] = apart.over_seeds()
         found[f"{OTHERS}{name}"] = ratio_over_seeds(apart, attention_kl(dealt, parts))
         if name != chance:
