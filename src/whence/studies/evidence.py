@@ -161,7 +161,7 @@ MEASUREMENT: Final = Measurement(
                 for across, columns in (
                     ("selected most, share of cases", MOST),
                     ("mean share of the weights", MEAN),
-                    ("where a seed selects it most, others too", ALIKE),
+                    ("of these, by another seed too", ALIKE),
                 )
             },
         )
