@@ -160,8 +160,8 @@ MEASUREMENT: Final = Measurement(
                 for name, groups in SUBSETS.items()
                 for across, columns in (
                     ("selected most, share of cases", MOST),
-                    ("mean share of the weights", MEAN),
                     ("of these, by another seed too", ALIKE),
+                    ("mean share of the weights", MEAN),
                 )
             },
         )
