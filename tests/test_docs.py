@@ -11,9 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from whence.cli import app
+from whence.experts import draw_family
 from whence.explainers import EXPLAINERS
 from whence.explainers.measured import measured_here
 from whence.report.which import fill_page
+from whence.skips import EXPERTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -50,6 +52,11 @@ def test_commands_and_their_options_exist(page: Path) -> None:
         command = words[1:3] if words[1] in ("data", "study") else words[1:2]
         known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", help_of(*command)))
         assert {word for word in words if word.startswith("-")} <= known, line
+
+
+def test_the_picture_of_who_sees_what_is_of_the_experts() -> None:
+    picture = ROOT / "docs" / "images" / "session-experts.svg"
+    assert picture.read_text(encoding="utf-8") == draw_family(EXPERTS)
 
 
 def test_every_explainer_is_in_the_guide() -> None:

@@ -33,7 +33,8 @@ def main() -> None:
         fit(model, toy.batches(chosen.steps, 256, seed=0), learning_rate=0.005)
         points = toy.draw(chosen.points, Randomness(0).torch("evaluation")).rows
         # In four dimensions, the last two are those in which both are needed.
-        chart = selection_chart(model, points, (0, 1) if toy.family.width == 2 else (2, 3))
+        planes = [(first, first + 1) for first in range(0, toy.family.width, 2)]
+        chart = selection_chart(model, points, *planes)
         path = chosen.out / f"toy-{name}-selections.svg"
         path.write_text(to_svg(chart, f"Toy ({name}): who is selected where"), encoding="utf-8")
         print(path)

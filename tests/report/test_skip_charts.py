@@ -74,7 +74,7 @@ def test_two_bars_for_every_expert() -> None:
     chart = selection_chart(maximum, mean)
     rows = rows_of(chart.to_dict(), chart.to_dict())
     assert len(rows) == 16
-    found = {row["expert"]: row["value"] for row in rows if row["what"] == MEAN}
+    found = {row["name"]: row["value"] for row in rows if row["what"] == MEAN}
     assert found["S6: general, music"] == pytest.approx(0.35)
     assert "S8: everything" in found
     assert to_png(chart).startswith(b"\x89PNG")

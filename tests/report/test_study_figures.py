@@ -1,4 +1,4 @@
-"""Maps and bars of a study, from the same records as its tables."""
+"""Maps, shares and bars of a study, from the same records as its tables."""
 
 from __future__ import annotations
 
@@ -19,13 +19,21 @@ from whence.studies import Study, find_study
 from whence.studies.cache import Measured
 from whence.studies.checking import check_study
 from whence.studies.example import AGREEMENT, BACK, RANK, ROLLOUT, SHAPLEY
-from whence.studies.found import Found
+from whence.studies.found import Found, Shares
 from whence.studies.genres import BLOCKS, CHOSEN
 from whence.studies.measurements import MEASUREMENTS, figures_of
 from whence.studies.records import Record, read_records, write_records
 from whence.studies.results import Results
 from whence.studies.study import Cell, Variant
 
+(SHARED,) = MEASUREMENTS["evidence"].bars.values()
+assert isinstance(SHARED, Shares)
+SHARES = SHARED.cells
+SHOWN = {
+    "genres": ["Romance"],
+    "example": ["3. Film 3", "why Goldfinger?"],
+    "experts": ["S2: content, user", "Intrp-MLP, not linked", "%"],
+}
 TITLES = {column: f"Film {back}" for of in BACK.values() for back, column in of.items()}
 
 
@@ -61,6 +69,15 @@ def genres() -> Study:
 @pytest.fixture(scope="module")
 def example() -> Study:
     return find_study("sequential-example")
+
+
+@pytest.fixture(scope="module")
+def experts() -> Study:
+    """A study whose shares are drawn, of networks that all have experts."""
+    study = find_study("attribution-movielens")
+    models = {"Intrp-MLP": study.models["Intrp-MLP"]}
+    variants = {name: study.variants[name] for name in ("plain", "not linked")}
+    return replace(study, models=models, variants=variants, claims=())
 
 
 def test_a_map_is_a_table_of_its_own(genres: Study) -> None:
@@ -116,14 +133,31 @@ def test_bars_speak_for_or_against_where_they_can(example: Study) -> None:
     assert {bar["of"] for bar in drawn} == {"ML-1M, SASRec: why Goldfinger?"}
 
 
-@pytest.mark.parametrize("name", ["genres", "example"])
+def test_shares_are_bars_with_intervals(experts: Study) -> None:
+    records = results(experts)
+    table = study_tables(experts, records)[-1]
+    assert table.headings[-4:] == ("expert", *(what for _, what in list(SHARES)[:3]))
+    assert [row[-4] for row in table.rows[:4]] == list(dict.fromkeys(name for name, _ in SHARES))
+    chart = study_charts(experts, records)["Which expert is selected"].to_dict()
+    (drawn,) = chart["datasets"].values()
+    assert len(drawn) == 2 * 3 * 4, "variants, kinds of shares, experts"
+    found = {(one.row, one.column): one for one in records}
+    for bar in drawn:
+        model, variant = bar["of"].split(", ")
+        assert model == "Intrp-MLP"
+        record = found[variant, SHARES[bar["name"], bar["what"]]]
+        assert (bar["value"], (bar["low"], bar["high"])) == (record.value, record.interval)
+    assert [layer["mark"]["type"] for layer in chart["spec"]["layer"]] == ["bar", "rule"]
+
+
+@pytest.mark.parametrize("name", ["genres", "example", "experts"])
 def test_they_become_pictures(name: str, request: pytest.FixtureRequest) -> None:
     study: Study = request.getfixturevalue(name)
     (figure,) = figures_of(study)
     chart = study_charts(study, results(study))[figure.title]
     assert to_png(chart, scale=1)[:8] == b"\x89PNG\r\n\x1a\n"
     texts = "".join(ElementTree.fromstring(to_svg(chart, figure.title)).itertext())
-    for shown in ("Romance",) if name == "genres" else ("3. Film 3", "why Goldfinger?"):
+    for shown in SHOWN[name]:
         assert shown in texts
 
 

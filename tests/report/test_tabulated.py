@@ -90,7 +90,7 @@ def test_what_experts_are_selected_for_is_drawn() -> None:
     drawn = chart.to_dict()
     rows = drawn["datasets"][drawn["data"]["name"]]
     assert len(rows) == len(records)
-    assert {row["network"] for row in rows} == {"one", "two"}
+    assert {row["of"] for row in rows} == {"one", "two"}
     assert rows[0]["value"] == pytest.approx(0.1)
     assert (rows[0]["low"], rows[0]["high"]) == pytest.approx((0.08, 0.11))
     assert to_png(chart).startswith(b"\x89PNG")

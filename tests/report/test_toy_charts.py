@@ -14,22 +14,28 @@ from whence.report.toy_charts import selection_chart
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
-def test_every_point_in_every_experts_panel() -> None:
+def test_every_point_in_every_experts_panel_of_the_planes_it_is_spread_in() -> None:
     toy = TOYS["d"]
     model = InterpretableMLP(toy.family, (4,), Randomness(0).torch("init"))
     points = toy.draw(8, Randomness(0).torch("evaluation")).rows
-    chart = selection_chart(model, points, (2, 3))
-    (rows,) = chart.to_dict()["datasets"].values()
-    assert len(rows) == 8 * 7
+    chart = selection_chart(model, points, (0, 1), (2, 3))
+    drawn = chart.to_dict()
     with torch.no_grad():
         expected = model.attribute(points, PLOTTED)
         says = model.answers(points)[:, 0] > 0
-    for place, row in enumerate(rows):
-        point, expert = divmod(place, 7)
-        assert row["expert"] == toy.family.names[expert]
-        assert (row["x"], row["y"]) == pytest.approx(points[point, 2:].tolist())
-        assert row["alpha"] == pytest.approx(float(expected[point, expert]))
-        assert row["class"] == ("1" if says[expert, point] else "-1")
+    for first, panels in zip((0, 2), drawn["concat"], strict=True):
+        rows = drawn["datasets"][panels["data"]["name"]]
+        assert len(rows) == 4 * 7, "the first four points are at 0 in the last plane, and so on"
+        for place, row in enumerate(rows):
+            number, expert = divmod(place, 7)
+            point = 2 * first + number
+            assert row["expert"] == toy.family.names[expert]
+            where = points[point, first : first + 2].tolist()
+            assert (row["x"], row["y"]) == pytest.approx(where)
+            assert row["alpha"] == pytest.approx(float(expected[point, expert]))
+            assert row["class"] == ("1" if says[expert, point] else "-1")
+        axes = panels["spec"]["encoding"]
+        assert [axes[one]["title"] for one in "xy"] == [f"x{first + 1}", f"x{first + 2}"]
     assert to_svg(chart, "selections").startswith("<svg")
 
 

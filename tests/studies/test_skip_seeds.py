@@ -15,6 +15,7 @@ from whence.errors import InputError
 from whence.experts import InterpretableTransformer, SequentialModel
 from whence.explainers import explain_batch
 from whence.sessions import ListeningConfig, SessionFiles, Tracks, read_tracks, write_sessions
+from whence.sessions.halves import Halves
 from whence.skips import (
     SKIP,
     NetworkConfig,
@@ -28,12 +29,14 @@ from whence.studies.between_seeds import ratio_over_seeds
 from whence.studies.by_groups import METHODS, RHO, SAME
 from whence.studies.skip_seeds import (
     APART,
+    BY_CAUSE,
     BY_GROUPS,
     BY_TRACKS,
     DRAWN,
     LOOKING,
     OTHERS,
     RANDOM_TRACKS,
+    TRACKS,
     Asked,
     Columns,
     ask,
@@ -42,6 +45,7 @@ from whence.studies.skip_seeds import (
     seed_columns,
 )
 from whence.trust import attention_kl
+from whence.trust.chance import of_other_cases
 
 Floats = npt.NDArray[np.float64]
 KINDS: tuple[Kind, ...] = (
@@ -98,7 +102,12 @@ def test_one_track_of_each_of_so_many_sessions(files: SessionFiles, tracks: Trac
 @pytest.mark.parametrize("kind", KINDS)
 def test_columns_are_those_that_the_network_has(kind: Kind, asked: Asked) -> None:
     assert seed_columns(NetworkConfig(kind)) == HAS[kind]
-    assert set(compared(kind, [0, 1, 2], asked)) == set(HAS[kind])
+    by_cause = set(seed_columns(NetworkConfig(kind), causes=True)) - set(HAS[kind])
+    assert by_cause == (set(BY_CAUSE.values()) if SAME in HAS[kind] else set())
+    found = {one for one in compared(kind, [0, 1, 2], asked) if not one.endswith(TRACKS)}
+    assert found == set(HAS[kind]) | by_cause
+    plain = asked._replace(sessions=Halves(*asked.sessions.arrays()[:5]))  # type: ignore[arg-type]
+    assert set(compared(kind, [0, 1, 2], plain)) == set(HAS[kind]), "no causes are known"
     two = set(compared(kind, [0, 1], asked))
     assert two == (set(RHO.values()) & set(HAS[kind])), "pairs need three seeds"
 
@@ -109,7 +118,9 @@ def test_identical_seeds_say_the_same(kind: Kind, asked: Asked) -> None:
     for column, values in found.items():
         if "random" in column.removeprefix(DRAWN):
             continue
-        if column == SAME:
+        if column.endswith(TRACKS):
+            continue
+        if column.startswith(SAME):
             assert values == pytest.approx([1] * 3)
         elif column in RHO.values():
             assert values == pytest.approx([values[0]] * 3)
@@ -185,6 +196,30 @@ def test_groups_against_scipy(kind: Kind, asked: Asked) -> None:
     assert 0 < np.mean(alike) < 1
 
 
+def test_the_same_expert_by_cause_by_hand(asked: Asked) -> None:
+    kind: Kind = "interpretable gru"
+    found = compared(kind, [0, 1, 2], asked)
+    chosen = []
+    for seed in range(3):
+        network = network_of(kind, seed)
+        first = attribute_skips(network, asked.sessions).first
+        session, slot = np.nonzero(asked.sessions.asked_there)
+        chosen.append([(first[n], session[n], slot[n]) for n in asked.tracks])
+    assert asked.sessions.causes is not None
+    counted = 0
+    for cause, column in BY_CAUSE.items():
+        alike = [
+            one[0] == other[0]
+            for pair in itertools.combinations(chosen, 2)
+            for one, other in zip(*pair, strict=True)
+            if asked.sessions.causes[one[1], one[2]] == cause
+        ]
+        assert np.mean(found[column]) == pytest.approx(np.mean(alike))
+        assert found[f"{column}{TRACKS}"] == [len(alike) / 3] * 3
+        counted += len(alike) // 3
+    assert 0 < counted < 25, "chance is none of the causes"
+
+
 @pytest.mark.parametrize("kind", ["interpretable transformer", "ordinary transformer"])
 def test_attention_against_scipy(kind: Kind, asked: Asked) -> None:
     found = compared(kind, list(range(3)), asked)
@@ -202,6 +237,25 @@ def test_attention_against_scipy(kind: Kind, asked: Asked) -> None:
         of_chance = np.mean(expected) / np.mean(found[f"{APART}{RANDOM_TRACKS}"])
         assert np.mean(found[f"{DRAWN}{name}"]) == pytest.approx(of_chance, rel=1e-4)
     assert np.mean(found[f"{OTHERS}{RANDOM_TRACKS}"]) == pytest.approx(1, abs=0.25)
+
+
+def test_groups_and_tracks_have_the_same_chance(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are dealt among sessions of equally many known tracks."""
+    having = []
+
+    def recorded(
+        own: Floats, has: npt.NDArray[np.bool_], rng: np.random.Generator
+    ) -> npt.NDArray[np.float64]:
+        having.append(has)
+        return of_other_cases(own, has, rng)
+
+    monkeypatch.setattr("whence.studies.skip_seeds.of_other_cases", recorded)
+    compared("interpretable transformer", [0, 1, 2], asked)
+    assert len(having) == len(METHODS) + len(LOOKING)
+    for one in having:
+        np.testing.assert_array_equal(one, asked.sessions.known_there)
 
 
 def test_a_share_of_chance_has_the_jackknifes_spread() -> None:

@@ -17,15 +17,24 @@ from whence.errors import InputError
 from whence.experts import TOYS, InterpretableMLP, fit
 from whence.randomness import Randomness
 from whence.studies import find_study
-from whence.studies.by_groups import SAME
+from whence.studies.by_groups import SAME, same_where_chosen
 from whence.studies.cache import Cache
 from whence.studies.checking import check_study
 from whence.studies.claims import HOLDS
-from whence.studies.evidence import LARGEST, MEAN, MOST, OF_ALL, SIMPLE, selections_of
+from whence.studies.evidence import (
+    ALIKE,
+    BY_BOTH,
+    LARGEST,
+    MEAN,
+    MOST,
+    OF_ALL,
+    SIMPLE,
+    selections_of,
+)
 from whence.studies.results import judge_by_records
 from whence.studies.runner import run_study
 from whence.studies.toys import ACCURACY, ATTRIBUTION, NOTEBOOK, ROWS, HowLong, measure
-from whence.trust.stability import same_choice
+from whence.trust.stability import choice_in_common, same_choice
 
 TABLE_1 = """
 NCF-MLP    content alone  38.6  21.8
@@ -114,6 +123,35 @@ def test_same_choice_by_hand() -> None:
     assert np.mean(found.over_seeds()) == pytest.approx(np.mean(expected))
 
 
+def test_who_is_selected_alike_by_hand() -> None:
+    """Of three seeds and four cases; a fourth expert is selected by a single seed."""
+    chosen = np.array([[0, 0, 1, 2], [0, 1, 1, 2], [0, 1, 2, 2]])
+    expected = [3 / 4, 2 / 4, 3 / 4]  # cases of both, by those of one and of the other, halved
+    found = [np.mean(same_where_chosen(chosen, expert)) for expert in range(3)]
+    assert found == pytest.approx(expected)
+    both, either = choice_in_common(chosen == 0)
+    assert both.pairs[np.triu_indices(3, 1)] == pytest.approx([1 / 4, 1 / 4, 1 / 4])
+    assert either.pairs[np.triu_indices(3, 1)] == pytest.approx([1.5 / 4, 1.5 / 4, 1 / 4])
+    chosen[1, 3] = 3
+    assert same_where_chosen(chosen, 3) == []
+    assert same_where_chosen(chosen, 4) == []
+
+
+def test_experts_come_to_all_that_is_selected_alike() -> None:
+    chosen = np.random.default_rng(1).choice(4, (5, 60), p=[0.1, 0.2, 0.3, 0.4])
+    pairs = list(combinations(range(5), 2))
+    total = 0.0
+    for expert in range(4):
+        of, by = (
+            [(np.mean(chosen[i] == expert) + np.mean(chosen[j] == expert)) / 2 for i, j in pairs],
+            [np.mean((chosen[i] == expert) & (chosen[j] == expert)) for i, j in pairs],
+        )
+        share = np.mean(same_where_chosen(chosen, expert))
+        assert share == pytest.approx(np.mean(by) / np.mean(of))
+        total += share * np.mean(of)
+    assert total == pytest.approx(same_choice(chosen).measure().value)
+
+
 def test_the_movielens_study_from_end_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +180,8 @@ def test_the_movielens_study_from_end_to_end(
     simple = found["intrp-ncf", "plain", SIMPLE].value
     assert simple == pytest.approx(1 - (most[-1] or 0))
     assert found["content-ncf", "plain", SAME].value is None, "it has no experts"
+    alike = [found["intrp-ncf", "plain", column] for column in ALIKE.values()]
+    assert any(one.value is not None and BY_BOTH in one.protocol for one in alike)
     assert all(found["intrp-ncf", "plain", one].value is not None for one in (LARGEST, SAME))
     assert found["intrp-ncf", "plain", "KL between seeds, shapley"].value is not None
     less, more = (found["content-ncf", row, OF_ALL].value for row in ("content alone", "plain"))

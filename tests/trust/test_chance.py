@@ -50,6 +50,17 @@ def test_who_knows_the_case_is_nearer_on_it_than_on_others_and_chance_is_not() -
     assert share(of_seed + 0 * noise) == pytest.approx(1), "steady, but of no case"
 
 
-def test_shapes_that_do_not_fit() -> None:
+def test_what_cases_have_need_not_be_their_parts() -> None:
+    """Five cases of one kind and two of another, whose importances are of three slots each."""
+    importances = np.random.default_rng(3).random((2, 7, 3))
+    having = np.array([[True, False]] * 5 + [[True, True]] * 2)
+    dealt = of_other_cases(importances, having, np.random.default_rng(4))
+    for own, new in zip(importances, dealt, strict=True):
+        for kind in (slice(0, 5), slice(5, 7)):
+            assert sorted(map(tuple, new[kind])) == sorted(map(tuple, own[kind]))
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (4,)])
+def test_shapes_that_do_not_fit(shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="Importances are"):
-        of_other_cases(np.ones((3, 4, 2)), np.ones((4, 3), dtype=np.bool_), np.random.default_rng())
+        of_other_cases(np.ones((3, 4, 2)), np.ones(shape, dtype=np.bool_), np.random.default_rng())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import altair as alt
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from whence.errors import InputError
 from whence.measure import Measure
 from whence.report.charts import AGAINST, FOR, NEUTRAL, dress, inline
+from whence.report.share_charts import DARK, Row, share_chart, share_row
 from whence.report.tabulated import by_table
 from whence.sessions.causes import Cause
 from whence.sessions.halves import Halves
@@ -23,14 +24,12 @@ from whence.studies.skips import PERCENT
 SLOT: Final = 62
 """The width of a track."""
 COLOURS: Final = (NEUTRAL, FOR, "#d9a441", AGAINST, "#b9c0c7")
-SKIPPED, PLAYED, DARK = "skipped", "played", "#3a434c"
+SKIPPED, PLAYED = "skipped", "played"
 HAPPENED, PREDICTED, CAUSE = "happened", "predicted", "true cause"
 FIRST_HALF: Final = "first half: heard"
 MAXIMUM, MEAN = "most selected, share of tracks", "mean share of the attribution"
 SHARES: Final = {FIRST: MAXIMUM, MEAN_SHARE: MEAN}
 """By how the columns of a study begin."""
-
-Row = dict[str, Any]
 
 
 def strip_chart(
@@ -59,13 +58,13 @@ def selection_chart(maximum: Mapping[str, Measure], mean: Mapping[str, Measure])
         for what, measures in ((MAXIMUM, maximum), (MEAN, mean))
         for name, one in measures.items()
     ]
-    return _selections(rows)
+    return share_chart(rows)
 
 
 def selection_charts(records: Sequence[Record]) -> dict[str, alt.FacetChart]:
     """The same from the records of a study, network below network, for each of its tables."""
     drawn = {title: _bars(own) for title, own in by_table(records).items()}
-    return {title: _selections(rows) for title, rows in drawn.items() if rows}
+    return {title: share_chart(rows) for title, rows in drawn.items() if rows}
 
 
 def _bars(records: Sequence[Record]) -> list[Row]:
@@ -82,36 +81,8 @@ def _bars(records: Sequence[Record]) -> list[Row]:
 def _bar(network: str, what: str, expert: str, value: float, interval: tuple[float, float]) -> Row:
     sees = ", ".join(EXPERTS.subsets[EXPERTS.expert(expert)].groups[1:])
     whole = expert == EXPERTS.names[-1]
-    return {
-        "network": network,
-        "what": what,
-        "expert": f"{expert}: {'everything' if whole else sees}",
-        "value": value,
-        "low": interval[0],
-        "high": interval[1],
-    }
-
-
-def _selections(rows: list[Row]) -> alt.FacetChart:
-    """Networks down, where they have names, and both kinds of shares across."""
-    networks = list(dict.fromkeys(row["network"] for row in rows))
-    base = alt.Chart(inline(rows), height=22 * len(EXPERTS.names), width=230).encode(
-        y=alt.Y("expert:N", title=None, sort=None),
-        tooltip=[
-            "expert:N",
-            *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("value", "low", "high")),
-        ],
-    )
-    bar: alt.Chart = base.mark_bar(color=NEUTRAL, opacity=0.75).encode(
-        x=alt.X("value:Q", title=None, axis=alt.Axis(format="%", tickCount=4))
-    )
-    span: alt.Chart = base.mark_rule(color=DARK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
-    layers: alt.LayerChart = alt.LayerChart(layer=[bar, span])
-    across = alt.Column("what:N", title=None, sort=[MAXIMUM, MEAN])
-    if networks == [""]:
-        return dress(layers.facet(column=across))
-    down = alt.Row("network:N", title=None, sort=networks, header=alt.Header(labelOrient="top"))
-    return dress(layers.facet(column=across, row=down))
+    name = f"{expert}: {'everything' if whole else sees}"
+    return share_row(network, what, name, value, interval)
 
 
 def _skip_rows(

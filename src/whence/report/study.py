@@ -10,7 +10,7 @@ from rich.markup import escape
 from whence.report.cells import ABSENT, StudyTable, cell_text
 from whence.report.plain import captioned, plain_table
 from whence.report.tabulated import tabulated
-from whence.studies.found import Bars, Curves, Figure, Map
+from whence.studies.found import Bars, Curves, Figure, Grid, Map, Shares
 from whence.studies.measurements import figures_of
 from whence.studies.records import Record
 from whence.studies.study import Cell, Claim, Study
@@ -147,8 +147,8 @@ def _figure(study: Study, figure: Figure, records: Sequence[Record]) -> StudyTab
     match figure:
         case Curves():
             return _curves(study, figure, found, _protocols(study, of))
-        case Map():
-            return _map(study, figure, found, _protocols(study, of))
+        case Map() | Shares():
+            return _grid(study, figure, found, _protocols(study, of))
         case Bars():
             return _bars(study, figure, found, _protocols(study, of))
 
@@ -170,22 +170,22 @@ def _curves(study: Study, curves: Curves, found: Found, protocols: list[str]) ->
     return StudyTable(curves.title, headings, tuple(rows), notes, numbers=len(places))
 
 
-def _map(study: Study, shades: Map, found: Found, protocols: list[str]) -> StudyTable:
+def _grid(study: Study, grid: Grid, found: Found, protocols: list[str]) -> StudyTable:
     """As it is drawn."""
-    down, across = (list(dict.fromkeys(names)) for names in zip(*shades.cells, strict=True))
+    down, across = (list(dict.fromkeys(names)) for names in zip(*grid.cells, strict=True))
     rows = [
         (
             *_where(study, cell),
             name,
-            *(cell_text(found[*study.record_key(cell), shades.cells[name, one]]) for one in across),
+            *(cell_text(found[*study.record_key(cell), grid.cells[name, one]]) for one in across),
         )
         for cell in study.cells()
         for name in down
     ]
-    headings = (*_where_headings(study), shades.down, *across)
-    across_is = f"Across: {shades.across}. " if shades.across else ""
+    headings = (*_where_headings(study), grid.down, *across)
+    across_is = f"Across: {grid.across}. " if grid.across else ""
     notes = (f"{across_is}{ALONE}", *protocols)
-    return StudyTable(shades.title, headings, tuple(rows), notes, numbers=len(across))
+    return StudyTable(grid.title, headings, tuple(rows), notes, numbers=len(across))
 
 
 def _bars(study: Study, bars: Bars, found: Found, protocols: list[str]) -> StudyTable:

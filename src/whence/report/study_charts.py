@@ -11,10 +11,11 @@ from typing import Any
 import altair as alt
 
 from whence.report.charts import AGAINST, BLANK, FOR, NEUTRAL, dress, inline, side, speaking
+from whence.report.share_charts import share_chart, share_row
 from whence.report.skip_charts import selection_charts
 from whence.report.study import CLAIMS, group_title
 from whence.studies.claims import BANDS, FAILS, HOLDS, UNDECIDED
-from whence.studies.found import Bars, Curves, Figure, Map
+from whence.studies.found import Bars, Curves, Figure, Map, Shares
 from whence.studies.measurements import figures_of
 from whence.studies.records import Record
 from whence.studies.results import half_a_unit
@@ -96,13 +97,15 @@ def group_chart(
 
 
 def figure_chart(study: Study, figure: Figure, records: Sequence[Record]) -> alt.FacetChart:
-    """Curves, a map or bars, with the records that have an interval."""
+    """Curves, a map, shares or bars, with the records that have an interval."""
     of = [record for record in records if record.column in figure.columns]
     match figure:
         case Curves():
             return curves_chart(study, figure, of)
         case Map():
             return map_chart(study, figure, of)
+        case Shares():
+            return shares_chart(study, figure, of)
         case Bars():
             labels = [record for record in records if record.column == figure.about]
             return bars_chart(study, figure, of, labels)
@@ -177,6 +180,18 @@ def map_chart(study: Study, shades: Map, records: Sequence[Record]) -> alt.Facet
         layer=[tiles, numbers], width=TILE[0] * len(across), height=TILE[1] * len(down)
     )
     return dress(_in_panels(panel, rows, ("beside", _beside(study)), ("who", _order(study))))
+
+
+def shares_chart(study: Study, shares: Shares, records: Sequence[Record]) -> alt.FacetChart:
+    """Panels of bars a dataset, model and variant."""
+    place = {column: names for names, column in shares.cells.items()}
+    rows = []
+    for record in records:
+        (name, what), where = place[record.column], _where(study, record)
+        value, *interval = _figures(record).values()
+        of = f"{where['who']}, {where['beside']}"
+        rows.append(share_row(of, what, name, value, (interval[0], interval[1])))
+    return share_chart(rows)
 
 
 def bars_chart(

@@ -16,20 +16,33 @@ PANEL = 170
 
 @torch.no_grad()
 def selection_chart(
-    model: InterpretableMLP, points: Tensor, dimensions: tuple[int, int] = (0, 1)
-) -> alt.FacetChart:
-    """A panel an expert: points in the colour of the class it says, as solid as it is selected."""
-    selected = model.attribute(points, PLOTTED)
-    said = (model.answers(points)[:, 0] > 0).T
-    names = model.family.names
-    rows = [
+    model: InterpretableMLP, points: Tensor, *planes: tuple[int, int]
+) -> alt.ConcatChart:
+    """A panel an expert: points in the colour of the class it says, as solid as it is selected.
+
+    Of several planes, each with its two dimensions, one stands below the other. A point at 0 in
+    both dimensions of a plane is left out there, where all such points would lie on one dot.
+    """
+    selected, answers = model.attribute(points, PLOTTED), model.answers(points)[:, 0] > 0
+    groups = [group.name for group in model.family.groups]
+    drawn = []
+    for plane in planes:
+        own = (points[:, list(plane)] != 0).any(dim=1)
+        rows = _rows(model.family.names, points[own][:, list(plane)], selected[own], answers.T[own])
+        drawn.append(_panels(rows, model.family.names, [groups[one] for one in plane]))
+    return dress(alt.ConcatChart(concat=drawn, columns=1))
+
+
+def _rows(
+    names: Sequence[str], places: Tensor, selected: Tensor, answers: Tensor
+) -> list[dict[str, object]]:
+    """Every point in every expert's panel."""
+    every = zip(places.tolist(), selected.tolist(), answers.tolist(), strict=True)
+    return [
         {"x": x, "y": y, "expert": name, "class": "1" if yes else "-1", "alpha": alpha}
-        for place, own, classes in zip(
-            points[:, list(dimensions)].tolist(), selected.tolist(), said.tolist(), strict=True
-        )
-        for (x, y), name, alpha, yes in zip([place] * len(names), names, own, classes, strict=True)
+        for (x, y), own, classes in every
+        for name, alpha, yes in zip(names, own, classes, strict=True)
     ]
-    return dress(_panels(rows, names, [model.family.groups[one].name for one in dimensions]))
 
 
 def _panels(

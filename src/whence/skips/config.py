@@ -11,7 +11,7 @@ from whence.sessions.batches import BATCH
 
 @dataclass(frozen=True)
 class SkipConfig:
-    """The defaults are those of Afchar & Hennequin (2020)."""
+    """The defaults are those of Afchar & Hennequin (2020), who take up to ten times the steps."""
 
     steps: int = 120_000
     batch: int = BATCH

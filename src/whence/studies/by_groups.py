@@ -8,8 +8,10 @@ from typing import Final
 import numpy as np
 
 from whence.explanation import Explanation, Floats
+from whence.studies.between_seeds import ratio_over_seeds
 from whence.trust.agreement import spearman
-from whence.trust.stability import SeedPairs, attention_kl
+from whence.trust.predictions import Ints
+from whence.trust.stability import SeedPairs, attention_kl, choice_in_common
 
 METHODS: Final = ("experts", "shapley", "leave-one-out", "gradient-input", "random")
 RHO: Final = {name: f"rho({name}, Shapley)" for name in METHODS if name != "shapley"}
@@ -44,6 +46,17 @@ def sizes_by_method(told: Sequence[Told]) -> dict[str, Floats]:
         for name in METHODS
         if name in told[0]
     }
+
+
+def same_where_chosen(chosen: Ints, expert: int) -> list[float]:
+    """One value a seed: where a seed selects this expert most, how often does another as well?
+
+    Of all pairs of the seeds in `[S, B]`; none where fewer than two of them ever select it.
+    """
+    choosing = chosen == expert
+    if choosing.any(axis=1).sum() < 2:
+        return []
+    return ratio_over_seeds(*choice_in_common(choosing))
 
 
 def _rho(one: Explanation, other: Explanation) -> float:

@@ -26,13 +26,25 @@ from whence.models.content_ncf import SUBSETS, ContentNCF
 from whence.progress import progress_bar
 from whence.ranking import questions_of
 from whence.run import Run
-from whence.studies.by_groups import KL, METHODS, RHO, SAME, rhos, seeds_apart
-from whence.studies.found import Asked, Found, Map, Measurement
+from whence.studies.by_groups import (
+    KL,
+    METHODS,
+    RHO,
+    SAME,
+    rhos,
+    same_where_chosen,
+    seeds_apart,
+)
+from whence.studies.found import Asked, Found, Measurement, Shares
 from whence.studies.points import Points, draw_points
+from whence.trust.predictions import Ints
 from whence.trust.stability import same_choice
 
 MOST: Final = {name: f"{name} is selected most" for name in SUBSETS}
 MEAN: Final = {name: f"mean weight of {name}" for name in SUBSETS}
+ALIKE: Final = {name: f"{SAME}, {name}" for name in SUBSETS}
+BY_BOTH: Final = "of the cases for which a seed selects it most, those for which another does too"
+"""For the protocol of these."""
 SIMPLE, LARGEST = "S1 to S3 are selected most", "the expert selected most often"
 PARAMETERS, OF_ALL = "parameters", "parameters with all 3,883 films"
 WHOLE: Final = Counts(items=3_883, users=6_040)
@@ -99,9 +111,18 @@ def _selected(models: Sequence[Recommender], cases: Cases, protocol: str) -> dic
         SIMPLE: first[:-1].sum(axis=0),
         LARGEST: first.max(axis=0),
     }
-    if len(models) > 2:
-        columns[SAME] = np.array(same_choice(chosen).over_seeds())
-    return {name: _found(values, len(cases), protocol) for name, values in columns.items()}
+    found = {name: _found(values, len(cases), protocol) for name, values in columns.items()}
+    return {**found, **_alike(chosen, protocol)} if len(models) > 2 else found
+
+
+def _alike(chosen: Ints, protocol: str) -> dict[str, Found]:
+    """How often two seeds select the same expert most, and which one, of `[S, B]`."""
+    n = chosen.shape[1]
+    found = {SAME: _found(same_choice(chosen).over_seeds(), n, protocol)}
+    for expert, column in enumerate(ALIKE.values()):
+        if values := same_where_chosen(chosen, expert):
+            found[column] = _found(values, n, f"{protocol}; {BY_BOTH}")
+    return found
 
 
 @torch.no_grad()
@@ -130,18 +151,19 @@ MEASUREMENT: Final = Measurement(
     (PARAMETERS, OF_ALL, SIMPLE, LARGEST, SAME, *RHO.values(), *KL.values()),
     evidence,
     options=Asking,
-    maps={
-        "evidence": Map(
+    bars={
+        "evidence": Shares(
             title="Which expert is selected",
             down="expert",
-            across="",
-            value="share",
             cells={
-                (name, across): columns[name]
-                for name in SUBSETS
-                for across, columns in (("selected most", MOST), ("mean weight", MEAN))
+                (f"{name}: {', '.join(groups)}", across): columns[name]
+                for name, groups in SUBSETS.items()
+                for across, columns in (
+                    ("selected most, share of cases", MOST),
+                    ("of these, by another seed too", ALIKE),
+                    ("mean share of the weights", MEAN),
+                )
             },
-            middle=0.25,
         )
     },
 )

@@ -61,23 +61,34 @@ class Curves:
         return tuple(column for line in self.lines.values() for column in line.values())
 
 
-@dataclass(frozen=True)
-class Map:
-    """Columns that are cells of a grid, and are drawn as shades."""
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Columns that are cells of a grid."""
 
     title: str
     down: str
-    across: str
-    value: str
+    across: str = ""
     cells: Mapping[tuple[str, str], str]
     """By the names down and across, the column of the cell."""
-    middle: float = 0.0
-    """The value that has no colour."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Of all cells."""
         return tuple(self.cells.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map(Grid):
+    """Cells that are drawn as shades."""
+
+    value: str
+    middle: float = 0.0
+    """The value that has no colour."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares(Grid):
+    """Cells that are shares, and are drawn as bars with their intervals."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,7 @@ class Bars:
         return tuple(column for panel in self.panels.values() for column in panel.values())
 
 
-Figure = Curves | Map | Bars
+Figure = Curves | Map | Shares | Bars
 
 
 @dataclass(frozen=True)
@@ -119,7 +130,7 @@ class Measurement:
     """What can be chosen in how it is measured."""
     curves: Mapping[str, Curves] = field(default_factory=dict)
     maps: Mapping[str, Map] = field(default_factory=dict)
-    bars: Mapping[str, Bars] = field(default_factory=dict)
+    bars: Mapping[str, Bars | Shares] = field(default_factory=dict)
 
     @property
     def all_columns(self) -> tuple[str, ...]:

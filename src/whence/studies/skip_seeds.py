@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from whence.experts import InterpretableTransformer, SequentialModel
@@ -22,6 +23,7 @@ from whence.randomness import Randomness
 from whence.sessions import BATCH, SessionFiles, Tracks, batches
 from whence.sessions.halves import Halves, join
 from whence.skips import (
+    EXPERT_OF,
     SKIP,
     NetworkConfig,
     attribute_skips,
@@ -44,8 +46,8 @@ APART, OTHERS, DRAWN = "KL between seeds, ", "KL beside other cases, ", "KL besi
 random, and as a share of what shares drawn at random have."""
 
 COMPARED: Final = (
-    "a track of each session; beside: divided by the KL of the same seeds on sessions paired at "
-    "random, or by that of random shares"
+    "a track of each session; beside: divided by the KL of the same seeds on sessions of equally "
+    "many known tracks paired at random, or by that of random shares"
 )
 """For a protocol."""
 
@@ -61,15 +63,20 @@ def kl_columns(methods: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+BY_CAUSE: Final = {cause: f"{SAME}, {cause.word}" for cause in EXPERT_OF}
+"""Of the tracks that a cause decided over, where causes are known."""
+TRACKS: Final = ": tracks"
+"""Behind the name of such a column: of how many."""
 BY_GROUPS: Final = (SAME, *RHO.values(), *kl_columns(METHODS))
 BY_TRACKS: Final = kl_columns(LOOKING)
 NO_SHARES: Final = frozenset((*BY_GROUPS, *BY_TRACKS)) - {SAME}
 """Columns that are not shares of anything, and so not in percent."""
 
 
-def seed_columns(network: NetworkConfig) -> tuple[str, ...]:
-    """Those that a network has."""
-    experts = BY_GROUPS if network.interpretable else ()
+def seed_columns(network: NetworkConfig, causes: bool = False) -> tuple[str, ...]:
+    """Those that a network has, with those of known causes or without."""
+    by_cause = BY_CAUSE.values() if causes else ()
+    experts = (SAME, *by_cause, *BY_GROUPS[1:]) if network.interpretable else ()
     return experts if network.recurrent else (*experts, *BY_TRACKS)
 
 
@@ -84,6 +91,12 @@ class Asked(NamedTuple):
     def looked_at(self) -> Bools:
         """`[B, slots]`: where the first half has a track."""
         return tracks_looked_at(self.sessions)[self.tracks]
+
+    @property
+    def causes(self) -> npt.NDArray[np.int8] | None:
+        """`[B]`: what decided over the track, as a `Cause`, where that is known."""
+        causes = self.sessions.causes
+        return None if causes is None else causes[self.sessions.asked_there][self.tracks]
 
 
 def ask(files: SessionFiles, tracks: Tracks, count: int) -> Asked:
@@ -130,11 +143,22 @@ def compare_seeds(said: Iterable[Said], asked: Asked) -> Columns:
         return found
     chosen = [one.chosen for one in every if one.chosen is not None]
     if chosen:
-        found[SAME] = same_choice(np.stack(chosen)).over_seeds()
-        found |= _apart(sizes_by_method(told), told[0]["shapley"].parts)
+        found |= _same(np.stack(chosen), asked.causes)
+        found |= _apart(sizes_by_method(told), told[0]["shapley"].parts, asked)
     looks = [one.looks for one in every if one.looks is not None]
     if looks:
-        found |= _apart(_looking(looks), asked.looked_at)
+        found |= _apart(_looking(looks), asked.looked_at, asked)
+    return found
+
+
+def _same(chosen: Ints, causes: npt.NDArray[np.int8] | None) -> Columns:
+    """How often two seeds select the same expert, of all tracks and by known cause."""
+    found = {SAME: same_choice(chosen).over_seeds()}
+    for cause, column in BY_CAUSE.items() if causes is not None else ():
+        own = chosen[:, causes == cause]
+        if own.size:
+            found[column] = same_choice(own).over_seeds()
+            found[f"{column}{TRACKS}"] = [float(own.shape[1])] * len(own)
     return found
 
 
@@ -148,14 +172,18 @@ def _looking(looks: Sequence[Floats]) -> dict[str, Floats]:
     }
 
 
-def _apart(sizes: Mapping[str, Floats], parts: Bools) -> Columns:
-    """Of every method, the last of which is chance."""
+def _apart(sizes: Mapping[str, Floats], parts: Bools, asked: Asked) -> Columns:
+    """Of every method, the last of which is chance.
+
+    Attention can be compared only among sessions of equally many known tracks; so groups are as
+    well, for both to have the same chance.
+    """
     chance = list(sizes)[-1]
     drawn = attention_kl(sizes[chance], parts)
     found: Columns = {}
     for name, own in sizes.items():
         apart = attention_kl(own, parts)
-        dealt = of_other_cases(own, parts, Randomness(0).numpy("evaluation"))
+        dealt = of_other_cases(own, asked.looked_at, Randomness(0).numpy("evaluation"))
         found[f"{APART}{name}"] = apart.over_seeds()
         found[f"{OTHERS}{name}"] = ratio_over_seeds(apart, attention_kl(dealt, parts))
         if name != chance:

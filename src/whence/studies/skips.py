@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
@@ -32,7 +33,13 @@ from whence.studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE,
 from whence.studies.results import compare_with_print
 from whence.studies.skip_columns import all_columns, measures_of, selected_columns
 from whence.studies.skip_networks import PUBLISHED, SMALL, Learning
-from whence.studies.skip_seeds import COMPARED, NO_SHARES, seed_columns
+from whence.studies.skip_seeds import (
+    BY_CAUSE,
+    COMPARED,
+    NO_SHARES,
+    TRACKS,
+    seed_columns,
+)
 from whence.studies.study import Study
 from whence.studies.trained_skips import Trained, Workshop, train_on
 
@@ -52,6 +59,7 @@ Of few tracks, experts that see the music alone would learn by heart which are p
 IDEAL, IDEAL_EXPERTS = "ideal network", "ideal experts"
 """What can be reached by those who know the rules."""
 PERCENT: Final = 100
+THEIRS: Final = "of the tracks that this cause decided over, one a session at most"
 
 Found = Mapping[str, Mapping[str, Measure]]
 """By row and column."""
@@ -103,6 +111,9 @@ class Filled:
         sessions = found.sessions
         if column in found.between and sessions is not None:
             sessions, how = min(sessions, self.learning.compared), f"{how}; {COMPARED}"
+        if column in found.between and column in BY_CAUSE.values():
+            # The same tracks in every row, of which the network's other columns say the rest.
+            sessions, how = int(found.between[f"{column}{TRACKS}"][0]), f"{column}: {THEIRS}"
         return Value(estimate, sessions, tuple(found.by_seed), how, self.device)
 
 
@@ -124,7 +135,7 @@ def measure(
     made = filled[MADE].measured
     cells += [Cell(MADE_TABLE, MADE, row, column) for row in made for column in made[row]]
     cells += _network_cells(MADE_TABLE, MADE, small, all_columns)
-    cells += _network_cells(MADE_SEEDS, MADE, small, seed_columns)
+    cells += _network_cells(MADE_SEEDS, MADE, small, partial(seed_columns, causes=True))
     return [_record(study, cell, filled.get(cell.dataset)) for cell in cells]
 
 

@@ -1,8 +1,8 @@
 """Networks that predict skips, trained seed by seed on one set of sessions, and measured.
 
 What is measured of a seed is kept beside its weights, by all that it was made from, the sessions
-among it; what is measured between seeds, by all seeds. Weights that lie in their place, wherever
-they were trained, are not trained again.
+among it; what is measured between seeds, by all seeds and by how they are compared. Weights that
+lie in their place, wherever they were trained, are not trained again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from whence.skips import (
 )
 from whence.studies.skip_columns import measures_of
 from whence.studies.skip_networks import Learning
-from whence.studies.skip_seeds import Said, ask, compare_seeds, say, seed_columns
+from whence.studies.skip_seeds import COMPARED, Said, ask, compare_seeds, say, seed_columns
 
 Columns = dict[str, float]
 SESSIONS = "sessions"
@@ -172,7 +172,8 @@ class _Between:
     def measure(self, parts: Parts, tracks: Tracks, workshop: Workshop) -> dict[str, list[float]]:
         """As it was measured before, or now."""
         keys = [seed.key(workshop.device) for seed in self.seeds]
-        named = hashlib.sha256(json.dumps([*keys, self.compared]).encode()).hexdigest()[:20]
+        how = json.dumps([*keys, self.compared, COMPARED])
+        named = hashlib.sha256(how.encode()).hexdigest()[:20]
         kept = workshop.kept / f"{named}-seeds.json"
         if kept.exists():
             return {name: list(map(float, values)) for name, values in read_json(kept).items()}

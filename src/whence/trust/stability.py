@@ -188,6 +188,30 @@ def same_choice(chosen: Ints) -> SeedPairs:
     return SeedPairs(cases, pairs, _protocol(seeds, what), "higher is better", (0.0, 1.0))
 
 
+def choice_in_common(choosing: Bools) -> tuple[SeedPairs, SeedPairs]:
+    """How often both of two seeds choose something, and how often one of them does, of `[S, B]`.
+
+    The first is at most the second, in which a case counts half where only one seed chooses it; so
+    the first as a share of the second says how often, where a seed chooses it, the other does too.
+    Weighed by the second, these shares of all that can be chosen come to `same_choice`.
+    """
+    seeds = len(choosing)
+    everywhere = np.ones(choosing.shape[1], dtype=np.bool_)
+
+    def pairs(of_two: Callable[[Floats, Floats], Floats], what: str) -> SeedPairs:
+        def compare(rows: Ints) -> Floats:
+            one = choosing[:, rows].T.astype(np.float64)
+            return of_two(one[:, :, None], one[:, None])
+
+        cases, found = _over_pairs(compare, everywhere, seeds, seeds * seeds)
+        return SeedPairs(cases, found, _protocol(seeds, what), "neither", (0.0, 1.0))
+
+    return (
+        pairs(lambda one, other: one * other, "whether both choose it"),
+        pairs(lambda one, other: (one + other) / 2, "the share of the two that choose it"),
+    )
+
+
 def _of_importances(
     importances: Floats,
     parts: Bools,
