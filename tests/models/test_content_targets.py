@@ -68,9 +68,8 @@ def test_the_loss_of_three_classes_by_hand() -> None:
     model, batch = experts_of(classes=3), questions(CLASSES)
     p = model.answers(model._described(batch))[..., :3].softmax(dim=1)
     centre = torch.tensor([0.15, 0.7, 0.15], dtype=torch.float64)
-    variance = 0.15 * 0.85 * 2 + 0.7 * 0.3
-    distance = ((p - centre[:, None]) ** 2).sum(dim=1).div(variance).sqrt()
-    reach = math.sqrt((0.85**2 + 0.7**2 + 0.15**2) / variance)
+    distance = ((p - centre[:, None]) ** 2).sum(dim=1).div(2).sqrt()
+    reach = math.sqrt((0.85**2 + 0.7**2 + 0.15**2) / 2)
     alpha = left_over(distance, reach)
     losses = torch.stack([-p[:, said, case].log() for case, said in enumerate((0, 1, 2))], dim=1)
     expected = (alpha * losses).sum() / (alpha.sum() + 1e-6)
