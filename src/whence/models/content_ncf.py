@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from whence.contract import PAD, All, Selections
 from whence.data.histories import Cases
 from whence.data.interactions import Counts, Interactions
+from whence.dense import dense
 from whence.errors import InputError
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear, Taught
@@ -136,7 +137,7 @@ class ContentNCF(Recommender):
         self.columns = nn.ParameterList(torch.empty(size) for size in sizes)
         for table in (self.user.data[1:], self.item.data[1:], *self.columns):
             nn.init.normal_(table, std=config.spread, generator=generator)
-        self.features = _linear(1 + config.genres, ITEM_WIDTH, generator)
+        self.features = dense(1 + config.genres, ITEM_WIDTH, generator)
         self.register_buffer(
             "user_content", torch.zeros(counts.users, len(USER_COLUMNS), dtype=torch.int64)
         )
@@ -146,7 +147,7 @@ class ContentNCF(Recommender):
     def build(self, generator: torch.Generator) -> None:
         """The layers."""
         sizes = (self.inputs, *self.config.layers, self.target.outputs)
-        self.layers = nn.ModuleList(_linear(*pair, generator) for pair in pairwise(sizes))
+        self.layers = nn.ModuleList(dense(*pair, generator) for pair in pairwise(sizes))
 
     @property
     def inputs(self) -> int:
@@ -288,10 +289,8 @@ class InterpretableNCF(ContentNCF):
 
     def build(self, generator: torch.Generator) -> None:
         """Layers of experts that read those they contain."""
-        config, width = self.config, self.config.width
-        ends = (0, CONTENT_WIDTH, CONTENT_WIDTH + width, CONTENT_WIDTH + 2 * width)
-        columns = {kind: range(*pair) for kind, pair in zip(KINDS, pairwise(ends), strict=True)}
-        self.family = Family.of(columns, SUBSETS)
+        config = self.config
+        self.family = family_of(config.width)
         self.first = InputLinear(self.family, config.layers[0], generator, taught=config.taught)
         self.layers = nn.ModuleList(
             LinkedLinear(self.family, *pair, generator, links=config.links)
@@ -336,6 +335,13 @@ class InterpretableNCF(ContentNCF):
         return len(SUBSETS) * sum(self.config.layers)
 
 
+def family_of(width: int) -> Family:
+    """The four experts, where users and items have vectors of this width."""
+    ends = (0, CONTENT_WIDTH, CONTENT_WIDTH + width, CONTENT_WIDTH + 2 * width)
+    columns = {kind: range(*pair) for kind, pair in zip(KINDS, pairwise(ends), strict=True)}
+    return Family.of(columns, SUBSETS)
+
+
 class _Asked:
     """What is known of the users of some cases, with parts absent or half there."""
 
@@ -377,11 +383,3 @@ def _towards(table: Tensor, users: Tensor, gates: Tensor) -> Tensor:
     """`[B, d]`: from the average over all users towards those of the slots, by gates `[B, n]`."""
     mean = table.mean(dim=0)
     return mean + (gates[..., None] * (F.embedding(users, table) - mean)).sum(dim=1)
-
-
-def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    """Drawn after Glorot and Bengio (2010), without a bias yet."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
-    nn.init.xavier_uniform_(layer.weight, generator=generator)
-    nn.init.zeros_(layer.bias)
-    return layer
