@@ -307,6 +307,22 @@ def test_what_cannot_be_learned_is_one_sentence(settings: dict[str, Any], said: 
         whence.train(rated(), model="intrp-ncf", model_settings=settings, show_progress=False)
 
 
+def test_held_out_ratings_are_not_known() -> None:
+    """The units that are learned in are those of the events for training."""
+    data = rated()
+    split, ratings = leave_one_out(data), data.ratings
+    assert ratings is not None
+    known = split.trained()
+    other = replace(data, ratings=np.where(known, ratings, np.float32(np.nan)))
+    for events in (data, other):
+        model = build_model(
+            "intrp-ncf", {**SMALL, "ratings": True}, events.counts, torch.Generator()
+        )
+        model.meet(leave_one_out(events))
+        assert float(model.get_buffer("rating_mean")) == pytest.approx(ratings[known].mean())
+        assert float(model.get_buffer("rating_spread")) == pytest.approx(ratings[known].std())
+
+
 def test_ratings_that_say_nothing_are_one_sentence() -> None:
     """None, no numbers, and all the same."""
     data = rated()
@@ -314,11 +330,11 @@ def test_ratings_that_say_nothing_are_one_sentence() -> None:
     bare = interactions_of([[1, 2, 3], [2, 3, 4]])
     model = build_model("intrp-ncf", {**SMALL, "ratings": True}, bare.counts, torch.Generator())
     with pytest.raises(InputError, match=r"^Ratings are to be learned, and these data have none;"):
-        model.meet(bare)
+        model.meet(leave_one_out(bare))
     for ratings, said in ((np.nan, "^Some ratings are no numbers"), (4.0, "^All ratings are 4;")):
         same = replace(data, ratings=np.full_like(data.ratings, ratings))
         model = build_model("intrp-ncf", {**SMALL, "ratings": True}, same.counts, torch.Generator())
         with pytest.raises(InputError, match=said):
-            model.meet(same)
+            model.meet(leave_one_out(same))
     with pytest.raises(InputError, match=r"^Three classes need ratings, to tell liked from"):
         whence.train(bare, model="intrp-ncf", model_settings={"classes": 3}, show_progress=False)

@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from whence.contract import PAD, All, Selections
 from whence.data.histories import Cases
-from whence.data.interactions import Counts, Interactions
+from whence.data.interactions import Counts
+from whence.data.splits import Split
 from whence.dense import dense
 from whence.errors import InputError
 from whence.experts.family import Family
@@ -159,8 +160,9 @@ class ContentNCF(Recommender):
         """Numbers that are learned; rows of padding are not."""
         return sum(one.numel() for one in self.parameters()) - 2 * self.config.width
 
-    def meet(self, data: Interactions) -> None:
+    def meet(self, split: Split) -> None:
         """Note what is known of users and items, beside the weights."""
+        data = split.interactions
         require_room(data, self.config)
         self.get_buffer("user_content").copy_(user_content(data))
         self.get_buffer("item_content").copy_(item_content(data, self.config.genres))
