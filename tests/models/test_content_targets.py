@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from functools import cache
@@ -24,13 +25,15 @@ from whence.data import Interactions, leave_one_out
 from whence.data.catalog import Catalog
 from whence.errors import InputError
 from whence.evidence import find_evidence
+from whence.measure import Measure
 from whence.models import build_model
+from whence.models.baselines import MeanRating
 from whence.models.content_ncf import ContentNCF, InterpretableNCF
 from whence.models.rated_ncf import InterpretableRatedNCF, RatedNCF
 from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING, ChoiceBatch, Ratings
 from whence.randomness import Randomness, keep
 from whence.run import Run
-from whence.training import TrainingConfig, fit
+from whence.training import Evaluation, TrainingConfig, evaluate, fit
 from whence.training.choice_batches import ChoiceBatches
 from whence.training.loop import Training, fit_together
 
@@ -241,6 +244,59 @@ def test_who_knows_what_ratings_come_of_is_selected(of: str) -> None:
     assert ("your personal history" in first.seen) == (of == "user")
 
 
+def test_the_error_of_ratings_by_hand() -> None:
+    """|expected − given| of held-out events one by one, but for those without a rating."""
+    data = rated()
+    split, model = leave_one_out(data), trained("intrp-ncf", "genre", ratings=True).first
+    held, ratings = split.held["test"], data.ratings
+    assert ratings is not None
+    gaps = ratings.copy()
+    gaps[held.ends[::3]] = np.nan
+    some = replace(split, interactions=replace(data, ratings=gaps))
+    of_model, of_mean = [], []
+    mean = float(ratings[split.trained()].astype(np.float64).mean())
+    for case in range(len(held)):
+        (user,), (item,) = held.users[[case]].tolist(), held.targets[[case]].tolist()
+        given = gaps[data.offsets[user + 1] - 1]
+        if not np.isnan(given):
+            batch = torch.tensor([[3 * user, 3 * user + 1, 3 * user + 2]])
+            with torch.no_grad():
+                of_model.append(abs(float(model.score(batch, torch.tensor([[item]]))) - given))
+            of_mean.append(abs(mean - given))
+    assert len(of_model) == 40
+    found = evaluate(model, some, "test", 1)["rating error"]
+    assert found.value == pytest.approx(np.mean(of_model), abs=1e-6)
+    assert (found.n, found.direction) == (40, "lower is better")
+    assert Measure.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+    rule = Evaluation(some, "test", 1).rated(MeanRating(some)).measures()["rating error"]
+    assert rule.value == pytest.approx(np.mean(of_mean), abs=1e-6)
+
+
+def test_who_foretells_no_ratings_has_no_error_of_them() -> None:
+    classes = trained("intrp-ncf", "genre", classes=3, negatives=1)
+    assert "rating error" not in classes.metrics[0]["test"]
+    run = trained("intrp-ncf", "genre", ratings=True)
+    assert {"rating error", "recall@10"} <= set(run.metrics[0]["test"])
+    split = leave_one_out(rated())
+    unrated = replace(split, interactions=replace(split.interactions, ratings=None))
+    assert "rating error" not in evaluate(run.first, unrated, "test", 1)
+
+
+def test_the_audit_tells_how_far_off_ratings_are() -> None:
+    run = trained("intrp-ncf", "genre", 3, ratings=True)
+    finding = audit(run, stages=["accuracy"], show_progress=False).findings["accuracy"]
+    figures = {(one.of, one.name): one for one in finding.figures}
+    own = figures["intrp-ncf", "rating error"]
+    assert own.measure.value == run.metrics[0]["test"]["rating error"]["value"]
+    rule = figures["mean rating", "rating error"].measure.value
+    assert own.reading.startswith(f"The ratings it expects are off by {own.measure.value:.2f} (")
+    assert finding.summary.endswith(
+        f"off by {own.measure.value:.2f} rating points on average, clearly less than the "
+        f"{rule:.2f} of always expecting the mean."
+    )
+    assert finding.answer != "no"
+
+
 def test_three_classes_by_genre_are_told_by_content() -> None:
     """What is never met is of no genre; among events, the disliked are told from the liked."""
     model, data = trained("intrp-ncf", "genre", classes=3, negatives=1).first, rated()
@@ -284,11 +340,14 @@ def test_it_is_trained_from_the_command_line(tmp_path: Path) -> None:
             ["train", str(tmp_path / "events.csv"), *asked, "--out", str(out)],
         )
         assert done.exit_code == 0, done.output
+        of_ratings = settings == "ratings=true"
+        assert ("rating error" in done.output) == of_ratings
+        assert ("mean rating" in done.output) == of_ratings
         told = CliRunner().invoke(app, ["recommend", str(out), "--user", "3"]).output
         assert "rests on" in told
         assert "without it" not in told, "which is said of items of a history"
         again = whence.open_run(out).first
-        assert isinstance(again, InterpretableRatedNCF) == (settings == "ratings=true")
+        assert isinstance(again, InterpretableRatedNCF) == of_ratings
         if isinstance(again, RatedNCF):
             assert again.get_buffer("rating_mean").item() == pytest.approx(3, abs=0.2)
 

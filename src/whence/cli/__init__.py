@@ -151,6 +151,7 @@ def train(
     from whence import open_run
     from whence.config import parse_settings
     from whence.training import train as train_run
+    from whence.training.rating_error import learns_ratings
     from whence.training.runs import baseline_accuracy, plain_measures, split_settings
 
     model_settings, training = split_settings(model, parse_settings(",".join(settings or [])))
@@ -176,7 +177,11 @@ def train(
             steps, kept = found["steps"], found["kept_step"]
             say(f"Seed {seed} stopped after {steps} steps and kept the weights of step {kept}.")
     baselines = baseline_accuracy(
-        run.interactions, split, run.first.config.length, show_progress=True
+        run.interactions,
+        split,
+        run.first.config.length,
+        show_progress=True,
+        rated=learns_ratings(run.first),
     )
     if as_json:
         plain = {name: plain_measures(found) for name, found in baselines.items()}

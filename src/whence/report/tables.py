@@ -15,9 +15,12 @@ from whence.memory import row_slices
 from whence.reasons import Reason
 from whence.recommendation import Recommendations
 from whence.report.plain import captioned, plain_table
+from whence.training.evaluation import RATING_ERROR
 
 Accuracy = Mapping[str, Mapping[str, Measure]]
 """By system, then by measure."""
+NOT_ASKED = "–"
+"""Stands where a rule has no answer."""
 BESIDE_EACH_OTHER = 9
 """Columns of methods that a terminal of 80 characters has room for."""
 
@@ -51,18 +54,19 @@ def picks_table(picks: Recommendations) -> Group:
 
 def accuracy_table(accuracy: Accuracy) -> Group:
     """Systems side by side, every figure with its 95 % interval."""
-    title = "How often the next item is found, with 95 % intervals"
-    table = plain_table(title, "", *accuracy, numbers=len(accuracy))
     first = next(iter(accuracy.values()))
+    title = f"{_title(first)}, with 95 % intervals"
+    table = plain_table(title, "", *accuracy, numbers=len(accuracy))
     for name in first:
-        table.add_row(name, *(escape(str(measures[name])) for measures in accuracy.values()))
+        row = (measures.get(name, NOT_ASKED) for measures in accuracy.values())
+        table.add_row(name, *(escape(str(one)) for one in row))
     return captioned(table, _protocols(first))
 
 
 def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -> Group:
     """A trained run's accuracy on its test events, seed by seed, beside simple rules."""
     measured = {
-        seed: {name: Measure(**fields) for name, fields in found["test"].items()}
+        seed: {name: Measure.from_dict(fields) for name, fields in found["test"].items()}
         for seed, found in metrics.items()
         if "test" in found
     }
@@ -72,15 +76,21 @@ def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -
         (only,) = measured.items()
         return accuracy_table({f"seed {only[0]}": only[1], **baselines})
     first = next(iter(measured.values()))
-    title = "How often the next item is found, with the 95 % interval over seeds"
+    title = f"{_title(first)}, with the 95 % interval over seeds"
     table = plain_table(title, "", *first, numbers=len(first))
     for seed, measures in measured.items():
         table.add_row(f"seed {seed}", *(f"{measure.value:.3f}" for measure in measures.values()))
     columns = ([measures[name].value for measures in measured.values()] for name in first)
     table.add_row("mean", *(str(mean_over_seeds(values)) for values in columns))
     for system, simple in baselines.items():
-        table.add_row(system, *(f"{measure.value:.3f}" for measure in simple.values()))
+        row = (f"{simple[name].value:.3f}" if name in simple else NOT_ASKED for name in first)
+        table.add_row(system, *row)
     return captioned(table, _protocols(first))
+
+
+def _title(measures: Mapping[str, Measure]) -> str:
+    found = "How often the next item is found"
+    return f"{found}, and how far off ratings are" if RATING_ERROR in measures else found
 
 
 def _protocols(measures: Mapping[str, Measure]) -> str:
