@@ -24,7 +24,6 @@ from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
 from whence.run import Run
 from whence.training import Evaluation, PerCase
 from whence.training.evaluation import RATING_ERROR
-from whence.training.rating_error import learns_ratings
 
 MAIN: Final = "recall@10"
 READINGS: Final = {
@@ -154,7 +153,7 @@ def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[A
 
 def _of_ratings(audited: Audited) -> Finding | None:
     """How far off ratings are, beside their mean; nothing of who foretells none."""
-    if not learns_ratings(audited.model):
+    if audited.model.foretells_chances:
         return None
     evaluation = Evaluation(audited.split, HELD, audited.model.config.length)
     own, rule = (evaluation.rated(one) for one in (audited.model, MeanRating(audited.split)))
@@ -173,7 +172,7 @@ def _of_ratings(audited: Audited) -> Finding | None:
                 RATING_ERROR,
                 MEAN_RATING,
                 mean,
-                f"By the rule '{MEAN_RATING}' ratings are off by {rounded(mean)} rating "
+                f"By the rule '{MEAN_RATING}' they are off by {rounded(mean)} rating "
                 "points on average.",
             ),
         ),

@@ -151,7 +151,6 @@ def train(
     from whence import open_run
     from whence.config import parse_settings
     from whence.training import train as train_run
-    from whence.training.rating_error import learns_ratings
     from whence.training.runs import baseline_accuracy, plain_measures, split_settings
 
     model_settings, training = split_settings(model, parse_settings(",".join(settings or [])))
@@ -181,7 +180,7 @@ def train(
         split,
         run.first.config.length,
         show_progress=True,
-        rated=learns_ratings(run.first),
+        rated=not run.first.foretells_chances,
     )
     if as_json:
         plain = {name: plain_measures(found) for name, found in baselines.items()}

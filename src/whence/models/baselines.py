@@ -123,6 +123,8 @@ class ItemToItem(_Rule):
 class MeanRating(_Rule):
     """The mean of all ratings that are for training, whatever the item."""
 
+    foretells_chances = False
+
     def __init__(self, split: Split) -> None:
         ratings = split.interactions.ratings
         assert ratings is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group
@@ -53,13 +53,29 @@ def picks_table(picks: Recommendations) -> Group:
 
 
 def accuracy_table(accuracy: Accuracy) -> Group:
-    """Systems side by side, every figure with its 95 % interval."""
-    first = next(iter(accuracy.values()))
+    """Systems side by side, every figure with its 95 % interval.
+
+    What only some of them were asked is a table of its own.
+    """
+    asked: dict[tuple[str, ...], list[str]] = {}
+    for name in next(iter(accuracy.values())):
+        systems = tuple(system for system, measures in accuracy.items() if name in measures)
+        asked.setdefault(systems, []).append(name)
+    return Group(
+        *(
+            _systems_table({system: accuracy[system] for system in systems}, names)
+            for systems, names in asked.items()
+        )
+    )
+
+
+def _systems_table(accuracy: Accuracy, names: Sequence[str]) -> Group:
+    own = next(iter(accuracy.values()))
+    first = {name: own[name] for name in names}
     title = f"{_title(first)}, with 95 % intervals"
     table = plain_table(title, "", *accuracy, numbers=len(accuracy))
     for name in first:
-        row = (measures.get(name, NOT_ASKED) for measures in accuracy.values())
-        table.add_row(name, *(escape(str(one)) for one in row))
+        table.add_row(name, *(escape(str(measures[name])) for measures in accuracy.values()))
     return captioned(table, _protocols(first))
 
 
@@ -89,8 +105,10 @@ def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -
 
 
 def _title(measures: Mapping[str, Measure]) -> str:
-    found = "How often the next item is found"
-    return f"{found}, and how far off ratings are" if RATING_ERROR in measures else found
+    found, off = "How often the next item is found", "how far off ratings are"
+    if RATING_ERROR not in measures:
+        return found
+    return f"{found}, and {off}" if len(measures) > 1 else off.capitalize()
 
 
 def _protocols(measures: Mapping[str, Measure]) -> str:

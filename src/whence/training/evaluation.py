@@ -17,7 +17,7 @@ from whence.errors import InputError, did_you_mean
 from whence.measure import Direction, Measure, mean_measure
 from whence.training.negatives import Unseen
 from whence.training.ranks import SAMPLED, Floats, full_ranks, ranks_among, sampled_ranks
-from whence.training.rating_error import learns_ratings, rating_errors
+from whence.training.rating_error import rating_errors
 
 TOP = 10
 OF_A_SAMPLE = f" of {SAMPLED + 1}"
@@ -93,7 +93,7 @@ class Evaluation:
         negatives = find_negatives(self.split.interactions)
         if negatives is not None and negatives.fits(self.split.held[self.held]):
             found.append(self.published(model))
-        if learns_ratings(model):
+        if not model.foretells_chances:
             found.append(self.rated(model))
         return PerCase(
             {name: values for one in found for name, values in one.values.items()},

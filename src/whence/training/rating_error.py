@@ -9,15 +9,8 @@ from whence.contract import Explainable
 from whence.data.histories import Cases
 from whence.data.interactions import Interactions
 from whence.memory import questions_at_once, row_slices
-from whence.models.base import Recommender
-from whence.models.tasks import Ratings
 from whence.ranking import device_of, questions_of
 from whence.training.ranks import Floats
-
-
-def learns_ratings(model: Explainable) -> bool:
-    """Whether its score is a rating."""
-    return isinstance(model, Recommender) and isinstance(model.task, Ratings)
 
 
 @torch.no_grad()
