@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from typer.testing import CliRunner
 
 import whence
 from conftest import LIVELY, interactions_of
-from whence.auditing import audit
+from whence.auditing import STAGES, Audited, audit
+from whence.auditing.audited import CONTROL
+from whence.auditing.finding import read_finding
 from whence.cli import app
 from whence.contract import ALL, offers
 from whence.data import Interactions, leave_one_out
@@ -295,6 +298,37 @@ def test_the_audit_tells_how_far_off_ratings_are() -> None:
         f"{rule:.2f} of always expecting the mean."
     )
     assert finding.answer != "no"
+
+
+def test_the_audit_of_ratings_speaks_of_ratings() -> None:
+    """By hand: how far apart seeds expect what came next, and what goes with the first reason."""
+    run = trained("intrp-ncf", "genre", 3, ratings=True)
+    audited = Audited(run, 0, ("shapley", CONTROL), 30)
+    batch = run.first.read(audited.asked, 1)
+    came_next = torch.from_numpy(audited.asked.targets)[:, None]
+    with torch.no_grad():
+        expected = [one.score(batch, came_next) for one in run.models.values()]
+    apart = [float((one - other).abs().mean()) for one, other in combinations(expected, 2)]
+    steady, faithful = (STAGES[name].find(audited) for name in ("stability", "faithfulness"))
+    figures = {(one.of, one.name): one for one in (*steady.figures, *faithful.figures)}
+    difference = figures["intrp-ncf", "difference of expected ratings"].measure.value
+    assert difference == pytest.approx(np.mean(apart), abs=1e-6)
+    assert f"differ by {difference:.2f} points in the rating they expect" in steady.summary
+    said, lost = audited.explanations["shapley"], []
+    for case, target in enumerate(audited.targets.tolist()):
+        present = torch.ones(2, 3, dtype=torch.bool)
+        present[1, int(said.scores[case].argmax())] = False
+        with torch.no_grad():
+            both = run.first.score(
+                audited.batch[[case, case]], torch.full((2, 1), target), present=present
+            )
+        lost.append(float(both[0] - both[1]))
+    figure = figures["shapley", "expected rating lost without its reason"]
+    assert figure.measure.value == pytest.approx(np.mean(lost), abs=1e-5)
+    assert f"loses {np.mean(lost):.2f} rating points of what is expected" in figure.reading
+    for finding in (steady, faithful):
+        assert "probab" not in json.dumps(finding.as_dict(), ensure_ascii=False)
+        assert read_finding(json.loads(json.dumps(finding.as_dict()))) == finding
 
 
 def test_three_classes_by_genre_are_told_by_content() -> None:
