@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from measuring import Record, in_turn
 from whence.data.interactions import Counts
 from whence.experts.attention import ExpertAttention
-from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
 from whence.experts.normalisation import ExpertNorm
@@ -27,6 +26,7 @@ from whence.experts.recurrent import ExpertGRU
 from whence.experts.toys import TOYS
 from whence.memory import reuse_freed_memory
 from whence.models import build_model
+from whence.models.content_ncf import family_of
 from whence.models.tasks import ChoiceBatch
 from whence.randomness import keep
 from whence.skips.networks import ASKED, EXPERTS, Kind, make_network
@@ -44,34 +44,7 @@ SEQUENTIAL: tuple[tuple[Kind, Kind], ...] = (
 
 Network = tuple[nn.Module, Callable[[], Tensor]]
 """What learns, and its loss."""
-MOVIELENS = Family.of(
-    {"content": range(32), "user": range(32, 96), "item": range(96, 160)},
-    {
-        "S1": ["content"],
-        "S2": ["content", "user"],
-        "S3": ["content", "item"],
-        "S4": ["content", "user", "item"],
-    },
-)
-SESSIONS = Family.of(
-    {
-        "position": range(2),
-        "context": range(2, 15),
-        "interaction": range(15, 44),
-        "general": range(44, 47),
-        "music": range(47, 73),
-    },
-    {
-        "S1": ["position", "context"],
-        "S2": ["position", "interaction"],
-        "S3": ["position", "general"],
-        "S4": ["position", "music"],
-        "S5": ["position", "context", "interaction"],
-        "S6": ["position", "general", "music"],
-        "S7": ["position", "context", "interaction", "general"],
-        "S8": ["position", "context", "interaction", "general", "music"],
-    },
-)
+MOVIELENS = family_of(64)
 
 
 class ExpertEncoder(nn.Module):
@@ -81,18 +54,18 @@ class ExpertEncoder(nn.Module):
         super().__init__()
 
         def linked(outputs: int, links: bool) -> LinkedLinear:
-            return LinkedLinear(SESSIONS, WIDTH, outputs, generator, links=links)
+            return LinkedLinear(EXPERTS, WIDTH, outputs, generator, links=links)
 
         self.around = linked(WIDTH, links=True)
         self.attention = ExpertAttention(
-            SESSIONS,
+            EXPERTS,
             linked(WIDTH, links=True),
             linked(2 * WIDTH, links=True),
             WIDTH,
             HEADS,
             generator,
         )
-        self.norm = ExpertNorm(SESSIONS, WIDTH)
+        self.norm = ExpertNorm(EXPERTS, WIDTH)
         self.expand, self.contract = linked(WIDTH, links=False), linked(WIDTH, links=False)
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -107,14 +80,14 @@ class OrdinaryEncoder(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        width = len(SESSIONS) * WIDTH
+        width = len(EXPERTS) * WIDTH
         self.around, self.project = nn.Linear(width, width), nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width, bias=False)
         self.expand, self.contract = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(self, rows: Tensor) -> Tensor:
         """`[B, n, width]` to the same."""
-        heads = len(SESSIONS) * HEADS
+        heads = len(EXPERTS) * HEADS
         parts = self.project(rows).unflatten(2, (3, heads, -1)).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(*parts.unbind())
         mixed = self.output(mixed.transpose(1, 2).flatten(2))
@@ -129,8 +102,8 @@ class OrdinaryGRU(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.width = len(SESSIONS) * STATE
-        self.reader = nn.Linear(SESSIONS.width, 3 * self.width)
+        self.width = len(EXPERTS) * STATE
+        self.reader = nn.Linear(EXPERTS.width, 3 * self.width)
         self.recurrent = nn.Linear(self.width, 3 * self.width)
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -249,13 +222,13 @@ def losses_of_layers() -> Iterator[tuple[str, Callable[[], Tensor], Callable[[],
     name = f"a perceptron of 4 experts of {', '.join(map(str, widths))} features"
     yield name, lambda: experts.answers(rows).sum(), lambda: ordinary.answers(rows).sum()
     block, wide = ExpertEncoder(generator), OrdinaryEncoder()
-    linked = torch.randn(len(SESSIONS), WIDTH, CASES * STEPS, requires_grad=True)
-    whole = torch.randn(CASES, STEPS, len(SESSIONS) * WIDTH, requires_grad=True)
+    linked = torch.randn(len(EXPERTS), WIDTH, CASES * STEPS, requires_grad=True)
+    whole = torch.randn(CASES, STEPS, len(EXPERTS) * WIDTH, requires_grad=True)
     name = f"a Transformer block of 8 experts of {WIDTH} features"
     yield name, lambda: block(linked).sum(), lambda: wide(whole).sum()
-    reader = InputLinear(SESSIONS, 3 * STATE, generator)
-    unit, cell = ExpertGRU(SESSIONS, reader, STATE, generator), OrdinaryGRU()
-    steps = torch.randn(CASES * STEPS, SESSIONS.width)
+    reader = InputLinear(EXPERTS, 3 * STATE, generator)
+    unit, cell = ExpertGRU(EXPERTS, reader, STATE, generator), OrdinaryGRU()
+    steps = torch.randn(CASES * STEPS, EXPERTS.width)
     name = f"a recurrent unit of 8 experts of {STATE} features, beside the same unfused cell"
     yield name, lambda: unit(steps, STEPS).sum(), lambda: cell(steps).sum()
 

@@ -65,7 +65,7 @@ class Explainable:
     Otherwise they are groups of features, which `part_names` names, or users, by their numbers.
     """
     foretells_chances: bool = True
-    """Whether a score is a logit, and not some other number, so that the model can be sure."""
+    """Whether a score is a logit, so that the model can be sure; otherwise it is a rating."""
     attends_by_target: bool = False
     """Whether `attentions` asks for the target, as every target has weights of its own."""
 

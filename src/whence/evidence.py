@@ -2,7 +2,8 @@
 
 The expert most selected says which parts suffice. Both halves of what is then said are held against
 the model: that the others do not count is only said where the recommendation keeps its probability
-without them, and of a part that is named it is told where it does so without that one alone.
+without them, and otherwise that they do; and of a part that is named it is told where it does so
+without that one alone.
 """
 
 from __future__ import annotations
@@ -52,9 +53,11 @@ class Evidence:
         """What it comes to, by one model."""
         if self.weight < MOST:
             return "rests on several kinds of evidence, none of which decides it"
-        if not self.unseen or abs(self.probability_lost) >= NOTICEABLE:
+        if not self.unseen:
             return self._named
-        return f"{self._named}, not on {_listed(self.unseen, 'or')}"
+        # Unseen parts are hidden together, so that of several it is not told which one counts.
+        does = "and also" if abs(self.probability_lost) >= NOTICEABLE else "not"
+        return f"{self._named}, {does} on {_listed(self.unseen, 'or')}"
 
     @property
     def _named(self) -> str:

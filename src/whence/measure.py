@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from whence.config import build
 from whence.memory import row_slices
 
 Direction = Literal["higher is better", "lower is better", "neither"]
@@ -44,6 +45,18 @@ class Measure:
         """Plain types only; an end of the range that is infinite is `None`, as JSON has none."""
         ends = tuple(end if math.isfinite(end) else None for end in self.range)
         return {**asdict(self), "range": ends}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Measure:
+        """What `as_dict` wrote down."""
+        return build(cls, with_ends(fields))
+
+
+def with_ends(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A measure's plain fields, where a range that has no end again ends at infinity."""
+    low, high = fields["range"]
+    ends = (-math.inf if low is None else low, math.inf if high is None else high)
+    return {**fields, "range": ends}
 
 
 def mean_measure(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 import torch
@@ -18,10 +19,17 @@ from whence.experts.objective import (
     add_up,
     expected_loss,
 )
-from whence.experts.selection import Confidence, Selection
+from whence.experts.selection import Confidence, Selection, Shape
 from whence.experts.targets import Binary, Classes, Real, Target
 
-ALL_TARGETS = [Binary(), Binary("sigmoid", 0.3), Classes(2), Classes(4), Real(1.0, 2.0)]
+ALL_TARGETS = [
+    Binary(),
+    Binary("sigmoid", 0.3),
+    Classes(2),
+    Classes(4),
+    Classes(3, (0.15, 0.7, 0.15)),
+    Real(1.0, 2.0),
+]
 
 
 def answers_of(target: Target, experts: int, rows: int = 6, seed: int = 0) -> Tensor:
@@ -96,6 +104,33 @@ def test_two_of_several_classes_are_the_binary_case(seed: int) -> None:
     torch.testing.assert_close(two.loss(both, truth), binary.loss(answers, truth))
     weights = Selection()(TOY, binary.distance(answers))
     torch.testing.assert_close(two.mixture(both, weights), binary.mixture(answers, weights))
+
+
+@pytest.mark.parametrize("shape", get_args(Shape))
+@pytest.mark.parametrize("centre", [0.3, 0.5, 0.9])
+@given(own=st.booleans(), seed=st.integers(0, 99))
+def test_two_classes_about_a_centre_are_the_published_case(
+    shape: Shape, centre: float, own: bool, seed: int
+) -> None:
+    """The same experts are selected at the same probabilities, whatever the confidence."""
+    binary, two = Binary("sigmoid", centre), Classes(2, (centre, 1 - centre))
+    answers = answers_of(binary, 3, seed=seed)
+    both = torch.cat((answers, torch.zeros_like(answers)), dim=1)
+    selection = Selection(Confidence(shape), own)
+    expected = selection(TOY, binary.distance(answers), binary.reach)
+    torch.testing.assert_close(selection(TOY, two.distance(both), two.reach), expected)
+
+
+def test_the_distance_of_several_classes_by_hand() -> None:
+    """Even, it is √((K Σ p² − 1)/(K − 1)); its reach is that of the farthest corner."""
+    answers = answers_of(Classes(4), 2)
+    p = answers.softmax(dim=1)
+    torch.testing.assert_close(
+        Classes(4).distance(answers), ((4 * p.square().sum(dim=1) - 1) / 3).sqrt()
+    )
+    about = Classes(3, (0.2, 0.7, 0.1))
+    corners = torch.log(torch.eye(3, dtype=torch.float64) + 1e-15)[None]
+    assert about.reach == pytest.approx(float(about.distance(corners).max()))
 
 
 @pytest.mark.parametrize("target", ALL_TARGETS)
@@ -223,5 +258,8 @@ def test_mistakes() -> None:
         Binary("sigmoid", 2)
     with pytest.raises(InputError, match=r"^There are at least two classes, not 1"):
         Classes(1)
+    for centre in ((math.nan, 0.5), (0.5, math.nan), (0.5, 0.6), (0.0, 1.0), (1.0,)):
+        with pytest.raises(InputError, match=r"^A centre of 2 classes has as many probabilities"):
+            Classes(2, centre)
     with pytest.raises(InputError, match=r"^A target's spread is above 0, not 0"):
         Real(0.0, 0.0)

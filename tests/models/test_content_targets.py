@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +19,24 @@ from typer.testing import CliRunner
 
 import whence
 from conftest import LIVELY, interactions_of
-from whence.auditing import audit
+from whence.auditing import STAGES, Audited, audit
+from whence.auditing.audited import CONTROL
+from whence.auditing.finding import read_finding
 from whence.cli import app
 from whence.contract import ALL, offers
 from whence.data import Interactions, leave_one_out
 from whence.data.catalog import Catalog
 from whence.errors import InputError
 from whence.evidence import find_evidence
+from whence.measure import Measure
 from whence.models import build_model
+from whence.models.baselines import MeanRating
 from whence.models.content_ncf import ContentNCF, InterpretableNCF
 from whence.models.rated_ncf import InterpretableRatedNCF, RatedNCF
 from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING, ChoiceBatch, Ratings
 from whence.randomness import Randomness, keep
 from whence.run import Run
-from whence.training import TrainingConfig, fit
+from whence.training import Evaluation, TrainingConfig, evaluate, fit
 from whence.training.choice_batches import ChoiceBatches
 from whence.training.loop import Training, fit_together
 
@@ -68,9 +74,8 @@ def test_the_loss_of_three_classes_by_hand() -> None:
     model, batch = experts_of(classes=3), questions(CLASSES)
     p = model.answers(model._described(batch))[..., :3].softmax(dim=1)
     centre = torch.tensor([0.15, 0.7, 0.15], dtype=torch.float64)
-    variance = 0.15 * 0.85 * 2 + 0.7 * 0.3
-    distance = ((p - centre[:, None]) ** 2).sum(dim=1).div(variance).sqrt()
-    reach = math.sqrt((0.85**2 + 0.7**2 + 0.15**2) / variance)
+    distance = ((p - centre[:, None]) ** 2).sum(dim=1).div(2).sqrt()
+    reach = math.sqrt((0.85**2 + 0.7**2 + 0.15**2) / 2)
     alpha = left_over(distance, reach)
     losses = torch.stack([-p[:, said, case].log() for case, said in enumerate((0, 1, 2))], dim=1)
     expected = (alpha * losses).sum() / (alpha.sum() + 1e-6)
@@ -242,6 +247,90 @@ def test_who_knows_what_ratings_come_of_is_selected(of: str) -> None:
     assert ("your personal history" in first.seen) == (of == "user")
 
 
+def test_the_error_of_ratings_by_hand() -> None:
+    """|expected − given| of held-out events one by one, but for those without a rating."""
+    data = rated()
+    split, model = leave_one_out(data), trained("intrp-ncf", "genre", ratings=True).first
+    held, ratings = split.held["test"], data.ratings
+    assert ratings is not None
+    gaps = ratings.copy()
+    gaps[held.ends[::3]] = np.nan
+    some = replace(split, interactions=replace(data, ratings=gaps))
+    of_model, of_mean = [], []
+    mean = float(ratings[split.trained()].astype(np.float64).mean())
+    for case in range(len(held)):
+        (user,), (item,) = held.users[[case]].tolist(), held.targets[[case]].tolist()
+        given = gaps[data.offsets[user + 1] - 1]
+        if not np.isnan(given):
+            batch = torch.tensor([[3 * user, 3 * user + 1, 3 * user + 2]])
+            with torch.no_grad():
+                of_model.append(abs(float(model.score(batch, torch.tensor([[item]]))) - given))
+            of_mean.append(abs(mean - given))
+    assert len(of_model) == 40
+    found = evaluate(model, some, "test", 1)["rating error"]
+    assert found.value == pytest.approx(np.mean(of_model), abs=1e-6)
+    assert (found.n, found.direction) == (40, "lower is better")
+    assert Measure.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+    rule = Evaluation(some, "test", 1).rated(MeanRating(some)).measures()["rating error"]
+    assert rule.value == pytest.approx(np.mean(of_mean), abs=1e-6)
+
+
+def test_who_foretells_no_ratings_has_no_error_of_them() -> None:
+    classes = trained("intrp-ncf", "genre", classes=3, negatives=1)
+    assert "rating error" not in classes.metrics[0]["test"]
+    run = trained("intrp-ncf", "genre", ratings=True)
+    assert {"rating error", "recall@10"} <= set(run.metrics[0]["test"])
+    split = leave_one_out(rated())
+    unrated = replace(split, interactions=replace(split.interactions, ratings=None))
+    assert "rating error" not in evaluate(run.first, unrated, "test", 1)
+
+
+def test_the_audit_tells_how_far_off_ratings_are() -> None:
+    run = trained("intrp-ncf", "genre", 3, ratings=True)
+    finding = audit(run, stages=["accuracy"], show_progress=False).findings["accuracy"]
+    figures = {(one.of, one.name): one for one in finding.figures}
+    own = figures["intrp-ncf", "rating error"]
+    assert own.measure.value == run.metrics[0]["test"]["rating error"]["value"]
+    rule = figures["mean rating", "rating error"].measure.value
+    assert own.reading.startswith(f"The ratings it expects are off by {own.measure.value:.2f} (")
+    assert finding.summary.endswith(
+        f"off by {own.measure.value:.2f} rating points on average, clearly less than the "
+        f"{rule:.2f} of always expecting the mean."
+    )
+    assert finding.answer != "no"
+
+
+def test_the_audit_of_ratings_speaks_of_ratings() -> None:
+    """By hand: how far apart seeds expect what came next, and what goes with the first reason."""
+    run = trained("intrp-ncf", "genre", 3, ratings=True)
+    audited = Audited(run, 0, ("shapley", CONTROL), 30)
+    batch = run.first.read(audited.asked, 1)
+    came_next = torch.from_numpy(audited.asked.targets)[:, None]
+    with torch.no_grad():
+        expected = [one.score(batch, came_next) for one in run.models.values()]
+    apart = [float((one - other).abs().mean()) for one, other in combinations(expected, 2)]
+    steady, faithful = (STAGES[name].find(audited) for name in ("stability", "faithfulness"))
+    figures = {(one.of, one.name): one for one in (*steady.figures, *faithful.figures)}
+    difference = figures["intrp-ncf", "difference of expected ratings"].measure.value
+    assert difference == pytest.approx(np.mean(apart), abs=1e-6)
+    assert f"differ by {difference:.2f} points in the rating they expect" in steady.summary
+    said, lost = audited.explanations["shapley"], []
+    for case, target in enumerate(audited.targets.tolist()):
+        present = torch.ones(2, 3, dtype=torch.bool)
+        present[1, int(said.scores[case].argmax())] = False
+        with torch.no_grad():
+            both = run.first.score(
+                audited.batch[[case, case]], torch.full((2, 1), target), present=present
+            )
+        lost.append(float(both[0] - both[1]))
+    figure = figures["shapley", "expected rating lost without its reason"]
+    assert figure.measure.value == pytest.approx(np.mean(lost), abs=1e-5)
+    assert f"loses {np.mean(lost):.2f} rating points of what is expected" in figure.reading
+    for finding in (steady, faithful):
+        assert "probab" not in json.dumps(finding.as_dict(), ensure_ascii=False)
+        assert read_finding(json.loads(json.dumps(finding.as_dict()))) == finding
+
+
 def test_three_classes_by_genre_are_told_by_content() -> None:
     """What is never met is of no genre; among events, the disliked are told from the liked."""
     model, data = trained("intrp-ncf", "genre", classes=3, negatives=1).first, rated()
@@ -285,11 +374,14 @@ def test_it_is_trained_from_the_command_line(tmp_path: Path) -> None:
             ["train", str(tmp_path / "events.csv"), *asked, "--out", str(out)],
         )
         assert done.exit_code == 0, done.output
+        of_ratings = settings == "ratings=true"
+        assert ("rating error" in done.output) == of_ratings
+        assert ("mean rating" in done.output) == of_ratings
         told = CliRunner().invoke(app, ["recommend", str(out), "--user", "3"]).output
         assert "rests on" in told
         assert "without it" not in told, "which is said of items of a history"
         again = whence.open_run(out).first
-        assert isinstance(again, InterpretableRatedNCF) == (settings == "ratings=true")
+        assert isinstance(again, InterpretableRatedNCF) == of_ratings
         if isinstance(again, RatedNCF):
             assert again.get_buffer("rating_mean").item() == pytest.approx(3, abs=0.2)
 
@@ -318,6 +410,22 @@ def test_ratings_are_learned_of_what_was_rated_alone(name: str) -> None:
         assert build_model(name, settings, rated().counts, torch.Generator()).task == Ratings()
 
 
+def test_held_out_ratings_are_not_known() -> None:
+    """The units that are learned in are those of the events for training."""
+    data = rated()
+    split, ratings = leave_one_out(data), data.ratings
+    assert ratings is not None
+    known = split.trained()
+    other = replace(data, ratings=np.where(known, ratings, np.float32(np.nan)))
+    for events in (data, other):
+        model = build_model(
+            "intrp-ncf", {**SMALL, "ratings": True}, events.counts, torch.Generator()
+        )
+        model.meet(leave_one_out(events))
+        assert float(model.get_buffer("rating_mean")) == pytest.approx(ratings[known].mean())
+        assert float(model.get_buffer("rating_spread")) == pytest.approx(ratings[known].std())
+
+
 def test_ratings_that_say_nothing_are_one_sentence() -> None:
     """None, no numbers, and all the same."""
     data = rated()
@@ -325,11 +433,11 @@ def test_ratings_that_say_nothing_are_one_sentence() -> None:
     bare = interactions_of([[1, 2, 3], [2, 3, 4]])
     model = build_model("intrp-ncf", {**SMALL, "ratings": True}, bare.counts, torch.Generator())
     with pytest.raises(InputError, match=r"^Ratings are to be learned, and these data have none;"):
-        model.meet(bare)
+        model.meet(leave_one_out(bare))
     for ratings, said in ((np.nan, "^Some ratings are no numbers"), (4.0, "^All ratings are 4;")):
         same = replace(data, ratings=np.full_like(data.ratings, ratings))
         model = build_model("intrp-ncf", {**SMALL, "ratings": True}, same.counts, torch.Generator())
         with pytest.raises(InputError, match=said):
-            model.meet(same)
+            model.meet(leave_one_out(same))
     with pytest.raises(InputError, match=r"^Three classes need ratings, to tell liked from"):
         whence.train(bare, model="intrp-ncf", model_settings={"classes": 3}, show_progress=False)

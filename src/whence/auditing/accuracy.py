@@ -14,15 +14,16 @@ from whence.auditing.words import (
     percent,
     points,
     points_between,
+    rounded,
     sentence,
     too_few,
 )
-from whence.config import build
 from whence.errors import InputError, WhenceError
 from whence.measure import Measure, over_seeds
-from whence.models.baselines import BASELINES
+from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
 from whence.run import Run
 from whence.training import Evaluation, PerCase
+from whence.training.evaluation import RATING_ERROR
 
 MAIN: Final = "recall@10"
 READINGS: Final = {
@@ -47,7 +48,7 @@ def accuracy(audited: Audited) -> Finding:
             f"A list of {LISTED} has all that is left of the catalog, so that being among the "
             "first ten says nothing."
         )
-    measures = {name: build(Measure, fields) for name, fields in found.items()}
+    measures = {name: Measure.from_dict(fields) for name, fields in found.items()}
     figures = [
         Figure(name, run.model, measure, _reading(name, measure, run.verb))
         for name, measure in measures.items()
@@ -67,6 +68,12 @@ def accuracy(audited: Audited) -> Finding:
         )
     leads = {rule: own.lead_over(found)[MAIN] for rule, (own, found) in rules.items()}
     answer, summary = _verdict(measures[MAIN], leads, run.verb)
+    of_ratings = _of_ratings(audited)
+    if of_ratings is not None:
+        # Who foretells ratings is good if both are: what comes next, and how it is rated.
+        answer = answer if answer == of_ratings.answer else "partly"
+        summary = f"{summary} {of_ratings.summary}"
+        figures += of_ratings.figures
     shown = {run.model: measures[MAIN]}
     shown |= {rule: found.measures()[MAIN] for rule, (_, found) in rules.items()}
     return Finding(
@@ -144,6 +151,34 @@ def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[A
     return "partly" if better else "no", f"{said}; against simple rules it is {told}."
 
 
+def _of_ratings(audited: Audited) -> Finding | None:
+    """How far off ratings are, beside their mean; nothing of who foretells none."""
+    if audited.model.foretells_chances:
+        return None
+    evaluation = Evaluation(audited.split, HELD, audited.model.config.length)
+    own, rule = (evaluation.rated(one) for one in (audited.model, MeanRating(audited.split)))
+    if not own.values:
+        return None
+    found = own.measures()[RATING_ERROR]
+    mean, less = rule.measures()[RATING_ERROR], rule.lead_over(own)[RATING_ERROR]
+    better = clearly_positive(less.interval, less.n)
+    beside = "clearly less than" if better else "not clearly less than"
+    return Finding(
+        answer="yes" if better else "no",
+        summary=f"The ratings it expects are off by {found.value:.2f} rating points on average, "
+        f"{beside} the {mean.value:.2f} of always expecting the mean.",
+        figures=(
+            Figure(
+                RATING_ERROR,
+                MEAN_RATING,
+                mean,
+                f"By the rule '{MEAN_RATING}' they are off by {rounded(mean)} rating "
+                "points on average.",
+            ),
+        ),
+    )
+
+
 def _lead(rule: str, lead: Measure) -> Figure:
     more = "more" if lead.value >= 0 else "fewer"
     return Figure(
@@ -156,6 +191,8 @@ def _lead(rule: str, lead: Measure) -> Figure:
 
 
 def _reading(name: str, measure: Measure, verb: str) -> str:
+    if name == RATING_ERROR:
+        return f"The ratings it expects are off by {rounded(measure)} rating points on average."
     if name not in READINGS:
         return f"{name} is {measure.value:.3f}."
     return READINGS[name].format(verb=verb, value=f"{percent(measure.value)} ({between(measure)})")

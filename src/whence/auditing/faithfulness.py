@@ -10,7 +10,7 @@ import numpy as np
 
 from whence.auditing.audited import Audited
 from whence.auditing.finding import ENOUGH, Answer, Chart, Figure, Finding, Standing, dot
-from whence.auditing.of_target import foretold, lost_chart, lost_figures, probability_lost
+from whence.auditing.of_target import foretold, lost_with_reason
 from whence.auditing.words import between, percent, rounded, too_few
 from whence.contract import offers
 from whence.measure import Measure, bootstrap_interval, mean_measure
@@ -48,7 +48,8 @@ def faithfulness(audited: Audited) -> Finding:
     ranking = _ranking(curves, shares, inputs, spoken)
     best = max(ranking, key=lambda one: one.value)
     at_once = {name: _changed_by_first(one) for name, one in curves.items()}
-    lost = probability_lost(audited, some)
+    lost_figures, lost_charts = lost_with_reason(audited, some)
+    what = "probabilities" if audited.model.foretells_chances else "expected ratings"
     answer, told = _answer(ranking)
     return Finding(
         answer=answer,
@@ -61,25 +62,36 @@ def faithfulness(audited: Audited) -> Finding:
                 for name in (*names, CHANCE, ORACLE)
                 for figure in _figures(name, curves[name], shares.get(name), at_once, spoken)
             ),
-            *lost_figures(lost, spoken),
+            *lost_figures,
             *foretold(audited, some),
         ),
         charts=(
             _curves_chart(curves, spoken),
-            _shares_chart(shares),
-            lost_chart(lost, spoken),
+            _shares_chart(shares, what),
+            *lost_charts,
         ),
         notes=(
             *audited.parts_named(),
             f"Of {len(curves[CHANCE].counts)} of the {len(whole.asked):,} {spoken.wholes}"
             f"{_cut(audited)}, because 'best found' tries every {spoken.part} at each step and "
-            "deletes the one that changes most. How far the probabilities of all items move is the "
-            "symmetrised Kullback-Leibler divergence, in nats.",
-            "The first recommendation is here the most probable of all items, met or not; "
+            f"deletes the one that changes most. {_moved(audited)}, in nats.",
+            f"The first recommendation is here the {_first(audited)} of all items, met or not; "
             f"{spoken.parts} are left out by way of '{audited.model.removal}'.",
         ),
         ranking=ranking,
     )
+
+
+def _moved(audited: Audited) -> str:
+    """How two predictions are compared."""
+    measure = "the symmetrised Kullback-Leibler divergence"
+    if audited.model.foretells_chances:
+        return f"How far the probabilities of all items move is {measure}"
+    return f"How far the expected ratings of all items move is {measure} of their softmax"
+
+
+def _first(audited: Audited) -> str:
+    return "most probable" if audited.model.foretells_chances else "highest rated"
 
 
 def _cut(audited: Audited) -> str:
@@ -189,14 +201,14 @@ def _curves_chart(curves: Mapping[str, Curves], spoken: Spoken) -> Chart:
     )
 
 
-def _shares_chart(shares: Mapping[str, Measure]) -> Chart:
+def _shares_chart(shares: Mapping[str, Measure], what: str) -> Chart:
     rows = [dot(name, one) for name, one in shares.items()]
     rows.append({"name": "random", "value": 0.0, "low": 0.0, "high": 0.0})
     return Chart(
         "dots",
         "way from a random order to the best found",
         "The same as one number each: how much of the way from chance to the best found order "
-        "an explainer goes. It compares the probabilities of all items, while Shapley values, "
+        f"an explainer goes. It compares the {what} of all items, while Shapley values, "
         "fading and leave-one-out explain one of them, so that they lie lower here by design.",
         tuple(rows),
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from whence.config import build
-from whence.measure import Measure
+from whence.measure import Measure, with_ends
 
 Answer = Literal["yes", "partly", "no"]
 """To the stage's question."""
@@ -125,11 +124,6 @@ class Finding:
 def read_finding(document: Mapping[str, Any]) -> Finding:
     """A finding from what `Finding.as_dict` wrote, where a range without an end has none."""
     figures = [
-        {**figure, "measure": {**figure["measure"], "range": _ends(*figure["measure"]["range"])}}
-        for figure in document["figures"]
+        {**figure, "measure": with_ends(figure["measure"])} for figure in document["figures"]
     ]
     return build(Finding, {**document, "figures": figures})
-
-
-def _ends(low: float | None, high: float | None) -> tuple[float, float]:
-    return (-math.inf if low is None else low, math.inf if high is None else high)

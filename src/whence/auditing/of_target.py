@@ -20,6 +20,17 @@ from whence.trust.altered import whole_cases
 
 COALITIONS: Final = 128
 LOSSES: Final = "leave-one-out:unit=probability"
+LOST_RATINGS: Final = "leave-one-out"
+"""Of a score that is a rating, what is lost is in its points."""
+
+
+def lost_with_reason(audited: Audited, some: slice) -> tuple[list[Figure], list[Chart]]:
+    """What the recommendation loses of its probability, or of its rating, in figures and drawn."""
+    spoken = audited.spoken
+    if not audited.model.foretells_chances:
+        return _rating_figures(rating_lost(audited, some), spoken), []
+    lost = probability_lost(audited, some)
+    return _lost_figures(lost, spoken), [_lost_chart(lost, spoken)]
 
 
 def probability_lost(audited: Audited, some: slice) -> dict[str, Measure]:
@@ -29,12 +40,31 @@ def probability_lost(audited: Audited, some: slice) -> dict[str, Measure]:
     and probabilities are added up over cases before they are divided: a case counts as much as its
     recommendation is probable.
     """
-    batch, targets = audited.batch[some], audited.targets[some]
-    lost = explain_batch(audited.model, batch, targets, LOSSES, audited.seed, memory=audited.memory)
     whole = _probability(audited, some)
+    lost = _lost(audited, some, LOSSES)
+    return {name: _share(one, whole, name) for name, one in lost.items()}
+
+
+def rating_lost(audited: Audited, some: slice) -> dict[str, Measure]:
+    """The same of the rating that is expected, in points, as the mean over cases."""
     return {
-        name: _share(lost.scores[np.arange(len(whole)), _strongest(one[some])], whole, name)
-        for name, one in audited.explanations.items()
+        name: mean_measure(
+            one,
+            "mean over cases of the rating points that the recommendation's expected rating loses "
+            f"without the part that speaks most for it by {name}",
+            range=(-np.inf, np.inf),
+        )
+        for name, one in _lost(audited, some, LOST_RATINGS).items()
+    }
+
+
+def _lost(audited: Audited, some: slice, by: str) -> dict[str, Floats]:
+    """By method, `[b]`: what goes with the strongest reason."""
+    batch, targets = audited.batch[some], audited.targets[some]
+    lost = explain_batch(audited.model, batch, targets, by, audited.seed, memory=audited.memory)
+    rows = np.arange(len(lost.scores))
+    return {
+        name: lost.scores[rows, _strongest(one[some])] for name, one in audited.explanations.items()
     }
 
 
@@ -67,7 +97,7 @@ def _share(lost: Floats, whole: Floats, name: str) -> Measure:
     )
 
 
-def lost_figures(lost: Mapping[str, Measure], spoken: Spoken) -> list[Figure]:
+def _lost_figures(lost: Mapping[str, Measure], spoken: Spoken) -> list[Figure]:
     """In a sentence each."""
     return [
         Figure("probability lost without its reason", name, one, _lost_sentence(name, one, spoken))
@@ -76,16 +106,37 @@ def lost_figures(lost: Mapping[str, Measure], spoken: Spoken) -> list[Figure]:
 
 
 def _lost_sentence(name: str, lost: Measure, spoken: Spoken) -> str:
-    one = f"the {spoken.part} that speaks most for it by {name}"
-    gone = f"a random {spoken.part}" if name == CONTROL else one
-    less = "loses" if round(lost.value, 3) >= 0 else "gains"
     return (
-        f"Without {gone}, the recommendation that is explained {less} {percent(abs(lost.value))} "
-        f"of its probability (loss: {between(lost)})."
+        f"{_without(name, spoken)} {_less(lost)} {percent(abs(lost.value))} of its probability "
+        f"(loss: {between(lost)})."
     )
 
 
-def lost_chart(lost: Mapping[str, Measure], spoken: Spoken) -> Chart:
+def _rating_figures(lost: Mapping[str, Measure], spoken: Spoken) -> list[Figure]:
+    """In a sentence each."""
+    return [
+        Figure(
+            "expected rating lost without its reason",
+            name,
+            one,
+            f"{_without(name, spoken)} {_less(one)} {signed(abs(one.value))} rating points of what "
+            f"is expected (loss: {' to '.join(map(signed, one.interval))}).",
+        )
+        for name, one in lost.items()
+    ]
+
+
+def _without(name: str, spoken: Spoken) -> str:
+    one = f"the {spoken.part} that speaks most for it by {name}"
+    gone = f"a random {spoken.part}" if name == CONTROL else one
+    return f"Without {gone}, the recommendation that is explained"
+
+
+def _less(lost: Measure) -> str:
+    return "loses" if round(lost.value, 3) >= 0 else "gains"
+
+
+def _lost_chart(lost: Mapping[str, Measure], spoken: Spoken) -> Chart:
     """One dot an explainer."""
     return Chart(
         "dots",

@@ -1,4 +1,7 @@
-"""Predictions of several seeds side by side: how sure is each that what came next would come?"""
+"""Predictions of several seeds side by side: how sure is each that what came next would come?
+
+Or how does each expect it to be rated, where ratings are what is foretold?
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,18 @@ import torch
 
 from whence.auditing.audited import Audited
 from whence.auditing.finding import Chart, Figure
-from whence.auditing.words import between, percent, points, points_between
+from whence.auditing.words import between, percent, points, points_between, rounded
 from whence.contract import offers
 from whence.explanation import Floats
 from whence.measure import Measure, over_seeds
-from whence.memory import cases_at_once, row_slices
+from whence.memory import cases_at_once, questions_at_once, row_slices
 from whence.models import Recommender
 from whence.ranking import questions_of, score_all
 from whence.trust import class_stability
 from whence.trust.binned import Binned, binned
 from whence.trust.bins import EqualMass
 from whence.trust.class_stability import DIFFERENCE
-from whence.trust.stability import SeedPairs, prediction_difference
+from whence.trust.stability import SeedPairs, prediction_difference, rating_difference
 
 INDEX: Final = "Jaccard index"
 BINS: Final = 10
@@ -36,15 +39,52 @@ class Alike(NamedTuple):
     """What is found, ready to be told."""
 
     difference: Measure
-    """|p₁ − p₂| of every two seeds."""
+    """|p₁ − p₂| of every two seeds, or of the ratings they expect."""
     relative: float
-    """The same as a share of the mean probability."""
+    """The same as a share of the mean probability, or of how far ratings of cases spread."""
+    told: str
+    """What two trainings do, in a few words."""
     figures: tuple[Figure, ...]
     charts: tuple[Chart, ...]
 
 
 def predicted_alike(audited: Audited) -> Alike:
-    """The probability of the item that came next by every seed of the run, and by their mean."""
+    """What every seed of the run says of the item that came next."""
+    return _sure_alike(audited) if audited.model.foretells_chances else _rated_alike(audited)
+
+
+def _rated_alike(audited: Audited) -> Alike:
+    """The rating that is expected of it, in points."""
+    models = audited.run.models.values()
+    ratings = np.stack([_scores(audited, model) for model in models])
+    pairs = rating_difference(ratings)
+    difference = over_seeds(pairs.measure(), pairs.over_seeds())
+    spread = float(ratings.std(axis=1).mean())
+    figure = Figure(
+        "difference of expected ratings",
+        audited.run.model,
+        difference,
+        f"The ratings that two trainings expect of the item that came next differ by "
+        f"{rounded(difference)} rating points on average; those that one training expects of "
+        f"different {audited.spoken.wholes} have a standard deviation of {spread:.2f}.",
+    )
+    told = f"differ by {difference.value:.2f} points in the rating they expect of what came next"
+    return Alike(difference, difference.value / spread if spread else 0.0, told, (figure,), ())
+
+
+@torch.no_grad()
+def _scores(audited: Audited, model: Recommender) -> Floats:
+    """`[B]`: of the item that came next, by one seed."""
+    pieces = []
+    for some in row_slices(len(audited.asked), questions_at_once(audited.length, 1)):
+        batch, targets = questions_of(model, audited.asked[some], audited.length)
+        pieces.append(model.score(batch, targets[:, None])[:, 0].cpu())
+    found: Floats = torch.cat(pieces).double().numpy()
+    return found
+
+
+def _sure_alike(audited: Audited) -> Alike:
+    """The probability of that item by every seed, and by their mean."""
     judged = offers(audited.model, "classes")
     pairs, lines, mean = _judged(audited) if judged else _foreseen(audited)
     measures = {name: over_seeds(one.measure(), one.over_seeds()) for name, one in pairs.items()}
@@ -72,7 +112,8 @@ def predicted_alike(audited: Audited) -> Alike:
             )
         )
     relative = difference.value / mean if mean else 0.0
-    return Alike(difference, relative, tuple(figures), (_chart(lines),))
+    told = f"differ by {points(difference.value)} in the probability they give to what came next"
+    return Alike(difference, relative, told, tuple(figures), (_chart(lines),))
 
 
 def _judged(audited: Audited) -> tuple[dict[str, SeedPairs], dict[str, Binned], float]:

@@ -8,7 +8,7 @@ from whence.auditing.audited import HELD, Audited
 from whence.auditing.finding import Answer, Figure, Finding
 from whence.auditing.predicted_alike import predicted_alike
 from whence.auditing.reasons_alike import Reasons, reasons_alike
-from whence.auditing.words import between, listed, percent, points
+from whence.auditing.words import between, listed, percent
 from whence.measure import Measure, over_seeds
 from whence.trust import seed_stability
 from whence.trust.seeds import TOP
@@ -39,7 +39,7 @@ def stability(audited: Audited) -> Finding:
             f"share {percent(one.measure.value)} of their first {TOP} recommendations"
             for one in lists
         ),
-        f"differ by {points(said.difference.value)} in the probability they give to what came next",
+        said.told,
         *([reasons.told] if reasons else []),
     ]
     return Finding(

@@ -176,7 +176,11 @@ def train(
             steps, kept = found["steps"], found["kept_step"]
             say(f"Seed {seed} stopped after {steps} steps and kept the weights of step {kept}.")
     baselines = baseline_accuracy(
-        run.interactions, split, run.first.config.length, show_progress=True
+        run.interactions,
+        split,
+        run.first.config.length,
+        show_progress=True,
+        rated=not run.first.foretells_chances,
     )
     if as_json:
         plain = {name: plain_measures(found) for name, found in baselines.items()}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from whence.contract import Selections
+from whence.dense import dense
 from whence.errors import InputError
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear, first_columns
@@ -105,7 +106,7 @@ class OrdinaryMLP(TabularModel):
     ) -> None:
         super().__init__(family, target, means)
         sizes = (family.width, *(len(family) * width for width in widths), target.outputs)
-        self.layers = nn.ModuleList(_linear(*pair, generator) for pair in pairwise(sizes))
+        self.layers = nn.ModuleList(dense(*pair, generator) for pair in pairwise(sizes))
 
     def answers(self, rows: Tensor) -> Tensor:
         """`[1, outputs, B]`: the one answer."""
@@ -124,11 +125,3 @@ class OrdinaryMLP(TabularModel):
         """Of the one answer."""
         answers = self.answers(rows)
         return self.target.mixture(answers, answers.new_ones(1, len(rows)))
-
-
-def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    """Drawn after Glorot and Bengio (2010), without a bias yet."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
-    nn.init.xavier_uniform_(layer.weight, generator=generator)
-    nn.init.zeros_(layer.bias)
-    return layer

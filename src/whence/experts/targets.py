@@ -3,7 +3,8 @@
 Every expert answers with `outputs` numbers, `[H, outputs, R]`. An answer's distance from knowing
 nothing says how sure the expert is: for two classes |F|, whose square is the share of the target's
 variance (of labels −1 and 1 that are equally frequent) that the answer explains. For several
-classes and for real numbers the distance is the root of that same share.
+classes and for real numbers the distance is the root of that same share. About a centre that is
+given, the distance is in probabilities, as published: |p − centre| for two classes.
 """
 
 from __future__ import annotations
@@ -136,10 +137,10 @@ class Classes:
     def __post_init__(self) -> None:
         if self.count < 2:
             raise InputError(f"There are at least two classes, not {self.count}.")
-        if (
-            len(self._centre) != self.count
-            or min(self._centre) <= 0
-            or abs(1 - sum(self._centre)) > EPSILON
+        if not (
+            len(self._centre) == self.count
+            and min(self._centre) > 0
+            and abs(1 - sum(self._centre)) <= EPSILON
         ):
             raise InputError(
                 f"A centre of {self.count} classes has as many probabilities above 0 that sum to "
@@ -162,23 +163,27 @@ class Classes:
 
     @property
     def reach(self) -> float:
-        """Of the rarest class for certain: √((1 − π)² + Σ π² of the others) by the same root."""
+        """Of the rarest class for certain, the corner that lies farthest."""
         rarest = 1 - 2 * min(self._centre) + sum(one**2 for one in self._centre)
-        return math.sqrt(rarest / self._variance)
+        return math.sqrt(rarest / self._unit)
 
     @property
     def _centre(self) -> tuple[float, ...]:
         return self.centre or (1 / self.count,) * self.count
 
     @property
-    def _variance(self) -> float:
-        """Of the class as K numbers 0 or 1, together: Σ π(1 − π)."""
-        return 1 - sum(one**2 for one in self._centre)
+    def _unit(self) -> float:
+        """What squares are divided by.
+
+        The variance of the class as K numbers 0 or 1 together, Σ π(1 − π), or 2 about a centre
+        that is given: with two classes, both probabilities are off by the same.
+        """
+        return 2.0 if self.centre else 1 - sum(one**2 for one in self._centre)
 
     def distance(self, answers: Tensor) -> Tensor:
-        """√(Σ (p − π)² / Σ π(1 − π)), which for two classes and π = ½ is |2p − 1| = |F|."""
+        """√((K Σ p² − 1)/(K − 1)), of two classes |F|; or √(Σ (p − π)²/2), of two |p − π|."""
         away = answers.softmax(dim=1) - _column(self._centre, answers.dtype, answers.device)
-        share = away.square().sum(dim=1) / self._variance
+        share = away.square().sum(dim=1) / self._unit
         return share.clamp_min(torch.finfo(share.dtype).tiny).sqrt()
 
     def loss(self, answers: Tensor, truth: Tensor) -> Tensor:

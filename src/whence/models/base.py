@@ -8,7 +8,7 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from whence.contract import Explainable
-from whence.data.interactions import Interactions
+from whence.data.splits import Split
 from whence.models.tasks import AnyBatch, NextItem, Task
 from whence.randomness import Drop
 
@@ -34,8 +34,11 @@ class Recommender(nn.Module, Explainable):
     drops: int = 1
     """How often `loss` drops, for then all is drawn at once; a wrong number only costs time."""
 
-    def meet(self, data: Interactions) -> None:
-        """Note what the data say of users and items, where the model reads it; once, when new."""
+    def meet(self, split: Split) -> None:
+        """Note what is known of users and items, where the model reads it; once, when new.
+
+        Of events, only those for training may tell it anything.
+        """
 
     def adopt(self, trained: Mapping[str, Recommender]) -> None:
         """Take first weights from trained models, by their names in the registry."""

@@ -120,6 +120,22 @@ class ItemToItem(_Rule):
         return torch.from_numpy(near[each, column].toarray()) + self.fame[targets]
 
 
+class MeanRating(_Rule):
+    """The mean of all ratings that are for training, whatever the item."""
+
+    foretells_chances = False
+
+    def __init__(self, split: Split) -> None:
+        ratings = split.interactions.ratings
+        assert ratings is not None
+        self.mean = float(ratings[split.trained()].mean(dtype=np.float64))
+        self.item_count = split.interactions.item_count
+
+    def _count(self, batch: Tensor, targets: Tensor | All) -> Tensor:
+        count = self.item_count if isinstance(targets, All) else targets.shape[1]
+        return torch.full((len(batch), count), self.mean)
+
+
 def _once(row: Ints, column: Ints, shape: tuple[int, int]) -> sparse.csr_array:
     """1 at every pair, however often it occurs."""
     found = sparse.csr_array((np.ones(len(row), np.float32), (row, column)), shape=shape)
@@ -151,3 +167,5 @@ def _nearest(columns: sparse.csr_array) -> sparse.csr_array:
 
 
 BASELINES = {"popularity": Popularity, "last item": LastItem, "item to item": ItemToItem}
+MEAN_RATING = "mean rating"
+"""The rule beside models of ratings, who are asked for more than what comes next."""

@@ -22,7 +22,9 @@ from torch import Tensor, nn
 
 from whence.contract import PAD, All, Selections
 from whence.data.histories import Cases
-from whence.data.interactions import Counts, Interactions
+from whence.data.interactions import Counts
+from whence.data.splits import Split
+from whence.dense import dense
 from whence.errors import InputError
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear, Taught
@@ -141,7 +143,7 @@ class ContentNCF(Recommender):
         self.columns = nn.ParameterList(torch.empty(size) for size in sizes)
         for table in (self.user.data[1:], self.item.data[1:], *self.columns):
             nn.init.normal_(table, std=config.spread, generator=generator)
-        self.features = _linear(1 + config.genres, ITEM_WIDTH, generator)
+        self.features = dense(1 + config.genres, ITEM_WIDTH, generator)
         self.register_buffer(
             "user_content", torch.zeros(counts.users, len(USER_COLUMNS), dtype=torch.int64)
         )
@@ -151,7 +153,7 @@ class ContentNCF(Recommender):
     def build(self, generator: torch.Generator) -> None:
         """The layers."""
         sizes = (self.inputs, *self.config.layers, self.target.outputs)
-        self.layers = nn.ModuleList(_linear(*pair, generator) for pair in pairwise(sizes))
+        self.layers = nn.ModuleList(dense(*pair, generator) for pair in pairwise(sizes))
 
     @property
     def inputs(self) -> int:
@@ -163,8 +165,9 @@ class ContentNCF(Recommender):
         """Numbers that are learned; rows of padding are not."""
         return sum(one.numel() for one in self.parameters()) - 2 * self.config.width
 
-    def meet(self, data: Interactions) -> None:
+    def meet(self, split: Split) -> None:
         """Note what is known of users and items, beside the weights."""
+        data = split.interactions
         require_room(data, self.config)
         self.get_buffer("user_content").copy_(user_content(data))
         self.get_buffer("item_content").copy_(item_content(data, self.config.genres))
@@ -293,10 +296,8 @@ class InterpretableNCF(ContentNCF):
 
     def build(self, generator: torch.Generator) -> None:
         """Layers of experts that read those they contain."""
-        config, width = self.config, self.config.width
-        ends = (0, CONTENT_WIDTH, CONTENT_WIDTH + width, CONTENT_WIDTH + 2 * width)
-        columns = {kind: range(*pair) for kind, pair in zip(KINDS, pairwise(ends), strict=True)}
-        self.family = Family.of(columns, SUBSETS)
+        config = self.config
+        self.family = family_of(config.width)
         self.first = InputLinear(self.family, config.layers[0], generator, taught=config.taught)
         self.layers = nn.ModuleList(
             LinkedLinear(self.family, *pair, generator, links=config.links)
@@ -341,6 +342,13 @@ class InterpretableNCF(ContentNCF):
         return len(SUBSETS) * sum(self.config.layers)
 
 
+def family_of(width: int) -> Family:
+    """The four experts, where users and items have vectors of this width."""
+    ends = (0, CONTENT_WIDTH, CONTENT_WIDTH + width, CONTENT_WIDTH + 2 * width)
+    columns = {kind: range(*pair) for kind, pair in zip(KINDS, pairwise(ends), strict=True)}
+    return Family.of(columns, SUBSETS)
+
+
 class _Asked:
     """What is known of the users of some cases, with parts absent or half there."""
 
@@ -382,11 +390,3 @@ def _towards(table: Tensor, users: Tensor, gates: Tensor) -> Tensor:
     """`[B, d]`: from the average over all users towards those of the slots, by gates `[B, n]`."""
     mean = table.mean(dim=0)
     return mean + (gates[..., None] * (F.embedding(users, table) - mean)).sum(dim=1)
-
-
-def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    """Drawn after Glorot and Bengio (2010), without a bias yet."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
-    nn.init.xavier_uniform_(layer.weight, generator=generator)
-    nn.init.zeros_(layer.bias)
-    return layer

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from whence.contract import PAD, All, missing
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
+from whence.dense import dense
 from whence.errors import InputError
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
 from whence.models.base import Recommender
@@ -218,13 +219,8 @@ class NeuMF(NCF):
 
 def _layers(config: MLPConfig, generator: torch.Generator) -> nn.ModuleList:
     """From the widest to the predictive factors, after Glorot and Bengio (2010)."""
-    layers = nn.ModuleList()
-    for into, out in pairwise((*config.layers, config.width)):
-        layer = nn.utils.skip_init(nn.Linear, into, out)
-        nn.init.xavier_uniform_(layer.weight, generator=generator)
-        nn.init.zeros_(layer.bias)
-        layers.append(layer)
-    return layers
+    sizes = pairwise((*config.layers, config.width))
+    return nn.ModuleList(dense(*pair, generator) for pair in sizes)
 
 
 def _through(layers: nn.ModuleList, user: Tensor, item: Tensor) -> Tensor:

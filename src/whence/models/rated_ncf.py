@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from whence.contract import All, Explainable
-from whence.data.interactions import Counts, Interactions
+from whence.data.interactions import Counts
+from whence.data.splits import Split
 from whence.errors import InputError
 from whence.experts.targets import Real, Target
 from whence.models.content_ncf import (
@@ -42,10 +43,10 @@ class RatedNCF(ContentNCF):
         self.register_buffer("rating_mean", torch.zeros(()))
         self.register_buffer("rating_spread", torch.ones(()))
 
-    def meet(self, data: Interactions) -> None:
+    def meet(self, split: Split) -> None:
         """And how ratings lie, in whose units it learns."""
-        super().meet(data)
-        mean, spread = _mean_and_spread(data)
+        super().meet(split)
+        mean, spread = _mean_and_spread(split)
         self.get_buffer("rating_mean").fill_(mean)
         self.get_buffer("rating_spread").fill_(spread)
 
@@ -99,16 +100,16 @@ def interpretable_ncf(
     return kind(config, counts, generator)
 
 
-def _mean_and_spread(data: Interactions) -> tuple[float, float]:
-    """Of all ratings."""
-    if data.ratings is None:
+def _mean_and_spread(split: Split) -> tuple[float, float]:
+    """Of the ratings that are for training."""
+    if split.interactions.ratings is None:
         raise InputError(
             "Ratings are to be learned, and these data have none; name their column, or leave "
             "ratings out."
         )
-    if not np.isfinite(data.ratings).all():
+    ratings = split.interactions.ratings[split.trained()].astype(np.float64)
+    if not np.isfinite(ratings).all():
         raise InputError("Some ratings are no numbers; fill them in or leave those events out.")
-    ratings = data.ratings.astype(np.float64)
     mean, spread = float(ratings.mean()), float(ratings.std())
     if not spread:
         raise InputError(f"All ratings are {mean:g}; there is nothing to learn of them.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group
@@ -15,9 +15,12 @@ from whence.memory import row_slices
 from whence.reasons import Reason
 from whence.recommendation import Recommendations
 from whence.report.plain import captioned, plain_table
+from whence.training.evaluation import RATING_ERROR
 
 Accuracy = Mapping[str, Mapping[str, Measure]]
 """By system, then by measure."""
+NOT_ASKED = "–"
+"""Stands where a rule has no answer."""
 BESIDE_EACH_OTHER = 9
 """Columns of methods that a terminal of 80 characters has room for."""
 
@@ -50,10 +53,27 @@ def picks_table(picks: Recommendations) -> Group:
 
 
 def accuracy_table(accuracy: Accuracy) -> Group:
-    """Systems side by side, every figure with its 95 % interval."""
-    title = "How often the next item is found, with 95 % intervals"
+    """Systems side by side, every figure with its 95 % interval.
+
+    What only some of them were asked is a table of its own.
+    """
+    asked: dict[tuple[str, ...], list[str]] = {}
+    for name in next(iter(accuracy.values())):
+        systems = tuple(system for system, measures in accuracy.items() if name in measures)
+        asked.setdefault(systems, []).append(name)
+    return Group(
+        *(
+            _systems_table({system: accuracy[system] for system in systems}, names)
+            for systems, names in asked.items()
+        )
+    )
+
+
+def _systems_table(accuracy: Accuracy, names: Sequence[str]) -> Group:
+    own = next(iter(accuracy.values()))
+    first = {name: own[name] for name in names}
+    title = f"{_title(first)}, with 95 % intervals"
     table = plain_table(title, "", *accuracy, numbers=len(accuracy))
-    first = next(iter(accuracy.values()))
     for name in first:
         table.add_row(name, *(escape(str(measures[name])) for measures in accuracy.values()))
     return captioned(table, _protocols(first))
@@ -62,7 +82,7 @@ def accuracy_table(accuracy: Accuracy) -> Group:
 def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -> Group:
     """A trained run's accuracy on its test events, seed by seed, beside simple rules."""
     measured = {
-        seed: {name: Measure(**fields) for name, fields in found["test"].items()}
+        seed: {name: Measure.from_dict(fields) for name, fields in found["test"].items()}
         for seed, found in metrics.items()
         if "test" in found
     }
@@ -72,15 +92,23 @@ def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -
         (only,) = measured.items()
         return accuracy_table({f"seed {only[0]}": only[1], **baselines})
     first = next(iter(measured.values()))
-    title = "How often the next item is found, with the 95 % interval over seeds"
+    title = f"{_title(first)}, with the 95 % interval over seeds"
     table = plain_table(title, "", *first, numbers=len(first))
     for seed, measures in measured.items():
         table.add_row(f"seed {seed}", *(f"{measure.value:.3f}" for measure in measures.values()))
     columns = ([measures[name].value for measures in measured.values()] for name in first)
     table.add_row("mean", *(str(mean_over_seeds(values)) for values in columns))
     for system, simple in baselines.items():
-        table.add_row(system, *(f"{measure.value:.3f}" for measure in simple.values()))
+        row = (f"{simple[name].value:.3f}" if name in simple else NOT_ASKED for name in first)
+        table.add_row(system, *row)
     return captioned(table, _protocols(first))
+
+
+def _title(measures: Mapping[str, Measure]) -> str:
+    found, off = "How often the next item is found", "how far off ratings are"
+    if RATING_ERROR not in measures:
+        return found
+    return f"{found}, and {off}" if len(measures) > 1 else off.capitalize()
 
 
 def _protocols(measures: Mapping[str, Measure]) -> str:

@@ -1,4 +1,7 @@
-"""How often the item that came next is among the first ten, with intervals and protocols."""
+"""How often the item that came next is among the first ten, with intervals and protocols.
+
+And how far off its rating is, by models that foretell ratings.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,15 @@ from whence.contract import Explainable
 from whence.data.published_negatives import NEGATIVES, find_negatives, published_negatives
 from whence.data.splits import Held, Split
 from whence.errors import InputError, did_you_mean
-from whence.measure import Measure, mean_measure
+from whence.measure import Direction, Measure, mean_measure
 from whence.training.negatives import Unseen
 from whence.training.ranks import SAMPLED, Floats, full_ranks, ranks_among, sampled_ranks
+from whence.training.rating_error import rating_errors
 
 TOP = 10
 OF_A_SAMPLE = f" of {SAMPLED + 1}"
 AS_PUBLISHED = f" of {NEGATIVES + 1} published"
+RATING_ERROR = "rating error"
 AT_K = r"@[1-9]\d*"
 MEASURE = re.compile(
     rf"MRR|(?:recall|NDCG){AT_K}|recall{AT_K}(?P<sampled>{OF_A_SAMPLE})"
@@ -35,7 +40,8 @@ class PerCase:
     def measures(self) -> dict[str, Measure]:
         """The means with their intervals."""
         return {
-            name: mean_measure(values, self.protocols[name]) for name, values in self.values.items()
+            name: mean_measure(values, self.protocols[name], _direction(name), (0.0, _most(name)))
+            for name, values in self.values.items()
         }
 
     def lead_over(self, other: PerCase) -> dict[str, Measure]:
@@ -44,7 +50,8 @@ class PerCase:
             name: mean_measure(
                 values - other.values[name],
                 f"difference, case by case; {self.protocols[name]}",
-                range=(-1.0, 1.0),
+                _direction(name),
+                (-_most(name), _most(name)),
             )
             for name, values in self.values.items()
         }
@@ -86,6 +93,8 @@ class Evaluation:
         negatives = find_negatives(self.split.interactions)
         if negatives is not None and negatives.fits(self.split.held[self.held]):
             found.append(self.published(model))
+        if not model.foretells_chances:
+            found.append(self.rated(model))
         return PerCase(
             {name: values for one in found for name, values in one.values.items()},
             {name: protocol for one in found for name, protocol in one.protocols.items()},
@@ -130,6 +139,18 @@ class Evaluation:
         )
         return PerCase(values, dict.fromkeys(values, protocol))
 
+    def rated(self, model: Explainable) -> PerCase:
+        """By how far off the rating is that it expects; nothing where no event has a rating."""
+        cases, interactions = self.split.held[self.held], self.split.interactions
+        errors = rating_errors(model, interactions, cases, self.length)
+        if not len(errors):
+            return PerCase({}, {})
+        protocol = (
+            f"{self._events}; |expected − given| of the {len(errors):,} that have a rating, in "
+            "points of it"
+        )
+        return PerCase({RATING_ERROR: errors}, {RATING_ERROR: protocol})
+
     def check(self, measure: str) -> None:
         """Refuse a measure that these events cannot have, before a model is asked."""
         if measure.endswith(AS_PUBLISHED):
@@ -165,10 +186,20 @@ def evaluate(
 ) -> dict[str, Measure]:
     """Accuracy on the held-out events: full ranking, and the true item among 100 random ones.
 
-    And among its published negatives, where there are some. `length` is how many items of a history
+    And among its published negatives, where there are some, and of who foretells ratings, how far
+    off they are. `length` is how many items of a history
     the model reads, `top` the k of recall@k and NDCG@k; the seed draws the random items.
     """
     return Evaluation(split, held, length, top, seed, show_progress).of(model).measures()
+
+
+def _direction(name: str) -> Direction:
+    return "lower is better" if name == RATING_ERROR else "higher is better"
+
+
+def _most(name: str) -> float:
+    """The end of a measure's range; its other end is 0."""
+    return np.inf if name == RATING_ERROR else 1.0
 
 
 def gain(ranks: Floats, top: int = TOP) -> Floats:

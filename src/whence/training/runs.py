@@ -20,10 +20,10 @@ from whence.errors import InputError, did_you_mean
 from whence.files import make_parent, refuse_existing
 from whence.measure import Measure
 from whence.models import ModelSpec, model_spec
-from whence.models.baselines import BASELINES
+from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
 from whence.run import Run, snapshot_files
 from whence.training.config import TrainingConfig, check_precision
-from whence.training.evaluation import evaluate
+from whence.training.evaluation import Evaluation, evaluate
 from whence.training.loop import Fitted
 from whence.training.seeds import fit_seeds
 from whence.training.unfinished import Unfinished
@@ -225,16 +225,25 @@ def _measured(fitted: Fitted, split: Split, show_progress: bool) -> dict[str, An
 
 
 def baseline_accuracy(
-    interactions: Interactions, split: str, length: int, show_progress: bool = False
+    interactions: Interactions,
+    split: str,
+    length: int,
+    show_progress: bool = False,
+    *,
+    rated: bool = False,
 ) -> dict[str, dict[str, Measure]]:
-    """What simple rules reach on the same test events."""
+    """What simple rules reach on the same test events, and of their ratings if `rated`."""
     held_out = split_by(split, interactions)
     if not len(held_out.held["test"]):
         return {}
-    return {
+    found = {
         name: evaluate(make(held_out), held_out, "test", length, show_progress=show_progress)
         for name, make in BASELINES.items()
     }
+    if rated:
+        mean = Evaluation(held_out, "test", length).rated(MeanRating(held_out))
+        found[MEAN_RATING] = mean.measures()
+    return found
 
 
 def split_settings(

@@ -55,7 +55,7 @@ class Stack:
             for one in chance
         ]
         for model in self.models:
-            model.meet(split.interactions)
+            model.meet(split)
             model.train()
         self.loss = _Loss(self.models[0])
         self.weights = self._side_by_side(dict(self.models[0].named_parameters()))

@@ -121,7 +121,7 @@ def _learned(trained: Run, interactions: Interactions, by: str) -> Learned | Non
     split = split_by(by, interactions)
     if not len(split.held[HELD]):
         return None
-    own = [build(Measure, found[HELD][LEARNED]) for found in trained.metrics.values()]
+    own = [Measure.from_dict(found[HELD][LEARNED]) for found in trained.metrics.values()]
     rule = Evaluation(split, HELD, trained.first.config.length).full(Popularity(split))
     return Learned(_over_seeds(own), rule.measures()[LEARNED])
 

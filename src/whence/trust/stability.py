@@ -127,16 +127,26 @@ def prediction_difference(predictions: Floats) -> SeedPairs:
 
     This is what the code of Jain (2019) computes where the text has `deviation`.
     """
-    seeds = _check_predictions(predictions)
+    _check_predictions(predictions)
+    return _apart(predictions, "the difference of their predictions", 1.0)
+
+
+def rating_difference(ratings: Floats) -> SeedPairs:
+    """|r₁ − r₂| of the ratings `[S, B]` that two seeds expect of the same; 0 is the same."""
+    return _apart(ratings, "the difference of the ratings they expect", math.inf)
+
+
+def _apart(numbers: Floats, what: str, most: float) -> SeedPairs:
+    """How far every two seeds' numbers `[S, B]` lie apart, which is `most` at most."""
+    seeds = len(numbers)
 
     def compare(rows: Ints) -> Floats:
-        one = predictions[:, rows].T
+        one = numbers[:, rows].T
         return np.asarray(np.abs(one[:, :, None] - one[:, None]))
 
-    everywhere = np.ones(predictions.shape[1], dtype=np.bool_)
+    everywhere = np.ones(numbers.shape[1], dtype=np.bool_)
     cases, pairs = _over_pairs(compare, everywhere, seeds, seeds * seeds)
-    what = "the difference of their predictions"
-    return SeedPairs(cases, pairs, _protocol(seeds, what), "lower is better", (0.0, 1.0))
+    return SeedPairs(cases, pairs, _protocol(seeds, what), "lower is better", (0.0, most))
 
 
 def prediction_deviation(predictions: Floats) -> Measure:
