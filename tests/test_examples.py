@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import runpy
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import torch
 
 import whence
 from conftest import LIVELY
+from whence.contract import PAD
 from whence.data import Catalog, Interactions, leave_one_out
 from whence.explainers import EXPLAINERS
 from whence.explainers.measured import read_measured
@@ -31,7 +34,7 @@ from whence.sessions import (
 from whence.sessions.halves import NO_CAUSE
 from whence.skips import NetworkConfig, make_network
 from whence.training.averaging import Rule
-from whence.worlds import REASONS, WorldConfig, make_world
+from whence.worlds import REASONS, World, WorldConfig, make_world
 
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 
@@ -189,55 +192,101 @@ def test_reasons_teach(
 
 
 @pytest.fixture(scope="module")
-def cleaning() -> dict[str, Any]:
-    return runpy.run_path(str(EXAMPLES / "reasons_clean.py"))
+def weighing() -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLES / "reasons_weigh.py"))
 
 
-def test_reasons_clean(
+def test_reasons_weigh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "measured.json"
     tiny = "--users 60 --items 90 --events 10 --length 8 --width 4 --steps 3 --seeds 2"
-    monkeypatch.setattr("sys.argv", ["reasons_clean.py", *tiny.split(), "--json", str(path)])
-    runpy.run_path(str(EXAMPLES / "reasons_clean.py"), run_name="__main__")
-    out = capsys.readouterr().out
-    assert "| without what nothing speaks for |" in out
-    assert "events are left out" in out
+    monkeypatch.setattr("sys.argv", ["reasons_weigh.py", *tiny.split(), "--json", str(path)])
+    runpy.run_path(str(EXAMPLES / "reasons_weigh.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0] for line in lines[-5:]] == [
+        "| all alike",
+        "| by leave-one-out or genre shares, shuffled among events",
+        "| by leave-one-out",
+        "| by leave-one-out or genre shares",
+        "| by true cause",
+    ]
+    assert "of the events have a reason and weigh" in lines[0]
     found = json.loads(path.read_text())["found"]
     assert {len(values) for values in found.values()} == {2}
     assert all(0 <= one <= 1 for values in found.values() for one in values)
+    assert found["all alike"] != found["by true cause"]
 
 
-def test_events_left_out_are_none_that_is_held_out_and_keep_the_items(
-    cleaning: dict[str, Any],
+@pytest.fixture(scope="module")
+def small_world() -> World:
+    return make_world(WorldConfig(users=20, items=90, events=9, genres=4, seed=2))
+
+
+def test_events_weigh_by_models_that_were_not_taught_by_their_users(
+    weighing: dict[str, Any], small_world: World
 ) -> None:
-    data = make_world(WorldConfig(users=20, items=90, events=9, genres=4, seed=2)).interactions
-    split = leave_one_out(data)
-    free = cleaning["learned_from"](split)
-    for user in range(data.user_count):
-        own = free[data.offsets[user] : data.offsets[user + 1]]
-        assert own.tolist() == [False, *[True] * (len(own) - 3), False, False]
-    gone = free & (np.arange(len(data)) % 3 == 0)
-    left = cleaning["without"](data, gone)
-    assert left.items.tolist() == data.items[~gone].tolist()
-    assert left.item_count == data.item_count
-    assert leave_one_out(left).held["test"].targets.tolist() == split.held["test"].targets.tolist()
-    drawn = cleaning["as_many"](gone, free, np.random.default_rng(0))
-    assert drawn.sum() == gone.sum()
-    assert not (drawn & ~free).any()
+    split = leave_one_out(small_world.interactions)
+    asked = weighing["learned_from"](split)
+    offsets = split.interactions.offsets
+    for start, end in pairwise(offsets):
+        own = asked[start:end].tolist()
+        assert own == [False, *[True] * (len(own) - 3), False, False]
+    user = split.interactions.user_of_event()
+    for half in (0, 1):
+        taught = weighing["taught_by"](split, half).trained()
+        assert taught.tolist() == (split.trained() & (user % 2 == half)).tolist()
 
 
-def test_what_speaks_for_an_item_is_how_much_likelier_it_is_than_any(
-    cleaning: dict[str, Any],
+def test_a_genre_is_a_reason_where_it_is_commoner_than_usual(
+    weighing: dict[str, Any], small_world: World
 ) -> None:
-    data = make_world(WorldConfig(users=20, items=90, events=9, genres=4, seed=2)).interactions
-    cases = leave_one_out(data).held["test"][:5]
-    model = LIVELY["sasrec"](items=data.item_count, length=6)
-    batch, targets = torch.from_numpy(cases.histories(6)), torch.from_numpy(cases.targets)
-    likely = model.score(batch, torch.arange(data.item_count).expand(5, -1)).softmax(dim=1)
-    values = np.log(data.item_count * likely[torch.arange(5), targets].detach().numpy())
-    found = cleaning["spoken_for"](model, cases, 6, data.item_count)
-    np.testing.assert_allclose(found, values, rtol=1e-6)
+    """Counted event by event."""
+    split, genre = leave_one_out(small_world.interactions), small_world.genre
+    data = split.interactions
+    found = weighing["brought_by_taste"](small_world, split, 4)
+    usual = Counter(genre[data.items[split.trained()]].tolist())
+    for event in np.flatnonzero(weighing["learned_from"](split)).tolist():
+        first = data.offsets[data.user_of_event()[event]]
+        history = genre[data.items[max(first, event - 4) : event]].tolist()
+        own = int(genre[data.items[event]])
+        expected = usual[own] / usual.total()
+        share = (history.count(own) + 8 * expected) / (len(history) + 8)
+        assert found[event] == pytest.approx(np.log(share / expected))
+
+
+def test_films_of_the_genre_bring_what_the_logit_loses_without_each(
+    weighing: dict[str, Any], small_world: World
+) -> None:
+    genre = small_world.genre
+    cases = leave_one_out(small_world.interactions).held["test"][:6]
+    model = LIVELY["sasrec"](items=small_world.interactions.item_count, length=6)
+    found = weighing["left_out"](model, cases, genre, 6)
+    for case, target in enumerate(cases.targets.tolist()):
+        batch = torch.from_numpy(cases[case : case + 1].histories(6))
+        asked, brought = torch.tensor([[target]]), 0.0
+        for slot, item in enumerate(batch[0].tolist()):
+            if item != PAD and genre[item] == genre[target]:
+                present = torch.arange(6)[None] != slot
+                with torch.no_grad():
+                    lost = model.score(batch, asked) - model.score(batch, asked, present=present)
+                brought += float(lost)
+        assert found[case] == pytest.approx(brought, abs=1e-5)
+    assert np.abs(found).max() > 0.01
+
+
+def test_weights_are_the_share_of_a_chance_and_are_shuffled_among_what_is_asked(
+    weighing: dict[str, Any],
+) -> None:
+    """What halves the odds by its absence has half of them."""
+    gone = weighing["share_gone"](np.array([-1.0, 0.0, np.log(2), np.log(4)]))
+    np.testing.assert_allclose(gone, [0, 0, 0.5, 0.75], rtol=1e-6)
+    asked = np.arange(40) % 4 > 0
+    weights = np.linspace(0, 1, 40, dtype=np.float32)
+    moved = weighing["shuffled"](weights, asked, np.random.default_rng(0))
+    assert moved[~asked].tolist() == weights[~asked].tolist()
+    assert sorted(moved[asked]) == sorted(weights[asked])
+    assert moved[asked].tolist() != weights[asked].tolist()
 
 
 def test_a_session_is_drawn(

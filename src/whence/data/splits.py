@@ -27,6 +27,19 @@ class Split:
     protocol: str
     held: dict[Held, Cases]
     """The cases of each held-out part; their history is all that came before."""
+    weights: npt.NDArray[np.float32] | None = None
+    """How much each event counts, as something to foretell; without them all count alike."""
+
+    def __post_init__(self) -> None:
+        if self.weights is None:
+            return
+        good = np.isfinite(self.weights) & (self.weights >= 0)
+        if self.weights.shape != (len(self.interactions),) or not good.all():
+            raise InputError("Weights are one number for each event, from 0 on.")
+        if not self.weights[self.trained()].any():
+            raise InputError(
+                "No event for training has a weight above 0; there is nothing to learn."
+            )
 
     def trained(self) -> npt.NDArray[np.bool_]:
         """Bool over all events: which are for training."""

@@ -83,4 +83,4 @@ class BERT4Rec(Transformer):
             losses = sampled_bce(positive, *negative)
         else:
             losses = log_sum_exp(rows, self.item) - positive
-        return mean_where(batch.positives != PAD, losses)
+        return mean_where(batch.positives != PAD, batch.weigh(losses))

@@ -41,7 +41,7 @@ class SASRec(Transformer):
         assert batch.negatives is not None
         targets = torch.stack((batch.positives, batch.negatives), dim=-1)
         positive, negative = self.next_scores(batch.inputs, targets, drop).unbind(-1)
-        return mean_where(batch.inputs.real, sampled_bce(positive, negative))
+        return mean_where(batch.inputs.real, batch.weigh(sampled_bce(positive, negative)))
 
     def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
         """`[T, t]`: after every item, the scores of its targets `[T, t]`."""

@@ -77,13 +77,20 @@ class Batch(NamedTuple):
     """`[M]`: items that are not right, where the task has some."""
     rows: Tensor | None = None
     """`[M]`: the row that each question is about. None says that every row has one: `M = T`."""
+    weights: Tensor | None = None
+    """`[M]`: how much each question counts, 1 on average over all. None says that all do alike."""
 
     def of(self, number: int) -> Batch:
         """The batch of one seed of a stack."""
-        negatives, rows = (
-            None if one is None else one[number] for one in (self.negatives, self.rows)
+        negatives, rows, weights = (
+            None if one is None else one[number]
+            for one in (self.negatives, self.rows, self.weights)
         )
-        return Batch(self.inputs.of(number), self.positives[number], negatives, rows)
+        return Batch(self.inputs.of(number), self.positives[number], negatives, rows, weights)
+
+    def weigh(self, losses: Tensor) -> Tensor:
+        """`[M]`: the losses of all questions, each as much as it counts."""
+        return losses if self.weights is None else losses * self.weights
 
     @property
     def size(self) -> int:

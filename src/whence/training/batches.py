@@ -59,6 +59,7 @@ class Batches:
             torch.from_numpy(numbers).to(device)
             for numbers in (users, starts, ends, split.interactions.items)
         )
+        self.weights = _of_mean_one(split, device)
         self.length, self.size, self.device = length, size, device
         self.masks = Masks(task, randomness, device) if isinstance(task, Cloze) else None
         self.ahead = 1 if self.masks is None else 0
@@ -105,15 +106,22 @@ class Batches:
         )
         user = users.gather(1, laid.history)
         if self.masks is not None:
-            return self._hide(inputs, self.masks.draw(step, laid), step, laid, user)
+            return self._hide(inputs, self.masks.draw(step, laid), step, laid, user, event)
         return Batch(
             inputs._replace(present=self._present(step, laid, laid.real)),
             positives=torch.where(laid.real, self.items[event + 1], PAD),
             negatives=self._negatives(step, user, laid.real),
+            weights=None if self.weights is None else self.weights[event + 1],
         )
 
     def _hide(
-        self, inputs: Packed, masked: Tensor, step: Tensor, laid: Laid, user: Tensor
+        self,
+        inputs: Packed,
+        masked: Tensor,
+        step: Tensor,
+        laid: Laid,
+        user: Tensor,
+        event: Tensor,
     ) -> Batch:
         """What is asked where rows `[S, T]` are masked; what is masked is never absent."""
         rows, found = places_of(masked, self.questions or int(masked.sum(1).max()))
@@ -125,6 +133,7 @@ class Batches:
             positives=torch.where(found, inputs.items.gather(1, rows), PAD),
             negatives=self._negatives(step, user.gather(1, rows), found),
             rows=rows,
+            weights=None if self.weights is None else self.weights[event.gather(1, rows)],
         )
 
     def _lay_out(self, sizes: Tensor) -> Laid:
@@ -157,6 +166,14 @@ class Batches:
         spare = (ends - starts - (self.length + 1)).clamp_(min=0)
         ends = ends - where % (spare + 1)
         return torch.maximum(starts, ends - (self.length + 1)), ends
+
+
+def _of_mean_one(split: Split, device: str) -> Tensor | None:
+    """The weights of all events, so that only their ratios matter and no learning rate changes."""
+    if split.weights is None:
+        return None
+    weights = split.weights / split.weights[split.trained()].mean()
+    return torch.from_numpy(weights).to(device, torch.float32)
 
 
 def _most(share: npt.NDArray[np.float64], count: int) -> int:

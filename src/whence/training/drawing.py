@@ -58,6 +58,11 @@ def batches_for(
             f"{type(model).__name__} is not trained on windows of histories, so none of its items "
             "can be absent; leave absence out."
         )
+    if split.weights is not None:
+        raise InputError(
+            f"{type(model).__name__} is not trained on windows of histories, so its events cannot "
+            "be weighed; leave weights out."
+        )
     if isinstance(task, WholeUsers):
         return UserBatches(split, task, config.batch, randomness, device, few_sizes=recorded)
     return ChoiceBatches(split, task, config.batch, randomness, device)
