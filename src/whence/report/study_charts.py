@@ -361,12 +361,14 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
         alt.Chart().mark_rule(color=LIMIT, strokeDash=[4, 3]).encode(x=alt.X("min(limit):Q"))
     )
     panel = alt.LayerChart(
-        layer=[limit, *_dots(base, None)], width=CLAIM_WIDTH, height=alt.Step(ROW_HEIGHT)
+        layer=[limit, *_dots(base, None)],
+        width=CLAIM_WIDTH,
+        height=ROW_HEIGHT * len(names),
     )
     header = alt.Header(labelOrient="top", labelAnchor="start", labelAngle=0, labelPadding=4)
     chart: alt.FacetChart = panel.facet(
         row=alt.Row("claim:N", title=None, sort=panels, header=header), data=inline(rows)
-    ).resolve_scale(x="independent", y="independent")
+    ).resolve_scale(x="independent")
     return dress(chart.properties(title=_small_title(DASHED)))
 
 

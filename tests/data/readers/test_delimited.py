@@ -70,6 +70,7 @@ def test_it_can_be_read_again_from_its_origin(tmp_path: Path) -> None:
         ("user,item,rating\n1,2,good\n", "row 2, column 'rating': 'good' is not a number"),
         ("user,item,rating\n1,2,nan\n", "row 2, column 'rating': nan is no number"),
         ("user,item,rating\n1,2,inf\n", "row 2, column 'rating': inf is no number"),
+        ("user,item,rating\n1,2,1e39\n", "row 2, column 'rating': 1e.39 is too large a number"),
         ("user,item,time\n1,2,5\n1,3,\n", "row 3, column 'time': there is no value"),
         ("user,item,time\n1,2,-9223372036854775808\n", "row 2, column 'time': -9223.* is no time"),
         ("user,item,time\n1,2,1e300\n", "row 2, column 'time': 1e\\+300 is no time"),

@@ -30,6 +30,7 @@ PLAIN_NUMBER = r"^-?(0|[1-9]\d{0,15})(\.\d+)?$"
 MICRO = 10**6
 EXACT = 2.0**53
 """Whole numbers below it are exact as floats."""
+LARGEST = float(np.finfo(np.float32).max)
 LATEST = 2.0**62
 UNITS = ((1e17, 10**9), (1e14, 10**6), (1e11, 10**3))
 """Times from a size on are in parts of a second: 10¹¹ s is the year 5138, 10¹¹ ms is 1973."""
@@ -161,7 +162,12 @@ class Column:
                 row = _first_unlike(values, pa.float64())
                 raise self.error(row, f"'{values[row]}' is not a number{_hint(str(values[row]))}")
             values = values.cast(pa.float64())
-        return self._finite(values, "a number").astype(np.float32)
+        numbers = self._finite(values, "a number")
+        beyond = np.abs(numbers) > LARGEST
+        if beyond.any():
+            row = int(np.argmax(beyond))
+            raise self.error(row, f"{numbers[row]} is too large a number")
+        return numbers.astype(np.float32)
 
     def _finite(self, values: pa.ChunkedArray, expected: str) -> npt.NDArray[Any]:
         """As integers where they are, else as float64."""
