@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -137,7 +138,7 @@ def _giving(column: str, measured: Mapping[str, Measured]) -> Measured | None:
 
 
 def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
-    """Claims that no run has judged, from the records that their sides have.
+    """Claims that no run has judged, or of sides that have changed since, from their records.
 
     Machines may have made them apart, and two datasets are no pairs; so means are compared, which
     says less than a comparison seed by seed.
@@ -151,7 +152,7 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
 
     def judge(record: Record) -> Record:
         claim = claims.get(record.row)
-        if claim is None or (record.value is not None and not claim.between_datasets):
+        if claim is None:
             return record
         place = (shown[record.dataset], models[record.model or ""])
         sides = []
@@ -160,6 +161,8 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
             sides.append(cells.get((*study.record_key(cell), column)))
         estimate = _by_records(claim, sides)
         if estimate is None or sides[0] is None:
+            return record
+        if not claim.between_datasets and _stands(record, sides, estimate.value):
             return record
         return replace(
             record,
@@ -205,6 +208,17 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
         )
 
     return [*cells, *map(judge, study.claims)]
+
+
+def _stands(judged: Record, sides: Sequence[Record | None], value: float | None) -> bool:
+    """Whether a claim was judged on what its sides have now, up to rounding.
+
+    Of sides with different seeds only the common ones were compared, which records cannot repeat.
+    """
+    if judged.value is None or value is None:
+        return False
+    same_seeds = all(side is not None and side.seeds == judged.seeds for side in sides)
+    return not same_seeds or math.isclose(judged.value, value, abs_tol=1e-9)
 
 
 def _known(record: Record | None) -> bool:
