@@ -16,6 +16,7 @@ from whence.report.charts import to_png, to_svg
 from whence.report.study import as_markdown, study_tables
 from whence.report.study_charts import study_charts
 from whence.studies import Study, find_study
+from whence.studies.attention_map import CELLS, LARGEST
 from whence.studies.cache import Measured
 from whence.studies.checking import check_study
 from whence.studies.example import AGREEMENT, BACK, RANK, ROLLOUT, SHAPLEY
@@ -105,6 +106,39 @@ def test_a_map_is_drawn_where_its_cells_are(genres: Study) -> None:
     low, middle, high = tiles["encoding"]["color"]["scale"]["domain"]
     assert middle == 1
     assert high - 1 == pytest.approx(1 - low) == max(abs(cell["value"] - 1) for cell in drawn)
+
+
+def test_a_map_has_the_names_that_the_data_know() -> None:
+    """Each variant has titles of its own, in a row above its cells, and a panel with them."""
+    study = find_study("collaborative-example")
+    for_each = {"plain": "Jaws", "two classes": "Heat"}
+    records = [
+        replace(one, label=f"{for_each[one.row]} {one.column.rsplit(', ')[-1]}")
+        for one in results(replace(study, claims=()))
+    ]
+    *_, table = study_tables(replace(study, claims=()), records)
+    assert len(table.rows) == 2 * 11
+    for place, (variant, name) in enumerate(for_each.items()):
+        titles, first, *_ = table.rows[place * 11 : place * 11 + 11]
+        assert titles == (
+            "ML-1M",
+            variant,
+            "",
+            *(f"{name} {column}" for column in LARGEST.values()),
+        )
+        assert first[:3] == ("ML-1M", variant, f"1. {name} 1")
+        own = {one.column: one.value for one in records if one.row == variant}
+        shown = [float(cell.split(" ± ")[0]) for cell in first[3:]]
+        assert shown == pytest.approx([own[CELLS["1", one]] for one in LARGEST], abs=6e-3)
+    chart = study_charts(study, records)["Attention of one user"].to_dict()
+    (drawn,) = chart["datasets"].values()
+    assert len(drawn) == 100
+    spots = {(one["beside"], one["down"], one["across"]) for one in drawn}
+    assert ("plain", "10. Jaws 10", "5th: Jaws largest share for the 5th") in spots
+    assert ("two classes", "10. Heat 10", "5th: Heat largest share for the 5th") in spots
+    assert chart["resolve"]["scale"] == {"x": "independent", "y": "independent"}
+    order = chart["spec"]["layer"][0]["encoding"]["y"]["sort"]
+    assert [int(name.split(".")[0]) for name in order] == sorted([*range(1, 11)] * 2)
 
 
 def test_bars_are_told_by_what_they_are_of(example: Study) -> None:

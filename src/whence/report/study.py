@@ -173,15 +173,17 @@ def _curves(study: Study, curves: Curves, found: Found, protocols: list[str]) ->
 def _grid(study: Study, grid: Grid, found: Found, protocols: list[str]) -> StudyTable:
     """As it is drawn."""
     down, across = (list(dict.fromkeys(names)) for names in zip(*grid.cells, strict=True))
-    rows = [
-        (
-            *_where(study, cell),
-            name,
-            *(cell_text(found[*study.record_key(cell), grid.cells[name, one]]) for one in across),
-        )
-        for cell in study.cells()
-        for name in down
-    ]
+    titles = grid.titles if isinstance(grid, Map) else {}
+    rows: list[tuple[str, ...]] = []
+    for cell in study.cells():
+        key, where = study.record_key(cell), _where(study, cell)
+        if titles:
+            labels = (found[*key, titles[one]].label or ABSENT for one in across)
+            rows.append((*where, "", *labels))
+        for name in down:
+            own = [found[*key, grid.cells[name, one]] for one in across]
+            said = f"{name}. {own[0].label or ABSENT}" if titles else name
+            rows.append((*where, said, *map(cell_text, own)))
     headings = (*_where_headings(study), grid.down, *across)
     across_is = f"Across: {grid.across}. " if grid.across else ""
     notes = (f"{across_is}{ALONE}", *protocols)

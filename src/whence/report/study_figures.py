@@ -30,7 +30,8 @@ def figure_chart(study: Study, figure: Figure, records: Sequence[Record]) -> alt
         case Curves():
             return curves_chart(study, figure, of)
         case Map():
-            return map_chart(study, figure, of)
+            titles = [record for record in records if record.column in figure.titles.values()]
+            return map_chart(study, figure, of, titles)
         case Shares():
             return shares_chart(study, figure, of)
         case Bars():
@@ -68,20 +69,28 @@ def curves_chart(study: Study, curves: Curves, records: Sequence[Record]) -> alt
     return dress(chart if curves.ideal else chart.resolve_scale(y="independent"))
 
 
-def map_chart(study: Study, shades: Map, records: Sequence[Record]) -> alt.FacetChart:
+def map_chart(
+    study: Study, shades: Map, records: Sequence[Record], titles: Sequence[Record] = ()
+) -> alt.FacetChart:
     """A panel a dataset and model; every cell with its value, in colours from the middle on."""
     place = {column: names for names, column in shades.cells.items()}
-    down, across = (list(dict.fromkeys(names)) for names in zip(*shades.cells, strict=True))
+    title_of = {(one.dataset, one.model, one.row, one.column): one.label for one in titles}
+    order = list(place)
     rows = []
-    for record in records:
+    # In the order of the cells: where the data have the names, those of all panels stand so.
+    for record in sorted(records, key=lambda one: order.index(one.column)):
         name, other = place[record.column]
+        if shades.titles:
+            of = title_of[record.dataset, record.model, record.row, shades.titles[other]]
+            name, other = f"{name}. {record.label}", f"{other}: {of}"
         rows.append(
             {**_where(study, record), "down": name, "across": other, **plain_figures(record)}
         )
+    down, across = (list(dict.fromkeys(row[way] for row in rows)) for way in ("down", "across"))
     reach = max(abs(row["value"] - shades.middle) for row in rows) or 1.0
     base = alt.Chart().encode(
-        x=alt.X("across:N", title=shades.across, sort=across, axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("down:N", title=shades.down, sort=down),
+        x=alt.X("across:N", title=shades.across, sort=across, axis=_names_across(shades)),
+        y=alt.Y("down:N", title=None if shades.titles else shades.down, sort=down),
         tooltip=[
             "down:N",
             "across:N",
@@ -105,10 +114,19 @@ def map_chart(study: Study, shades: Map, records: Sequence[Record]) -> alt.Facet
             alt.value(LIMIT),
         ),
     )
-    panel = alt.LayerChart(
-        layer=[tiles, numbers], width=TILE[0] * len(across), height=TILE[1] * len(down)
-    )
-    return dress(in_panels(panel, rows, ("beside", _beside(study)), ("who", _order(study))))
+    wide, high = (len(set(names)) for names in zip(*((b, a) for a, b in shades.cells), strict=True))
+    panel = alt.LayerChart(layer=[tiles, numbers], width=TILE[0] * wide, height=TILE[1] * high)
+    chart = in_panels(panel, rows, ("beside", _beside(study)), ("who", _order(study)))
+    if not shades.titles:
+        return dress(chart)
+    apart: alt.FacetChart = chart.resolve_scale(x="independent", y="independent")
+    # Beside titles, which are long, there is no room for what they are.
+    return dress(apart.properties(title=small_title(f"down: {shades.down}")))
+
+
+def _names_across(shades: Map) -> alt.Axis:
+    """Aslant where they are titles, which are long."""
+    return alt.Axis(labelAngle=-30, labelLimit=190) if shades.titles else alt.Axis(labelAngle=0)
 
 
 def shares_chart(study: Study, shares: Shares, records: Sequence[Record]) -> alt.FacetChart:

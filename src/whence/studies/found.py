@@ -84,6 +84,11 @@ class Map(Grid):
     value: str
     middle: float = 0.0
     """The value that has no colour."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Where only the data know the names: by that across, the column whose label it stands for.
+
+    Down, it is the labels of the cells.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

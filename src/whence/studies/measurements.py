@@ -7,6 +7,7 @@ from collections import ChainMap
 from whence.errors import InputError
 from whence.studies import (
     agreement,
+    attention_map,
     class_calibration,
     class_permutation,
     class_stability,
@@ -54,6 +55,7 @@ def stability(asked: Asked, _how: AsItComes) -> dict[str, Found]:
 
 MEASUREMENTS: dict[str, Measurement] = {
     "agreement": agreement.MEASUREMENT,
+    "attention-map": attention_map.MEASUREMENT,
     "class-calibration": class_calibration.MEASUREMENT,
     "class-permutation": class_permutation.MEASUREMENT,
     "class-stability": class_stability.MEASUREMENT,
