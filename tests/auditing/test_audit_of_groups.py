@@ -167,7 +167,7 @@ def test_the_page_speaks_of_parts(whole: Audit, tmp_path: Path) -> None:
     page = write_audit(whole, tmp_path / "audit.html", "whence audit RUN").read_text()
     assert "up to 40 test cases." in page
     assert "what it says of a part</th>" in page
-    assert "What the logit loses when a part is hidden" in page
+    assert "What the score loses when a part is hidden" in page
     for name in ("faithfulness", "agreement", "stability"):
         finding = whole.findings[name]
         said = [finding.summary, *finding.notes]

@@ -285,6 +285,42 @@ def test_who_foretells_no_ratings_has_no_error_of_them() -> None:
     assert "rating error" not in evaluate(run.first, unrated, "test", 1)
 
 
+def test_weights_are_chosen_by_the_lowest_rating_error() -> None:
+    """The error falls and rises again: training stops there, and goes back to the lowest."""
+    split = leave_one_out(rated())
+    config = TrainingConfig(
+        steps=400,
+        batch=32,
+        learning_rate=0.1,
+        validate_every=5,
+        patience=3,
+        measure="rating error",
+    )
+    settings = {**SMALL, "ratings": True}
+    fitted = fit(split, "intrp-ncf", settings, config, 0, show_progress=False)
+    errors = list(fitted.validations.values())
+    lowest = int(np.argmin(errors))
+    assert lowest > 0
+    assert len(errors) == lowest + 4 < 400 // 5
+    assert errors[lowest] < min(errors[0], errors[-1])
+    assert fitted.kept == 5 * (lowest + 1)
+    found = evaluate(fitted.model, split, "validation", 1)["rating error"].value
+    assert found == errors[lowest]
+
+
+def test_who_has_no_rating_error_cannot_be_chosen_by_it() -> None:
+    split, config = leave_one_out(rated()), TrainingConfig(validate_every=1, measure="rating error")
+    with pytest.raises(InputError, match="is of models that foretell ratings, as content-ncf"):
+        Training(split, "intrp-ncf", SMALL, config, [0], "cpu")
+    ratings = split.interactions.ratings
+    assert ratings is not None
+    some = ratings.copy()
+    some[split.held["validation"].ends] = np.nan
+    bare = replace(split, interactions=replace(split.interactions, ratings=some))
+    with pytest.raises(InputError, match="No validation event has a rating to be off from"):
+        Training(bare, "intrp-ncf", {**SMALL, "ratings": True}, config, [0], "cpu")
+
+
 def test_the_audit_tells_how_far_off_ratings_are() -> None:
     run = trained("intrp-ncf", "genre", 3, ratings=True)
     finding = audit(run, stages=["accuracy"], show_progress=False).findings["accuracy"]

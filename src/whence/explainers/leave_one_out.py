@@ -34,7 +34,8 @@ class LeaveOneOut:
     @property
     def words(self) -> str:
         """With its unit."""
-        return f"What the {self.unit} loses when {{a_part}} is hidden; below zero speaks against."
+        what = "score" if self.unit == "logit" else self.unit  # a rating has no logit
+        return f"What the {what} loses when {{a_part}} is hidden; below zero speaks against."
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """All removals of all cases in one sweep."""

@@ -38,7 +38,10 @@ class TrainingConfig:
     validate_every: int = 0
     """Steps between validations; 0 is never."""
     measure: str = "NDCG@10"
-    """What a validation looks at: recall@k, NDCG@k, MRR, recall@k of 101, HR@k of 100 published."""
+    """What a validation looks at: recall@k, NDCG@k, MRR, recall@k of 101, HR@k of 100 published.
+
+    And of models that foretell ratings, the rating error, of which the lowest is the best.
+    """
     validate_on: Held = "validation"
     """The events that validations look at; by "test" weights are chosen as Jain (2019) did."""
     patience: int = 0

@@ -6,6 +6,7 @@ And how far off its rating is, by models that foretell ratings.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from whence.errors import InputError, did_you_mean
 from whence.measure import Direction, Measure, mean_measure
 from whence.training.negatives import Unseen
 from whence.training.ranks import SAMPLED, Floats, full_ranks, ranks_among, sampled_ranks
-from whence.training.rating_error import rating_errors
+from whence.training.rating_error import rated_cases, rating_errors
 
 TOP = 10
 OF_A_SAMPLE = f" of {SAMPLED + 1}"
@@ -25,7 +26,7 @@ AS_PUBLISHED = f" of {NEGATIVES + 1} published"
 RATING_ERROR = "rating error"
 AT_K = r"@[1-9]\d*"
 MEASURE = re.compile(
-    rf"MRR|(?:recall|NDCG){AT_K}|recall{AT_K}(?P<sampled>{OF_A_SAMPLE})"
+    rf"MRR|(?P<rated>{RATING_ERROR})|(?:recall|NDCG){AT_K}|recall{AT_K}(?P<sampled>{OF_A_SAMPLE})"
     rf"|(?:HR|NDCG){AT_K}(?P<published>{AS_PUBLISHED})"
 )
 
@@ -151,10 +152,20 @@ class Evaluation:
         )
         return PerCase({RATING_ERROR: errors}, {RATING_ERROR: protocol})
 
-    def check(self, measure: str) -> None:
-        """Refuse a measure that these events cannot have, before a model is asked."""
+    def check(self, measure: str, model: Explainable) -> None:
+        """Refuse a measure that these events or such a model cannot have, before it is asked."""
+        cases, interactions = self.split.held[self.held], self.split.interactions
         if measure.endswith(AS_PUBLISHED):
-            published_negatives(self.split.interactions).of(self.split.held[self.held])
+            published_negatives(interactions).of(cases)
+        if measure != RATING_ERROR:
+            return
+        if model.foretells_chances:
+            raise InputError(
+                f"A {RATING_ERROR} is of models that foretell ratings, as content-ncf and "
+                f"intrp-ncf do with ratings=true; choose by another measure, such as NDCG@{TOP}."
+            )
+        if not len(rated_cases(interactions, cases)):
+            raise InputError(f"No {self.held} event has a rating to be off from.")
 
     def mean(self, measure: str, model: Explainable) -> float:
         """One measure by its name, whatever its k, with nothing computed beside it."""
@@ -162,7 +173,9 @@ class Evaluation:
         assert name is not None
         k = measure.partition("@")[2].partition(" ")[0]
         asked = replace(self, top=int(k or TOP))
-        if name["published"]:
+        if name["rated"]:
+            found = self.rated(model)
+        elif name["published"]:
             found = asked.published(model)
         else:
             found = asked.sampled(model) if name["sampled"] else asked.full(model)
@@ -193,6 +206,12 @@ def evaluate(
     return Evaluation(split, held, length, top, seed, show_progress).of(model).measures()
 
 
+def best_of(measure: str, values: Sequence[float]) -> int:
+    """The place of the best value, or of the first of them."""
+    choose = min if _direction(measure) == "lower is better" else max
+    return values.index(choose(values))
+
+
 def _direction(name: str) -> Direction:
     return "lower is better" if name == RATING_ERROR else "higher is better"
 
@@ -211,7 +230,7 @@ def check_measure(name: str) -> None:
     """Refuse a name that no evaluation gives."""
     if not MEASURE.fullmatch(name):
         known = [f"recall@{TOP}", f"NDCG@{TOP}", "MRR", f"recall@{TOP}{OF_A_SAMPLE}"]
-        known += [f"{one}@{TOP}{AS_PUBLISHED}" for one in ("HR", "NDCG")]
+        known += [*(f"{one}@{TOP}{AS_PUBLISHED}" for one in ("HR", "NDCG")), RATING_ERROR]
         raise InputError(
             f"There is no measure '{name}': {did_you_mean(name, known)} Any whole number from 1 on "
             f"may stand for the {TOP}."

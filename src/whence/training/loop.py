@@ -21,7 +21,7 @@ from whence.models import Recommender, model_with
 from whence.progress import progress_bar
 from whence.training.averaging import has_batch_norm
 from whence.training.config import TrainingConfig, check_precision
-from whence.training.evaluation import Evaluation
+from whence.training.evaluation import Evaluation, best_of
 from whence.training.keeping import NowAndThen, go_on
 from whence.training.stack import Stack, State, refresh_norms, under
 from whence.weights import save_weights
@@ -112,12 +112,12 @@ class Log:
     lost: bool = False
     """Whether its loss or its weights are no longer numbers."""
 
-    def has_stopped(self, patience: int) -> bool:
+    def has_stopped(self, config: TrainingConfig) -> bool:
         """Whether too many validations have passed since the best one."""
-        if not patience or not self.validations:
+        if not config.patience or not self.validations:
             return False
-        best = self.validations.index(max(self.validations))
-        return len(self.validations) - 1 - best >= patience
+        best = best_of(config.measure, self.validations)
+        return len(self.validations) - 1 - best >= config.patience
 
 
 class Training:
@@ -137,8 +137,6 @@ class Training:
             raise InputError(
                 f"No {config.validate_on} events are held out; leave validate_every out."
             )
-        if config.validate_every:
-            Evaluation(split, config.validate_on, length=1).check(config.measure)
         self.split, self.device = split, device
         self.model_name, self.model_settings = model_name, model_settings
         self.config = self._in_steps(config, seeds[0])
@@ -148,6 +146,9 @@ class Training:
         self.can_be_kept = True
         """False while something is half done, and when it has gone wrong."""
         self._pile(seeds, {})
+        if config.validate_every:
+            validation = Evaluation(split, config.validate_on, length=1)
+            validation.check(config.measure, self.stack.models[0])
 
     def _in_steps(self, config: TrainingConfig, seed: int) -> TrainingConfig:
         if not config.epochs:
@@ -190,7 +191,7 @@ class Training:
         return [
             seed
             for seed, log in self.logs.items()
-            if not log.lost and not log.has_stopped(self.config.patience)
+            if not log.lost and not log.has_stopped(self.config)
         ]
 
     def advance(self) -> None:
@@ -245,7 +246,8 @@ class Training:
             with deterministic(self.device):
                 found = validation.mean(self.config.measure, model)
             log.validations.append(found)
-            if self.config.patience and found > max(log.validations[:-1], default=-1):
+            best = best_of(self.config.measure, log.validations)
+            if self.config.patience and best == len(log.validations) - 1:
                 log.best = model.state_dict()
         self._leave_out()
 
@@ -271,7 +273,7 @@ class Training:
             validations = {every * (n + 1): one for n, one in enumerate(log.validations)}
             kept = len(log.losses)
             if log.best:
-                kept = max(validations, key=lambda step: validations[step])
+                kept = every * (1 + best_of(self.config.measure, log.validations))
             model = self._model(seed, log.best or outcomes[seed])
             fitted[seed] = Fitted(model, log.losses, validations, kept)
         return fitted
