@@ -1,8 +1,7 @@
 """The attention map of one user (Jain 2019, Figure 2.14), and what its sentence is worth.
 
-"You are recommended A because you watched B": B is what has most of A's attention. So B should
-stand out, A should fall further without B than without another, and another seed should name B,
-too.
+"You are recommended A because you watched B": B is what has most of A's attention. How much is
+that? Does A fall further without B than without another, and would another seed name B, too?
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ PLACES: Final = ("1st", "2nd", "3rd", "4th", "5th")
 SHOWN: Final = 10
 """Items of the history."""
 LARGEST: Final = {place: f"largest share for the {place}" for place in PLACES}
-TIMES = "largest share, times an even one"
+EVEN = "even share"
 NAMED, OTHER = "fall without the named item", "fall without another"
 ALIKE, BY_CHANCE = "same item named by two seeds", "same item named, by chance"
 CELLS: Final = {
@@ -60,8 +59,8 @@ class Asking:
 def attention_map(asked: Asked, _how: AsItComes) -> dict[str, Found]:
     """What every seed attends to for the items that the first seed recommends first.
 
-    The user is the first of those with the shortest history that can be shown, whatever comes out:
-    there one item has the best chance to stand out.
+    The user is the first of those with the shortest history that can be shown, whatever comes out,
+    so that most of the map is seen.
     """
     asking = _ask(asked)
     catalog, models = asked.run.catalog, asked.run.models
@@ -70,31 +69,33 @@ def attention_map(asked: Asked, _how: AsItComes) -> dict[str, Found]:
     largest = asking.shares.max(axis=2)
     without = np.take_along_axis(asking.falls, asking.named[:, :, None], axis=2)[:, :, 0]
     others = (asking.falls.sum(axis=2) - without) / (length - 1)
-    shown = asking.shares.mean(axis=(0, 1)).argsort(kind="stable")[::-1][:SHOWN].tolist()
     words = (
         f"1 {asked.held} event, {asked.split.protocol}: the first user's of those with the fewest "
         f"items that can be shown, {length}; explained are the {len(PLACES)} items that seed "
-        f"{next(iter(models))} recommends first, which says: "
-        f"{_sentences(explained, titles, asking)}"
+        f"{next(iter(models))} recommends first"
     )
+    said = f"{words}, which says: {_sentences(explained, titles, asking)}"
+    alike = same_choice(asking.named)
 
-    def found(values: Sequence[float] | Floats, label: str | None = None) -> Found:
+    def found(
+        values: Sequence[float] | Floats, protocol: str = words, label: str | None = None
+    ) -> Found:
         per_seed = tuple(float(value) for value in values)
-        return Found(per_seed, 1, words, "neither", label)
+        return Found(per_seed, 1, protocol, "neither", label)
 
     return {
         **{
-            column: found(own, title)
+            column: found(own, said, title)
             for column, own, title in zip(LARGEST.values(), largest.T, explained, strict=True)
         },
-        TIMES: found(largest.mean(axis=1) * length),
+        EVEN: found([1 / length] * len(models), said),
         NAMED: found(without.mean(axis=1)),
         OTHER: found(others.mean(axis=1)),
-        ALIKE: found(same_choice(asking.named).over_seeds()),
+        ALIKE: found(alike.over_seeds(), f"{words}; {alike.protocol}, jackknife over seeds"),
         BY_CHANCE: found([1 / length] * len(models)),
         **{
-            CELLS[f"{number}", place]: found(asking.shares[:, target, slot], titles[slot])
-            for number, slot in enumerate(shown, start=1)
+            CELLS[f"{number}", place]: found(asking.shares[:, target, slot], label=titles[slot])
+            for number, slot in enumerate(_shown(asking), start=1)
             for target, place in enumerate(PLACES)
         },
     }
@@ -137,6 +138,14 @@ def _shortest(asked: Asked, most: int) -> Cases:
     return every[usable[[lengths[usable].argmin()]]]
 
 
+def _shown(asking: Asking) -> list[int]:
+    """The items of the map, the most attended first; those that the sentences name are of them."""
+    mean = asking.shares.mean(axis=(0, 1))
+    in_sentence = np.isin(np.arange(len(mean)), asking.named[0])
+    chosen = np.lexsort((mean, in_sentence))[::-1][:SHOWN]
+    return sorted(chosen.tolist(), key=lambda slot: -mean[slot])
+
+
 def _sentences(explained: Sequence[str], titles: Sequence[str], asking: Asking) -> str:
     """As the thesis has them, of the first seed, each with the share it rests on."""
     return ", ".join(
@@ -146,7 +155,7 @@ def _sentences(explained: Sequence[str], titles: Sequence[str], asking: Asking) 
 
 
 MEASUREMENT: Final = Measurement(
-    (*LARGEST.values(), TIMES, NAMED, OTHER, ALIKE, BY_CHANCE),
+    (*LARGEST.values(), EVEN, NAMED, OTHER, ALIKE, BY_CHANCE),
     attention_map,
     maps={
         "attention": Map(
