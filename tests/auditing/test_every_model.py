@@ -17,6 +17,7 @@ from whence.auditing.audited import CONTROL, HELD, usual_methods
 from whence.auditing.questions import questions
 from whence.contract import offers
 from whence.errors import CapabilityError, InputError
+from whence.explainers import explain_batch
 from whence.measure import Measure
 from whence.models.registry import MODELS
 from whence.report.audit import write_audit
@@ -262,6 +263,37 @@ def test_permutation_of_answers_is_that_of_the_questions() -> None:
     assert figures["relative change"].value == pytest.approx(np.nanmean(relative))
     assert figures["change of probability"].value == pytest.approx(np.nanmean(found.change))
     assert "all" in {row["line"] for row in finding.charts[0].rows}
+    known = ~np.isnan(relative).any(axis=1)
+    own = relative[known].mean(axis=1)  # the questions of a user go together
+    half = 1.96 * own.std() / np.sqrt(len(own))
+    low, high = figures["relative change"].interval
+    assert (high - low) / 2 == pytest.approx(half, rel=0.15)
+
+
+def test_permutation_by_attention_and_what_it_names() -> None:
+    audited = audited_of("deepicf-a")
+    finding = STAGES["permutation"].find(audited)
+    put = questions(audited, HELD, 30)
+    found = class_permutation(
+        audited.model, put.batch, put.targets, put.true, repeats=20, seed=audited.seed
+    )
+    (chart,) = [one for one in finding.charts if one.across == "largest share of the attention"]
+    said = found.predicted == 0
+    for kind, rows in (("predicted liked", said), ("predicted otherwise", ~said)):
+        drawn = [row for row in chart.rows if row["line"] == kind]
+        some = found.median[rows & ~np.isnan(found.median)]
+        assert sum(row["cases"] for row in drawn) == len(some)
+        total = sum(row["cases"] * row["value"] for row in drawn)
+        assert total == pytest.approx(some.sum())
+    (table,) = finding.tables
+    attention = explain_batch(audited.model, audited.batch, audited.targets, "attention-last")
+    labels = audited.run.catalog.labels
+    assert len(table.rows) == 5
+    for case, row in enumerate(table.rows):
+        weights = np.where(attention.parts[case], attention.scores[case], 0)
+        item = int(audited.batch[case, weights.argmax()])
+        share = round(100 * weights.max() / weights.sum())
+        assert row == (*labels([int(audited.targets[case]), item]), f"{share} %")
 
 
 def test_stability_of_classes_has_predictions_beside_attention() -> None:
@@ -275,7 +307,9 @@ def test_stability_of_classes_has_predictions_beside_attention() -> None:
     assert figures["difference of predictions"].value == pytest.approx(apart)
     shared = found.pairs["Jaccard index"].measure().value
     assert figures["shared most attended items"].value == pytest.approx(shared)
-    assert len({row["panel"] for row in finding.charts[1].rows}) == 2
+    distance = found.pairs["KL"].measure().value
+    assert figures["distance of attention"].value == pytest.approx(distance)
+    assert len({row["panel"] for row in finding.charts[1].rows}) == 3
 
 
 def test_stability_of_next_items_by_hand() -> None:

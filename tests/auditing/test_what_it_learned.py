@@ -15,8 +15,11 @@ from whence.auditing import STAGES, Audited, Finding
 from whence.auditing import learned as learned_module
 from whence.data import Catalog, Interactions
 from whence.errors import InputError
-from whence.maps import SameGroup
+from whence.maps import SameGroup, pca
+from whence.maps.groups import AGE_BANDS
 from whence.measure import Measure
+from whence.report.audit_charts import draw
+from whence.report.charts import to_svg
 from whence.run import Run
 
 ITEMS, USERS = 30, 24
@@ -88,6 +91,26 @@ def test_neighbours_of_items_and_of_users_beside_chance() -> None:
         {"18–24", "25–34", "56 and over"},
     ]
     assert len(finding.notes) == 1, "nothing is lacking"
+
+
+def test_the_map_is_of_both_in_colours_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trained(events(genres=GENRES, ages=OF_AGES))
+    _, chart = found_of(run).charts
+    assert chart.kind == "points"
+    drawn: dict[str, dict[str, Any]] = {}
+    for row in chart.rows:
+        drawn.setdefault(row["panel"].partition(":")[0], {})[row["name"]] = row
+    assert [len(rows) for rows in drawn.values()] == [ITEMS, USERS]
+    films = drawn["items by genre"]
+    names = run.catalog.labels(range(ITEMS))
+    assert [films[name]["of"] for name in names] == GENRES
+    assert {row["of"] for row in drawn["users by age"].values()} <= {*AGE_BANDS, "others"}
+    points = np.array([[films[name]["x"], films[name]["y"]] for name in names])
+    plane = pca(run.first.item_vectors().detach()).points
+    np.testing.assert_allclose(points, plane / np.abs(plane).max(), atol=6e-4)
+    assert to_svg(draw(chart, None), "a map").startswith("<svg")
+    monkeypatch.setattr(learned_module, "POINTS", 9)
+    assert len(found_of(run).charts[1].rows) == 18
 
 
 def test_genres_that_lie_apart_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:

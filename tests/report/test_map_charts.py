@@ -13,10 +13,9 @@ from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.explanation import Explanation, Labels
 from whence.maps import Groups, LearnedMap
+from whence.maps.learned import OTHERS, SEVERAL
 from whence.report.charts import to_png
 from whence.report.map_charts import (
-    OTHERS,
-    SEVERAL,
     learned_chart,
     rating_chart,
     reason_chart,
@@ -51,7 +50,7 @@ def test_every_film_is_drawn_where_it_is_once() -> None:
     assert [(drawn[name]["x"], drawn[name]["y"]) for name in FILMS.names] == [
         tuple(point) for point in FILMS.points.tolist()
     ]
-    assert drawn["Jaws"]["genre"] == "Action, Horror"
+    assert drawn["Jaws"]["groups"] == "Action, Horror"
     assert rows_of(chart)[0]["of"] == OTHERS, "others lie below"
     document = chart.to_dict()
     assert document["title"]["text"] == "PCA, 61 % of the variance"

@@ -39,10 +39,10 @@ class Chart:
 
     "dots": name, value, low, high. "matrix": one, other, value, low, high. "lines": name, x, y.
     "reliability": panel, and the rows of a `Reliability`. "bins": panel, line, and the rows of a
-    `Binned`.
+    `Binned`. "points": panel, and the rows of a `LearnedMap`.
     """
 
-    kind: Literal["dots", "matrix", "lines", "reliability", "bins"]
+    kind: Literal["dots", "matrix", "lines", "reliability", "bins", "points"]
     title: str
     """What is shown, in a few words; of dots and lines the axis of the values."""
     reading: str

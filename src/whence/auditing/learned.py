@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
-from whence.auditing.audited import Audited
+import numpy as np
+
+from whence.auditing.audited import Audited, Ints
 from whence.auditing.finding import (
     ENOUGH,
     Answer,
@@ -27,9 +30,14 @@ from whence.auditing.words import (
 )
 from whence.contract import offers
 from whence.errors import InputError
+from whence.maps.learned import LearnedMap
 from whence.maps.same_group import NEIGHBOURS, SameGroup, same_group
 from whence.maps.sides import SIDES, Side
+from whence.randomness import Randomness
 
+IN_COLOUR: Final = 3
+POINTS: Final = 1_000
+"""How many groups a map has in colour, and items or users at most."""
 FAR: Final = 0.3
 """Of the way from chance to neighbours who are all alike, from which on the answer is yes."""
 
@@ -49,7 +57,7 @@ def learned(audited: Audited) -> Finding:
         answer=answer,
         summary=f"Of {shares}. {told}",
         figures=tuple(figure for what, one in found.items() for figure in _figures(what, one)),
-        charts=(_chart(found),),
+        charts=(_chart(found), _map(audited, found)),
         tables=tuple(_table(what, one) for what, one in found.items()),
         notes=(
             "Neighbours are the nearest by the model's own vectors, in all dimensions; chance is "
@@ -144,6 +152,49 @@ def _chart(found: Alike) -> Chart:
         "The further the nearest lie to the right of any others, the more the model has learned of "
         "what it was never told.",
         tuple(rows),
+    )
+
+
+def _map(audited: Audited, found: Alike) -> Chart:
+    """Some of all, with those groups in colour whose members lie together most."""
+    rows: list[dict[str, Any]] = []
+    for what, one in found.items():
+        drawn = SIDES[what].drawn(audited.model, audited.split.interactions)
+        together = sorted(one.by_group, key=lambda name: -_times_chance(one, name))[:IN_COLOUR]
+        some = _some(len(drawn.points), audited.seed)
+        panel = f"{SIDES[what].whose} by {what}: {drawn.title}"
+        rows += [{"panel": panel, **row} for row in _few(drawn, some).rows(together)]
+    return Chart(
+        "points",
+        "where the model puts them",
+        f"At most {POINTS:,} of each, in the plane that keeps most of how far apart their vectors "
+        f"lie; in colour are the {IN_COLOUR} groups whose members are near their own the most "
+        "times as often as by chance. The plane leaves out the rest of the distances: the shares "
+        "above are of all of them.",
+        tuple(rows),
+        across="group",
+    )
+
+
+def _times_chance(one: SameGroup, group: str) -> float:
+    near, anywhere = one.by_group[group]
+    return near / anywhere if anywhere else 0.0
+
+
+def _some(count: int, seed: int) -> Ints:
+    """Places to draw, in their order."""
+    drawn = Randomness(seed).numpy("evaluation").permutation(count)[:POINTS]
+    return np.sort(drawn)
+
+
+def _few(learned: LearnedMap, some: Ints) -> LearnedMap:
+    """With coordinates as exact as a picture needs them."""
+    reach = float(np.abs(learned.points).max()) or 1.0
+    return replace(
+        learned,
+        points=(learned.points[some] / reach).round(3),
+        names=tuple(learned.names[place] for place in some.tolist()),
+        groups=replace(learned.groups, member=learned.groups.member[some]),
     )
 
 

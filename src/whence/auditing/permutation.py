@@ -10,18 +10,21 @@ from typing import Final
 import numpy as np
 
 from whence.auditing.audited import HELD, Audited
-from whence.auditing.finding import Answer, Chart, Figure, Finding
+from whence.auditing.finding import Answer, Chart, Figure, Finding, Table
 from whence.auditing.questions import questions
 from whence.auditing.words import between, percent, points, points_between, rounded
 from whence.contract import offers
 from whence.errors import InputError
 from whence.explainers import explain_batch
-from whence.explanation import Floats
-from whence.measure import Measure, mean_measure
+from whence.explanation import Explanation, Floats
+from whence.maps.reasons import favour_shares
+from whence.measure import Measure
 from whence.trust import attention_permutation, class_permutation, entropy
 from whence.trust.binned import Binned, binned
 from whence.trust.bins import EqualMass
 from whence.trust.cases import mean_over_cases
+from whence.trust.predictions import Ints
+from whence.trust.whole_users import mean_over_users
 
 REPEATS: Final = 20
 BINS: Final = 10
@@ -32,6 +35,8 @@ NEARLY_ALL: Final = 0.9
 """Share of the histories in which it does so, from which the answer is yes."""
 HALF: Final = 0.5
 """The same for partly."""
+EXAMPLES: Final = 5
+"""Users whose attention is shown."""
 
 
 def permutation(audited: Audited) -> Finding:
@@ -41,17 +46,29 @@ def permutation(audited: Audited) -> Finding:
     known = ~np.isnan(relative)
     if not known.any():
         raise InputError("No history has two items whose attention could change places.")
-    share = mean_measure(
+    share = mean_over_users(
         relative[known],
+        asked.users[known],
         f"mean over cases of |Δ probability| / probability of {asked.what}; {asked.protocol}",
         range=(0.0, float("inf")),
+        seed=audited.seed,
     )
-    moves = mean_measure(
-        relative[known] >= NOTICEABLE,
+    moves = mean_over_users(
+        (relative[known] >= NOTICEABLE).astype(np.float64),
+        asked.users[known],
         f"share of cases in which the probability of {asked.what} changes by {NOTICEABLE:.0%} of "
         f"itself or more; {asked.protocol}",
+        seed=audited.seed,
     )
     model = audited.run.model
+    attention = explain_batch(
+        audited.model,
+        audited.batch,
+        audited.targets,
+        ATTENTION,
+        audited.seed,
+        memory=audited.memory,
+    )
     return Finding(
         answer=_answer(moves.value),
         summary=f"Shuffling which items get the attention changes the probability of {asked.what} "
@@ -73,9 +90,10 @@ def permutation(audited: Audited) -> Finding:
                 "a tenth of itself or more.",
             ),
             *(_change_figure(name, model, one) for name, one in asked.changes.items()),
-            _spread(audited),
+            _spread(model, attention),
         ),
-        charts=(_chart(asked),),
+        charts=(_chart(asked), *([_by_attention(asked)] if asked.by_attention else [])),
+        tables=(_most_attended(audited, attention),),
         notes=(
             "The weights of the row that answers are shuffled among the items of a history, in "
             f"all blocks alike, {REPEATS} times for each of {int(known.sum()):,} {asked.cases}. "
@@ -91,6 +109,8 @@ class _Asked:
     what: str
     """Whose probability."""
     cases: str
+    users: Ints
+    """Whose each case is."""
     change: Floats
     confidence: Floats
     changes: Mapping[str, Measure]
@@ -101,6 +121,8 @@ class _Asked:
     """What the lines are of."""
     protocol: str
     note: str
+    by_attention: Mapping[str, Binned]
+    """By the largest share of attention, where it is known of every question."""
 
 
 def _of_items(audited: Audited) -> _Asked:
@@ -119,6 +141,7 @@ def _of_items(audited: Audited) -> _Asked:
     return _Asked(
         "the first recommendation",
         "histories",
+        np.arange(len(found.top)),
         found.top,
         found.confidence,
         {"all": found.top_measure()} if not np.isnan(found.top).all() else {},
@@ -126,6 +149,7 @@ def _of_items(audited: Audited) -> _Asked:
         "mean change as a share of its probability",
         found.protocol,
         "The first recommendation is here the most probable of all items, met or not.",
+        {},
     )
 
 
@@ -150,6 +174,7 @@ def _of_classes(audited: Audited) -> _Asked:
     return _Asked(
         "the answer",
         "questions",
+        found.users.ravel(),
         found.change.ravel(),
         found.confidence.ravel(),
         measured,
@@ -159,6 +184,11 @@ def _of_classes(audited: Audited) -> _Asked:
         "The model is asked of the item that came next, and of as many as it learned by that the "
         "user meets nowhere in the data, whether it will be liked; a false negative came next and "
         "was not foreseen, a false positive was foreseen and never met.",
+        {
+            kind: one
+            for kind, one in found.by_attention(seed=audited.seed).items()
+            if one.count.any()
+        },
     )
 
 
@@ -188,6 +218,25 @@ def _chart(asked: _Asked) -> Chart:
     )
 
 
+def _by_attention(asked: _Asked) -> Chart:
+    """As Figure 2.15 of Jain (2019) draws it."""
+    up = "median change of its probability"
+    return Chart(
+        "bins",
+        up,
+        "How much the median of the shuffles changes the probability of the answer, by the share "
+        "of the attention that the most attended item has. Where a line does not rise to the "
+        "right, attention that rests on one item matters no more than attention that is spread. "
+        "Bands are 95 % intervals over users.",
+        tuple(
+            {"panel": up, "line": kind, **row}
+            for kind, one in asked.by_attention.items()
+            for row in one.rows()
+        ),
+        across="largest share of the attention",
+    )
+
+
 def _change_figure(kind: str, model: str, change: Measure) -> Figure:
     whose = "" if kind == "all" else f", of {kind} alone"
     return Figure(
@@ -199,16 +248,8 @@ def _change_figure(kind: str, model: str, change: Measure) -> Figure:
     )
 
 
-def _spread(audited: Audited) -> Figure:
+def _spread(model: str, attention: Explanation) -> Figure:
     """On how many items attention rests: two to the power of its entropy in bits."""
-    attention = explain_batch(
-        audited.model,
-        audited.batch,
-        audited.targets,
-        ATTENTION,
-        audited.seed,
-        memory=audited.memory,
-    )
     items = mean_over_cases(
         2 ** entropy(attention.magnitude(), attention.parts),
         f"mean over histories of 2 to the entropy in bits of {ATTENTION}",
@@ -218,10 +259,30 @@ def _spread(audited: Audited) -> Figure:
     counts = attention.parts.sum(axis=1)
     return Figure(
         "items that attention rests on",
-        audited.run.model,
+        model,
         items,
         f"Attention rests on {rounded(items, 1)} items of a history, counted as so many that share "
         f"it evenly; a history has {counts[counts > 0].mean():.1f}.",
+    )
+
+
+def _most_attended(audited: Audited, attention: Explanation) -> Table:
+    """What the sentence "because you chose …" would name to the first users, and on how much."""
+    shares = favour_shares(attention[:EXAMPLES])
+    most = shares.argmax(axis=1)
+    rows = np.arange(len(most))
+    items = audited.batch[:EXAMPLES].cpu().numpy()[rows, most]
+    catalog = audited.run.catalog
+    named = zip(
+        catalog.labels(audited.targets[:EXAMPLES].tolist()),
+        catalog.labels(items),
+        shares[rows, most].tolist(),
+        strict=True,
+    )
+    return Table(
+        "What attention would name as the reason, to the first users",
+        ("most attended", "its share"),
+        tuple((target, item, percent(share)) for target, item, share in named),
     )
 
 

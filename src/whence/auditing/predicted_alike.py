@@ -26,11 +26,12 @@ from whence.trust.bins import EqualMass
 from whence.trust.class_stability import DIFFERENCE
 from whence.trust.stability import SeedPairs, prediction_difference, rating_difference
 
-INDEX: Final = "Jaccard index"
+INDEX, KL = "Jaccard index", "KL"
 BINS: Final = 10
 SHOWN: Final = {
     DIFFERENCE: "difference of predictions",
     INDEX: "shared items of most attention",
+    KL: "distance of attention (KL)",
 }
 """What a reader knows them by."""
 
@@ -111,6 +112,16 @@ def _sure_alike(audited: Audited) -> Alike:
                 f"{percent(index.value)} ({between(index)}).",
             )
         )
+    if KL in measures:
+        figures.append(
+            Figure(
+                "distance of attention",
+                model,
+                measures[KL],
+                "How two trainings share their attention out among a history differs by "
+                f"{rounded(measures[KL])} nats (KL divergence, where 0 is the same).",
+            )
+        )
     relative = difference.value / mean if mean else 0.0
     told = f"differ by {points(difference.value)} in the probability they give to what came next"
     return Alike(difference, relative, told, tuple(figures), (_chart(lines),))
@@ -152,7 +163,8 @@ def _chart(lines: Mapping[str, Binned]) -> Chart:
         "How far the probabilities that two trainings give to what came next lie apart, by their "
         "mean"
         + (
-            ", and beside it how much of what they attend to most they share"
+            ", and beside it how much of what they attend to most they share, and how far their "
+            "attention lies apart"
             if INDEX in lines
             else ""
         )

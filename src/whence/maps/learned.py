@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,14 @@ from torch import Tensor
 from whence.config import require_choice
 from whence.contract import Explainable, require
 from whence.data.catalog import Catalog
-from whence.errors import InputError
+from whence.errors import InputError, did_you_mean
 from whence.explanation import Floats
 from whence.maps.groups import Groups, ages_of, genres_of
 from whence.maps.projection import Projection, pca, tsne
 
 By = Literal["pca", "t-sne"]
+OTHERS, SEVERAL = "others", "several of these"
+"""What a point is of that is of none of the groups shown, or of more than one."""
 PROJECTIONS: Final[dict[By, Callable[[Tensor], Projection]]] = {"pca": pca, "t-sne": tsne}
 
 
@@ -33,6 +35,36 @@ class LearnedMap:
     method: str
     kept: float | None
     """The share of the variance that is left in the plane, where that is known."""
+
+    @property
+    def title(self) -> str:
+        """How it was drawn up."""
+        kept = "" if self.kept is None else f", {100 * self.kept:.0f} % of the variance"
+        return f"{self.method}{kept}"
+
+    def rows(self, shown: Sequence[str]) -> list[dict[str, Any]]:
+        """A point each, with the one group `of` those shown that it is of; they come last."""
+        columns = (self.points.tolist(), self.names, self.groups.texts(), self._of(shown))
+        rows = [
+            {"x": x, "y": y, "name": name, "groups": text, "of": own}
+            for (x, y), name, text, own in zip(*columns, strict=True)
+        ]
+        return sorted(rows, key=lambda row: row["of"] != OTHERS)
+
+    def _of(self, shown: Sequence[str]) -> list[str]:
+        groups = self.groups
+        for name in shown:
+            if name not in groups.names:
+                raise InputError(
+                    f"There is no {groups.what} '{name}': {did_you_mean(name, groups.names)}"
+                )
+        member = groups.member[:, [groups.names.index(name) for name in shown]]
+        counts = member.sum(axis=1).tolist()
+        first = member.argmax(axis=1).tolist() if len(shown) else counts
+        return [
+            OTHERS if not count else SEVERAL if count > 1 else shown[own]
+            for count, own in zip(counts, first, strict=True)
+        ]
 
 
 def map_items(model: Explainable, catalog: Catalog, by: By = "pca") -> LearnedMap:

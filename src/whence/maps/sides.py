@@ -11,6 +11,7 @@ from torch import Tensor
 from whence.contract import Explainable
 from whence.data.interactions import Interactions
 from whence.maps.groups import Groups, ages_of, genres_of
+from whence.maps.learned import LearnedMap, map_items, map_users
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Side:
     vectors: Callable[[Explainable], Tensor]
     groups: Callable[[Interactions], Groups]
     """What they may share; raises where the data do not say."""
+    drawn: Callable[[Explainable, Interactions], LearnedMap]
+    """All of them in the plane of their principal components."""
 
 
 SIDES: Final = {
@@ -34,6 +37,7 @@ SIDES: Final = {
         "item_vectors",
         lambda model: model.item_vectors(),
         lambda data: genres_of(data.catalog),
+        lambda model, data: map_items(model, data.catalog),
     ),
     "age": Side(
         "users",
@@ -41,6 +45,7 @@ SIDES: Final = {
         "user_vectors",
         lambda model: model.user_vectors(),
         lambda data: ages_of(data.users),
+        lambda model, data: map_users(model, data.users),
     ),
 }
 """By what neighbours may share."""

@@ -9,6 +9,7 @@ import altair as alt
 
 from whence.auditing.finding import Chart
 from whence.auditing.words import percent
+from whence.maps import learned as maps
 from whence.report.charts import (
     FOR,
     NEUTRAL,
@@ -17,12 +18,14 @@ from whence.report.charts import (
     matrix_chart,
     reliability_panels,
 )
+from whence.report.map_charts import points_chart
 from whence.report.trust_charts import line_panel
 
 REFERENCE: Final = "#6b7580"
 """What others are held against: chance, or the best order found."""
 REFERENCES: Final = ("best found", "random", "popularity alone")
 OTHERS: Final = "other explainers"
+NO_GROUP: Final = (maps.OTHERS, maps.SEVERAL)
 FAINT: Final = "#a9b6c8"
 NAMES: Final = alt.Axis(ticks=False, domain=False, labelPadding=8)
 GRID: Final = "#e9ebed"
@@ -128,6 +131,21 @@ def _bins(chart: Chart, chosen: str | None) -> alt.HConcatChart:
     return dress(alt.HConcatChart(hconcat=panels))
 
 
+def _points(chart: Chart, chosen: str | None) -> alt.HConcatChart:
+    """A map a panel, each with groups of its own."""
+    panels = [
+        points_chart(rows, _in_colour(rows), chart.across, name, WIDTH)
+        for name, rows in _panels(chart).items()
+    ]
+    beside: alt.HConcatChart = alt.HConcatChart(hconcat=panels).resolve_scale(color="independent")
+    return dress(beside)
+
+
+def _in_colour(rows: list[dict[str, Any]]) -> list[str]:
+    """The groups that a map shows."""
+    return [name for name in dict.fromkeys(row["of"] for row in rows) if name not in NO_GROUP]
+
+
 def _panels(chart: Chart) -> dict[str, list[dict[str, Any]]]:
     names = dict.fromkeys(str(row["panel"]) for row in chart.rows)
     return {name: [dict(row) for row in chart.rows if row["panel"] == name] for name in names}
@@ -145,6 +163,7 @@ DRAWN: Final[dict[str, Callable[[Chart, str | None], Drawn]]] = {
     "lines": _lines,
     "reliability": _reliability,
     "bins": _bins,
+    "points": _points,
 }
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import altair as alt
 import numpy as np
 
-from whence.errors import InputError, did_you_mean
+from whence.errors import InputError
 from whence.explanation import Explanation, Floats
-from whence.maps.groups import Groups
-from whence.maps.learned import LearnedMap
+from whence.maps.learned import OTHERS, SEVERAL, LearnedMap
 from whence.report.charts import AGAINST, BLANK, NEUTRAL, dress, inline
 
 SIDE: Final = 460
@@ -20,7 +19,6 @@ SHOWN: Final = 12
 TILE: Final = (46, 30)
 BARS, WIDE = (360, 200), 40
 """The size of a chart of ratings, and the width of its bars."""
-OTHERS, SEVERAL = "others", "several of these"
 GREY, DARK = "#d5d9dd", "#6b7580"
 COLOURS: Final = (AGAINST, NEUTRAL, "#d9a441", "#2a7f62", "#8a5a9e", "#c9788f", "#5ba3b5")
 
@@ -28,38 +26,36 @@ COLOURS: Final = (AGAINST, NEUTRAL, "#d9a441", "#2a7f62", "#8a5a9e", "#c9788f", 
 def learned_chart(learned: LearnedMap, shown: Sequence[str] = ()) -> alt.Chart:
     """A point for every item or user; those of the groups shown in colour, above all others."""
     names = list(shown or learned.groups.names[: len(COLOURS)])
-    of = _shown(learned.groups, names)
-    texts = learned.groups.texts()
-    columns = (learned.points.tolist(), learned.names, texts, of)
-    rows = [
-        {"x": x, "y": y, "name": name, learned.groups.what: text, "of": own}
-        for (x, y), name, text, own in zip(*columns, strict=True)
-    ]
-    rows.sort(key=lambda row: row["of"] != OTHERS)
-    there = [name for name in [*names, SEVERAL, OTHERS] if name in of]
+    if len(names) > len(COLOURS):
+        raise InputError(f"At most {len(COLOURS)} groups can be told apart, not {len(names)}.")
+    return dress(points_chart(learned.rows(names), names, learned.groups.what, learned.title, SIDE))
+
+
+def points_chart(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], what: str, title: str, side: int
+) -> alt.Chart:
+    """The rows of a `LearnedMap`, with so many names in colour."""
+    there = [name for name in [*names, SEVERAL, OTHERS] if any(row["of"] == name for row in rows)]
     colours = {**dict(zip(names, COLOURS, strict=False)), SEVERAL: DARK, OTHERS: GREY}
-    kept = "" if learned.kept is None else f", {100 * learned.kept:.0f} % of the variance"
     chart: alt.Chart = (
-        alt.Chart(inline(rows))
+        alt.Chart(inline([dict(row) for row in rows]))
         .mark_circle(size=22, opacity=0.8)
         .encode(
             x=_axis("x"),
             y=_axis("y"),
             color=alt.Color(
                 "of:N",
-                title=learned.groups.what,
+                title=what,
                 scale=alt.Scale(domain=there, range=[colours[name] for name in there]),
                 legend=alt.Legend(columns=4, symbolOpacity=1),
             ),
-            tooltip=["name:N", f"{learned.groups.what}:N"],
+            tooltip=["name:N", alt.Tooltip("groups:N", title=what)],
         )
         .properties(
-            width=SIDE,
-            height=SIDE,
-            title=alt.Title(f"{learned.method}{kept}", fontSize=12, fontWeight="normal"),
+            width=side, height=side, title=alt.Title(title, fontSize=12, fontWeight="normal")
         )
     )
-    return dress(chart)
+    return chart
 
 
 def reason_chart(explanation: Explanation, shown: int = SHOWN) -> alt.LayerChart:
@@ -145,28 +141,6 @@ def signed_shares(explanation: Explanation) -> Floats:
     total = np.abs(scores).sum(axis=1, keepdims=True)
     shares: Floats = scores / np.where(total > 0, total, 1.0)
     return shares
-
-
-def _shown(groups: Groups, names: Sequence[str]) -> list[str]:
-    """Of everybody the one group that is shown."""
-    for name in names:
-        if name not in groups.names:
-            raise InputError(
-                f"There is no {groups.what} '{name}': {did_you_mean(name, groups.names)}"
-            )
-    if len(names) > len(COLOURS):
-        raise InputError(f"At most {len(COLOURS)} groups can be told apart, not {len(names)}.")
-    member = groups.member[:, [groups.names.index(name) for name in names]]
-    counts = member.sum(axis=1)
-    return [
-        OTHERS if not count else SEVERAL if count > 1 else names[first]
-        for count, first in zip(counts.tolist(), _first(member).tolist(), strict=True)
-    ]
-
-
-def _first(member: np.ndarray) -> np.ndarray:
-    """The first group of everybody, 0 for those of none."""
-    return member.argmax(axis=1) if member.shape[1] else np.zeros(len(member), dtype=np.int64)
 
 
 def _axis(field: str) -> alt.X | alt.Y:

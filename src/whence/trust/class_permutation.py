@@ -20,12 +20,13 @@ from whence.measure import Measure
 from whence.memory import inputs_at_once, memory_for, row_slices
 from whence.randomness import Randomness
 from whence.trust.binned import Binned, binned
-from whence.trust.bins import Bins, EqualMass, EqualWidth, JainBins
+from whence.trust.bins import Bins, EqualMass, JainBins
 from whence.trust.candidates import Candidates, attention_to, classes_of, without_padding
 from whence.trust.cases import Bools
 from whence.trust.class_predictions import LIKED, check_true
 from whence.trust.predictions import Ints, check_classes
 from whence.trust.shuffles import REPEATS, bytes_of_attention, check_repeats, moved, sources
+from whence.trust.whole_users import mean_over_users
 
 BYTES_OF_A_SOURCE: Final = 48
 """About what a slot takes up while it is decided where its weight comes from."""
@@ -66,18 +67,20 @@ class PermutedClasses:
         if kind not in kinds:
             raise InputError(f"There is no kind '{kind}': {did_you_mean(kind, kinds)}")
         rows = kinds[kind]
-        every = self._binned(self.change, self.confidence, rows, EqualWidth(1), kind, seed)
-        if not every.count[0]:
+        known = rows & ~np.isnan(self.change)
+        if not known.any():
             raise InputError(f"None of the {rows.sum():,} targets, {kind}, can be measured.")
-        low, high = every.interval[0].tolist() if every.users[0] > 1 else (0.0, 1.0)
-        return Measure(
-            float(every.mean[0]),
-            (low, high),
-            int(every.count[0]),
-            every.protocol,
-            "higher is better",
-            (0.0, 1.0),
+        user = self.users[known]
+        protocol = (
+            f"{self.protocol}; {kind}; mean over {len(user):,} cases of "
+            f"{len(np.unique(user)):,} users"
         )
+        return mean_over_users(self.change[known], user, protocol, seed=seed)
+
+    @property
+    def users(self) -> Ints:
+        """`[B, t]`: whose each target is."""
+        return np.broadcast_to(np.arange(len(self.true))[:, None], self.true.shape)
 
     def by_confidence(self, bins: Bins | None = None, seed: int = 0) -> dict[str, Binned]:
         """The mean change of each kind by how sure the model was, a tenth wide as in Figure 3.8."""
@@ -104,9 +107,9 @@ class PermutedClasses:
         self, values: Floats, by: Floats, rows: Bools, bins: Bins, kind: str, seed: int
     ) -> Binned:
         """Of the rows alone, in the bins of all."""
-        users = np.repeat(np.arange(len(rows)), rows.shape[1])
         values = np.where(rows, values, np.nan).ravel()
         protocol = f"{self.protocol}; {kind}"
+        users = self.users.ravel()
         return binned(values, by.ravel(), bins, users, protocol=protocol, seed=seed)
 
 

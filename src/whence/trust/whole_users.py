@@ -38,6 +38,25 @@ def intervals_over_users(sums: Floats, counts: Floats, seed: int) -> Floats:
     return found
 
 
+def mean_over_users(
+    values: Floats,
+    user: Ints,
+    protocol: str,
+    direction: Direction = "higher is better",
+    range: tuple[float, float] = (0.0, 1.0),
+    seed: int = 0,
+) -> Measure:
+    """The mean of one value a case `[B]`; its interval is of users `[B]`, drawn with all theirs.
+
+    Of one user alone it is all the measure may be.
+    """
+    different, user = np.unique(user, return_inverse=True)
+    table, one_bin = (len(different), 1), np.zeros_like(user)
+    sums, counts = (added_by_user(user, one_bin, table, one) for one in (values, None))
+    low, high = intervals_over_users(sums, counts, seed)[0].tolist() if table[0] > 1 else range
+    return Measure(float(values.mean()), (low, high), len(values), protocol, direction, range)
+
+
 def mean_of_cases(
     predictions: Predictions,
     values: Floats,
@@ -50,8 +69,4 @@ def mean_of_cases(
     protocol = f"{what}; {predictions.protocol}{predictions.interval_over}"
     if not predictions.dependent:
         return mean_measure(values, protocol, direction, range, seed)
-    user, table = predictions.user_of, (predictions.user_count, 1)
-    one_bin = np.zeros_like(user)
-    sums, counts = (added_by_user(user, one_bin, table, one) for one in (values, None))
-    low, high = intervals_over_users(sums, counts, seed)[0].tolist()
-    return Measure(float(values.mean()), (low, high), len(values), protocol, direction, range)
+    return mean_over_users(values, predictions.user_of, protocol, direction, range, seed)
