@@ -156,11 +156,11 @@ def _chart(found: Alike) -> Chart:
 
 
 def _map(audited: Audited, found: Alike) -> Chart:
-    """Some of all, with those groups in colour whose members lie together most."""
+    """Some of all, with a few groups in colour."""
     rows: list[dict[str, Any]] = []
     for what, one in found.items():
         drawn = SIDES[what].drawn(audited.model, audited.split.interactions)
-        together = sorted(one.by_group, key=lambda name: -_times_chance(one, name))[:IN_COLOUR]
+        together = sorted(one.by_group, key=lambda name: -_beyond_chance(one, name))[:IN_COLOUR]
         some = _some(len(drawn.points), audited.seed)
         panel = f"{SIDES[what].whose} by {what}: {drawn.title}"
         rows += [{"panel": panel, **row} for row in _few(drawn, some).rows(together)]
@@ -168,17 +168,16 @@ def _map(audited: Audited, found: Alike) -> Chart:
         "points",
         "where the model puts them",
         f"At most {POINTS:,} of each, in the plane that keeps most of how far apart their vectors "
-        f"lie; in colour are the {IN_COLOUR} groups whose members are near their own the most "
-        "times as often as by chance. The plane leaves out the rest of the distances: the shares "
-        "above are of all of them.",
+        f"lie; in colour are the {IN_COLOUR} groups that lie together most beyond chance. The "
+        "plane leaves out the rest of the distances: the shares above are of all of them.",
         tuple(rows),
         across="group",
     )
 
 
-def _times_chance(one: SameGroup, group: str) -> float:
+def _beyond_chance(one: SameGroup, group: str) -> float:
     near, anywhere = one.by_group[group]
-    return near / anywhere if anywhere else 0.0
+    return near - anywhere
 
 
 def _some(count: int, seed: int) -> Ints:
