@@ -22,6 +22,7 @@ from whence.contract import ALL, Explainable, offers
 from whence.data.catalog import Catalog
 from whence.data.histories import histories_without, one_history
 from whence.evidence import Evidence, evidence_by_seeds
+from whence.maps.nearby import Nearby
 from whence.memory import cases_at_once, row_slices
 from whence.ranking import device_of
 
@@ -60,12 +61,16 @@ class Reason:
     """Whether the model does; one that knows users by their numbers has no item to name."""
     evidence: Evidence | None = None
     """Of a model that reads no history, and has experts: what they rest on."""
+    nearby: Nearby | None = None
+    """Of one that reads no history, and has vectors of users: who else chose it."""
 
     @property
     def sentence(self) -> str:
         """What to tell the user."""
         if self.evidence is not None:
             return self.evidence.sentence
+        if self.nearby is not None:
+            return self.nearby.sentence(self.verb)
         if not self.reads_history:
             return "fits your taste as the model learned it; it reads no history to name items of"
         if not self.supports:
@@ -81,6 +86,7 @@ class Reason:
             "removal": "left out of the history" if self.reads_history else "not possible",
             "checks": [asdict(support) for support in self.supports],
             **({} if self.evidence is None else {"evidence": asdict(self.evidence)}),
+            **({} if self.nearby is None else {"nearby": asdict(self.nearby)}),
         }
 
 

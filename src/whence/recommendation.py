@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import torch
 
-from whence.contract import PAD, require_history
+from whence.contract import PAD, offers, require_history
 from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.explainers import READY, able, compare_batch
 from whence.explanation import Explanation, Labels
 from whence.files import new_file
+from whence.maps.nearby import find_nearby
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.progress import progress_bar
@@ -283,9 +284,14 @@ def _reasons(
         device = device_of(model)
         batch, asked = model.read(subject.as_case(), length), torch.from_numpy(targets)
         others = [other for other in run.models.values() if other is not model]
-        return without_items(
+        told = without_items(
             model, batch.to(device), subject.items, asked.to(device), run.verb, others
         )
+        data = run.interactions
+        if not offers(model, "user_vectors") or data.user_count < 2:
+            return told
+        near = find_nearby(model.user_vectors(), data, subject.user, targets)
+        return [replace(one, nearby=who) for one, who in zip(told, near, strict=True)]
     return find_reasons(model, subject.items, targets, length, run.catalog, run.verb)
 
 

@@ -12,7 +12,7 @@ from whence.explainers.base import Attribution, Inquiry
 
 @dataclass(frozen=True)
 class Neighbours:
-    """exp(−‖e_j − e_i‖² / r²) for the part j and the target i, after Jain (2019).
+    """exp(−‖e_j − e_i‖² / r²) for the part j and the target i.
 
     r² is the mean squared distance between two items. So 1 is the target itself, 1/e as far away
     as any two items are, and no scale, shift or rotation of all vectors changes it.

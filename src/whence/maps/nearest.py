@@ -26,6 +26,23 @@ class Nearest:
 @torch.no_grad()
 def nearest(vectors: Tensor, k: int) -> Nearest:
     """The k nearest of each vector of `[N, d]`, as many at a time as there is memory for."""
+    places = _places(vectors, k)
+    at_once = cases_at_once(len(places), on_gpu=places.is_cuda)
+    found = [_of_some(places, rows, k) for rows in row_slices(len(places), at_once)]
+    numbers, distances = (torch.cat(pieces).cpu().numpy() for pieces in zip(*found, strict=True))
+    return Nearest(numbers, distances)
+
+
+@torch.no_grad()
+def nearest_to(vectors: Tensor, number: int, k: int) -> Ints:
+    """`[k]`: those of one vector of `[N, d]` alone."""
+    numbers, _ = _of_some(_places(vectors, k), slice(number, number + 1), k)
+    found: Ints = numbers[0].cpu().numpy()
+    return found
+
+
+def _places(vectors: Tensor, k: int) -> Tensor:
+    """Around their mean, so that distances are not lost in the size of the vectors."""
     if vectors.ndim != 2 or not 1 <= k < len(vectors):
         raise InputError(
             f"Vectors of {list(vectors.shape)} have no {k} neighbours each; ask for 1 or more, and "
@@ -33,12 +50,7 @@ def nearest(vectors: Tensor, k: int) -> Nearest:
         )
     if not bool(vectors.isfinite().all()):
         raise InputError("Neighbours need vectors of finite numbers, which not all of these are.")
-    # Around their mean, so that distances are not lost in the size of the vectors.
-    places = vectors.double() - vectors.double().mean(dim=0)
-    at_once = cases_at_once(len(places), on_gpu=places.is_cuda)
-    found = [_of_some(places, rows, k) for rows in row_slices(len(places), at_once)]
-    numbers, distances = (torch.cat(pieces).cpu().numpy() for pieces in zip(*found, strict=True))
-    return Nearest(numbers, distances)
+    return vectors.double() - vectors.double().mean(dim=0)
 
 
 def _of_some(places: Tensor, rows: slice, k: int) -> tuple[Tensor, Tensor]:
