@@ -382,3 +382,12 @@ def test_runs_that_training_cannot_begin_with_are_one_sentence(
 
 def test_help_names_every_model() -> None:
     assert ", ".join(MODELS) == MODEL_NAMES
+
+
+def test_places_are_spoken_of_where_a_model_has_them(csv: Path, tmp_path: Path) -> None:
+    for model, has_places in (("sasrec", True), ("fism", False)):
+        settings = "steps=2,width=8,length=4"
+        whence("train", csv, "--model", model, "--out", tmp_path / model, "--set", settings)
+        told = whence("explain", tmp_path / model, "-u", "u3").stdout
+        assert "what becomes of its probability" in told
+        assert ("hide a part in its place" in told) == has_places

@@ -32,6 +32,9 @@ class All(Enum):
 
 ALL: Final = All.ALL
 
+DROPPED: Final = "dropped"
+"""How a part is taken away where that leaves no gap: as if it had never been there."""
+
 CAPABILITIES: Final = (
     "parts",
     "embed",
@@ -58,7 +61,7 @@ class Explainable:
     """Base of every model: each method is a capability, offered by overriding it."""
 
     removal: str = "not defined"
-    """How a part is taken away: "attention-column", "dropped", "zeroed", …"""
+    """How a part is taken away: "attention-column", DROPPED, "zeroed", …"""
     reads_histories: bool = True
     """Whether its parts are the items of a history.
 

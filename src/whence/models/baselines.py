@@ -11,7 +11,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from whence.contract import PAD, All, Explainable
+from whence.contract import DROPPED, PAD, All, Explainable
 from whence.data.histories import newest_events
 from whence.data.splits import Split
 from whence.memory import SCORES_AT_ONCE
@@ -26,7 +26,7 @@ NEIGHBOURS = 100
 class _Rule(Explainable):
     """Scores that are counted in the training events, not learned."""
 
-    removal = "dropped"
+    removal = DROPPED
 
     def parts(self, batch: Tensor) -> Tensor:
         """Every slot with an item."""

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whence.contract import PAD, All, missing
+from whence.contract import DROPPED, PAD, All, missing
 from whence.errors import InputError
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
 from whence.models.base import Recommender
@@ -39,7 +39,7 @@ class ItemBasedConfig(ChoiceConfig):
 class ItemBased(Recommender):
     """Two tables and a bias an item. A batch is `[B, n]` items with `PAD`."""
 
-    removal = "dropped"
+    removal = DROPPED
     drops = 0
     config: ItemBasedConfig
 

@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from whence.contract import DROPPED
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds
 from whence.memory import row_slices
@@ -150,17 +151,15 @@ def side_by_side(explanations: Mapping[str, Explanation], reason: Reason, top: i
     )
     if not ids:
         return Group(*tables[:-1], captioned(tables[-1], f"{caption}\nabsent is: {first.removal}"))
-    return Group(
-        *tables[:-1],
-        captioned(
-            tables[-1],
-            "without: what becomes of its probability if the item is left out of the history\n"
-            f"{caption}\n"
-            f"The methods hide a part in its place ({first.removal}) and leave the rest as it "
-            "is: so an item whose own place answers, as the newest one's does in SASRec, counts "
-            "for less there than if it is left out.",
-        ),
+    without = "without: what becomes of its probability if the item is left out of the history"
+    in_place = (
+        f"The methods hide a part in its place ({first.removal}) and leave the rest as it is: so "
+        "an item whose own place answers, as the newest one's does in SASRec, counts for less "
+        "there than if it is left out."
     )
+    # A model that has no places leaves out what is hidden.
+    notes = [without, caption, *([] if first.removal == DROPPED else [in_place])]
+    return Group(*tables[:-1], captioned(tables[-1], "\n".join(notes)))
 
 
 def _beside(columns: Mapping[int, Explanation], reason: Reason, slots: list[int]) -> Table:
