@@ -300,6 +300,23 @@ def test_unknown_groups_of_the_second_half_are_refused(build: Build) -> None:
         build(SESSIONS, {**ASKED, "musik": [4]})
 
 
+@both
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"general": [3]}, "The column 3 is in 'position' and again in 'general'; a column"),
+        ({"music": [1, -1]}, "The group 'music' has the column -1; columns count from 0."),
+    ],
+)
+def test_columns_of_the_second_half_belong_to_one_group(
+    build: Build, wrong: Places, sentence: str
+) -> None:
+    """Else an expert would read by its own group what belongs to another's."""
+    with pytest.raises(InputError) as told:
+        build(SESSIONS, {**ASKED, **wrong})
+    assert str(told.value).startswith(sentence)
+
+
 def test_an_expert_that_sees_nothing_of_the_second_half() -> None:
     with pytest.raises(InputError, match=r"^The expert 'S1' sees no column of these rows"):
         gru(SESSIONS, {"general": [0], "music": [1]})
