@@ -14,6 +14,7 @@ from whence.experts.embedding import GroupEmbedding, Table
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.normalisation import ExpertNorm
+from whence.experts.products import _by_pieces
 from whence.experts.recurrent import ExpertGRU
 
 CASES, STEPS = 2, 3
@@ -96,6 +97,31 @@ def test_a_linked_layer_is_the_masked_matrix(family: Family) -> None:
             mine.data = theirs.grad  # type: ignore[assignment]
         torch.testing.assert_close(full_matrix(gradients)[kept], to_full[kept])
         torch.testing.assert_close(gradients.bias[..., 0], wanted.sum(2))  # type: ignore[index]
+
+
+@some_layers
+@given(family=families(), stop=st.booleans())
+def test_second_derivatives_are_those_of_separate_products(family: Family, stop: bool) -> None:
+    """Of a linked layer on a first one, whose rows are learned, beside PyTorch's own gradients."""
+    first = InputLinear(family, 3, GENERATOR.manual_seed(1)).double()
+    layer = LinkedLinear(family, 3, 2, GENERATOR).double()
+    weights = [*first.parameters(), *layer.parameters()]
+
+    def second(inputs: Tensor) -> Tensor:
+        found = layer(first(inputs, stop).tanh(), stop).square().sum()
+        gradients = torch.autograd.grad(found, [inputs, *weights], create_graph=True)
+        total = torch.stack([one.square().sum() for one in gradients]).sum()
+        return torch.cat([one.flatten() for one in torch.autograd.grad(total, [inputs, *weights])])
+
+    inputs = drawn(5, family.width).requires_grad_()
+    found = second(inputs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("whence.experts.linear.joined_products", _by_pieces)
+        torch.testing.assert_close(found, second(inputs))
+    if not stop:
+        assert torch.autograd.gradgradcheck(
+            lambda rows: layer(first(rows, stop).tanh(), stop), inputs
+        )
 
 
 @given(family=families())
