@@ -277,6 +277,8 @@ def test_batches_hold_every_row_once() -> None:
         next(shuffled(rows, torch.arange(10), 0, 1, torch.Generator()))
     with pytest.raises(InputError, match=r"^Rows hold numbers that are not finite"):
         next(shuffled(rows / 0, torch.arange(10), 4, 1, torch.Generator()))
+    with pytest.raises(InputError, match=r"^Truths hold numbers that are not finite"):
+        next(shuffled(rows, torch.full((10,), torch.nan), 4, 1, torch.Generator()))
 
 
 @pytest.mark.parametrize("build", [interpretable, ordinary])
@@ -308,6 +310,43 @@ def test_rows_that_cannot_be_read(build: type, rows: Tensor, sentence: str) -> N
         with pytest.raises(InputError) as told:
             ask()
         assert str(told.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("build", [interpretable, ordinary])
+@pytest.mark.parametrize(
+    ("target", "wrong", "sentence"),
+    [
+        (Binary(), torch.nan, "There is nan among the truths; two classes have the numbers 0 and"),
+        (Binary(), 7, "There is 7 among the truths; two classes have the numbers 0 and 1."),
+        (Binary("sigmoid", 0.3), -1, "There is -1 among the truths; two classes have"),
+        (Classes(3), torch.nan, "There is nan among the truths; 3 classes have"),
+        (Real(), torch.nan, "There is nan among the truths; fill it in or leave it out."),
+        (Real(), -torch.inf, "There is -inf among the truths; fill it in or leave it out."),
+    ],
+)
+def test_truths_that_cannot_be(build: type, target: Target, wrong: float, sentence: str) -> None:
+    """In a loss, and so in training, whose batches may come from anywhere."""
+    model: TabularModel = build(target)
+    truth = torch.tensor([0.0, 1.0, wrong, 0.0, 1.0])
+    for ask in (
+        lambda: model.loss(rows_of(), truth),
+        lambda: fit(model, [(rows_of(), truth)]),
+    ):
+        with pytest.raises(InputError) as told:
+            ask()
+        assert str(told.value).startswith(sentence)
+    yes_and_no = torch.tensor([True, False, True, True, False])
+    assert torch.equal(
+        model.loss(rows_of(), yes_and_no), model.loss(rows_of(), yes_and_no.double())
+    )
+
+
+def test_losses_of_several_seeds_at_once() -> None:
+    """Each with truths of its own, which cannot be looked at inside `vmap`."""
+    model, rows = interpretable(), rows_of()
+    truth = torch.tensor([[0.0, 1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0, 1.0]])
+    found = torch.func.vmap(lambda one: model.loss(rows, one))(truth)
+    torch.testing.assert_close(found, torch.stack([model.loss(rows, one) for one in truth]))
 
 
 @pytest.mark.parametrize("build", [interpretable, ordinary])

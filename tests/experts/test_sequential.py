@@ -241,6 +241,31 @@ def test_classes_out_of_range_are_one_sentence(
 
 
 @both
+@pytest.mark.parametrize("wrong", [torch.nan, 7.0])
+def test_truths_that_cannot_be(build: Build, wrong: float) -> None:
+    """Where there is a step; what stands elsewhere is not looked at."""
+    model = build(SESSIONS, ASKED)
+    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
+    truth = torch.tensor([[1, wrong], [0, 1], [0, 0]])
+    there = torch.ones(CASES, STEPS, dtype=torch.bool)
+    with pytest.raises(InputError, match=f"^There is {wrong:g} among the truths; two classes have"):
+        model.loss(known, asked, truth, there)
+    there[0, 1] = False
+    assert model.loss(known, asked, truth, there).isfinite()
+
+
+@both
+def test_truths_that_answer_to_no_step(build: Build) -> None:
+    model = build(SESSIONS, ASKED)
+    known, asked = drawn(1, KNOWN, 7), drawn(1, STEPS, 4, seed=1)
+    there = torch.ones(1, STEPS, dtype=torch.bool)
+    with pytest.raises(InputError, match=r"^There are 1 × 2 steps asked and 1 × 1 truths; give"):
+        model.loss(known, asked, torch.ones(1, 1), there)
+    with pytest.raises(InputError, match=r"^There are 1 × 2 steps asked and 1 × 1 flags that say"):
+        model.loss(known, asked, torch.ones(1, STEPS), there[:, :1])
+
+
+@both
 def test_absent_steps_and_weights(build: Build) -> None:
     """What is not there changes no loss, and a step of weight 2 counts as two steps."""
     model = build(SESSIONS, ASKED)

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from torch import Tensor, nn
 
+from whence.errors import InputError
 from whence.experts.family import Family
 from whence.experts.objective import DEFAULT, Recipe, expected_loss
 from whence.experts.selection import Selection
-from whence.experts.targets import Binary, Classes, Target
+from whence.experts.targets import Binary, Target, refuse_others
 
 Places = Mapping[str, Iterable[int]]
 """The columns of every group that rows of the second half hold."""
@@ -45,8 +46,8 @@ class SequentialModel(nn.Module):
 
         With `weights` `[B, n]` some of them count for less than others.
         """
-        if isinstance(self.target, Classes):
-            self.target.refuse_others(truth[there])
+        _refuse_unpaired(asked, truth, there)
+        refuse_others(self.target, truth, there)
         counted = there if weights is None else there * weights
         return expected_loss(
             self.recipe,
@@ -71,3 +72,11 @@ class SequentialModel(nn.Module):
 
     def _selected(self, answers: Tensor, selection: Selection) -> Tensor:
         return selection(self.family, self.target.distance(answers), self.target.reach)
+
+
+def _refuse_unpaired(asked: Tensor, truth: Tensor, there: Tensor) -> None:
+    """Raise unless every step asked has one truth, and is there or not."""
+    for what, given in (("truths", truth), ("flags that say what is there", there)):
+        if given.shape != asked.shape[:2]:
+            steps, count = (" × ".join(map(str, one)) for one in (asked.shape[:2], given.shape))
+            raise InputError(f"There are {steps} steps asked and {count} {what}; give one to each.")

@@ -15,7 +15,7 @@ from whence.contract import All, Explainable
 from whence.errors import InputError
 from whence.experts.family import Family
 from whence.experts.linear import first_columns
-from whence.experts.targets import Classes, Target
+from whence.experts.targets import Target, refuse_others
 
 
 class TabularModel(nn.Module, Explainable):
@@ -84,8 +84,7 @@ class TabularModel(nn.Module, Explainable):
 
     def _refuse_other_truths(self, rows: Tensor, truth: Tensor) -> None:
         refuse_unpaired(rows, truth)
-        if isinstance(self.target, Classes):
-            self.target.refuse_others(truth)
+        refuse_others(self.target, truth)
 
     def _columns(self, embedded: Tensor) -> Tensor:
         """Back from the groups' columns to the row's."""

@@ -39,8 +39,11 @@ def shuffled(
 ) -> Iterator[Batch]:
     """All rows once an epoch, in another order every time."""
     refuse_unpaired(rows, truth)
-    if not rows.isfinite().all():
-        raise InputError("Rows hold numbers that are not finite; fill them in or leave them out.")
+    for what, numbers in (("Rows", rows), ("Truths", truth)):
+        if not numbers.isfinite().all():
+            raise InputError(
+                f"{what} hold numbers that are not finite; fill them in or leave them out."
+            )
     if size < 1:
         raise InputError(f"A batch has at least one row, not {size}.")
     for _ in range(epochs):
