@@ -241,6 +241,42 @@ def test_embeddings_stand_group_by_group() -> None:
     assert layer.embedded.columns == ((3, 4, 5, 6), (0, 1, 2, 3, 4, 5, 6))
 
 
+@pytest.mark.parametrize(
+    ("numbers", "sentence"),
+    [
+        (
+            [[3, 4, 0], [1, 5, 1]],
+            "There is 5 in the group 'user'; its table has the numbers 0 to 4.",
+        ),
+        ([[3, 4, -1]], "There is -1 in the group 'ages'; its table has the numbers 0 to 3."),
+        ([[3, 4]], "The family names columns up to 2, from 0; rows have 2."),
+        ([[3.0, 4.0, 0.0]], "Things have whole numbers; make them some with numbers.long()."),
+    ],
+)
+def test_numbers_that_no_table_has(numbers: list[list[float]], sentence: str) -> None:
+    family = Family.of({"user": [1], "ages": [0, 2]}, {"S1": ["ages"], "S2": ["user", "ages"]})
+    layer = GroupEmbedding(family, {"user": Table(5, 3), "ages": Table(4, 2)}, GENERATOR)
+    with pytest.raises(InputError) as told:
+        layer(torch.tensor(numbers))
+    assert str(told.value) == sentence
+    assert layer(torch.zeros(0, 3, dtype=torch.long)).shape == (0, 7)
+
+
+@pytest.mark.parametrize("stop", [True, False])
+@given(family=families())
+def test_no_rows_are_read_as_none(stop: bool, family: Family) -> None:
+    """Forwards and backwards, however experts stand on their shelves."""
+    first = InputLinear(family, 3, GENERATOR)
+    layer = LinkedLinear(family, 3, 2, GENERATOR)
+    inputs = torch.zeros(0, family.width, requires_grad=True)
+    found = layer(first(inputs, stop), stop)
+    assert found.shape == (len(family), 2, 0)
+    found.sum().backward()
+    assert inputs.grad is not None
+    assert inputs.grad.shape == (0, family.width)
+    assert not any(one.grad.any() for one in layer.parameters() if one.grad is not None)
+
+
 def test_several_seeds_at_once() -> None:
     """A stack of networks through `vmap` is each alone, gradients too."""
     networks = [EveryLayer(SESSIONS, STEPS, seed) for seed in (0, 1)]

@@ -369,6 +369,24 @@ def test_truths_that_answer_to_no_row(build: type) -> None:
     assert model.loss(rows_of(), torch.tensor([0.0, 1, 2, 2, 0])).isfinite()
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("build", [interpretable, ordinary])
+def test_of_no_rows_there_is_nothing_to_say(build: type, target: Target) -> None:
+    """And nothing to learn."""
+    model: TabularModel = build(target)
+    rows = rows_of(0)
+    scores = model.score(rows, ALL, embedded=model.embed(rows), present=model.parts(rows))
+    assert scores.shape == (0, model.scores(rows_of(1)).shape[1])
+    if isinstance(model, InterpretableMLP):
+        assert model.attribute(rows).shape == (0, 8)
+    for learn in (
+        lambda: model.loss(rows, torch.zeros(0)),
+        lambda: next(shuffled(rows, torch.zeros(0), 4, 1, torch.Generator())),
+    ):
+        with pytest.raises(InputError, match=r"^There are no rows to learn from; give one at"):
+            learn()
+
+
 @pytest.mark.parametrize("widths", [(), (4, 0)])
 def test_experts_need_hidden_layers(widths: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match=r"^Experts need a hidden layer at least, and a feature"):

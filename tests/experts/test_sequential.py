@@ -320,6 +320,46 @@ def test_the_expert_that_suffices_is_named(build: Build) -> None:
 
 
 @both
+@pytest.mark.parametrize(("cases", "steps"), [(0, STEPS), (CASES, 0)])
+def test_of_no_steps_there_is_nothing_to_say(build: Build, cases: int, steps: int) -> None:
+    """And nothing to learn or to look at."""
+    model = build(SESSIONS, ASKED)
+    known, asked = drawn(cases, KNOWN, 7), drawn(cases, steps, 4)
+    assert model.scores(known, asked).shape == (cases, steps, 2)
+    assert model.attribute(known, asked).shape == (cases, steps, 8)
+    none = torch.zeros(cases, steps)
+    with pytest.raises(InputError, match=r"^There are no steps to learn from; give one at"):
+        model.loss(known, asked, none, none.bool())
+    if isinstance(model, InterpretableTransformer):
+        with pytest.raises(InputError, match=r"^There is no step asked that could look"):
+            model.looks(known, asked)
+
+
+@both
+@pytest.mark.parametrize(
+    ("known", "asked", "sentence"),
+    [
+        ((3, KNOWN, 7), (2, STEPS, 4), "There are 3 first halves and 2 second ones; give both of"),
+        ((1, KNOWN, 7), (2, STEPS, 4), "There are 1 first halves and 2 second ones; give both of"),
+        ((KNOWN, 7), (STEPS, 4), "Halves are needed as [cases, steps, columns], not as [4, 7];"),
+        ((3, KNOWN, 7), (3, 4), "Halves are needed as [cases, steps, columns], not as [3, 4];"),
+        ((3, 0, 7), (3, STEPS, 4), "The first halves have no step; what comes after is read"),
+    ],
+)
+def test_halves_that_do_not_go_together(
+    build: Build, known: tuple[int, ...], asked: tuple[int, ...], sentence: str
+) -> None:
+    model, halves = build(SESSIONS, ASKED), (drawn(*known), drawn(*asked))
+    asks: list[Callable[[Tensor, Tensor], object]] = [model.scores, model.attribute]
+    if isinstance(model, InterpretableTransformer):
+        asks.append(model.looks)
+    for ask in asks:
+        with pytest.raises(InputError) as told:
+            ask(*halves)
+        assert str(told.value).startswith(sentence)
+
+
+@both
 def test_unknown_groups_of_the_second_half_are_refused(build: Build) -> None:
     with pytest.raises(InputError, match=r"^There is no group 'musik': did you mean 'music'\?"):
         build(SESSIONS, {**ASKED, "musik": [4]})

@@ -95,7 +95,9 @@ class TabularModel(nn.Module, Explainable):
 
 
 def refuse_unpaired(rows: Tensor, truth: Tensor) -> None:
-    """Raise unless every row has one truth."""
+    """Raise unless there are rows, and every one has one truth."""
+    if not len(rows):
+        raise InputError("There are no rows to learn from; give one at least.")
     if truth.shape != rows.shape[:1]:
         count = " × ".join(map(str, truth.shape)) or "1"
         raise InputError(f"There are {len(rows)} rows and {count} truths; give one to each.")
