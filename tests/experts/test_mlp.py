@@ -15,7 +15,7 @@ from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
 from whence.experts.objective import RECIPES
 from whence.experts.selection import Confidence, Selection
 from whence.experts.tabular import TabularModel
-from whence.experts.targets import Binary, Classes, Real, Target
+from whence.experts.targets import Binary, Classes, Real, Target, refuse_others
 from whence.experts.toys import TOYS
 from whence.experts.training import fit, shuffled
 from whence.explainers import compare_batch, explain_batch
@@ -339,6 +339,15 @@ def test_truths_that_cannot_be(build: type, target: Target, wrong: float, senten
     assert torch.equal(
         model.loss(rows_of(), yes_and_no), model.loss(rows_of(), yes_and_no.double())
     )
+
+
+@pytest.mark.parametrize("target", [Binary(), Real()])
+def test_truths_on_a_device_are_looked_at_before_they_go_there(target: Target) -> None:
+    """On the device "meta" nothing can be looked at, and a look at a GPU would wait for it."""
+    model, truth = interpretable(target).to("meta"), torch.tensor([0.0, 1.0, torch.nan, 0.0, 1.0])
+    refuse_others(target, truth.to("meta"))
+    with pytest.raises(InputError, match=r"^There is nan among the truths;"):
+        fit(model, [(rows_of(), truth)])
 
 
 def test_losses_of_several_seeds_at_once() -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from whence.errors import InputError
 from whence.experts.tabular import TabularModel, refuse_unpaired
+from whence.experts.targets import refuse_others
 from whence.memory import reuse_freed_memory, row_slices
 from whence.ranking import device_of
 
@@ -26,6 +27,8 @@ def fit(
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
     losses: list[Tensor] = []
     for rows, truth in batches:
+        if truth.device != device:  # a loss does not look at what lies on a GPU
+            refuse_others(model.target, truth)
         loss = model.loss(rows.to(device), truth.to(device))
         optimizer.zero_grad()
         loss.backward()
