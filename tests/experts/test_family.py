@@ -162,6 +162,12 @@ def test_groups_of_other_rows_are_those_of_the_family() -> None:
         family.columns_of({"whom": [0]})
     with pytest.raises(InputError, match=r"^The group 'who' has the column 0.5;"):
         family.columns_of({"who": [0.5]})  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"^The column 0 is in 'who' and again in 'what';"):
+        family.columns_of({"who": [0], "what": [0]})
+    with pytest.raises(InputError, match=r"^The group 'what' has the column -1; columns count"):
+        family.columns_of({"what": [-1]})
+    with pytest.raises(InputError, match=r"^The group 'what' has no column;"):
+        family.columns_of({"what": []})
 
 
 def test_names_twice() -> None:

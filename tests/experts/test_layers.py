@@ -14,6 +14,7 @@ from whence.experts.embedding import GroupEmbedding, Table
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.normalisation import ExpertNorm
+from whence.experts.products import _by_pieces
 from whence.experts.recurrent import ExpertGRU
 
 CASES, STEPS = 2, 3
@@ -96,6 +97,31 @@ def test_a_linked_layer_is_the_masked_matrix(family: Family) -> None:
             mine.data = theirs.grad  # type: ignore[assignment]
         torch.testing.assert_close(full_matrix(gradients)[kept], to_full[kept])
         torch.testing.assert_close(gradients.bias[..., 0], wanted.sum(2))  # type: ignore[index]
+
+
+@some_layers
+@given(family=families(), stop=st.booleans())
+def test_second_derivatives_are_those_of_separate_products(family: Family, stop: bool) -> None:
+    """Of a linked layer on a first one, whose rows are learned, beside PyTorch's own gradients."""
+    first = InputLinear(family, 3, GENERATOR.manual_seed(1)).double()
+    layer = LinkedLinear(family, 3, 2, GENERATOR).double()
+    weights = [*first.parameters(), *layer.parameters()]
+
+    def second(inputs: Tensor) -> Tensor:
+        found = layer(first(inputs, stop).tanh(), stop).square().sum()
+        gradients = torch.autograd.grad(found, [inputs, *weights], create_graph=True)
+        total = torch.stack([one.square().sum() for one in gradients]).sum()
+        return torch.cat([one.flatten() for one in torch.autograd.grad(total, [inputs, *weights])])
+
+    inputs = drawn(5, family.width).requires_grad_()
+    found = second(inputs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("whence.experts.linear.joined_products", _by_pieces)
+        torch.testing.assert_close(found, second(inputs))
+    if not stop:
+        assert torch.autograd.gradgradcheck(
+            lambda rows: layer(first(rows, stop).tanh(), stop), inputs
+        )
 
 
 @given(family=families())
@@ -213,6 +239,42 @@ def test_embeddings_stand_group_by_group() -> None:
         expected = torch.cat((user[0, middle], ages[0, first], ages[1, last]))
         assert torch.equal(found[row], expected)
     assert layer.embedded.columns == ((3, 4, 5, 6), (0, 1, 2, 3, 4, 5, 6))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sentence"),
+    [
+        (
+            [[3, 4, 0], [1, 5, 1]],
+            "There is 5 in the group 'user'; its table has the numbers 0 to 4.",
+        ),
+        ([[3, 4, -1]], "There is -1 in the group 'ages'; its table has the numbers 0 to 3."),
+        ([[3, 4]], "The family names columns up to 2, from 0; rows have 2."),
+        ([[3.0, 4.0, 0.0]], "Things have whole numbers; make them some with numbers.long()."),
+    ],
+)
+def test_numbers_that_no_table_has(numbers: list[list[float]], sentence: str) -> None:
+    family = Family.of({"user": [1], "ages": [0, 2]}, {"S1": ["ages"], "S2": ["user", "ages"]})
+    layer = GroupEmbedding(family, {"user": Table(5, 3), "ages": Table(4, 2)}, GENERATOR)
+    with pytest.raises(InputError) as told:
+        layer(torch.tensor(numbers))
+    assert str(told.value) == sentence
+    assert layer(torch.zeros(0, 3, dtype=torch.long)).shape == (0, 7)
+
+
+@pytest.mark.parametrize("stop", [True, False])
+@given(family=families())
+def test_no_rows_are_read_as_none(stop: bool, family: Family) -> None:
+    """Forwards and backwards, however experts stand on their shelves."""
+    first = InputLinear(family, 3, GENERATOR)
+    layer = LinkedLinear(family, 3, 2, GENERATOR)
+    inputs = torch.zeros(0, family.width, requires_grad=True)
+    found = layer(first(inputs, stop), stop)
+    assert found.shape == (len(family), 2, 0)
+    found.sum().backward()
+    assert inputs.grad is not None
+    assert inputs.grad.shape == (0, family.width)
+    assert not any(one.grad.any() for one in layer.parameters() if one.grad is not None)
 
 
 def test_several_seeds_at_once() -> None:

@@ -78,6 +78,8 @@ def test_too_much_to_ask() -> None:
         all_subsets(groups)
     with pytest.raises(InputError, match="at least one group, not 0"):
         all_subsets(groups, 0)
+    with pytest.raises(InputError, match=r"^The group 'a\+b' has a '\+' in its name, which joins"):
+        all_subsets({"a": [0], "b": [1], "a+b": [2]})
     with pytest.raises(InputError, match="at least one expert, not 0"):
         learn_family(groups, list, torch.zeros(1, 30), (2,), budget=0)
     with pytest.raises(InputError, match="no rows on which to look who is selected"):

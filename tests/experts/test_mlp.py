@@ -15,7 +15,7 @@ from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
 from whence.experts.objective import RECIPES
 from whence.experts.selection import Confidence, Selection
 from whence.experts.tabular import TabularModel
-from whence.experts.targets import Binary, Classes, Real, Target
+from whence.experts.targets import Binary, Classes, Real, Target, refuse_others
 from whence.experts.toys import TOYS
 from whence.experts.training import fit, shuffled
 from whence.explainers import compare_batch, explain_batch
@@ -277,6 +277,8 @@ def test_batches_hold_every_row_once() -> None:
         next(shuffled(rows, torch.arange(10), 0, 1, torch.Generator()))
     with pytest.raises(InputError, match=r"^Rows hold numbers that are not finite"):
         next(shuffled(rows / 0, torch.arange(10), 4, 1, torch.Generator()))
+    with pytest.raises(InputError, match=r"^Truths hold numbers that are not finite"):
+        next(shuffled(rows, torch.full((10,), torch.nan), 4, 1, torch.Generator()))
 
 
 @pytest.mark.parametrize("build", [interpretable, ordinary])
@@ -311,6 +313,52 @@ def test_rows_that_cannot_be_read(build: type, rows: Tensor, sentence: str) -> N
 
 
 @pytest.mark.parametrize("build", [interpretable, ordinary])
+@pytest.mark.parametrize(
+    ("target", "wrong", "sentence"),
+    [
+        (Binary(), torch.nan, "There is nan among the truths; two classes have the numbers 0 and"),
+        (Binary(), 7, "There is 7 among the truths; two classes have the numbers 0 and 1."),
+        (Binary("sigmoid", 0.3), -1, "There is -1 among the truths; two classes have"),
+        (Classes(3), torch.nan, "There is nan among the truths; 3 classes have"),
+        (Real(), torch.nan, "There is nan among the truths; fill it in or leave it out."),
+        (Real(), -torch.inf, "There is -inf among the truths; fill it in or leave it out."),
+    ],
+)
+def test_truths_that_cannot_be(build: type, target: Target, wrong: float, sentence: str) -> None:
+    """In a loss, and so in training, whose batches may come from anywhere."""
+    model: TabularModel = build(target)
+    truth = torch.tensor([0.0, 1.0, wrong, 0.0, 1.0])
+    for ask in (
+        lambda: model.loss(rows_of(), truth),
+        lambda: fit(model, [(rows_of(), truth)]),
+    ):
+        with pytest.raises(InputError) as told:
+            ask()
+        assert str(told.value).startswith(sentence)
+    yes_and_no = torch.tensor([True, False, True, True, False])
+    assert torch.equal(
+        model.loss(rows_of(), yes_and_no), model.loss(rows_of(), yes_and_no.double())
+    )
+
+
+@pytest.mark.parametrize("target", [Binary(), Real()])
+def test_truths_on_a_device_are_looked_at_before_they_go_there(target: Target) -> None:
+    """On the device "meta" nothing can be looked at, and a look at a GPU would wait for it."""
+    model, truth = interpretable(target).to("meta"), torch.tensor([0.0, 1.0, torch.nan, 0.0, 1.0])
+    refuse_others(target, truth.to("meta"))
+    with pytest.raises(InputError, match=r"^There is nan among the truths;"):
+        fit(model, [(rows_of(), truth)])
+
+
+def test_losses_of_several_seeds_at_once() -> None:
+    """Each with truths of its own, which cannot be looked at inside `vmap`."""
+    model, rows = interpretable(), rows_of()
+    truth = torch.tensor([[0.0, 1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0, 1.0]])
+    found = torch.func.vmap(lambda one: model.loss(rows, one))(truth)
+    torch.testing.assert_close(found, torch.stack([model.loss(rows, one) for one in truth]))
+
+
+@pytest.mark.parametrize("build", [interpretable, ordinary])
 def test_truths_that_answer_to_no_row(build: type) -> None:
     model: TabularModel = build(Classes(3))
     for count, truth in {
@@ -328,6 +376,24 @@ def test_truths_that_answer_to_no_row(build: type) -> None:
             f"There is {wrong} among the truths; 3 classes have the numbers 0 to 2."
         )
     assert model.loss(rows_of(), torch.tensor([0.0, 1, 2, 2, 0])).isfinite()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("build", [interpretable, ordinary])
+def test_of_no_rows_there_is_nothing_to_say(build: type, target: Target) -> None:
+    """And nothing to learn."""
+    model: TabularModel = build(target)
+    rows = rows_of(0)
+    scores = model.score(rows, ALL, embedded=model.embed(rows), present=model.parts(rows))
+    assert scores.shape == (0, model.scores(rows_of(1)).shape[1])
+    if isinstance(model, InterpretableMLP):
+        assert model.attribute(rows).shape == (0, 8)
+    for learn in (
+        lambda: model.loss(rows, torch.zeros(0)),
+        lambda: next(shuffled(rows, torch.zeros(0), 4, 1, torch.Generator())),
+    ):
+        with pytest.raises(InputError, match=r"^There are no rows to learn from; give one at"):
+            learn()
 
 
 @pytest.mark.parametrize("widths", [(), (4, 0)])

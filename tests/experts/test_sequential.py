@@ -241,6 +241,31 @@ def test_classes_out_of_range_are_one_sentence(
 
 
 @both
+@pytest.mark.parametrize("wrong", [torch.nan, 7.0])
+def test_truths_that_cannot_be(build: Build, wrong: float) -> None:
+    """Where there is a step; what stands elsewhere is not looked at."""
+    model = build(SESSIONS, ASKED)
+    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
+    truth = torch.tensor([[1, wrong], [0, 1], [0, 0]])
+    there = torch.ones(CASES, STEPS, dtype=torch.bool)
+    with pytest.raises(InputError, match=f"^There is {wrong:g} among the truths; two classes have"):
+        model.loss(known, asked, truth, there)
+    there[0, 1] = False
+    assert model.loss(known, asked, truth, there).isfinite()
+
+
+@both
+def test_truths_that_answer_to_no_step(build: Build) -> None:
+    model = build(SESSIONS, ASKED)
+    known, asked = drawn(1, KNOWN, 7), drawn(1, STEPS, 4, seed=1)
+    there = torch.ones(1, STEPS, dtype=torch.bool)
+    with pytest.raises(InputError, match=r"^There are 1 × 2 steps asked and 1 × 1 truths; give"):
+        model.loss(known, asked, torch.ones(1, 1), there)
+    with pytest.raises(InputError, match=r"^There are 1 × 2 steps asked and 1 × 1 flags that say"):
+        model.loss(known, asked, torch.ones(1, STEPS), there[:, :1])
+
+
+@both
 def test_absent_steps_and_weights(build: Build) -> None:
     """What is not there changes no loss, and a step of weight 2 counts as two steps."""
     model = build(SESSIONS, ASKED)
@@ -295,9 +320,66 @@ def test_the_expert_that_suffices_is_named(build: Build) -> None:
 
 
 @both
+@pytest.mark.parametrize(("cases", "steps"), [(0, STEPS), (CASES, 0)])
+def test_of_no_steps_there_is_nothing_to_say(build: Build, cases: int, steps: int) -> None:
+    """And nothing to learn or to look at."""
+    model = build(SESSIONS, ASKED)
+    known, asked = drawn(cases, KNOWN, 7), drawn(cases, steps, 4)
+    assert model.scores(known, asked).shape == (cases, steps, 2)
+    assert model.attribute(known, asked).shape == (cases, steps, 8)
+    none = torch.zeros(cases, steps)
+    with pytest.raises(InputError, match=r"^There are no steps to learn from; give one at"):
+        model.loss(known, asked, none, none.bool())
+    if isinstance(model, InterpretableTransformer):
+        with pytest.raises(InputError, match=r"^There is no step asked that could look"):
+            model.looks(known, asked)
+
+
+@both
+@pytest.mark.parametrize(
+    ("known", "asked", "sentence"),
+    [
+        ((3, KNOWN, 7), (2, STEPS, 4), "There are 3 first halves and 2 second ones; give both of"),
+        ((1, KNOWN, 7), (2, STEPS, 4), "There are 1 first halves and 2 second ones; give both of"),
+        ((KNOWN, 7), (STEPS, 4), "Halves are needed as [cases, steps, columns], not as [4, 7];"),
+        ((3, KNOWN, 7), (3, 4), "Halves are needed as [cases, steps, columns], not as [3, 4];"),
+        ((3, 0, 7), (3, STEPS, 4), "The first halves have no step; what comes after is read"),
+    ],
+)
+def test_halves_that_do_not_go_together(
+    build: Build, known: tuple[int, ...], asked: tuple[int, ...], sentence: str
+) -> None:
+    model, halves = build(SESSIONS, ASKED), (drawn(*known), drawn(*asked))
+    asks: list[Callable[[Tensor, Tensor], object]] = [model.scores, model.attribute]
+    if isinstance(model, InterpretableTransformer):
+        asks.append(model.looks)
+    for ask in asks:
+        with pytest.raises(InputError) as told:
+            ask(*halves)
+        assert str(told.value).startswith(sentence)
+
+
+@both
 def test_unknown_groups_of_the_second_half_are_refused(build: Build) -> None:
     with pytest.raises(InputError, match=r"^There is no group 'musik': did you mean 'music'\?"):
         build(SESSIONS, {**ASKED, "musik": [4]})
+
+
+@both
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"general": [3]}, "The column 3 is in 'position' and again in 'general'; a column"),
+        ({"music": [1, -1]}, "The group 'music' has the column -1; columns count from 0."),
+    ],
+)
+def test_columns_of_the_second_half_belong_to_one_group(
+    build: Build, wrong: Places, sentence: str
+) -> None:
+    """Else an expert would read by its own group what belongs to another's."""
+    with pytest.raises(InputError) as told:
+        build(SESSIONS, {**ASKED, **wrong})
+    assert str(told.value).startswith(sentence)
 
 
 def test_an_expert_that_sees_nothing_of_the_second_half() -> None:

@@ -229,7 +229,7 @@ BLANKS = {
     "not a number": (changed(A, 2, session_position="two"), "row 6, column 'session_position'"),
     "no value": (changed(A, 2, skip_2=""), "row 6, column 'skip_2'"),
     "a gap": (A[:2] + A[3:], "row 6, column 'session_position'"),
-    "bytes": (changed(A, 2, context_type="\udcff"), "row 6, is not written in utf-8"),
+    "bytes": (changed(A, 2, context_type="\udcff"), "row 6, is not written in utf-8; save it as"),
 }
 
 
@@ -283,7 +283,7 @@ def test_a_missing_column_is_named(absent: str, one_track: Tracks, tmp_path: Pat
         (",".join(LOG_COLUMNS).encode(), "has no rows but the names of its columns"),
         ((",".join(LOG_COLUMNS) + "\na,1,4\n").encode(), "row 2: there are 3 values where"),
         ((",".join([*LOG_COLUMNS, "skip_2"]) + "\n").encode(), "two columns are 'skip_2'"),
-        (b"session\xff\n", "row 1, is not written in utf-8"),
+        (b"session\xff\n", "row 1, is not written in utf-8; save it as UTF-8."),
         (gzip.compress(b"session_id\n" * 999, mtime=0)[:-12], "damaged or ends too early"),
     ],
 )

@@ -15,6 +15,7 @@ from whence.sessions import ListeningConfig, batches, read_tracks, write_session
 from whence.sessions.halves import Halves
 from whence.skips import (
     NetworkConfig,
+    attribute_skips,
     load_network,
     looks_of_skips,
     make_network,
@@ -70,6 +71,15 @@ def test_experts_look_as_far_as_they_are_selected(
         np.testing.assert_allclose(
             shares[1, -1], looks[1][session, 0, :, slot].mean(axis=0), rtol=1e-4
         )
+
+
+def test_of_no_sessions_there_is_nothing_to_say(sessions: Halves) -> None:
+    model = make_network(config("interpretable transformer"), 0).eval()
+    assert isinstance(model, InterpretableTransformer)
+    assert predict_skips(model, sessions[:0]).shape == (0, 10)
+    assert len(attribute_skips(model, sessions[:0])) == 0
+    with pytest.raises(InputError, match=r"^There are no sessions whose tracks could be looked at"):
+        looks_of_skips(model, sessions[:0])
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "interpretable gru", "ordinary gru"])

@@ -14,9 +14,10 @@ from whence.sessions import ListeningConfig, Parts, read_tracks, split_files, wr
 from whence.skips import FittedSkips, NetworkConfig, SkipConfig, fit_skips
 from whence.studies import find_study
 from whence.studies.by_groups import SAME
+from whence.studies.claims import FAILS, HOLDS, UNDECIDED
 from whence.studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
 from whence.studies.results import judge_by_records, rows_done
-from whence.studies.skip_columns import SELECTED
+from whence.studies.skip_columns import BY_TRACK, FOLLOWING, MOST_OFTEN, SELECTED
 from whence.studies.skip_networks import (
     INTERPRETABLE,
     INTERPRETABLE_GRU,
@@ -28,7 +29,7 @@ from whence.studies.skip_networks import (
 )
 from whence.studies.skip_seeds import BY_CAUSE, BY_GROUPS, BY_TRACKS
 from whence.studies.skips import IDEAL, IDEAL_EXPERTS, MADE_SEEDS, MADE_TABLE, measure
-from whence.studies.trained_skips import SkipSeed, Workshop, checksum, train_on
+from whence.studies.trained_skips import SkipSeed, Trained, Workshop, checksum, train_on
 
 COLUMNS = ("accuracy", "accuracy of the first track", "mean average accuracy")
 PAGES = {
@@ -145,7 +146,7 @@ def test_networks_are_trained_on_the_files_of_the_user(tmp_path: Path) -> None:
     found = networks(Workshop(tmp_path, show_progress=False))
     assert found.keys() == before.keys()
     expected = {(row, column) for row in OF_THE_USER for column in COLUMNS}
-    expected |= {(interpretable, column) for column in (*SELECTED, *BY_GROUPS)}
+    expected |= {(interpretable, column) for column in (*SELECTED, *FOLLOWING, *BY_GROUPS)}
     assert found.keys() == expected | {(row, column) for row in OF_THE_USER for column in BY_TRACKS}
     for one in found.values():
         assert one.seeds == (0, 1, 2)
@@ -154,6 +155,11 @@ def test_networks_are_trained_on_the_files_of_the_user(tmp_path: Path) -> None:
     assert found[ordinary, COLUMNS[0]].published == 72.2
     assert found[interpretable, COLUMNS[0]].protocol.startswith("Table 2")
     assert networks(late) == found
+    judged = judge_by_records(study, measure(study, late, FEW, TINY, TABLE_2))
+    texts = {one.text for one in study.claims if one.of.dataset == "spotify-sessions"}
+    claims = [one for one in judged if one.row in texts]
+    assert len(claims) == 4
+    assert all(one.verdict in (HOLDS, FAILS, UNDECIDED) for one in claims)
     write_sessions(tmp_path / "spotify-sessions", replace(config, seed=2), overwrite=True)
     assert {one.verdict for one in networks(late).values()} == {NOT_RUN}
 
@@ -195,7 +201,23 @@ def test_networks_are_trained_where_causes_are_known(tmp_path: Path) -> None:
     for what in ("most selected", "mean attribution"):
         shares = [found[INTERPRETABLE, f"{what}: S{expert}"].value for expert in range(1, 9)]
         assert sum(shares) == pytest.approx(100)  # type: ignore[arg-type]
+    assert found[INTERPRETABLE, BY_TRACK].value == pytest.approx(
+        sum(found[INTERPRETABLE, f"most selected: {name}"].value for name in ("S3", "S4", "S6"))  # type: ignore[misc]
+    )
     assert measure(study, late, FEW, TINY) == records
+
+
+def test_what_follows_from_the_columns_of_a_seed() -> None:
+    """Each seed by itself: which expert is selected most often may differ."""
+    shares = [(0.5, 0.1, 0.0, 0.2, 0.0, 0.1, 0.1, 0.0), (0.0, 0.1, 0.2, 0.2, 0.0, 0.3, 0.1, 0.1)]
+    trained = Trained(
+        {
+            seed: {f"most selected: S{place}": one for place, one in enumerate(row, 1)}
+            for seed, row in enumerate(shares)
+        }
+    )
+    assert trained.values(BY_TRACK) == pytest.approx([0.3, 0.7])
+    assert trained.values(MOST_OFTEN) == [0.5, 0.3]
 
 
 def made(tmp_path: Path) -> Parts:
@@ -293,4 +315,8 @@ def test_seeds_are_compared_where_causes_are_known(tmp_path: Path) -> None:
     assert f"## {MADE_SEEDS}\n" in page
     claims = judged[len(records) :]
     assert len(claims) == len(study.claims) > 0
-    assert all(one.interval is not None for one in claims), "every side is a cell of a table"
+    for one in claims:
+        if one.dataset == "spotify-sessions":
+            assert (one.value, one.verdict) == (None, NEEDS_FILE)
+        else:
+            assert one.interval is not None, "every side is a cell of a table"

@@ -113,6 +113,15 @@ def test_a_side_that_is_not_there_says_why() -> None:
     assert again == former, "what was found before is judged again"
 
 
+def test_a_side_that_nobody_wrote_waits_for_what_its_row_waits_for() -> None:
+    """Cells of a file that is not there are written for some columns alone."""
+    study = study_with(claim("higher", None, limit=50))
+    other = record("one", "accuracy of the first track", [], NEEDS_FILE)
+    assert judge_by_records(study, [CELLS[1], other])[-1].verdict == NEEDS_FILE
+    elsewhere = replace(other, dataset="spotify-sessions")
+    assert judge_by_records(study, [CELLS[1], elsewhere])[-1].verdict == NOT_RUN
+
+
 def test_sides_of_other_columns() -> None:
     made = Claim(
         text="it is so",

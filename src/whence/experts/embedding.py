@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from whence.errors import InputError, did_you_mean
 from whence.experts.family import Family, Group
+from whence.experts.linear import refuse_narrow
+from whence.experts.refusing import first_wrong
 
 SPREAD = 0.05
 """Standard deviation of new embeddings, as in the published code."""
@@ -58,9 +60,15 @@ class GroupEmbedding(nn.Module):
             for group in family.groups
         )
         self.embedded = _embedded(family, tables)
+        self.owners = [group.name for group in family.groups for _ in group.columns]
+        columns = [column for group in family.groups for column in group.columns]
+        things = [tables[name].things for name in self.owners]
+        self.register_buffer("columns", torch.tensor(columns), persistent=False)
+        self.register_buffer("things", torch.tensor(things), persistent=False)
 
     def forward(self, numbers: Tensor) -> Tensor:
         """The rows of every group's tables, side by side."""
+        self._refuse_others(numbers)
         return torch.cat(
             [
                 table[
@@ -70,6 +78,21 @@ class GroupEmbedding(nn.Module):
             ],
             dim=1,
         )
+
+    def _refuse_others(self, numbers: Tensor) -> None:
+        """Of all groups at once: on a GPU every question waits for what was begun before."""
+        refuse_narrow(numbers, self.family.width)
+        if numbers.is_floating_point():
+            raise InputError("Things have whole numbers; make them some with numbers.long().")
+        own, things = numbers[:, self.get_buffer("columns")], self.get_buffer("things")
+        wrong = (own < 0) | (own >= things)
+        told = first_wrong(own, wrong)
+        if told is not None:
+            place = int(wrong.nonzero()[0, 1])
+            raise InputError(
+                f"There is {told:.0f} in the group '{self.owners[place]}'; its table has the "
+                f"numbers 0 to {int(things[place]) - 1}."
+            )
 
 
 def _embedded(family: Family, tables: Mapping[str, Table]) -> Family:

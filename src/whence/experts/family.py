@@ -113,7 +113,9 @@ class Family:
                 raise InputError(
                     f"There is no group '{name}': {did_you_mean(name, self.group_names)}"
                 )
-        places = {name: _columns(name, columns) for name, columns in groups.items()}
+        elsewhere = tuple(Group(name, _columns(name, columns)) for name, columns in groups.items())
+        _check_columns(elsewhere)
+        places = {group.name: group.columns for group in elsewhere}
         return tuple(
             tuple(
                 column
@@ -163,6 +165,11 @@ def _check_groups(groups: tuple[Group, ...]) -> None:
     twice = _first_twice(group.name for group in groups)
     if twice is not None:
         raise InputError(f"The group '{twice}' is there twice; give one of them another name.")
+    _check_columns(groups)
+
+
+def _check_columns(groups: tuple[Group, ...]) -> None:
+    """An expert that sees a group sees nothing of another's by it."""
     for group in groups:
         if not group.columns:
             raise InputError(f"The group '{group.name}' has no column; name one or leave it out.")

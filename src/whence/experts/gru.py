@@ -35,8 +35,7 @@ class InterpretableGRU(SequentialModel):
         self.decoder = ExpertGRU(family, asked_rows, width, generator, links=links)
         self.last = LinkedLinear(family, width, target.outputs, generator, links=links)
 
-    def answers(self, known: Tensor, asked: Tensor, stop: bool = True) -> Tensor:
-        """By every expert, from its own groups of both halves."""
+    def _answers(self, known: Tensor, asked: Tensor, stop: bool) -> Tensor:
         states = self.encoder(_by_steps(known), known.shape[1], stop)
         state = states.unflatten(2, (known.shape[1], -1))[:, :, -1]
         states = self.decoder(_by_steps(asked), asked.shape[1], stop, state)

@@ -58,6 +58,12 @@ def all_subsets(groups: Mapping[str, Iterable[int]], most: int = 2) -> Family:
     if most < 1:
         raise InputError(f"Subsets have at least one group, not {most}.")
     names = list(groups)
+    joined = next((name for name in names if JOINED in name), None)
+    if joined is not None:
+        raise InputError(
+            f"The group '{joined}' has a '{JOINED}' in its name, which joins the names of groups "
+            "in a subset; give it another name."
+        )
     sizes = [size for size in range(1, len(names) + 1) if size <= most or size == len(names)]
     chosen = [some for size in sizes for some in combinations(names, size)]
     if len(chosen) > MOST_CANDIDATES:

@@ -70,18 +70,23 @@ class InputLinear(nn.Module):
 
 def first_columns(rows: Tensor, width: int) -> Tensor:
     """`[R, width]`: those that a family names, of rows that may have more."""
+    refuse_narrow(rows, width)
+    if not rows.is_floating_point():
+        raise InputError("Rows hold no real numbers; make them some with rows.float().")
+    return rows[:, :width]
+
+
+def refuse_narrow(rows: Tensor, width: int) -> None:
+    """Raise unless these are rows, with a column at least for each that a family names."""
     if rows.ndim != 2:
         raise InputError(
             f"Rows are needed as [rows, columns], not as {list(rows.shape)}; a single one is "
             "row[None]."
         )
-    if not rows.is_floating_point():
-        raise InputError("Rows hold no real numbers; make them some with rows.float().")
     if rows.shape[1] < width:
         raise InputError(
             f"The family names columns up to {width - 1}, from 0; rows have {rows.shape[1]}."
         )
-    return rows[:, :width]
 
 
 def _columns_and_copies(

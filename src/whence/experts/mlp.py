@@ -1,4 +1,4 @@
-"""The interpretable multi-layer perceptron, and the ordinary one of the same size beside it."""
+"""The interpretable multi-layer perceptron, and the ordinary one of the same width beside it."""
 
 from __future__ import annotations
 

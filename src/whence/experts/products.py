@@ -72,6 +72,9 @@ class _Products(torch.autograd.Function):
         joining: Joining = ctx.joining
         blocks, own, *rest = ctx.saved_tensors
         linked, read = rest[: len(joining)], rest[len(joining) :]
+        if torch.is_grad_enabled():  # who asks for second derivatives follows what was read
+            held = blocks.detach() if ctx.stop else blocks
+            read = [joining.read(number, held) for number in range(len(linked))]
         some = [gradient[shelf.experts] for shelf in joining.shelves]
         of_links = [torch.bmm(one, rows.mT) for one, rows in zip(some, read, strict=True)]
         of_own = None if own is None else torch.bmm(gradient, blocks.mT)

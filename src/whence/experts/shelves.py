@@ -74,13 +74,14 @@ class Joining(nn.Module):
         count, window = self.counts[number], self.windows[number]
         if window is None:
             taken = blocks.index_select(0, self._sources(number))
-            return taken.view(count, -1, blocks.shape[-1])
-        taken = blocks[window].reshape(1, -1, blocks.shape[-1])
+            return taken.view(count, len(taken) // count * blocks.shape[1], blocks.shape[2])
+        taken = blocks[window].flatten(0, 1)[None]
         return taken if count == 1 else taken.expand(count, -1, -1)
 
     def give_back(self, number: int, read: Tensor, blocks: Tensor) -> None:
         """Add what belongs to the blocks read, such as gradients, to where they came from."""
-        blocks.index_add_(0, self._sources(number), read.reshape(-1, *blocks.shape[1:]))
+        sources = self._sources(number)
+        blocks.index_add_(0, sources, read.reshape(len(sources), *blocks.shape[1:]))
 
     def _sources(self, number: int) -> Tensor:
         """Of a shelf, all blocks read, expert after expert."""

@@ -15,7 +15,7 @@ from whence.contract import All, Explainable
 from whence.errors import InputError
 from whence.experts.family import Family
 from whence.experts.linear import first_columns
-from whence.experts.targets import Classes, Target
+from whence.experts.targets import Target, refuse_others
 
 
 class TabularModel(nn.Module, Explainable):
@@ -84,8 +84,7 @@ class TabularModel(nn.Module, Explainable):
 
     def _refuse_other_truths(self, rows: Tensor, truth: Tensor) -> None:
         refuse_unpaired(rows, truth)
-        if isinstance(self.target, Classes):
-            self.target.refuse_others(truth)
+        refuse_others(self.target, truth)
 
     def _columns(self, embedded: Tensor) -> Tensor:
         """Back from the groups' columns to the row's."""
@@ -96,7 +95,9 @@ class TabularModel(nn.Module, Explainable):
 
 
 def refuse_unpaired(rows: Tensor, truth: Tensor) -> None:
-    """Raise unless every row has one truth."""
+    """Raise unless there are rows, and every one has one truth."""
+    if not len(rows):
+        raise InputError("There are no rows to learn from; give one at least.")
     if truth.shape != rows.shape[:1]:
         count = " × ".join(map(str, truth.shape)) or "1"
         raise InputError(f"There are {len(rows)} rows and {count} truths; give one to each.")

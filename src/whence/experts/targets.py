@@ -20,6 +20,7 @@ from torch import Tensor
 
 from whence.config import require_choice
 from whence.errors import InputError
+from whence.experts.refusing import first_wrong
 
 EPSILON = 1e-6
 """How near to 0 and 1 a probability may come, or what is added to it, in the published code."""
@@ -42,6 +43,13 @@ class Target(Protocol):
     def reach(self) -> float:
         """The largest distance an answer can have."""
 
+    @property
+    def truths(self) -> str:
+        """What can be true, in words."""
+
+    def can_be(self, truth: Tensor) -> Tensor:
+        """Whether each of these can be true, of any shape."""
+
     def distance(self, answers: Tensor) -> Tensor:
         """`[H, R]`: how far each answer is from knowing nothing."""
 
@@ -50,6 +58,20 @@ class Target(Protocol):
 
     def mixture(self, answers: Tensor, weights: Tensor) -> Tensor:
         """`[R, t]`: the score of every target, of answers mixed by weights `[H, R]`."""
+
+
+def refuse_others(target: Target, truth: Tensor, there: Tensor | None = None) -> None:
+    """Raise unless all truths, or all that are `there`, can be true; yes and no always can.
+
+    To look at what lies on a GPU is to wait for it, which makes a small step some 7 % longer.
+    So that is done for classes alone: one that there is not would end the process.
+    """
+    if truth.dtype == torch.bool or not (truth.is_cpu or isinstance(target, Classes)):
+        return
+    wrong = ~target.can_be(truth)
+    told = first_wrong(truth, wrong if there is None else wrong & there)
+    if told is not None:
+        raise InputError(f"There is {told:g} among the truths; {target.truths}.")
 
 
 @dataclass(frozen=True)
@@ -85,6 +107,15 @@ class Binary:
         """From the centre to the farther end."""
         low, high = self._range
         return max(high - self.centre, self.centre - low)
+
+    @property
+    def truths(self) -> str:
+        """The two."""
+        return "two classes have the numbers 0 and 1"
+
+    def can_be(self, truth: Tensor) -> Tensor:
+        """0 or 1."""
+        return (truth == 0) | (truth == 1)
 
     @property
     def _range(self) -> tuple[float, float]:
@@ -147,14 +178,14 @@ class Classes:
                 f"1, not {self.centre}."
             )
 
-    def refuse_others(self, truth: Tensor) -> None:
-        """Raise unless all truths are classes."""
-        wrong = (truth < 0) | (truth >= self.count) | (truth != truth.long())
-        if wrong.any():
-            raise InputError(
-                f"There is {truth[wrong][0].item():g} among the truths; {self.count} classes have "
-                f"the numbers 0 to {self.count - 1}."
-            )
+    @property
+    def truths(self) -> str:
+        """All classes."""
+        return f"{self.count} classes have the numbers 0 to {self.count - 1}"
+
+    def can_be(self, truth: Tensor) -> Tensor:
+        """A whole number, of a class."""
+        return (truth >= 0) & (truth < self.count) & (truth == truth.long())
 
     @property
     def outputs(self) -> int:
@@ -220,6 +251,15 @@ class Real:
         return 2
 
     @property
+    def truths(self) -> str:
+        """Any number."""
+        return "fill it in or leave it out"
+
+    def can_be(self, truth: Tensor) -> Tensor:
+        """Finite."""
+        return truth.isfinite()
+
+    @property
     def reach(self) -> float:
         """Of an answer that leaves nothing open."""
         return 1.0
@@ -231,7 +271,8 @@ class Real:
     def loss(self, answers: Tensor, truth: Tensor) -> Tensor:
         """½ (y − μ)²/σ² + log σ, for y and σ in units of the spread."""
         variance = self._left_open(answers)
-        off = (truth - self.mean) / self.spread - answers[:, 0]
+        # No tensor of yes and no can be subtracted from, but all can be added to.
+        off = (truth + -self.mean) / self.spread - answers[:, 0]
         return (off.square() / variance + variance.log()) / 2
 
     def mixture(self, answers: Tensor, weights: Tensor) -> Tensor:

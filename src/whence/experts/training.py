@@ -9,6 +9,7 @@ from torch import Tensor
 
 from whence.errors import InputError
 from whence.experts.tabular import TabularModel, refuse_unpaired
+from whence.experts.targets import refuse_others
 from whence.memory import reuse_freed_memory, row_slices
 from whence.ranking import device_of
 
@@ -26,6 +27,8 @@ def fit(
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
     losses: list[Tensor] = []
     for rows, truth in batches:
+        if truth.device != device:  # a loss does not look at what lies on a GPU
+            refuse_others(model.target, truth)
         loss = model.loss(rows.to(device), truth.to(device))
         optimizer.zero_grad()
         loss.backward()
@@ -39,8 +42,11 @@ def shuffled(
 ) -> Iterator[Batch]:
     """All rows once an epoch, in another order every time."""
     refuse_unpaired(rows, truth)
-    if not rows.isfinite().all():
-        raise InputError("Rows hold numbers that are not finite; fill them in or leave them out.")
+    for what, numbers in (("Rows", rows), ("Truths", truth)):
+        if not numbers.isfinite().all():
+            raise InputError(
+                f"{what} hold numbers that are not finite; fill them in or leave them out."
+            )
     if size < 1:
         raise InputError(f"A batch has at least one row, not {size}.")
     for _ in range(epochs):

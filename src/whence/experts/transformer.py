@@ -14,12 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from whence.errors import InputError
 from whence.experts.attention import ExpertAttention, Reader
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.normalisation import ExpertNorm
 from whence.experts.objective import DEFAULT, Recipe
-from whence.experts.sequential import TWO_CLASSES, Places, SequentialModel
+from whence.experts.sequential import TWO_CLASSES, Places, SequentialModel, refuse_other_halves
 from whence.experts.targets import Target
 
 LAYERS, HEADS = 3, 8
@@ -68,8 +69,7 @@ class InterpretableTransformer(SequentialModel):
         )
         self.last = linked(target.outputs, True)
 
-    def answers(self, known: Tensor, asked: Tensor, stop: bool = True) -> Tensor:
-        """By every expert, from its own groups of both halves."""
+    def _answers(self, known: Tensor, asked: Tensor, stop: bool) -> Tensor:
         encoded, rows = self._encoded(known, stop), asked.flatten(0, 1)
         for layer in self.decoder:
             rows = layer(rows, encoded, asked.shape[1], stop)
@@ -81,6 +81,9 @@ class InterpretableTransformer(SequentialModel):
 
         They look at what was encoded there, into which steps before have flowed.
         """
+        refuse_other_halves(known, asked)
+        if not asked.shape[:2].numel():
+            raise InputError("There is no step asked that could look at others; give one at least.")
         encoded, rows = self._encoded(known, stop=False), asked.flatten(0, 1)
         found = []
         for layer in self.decoder:

@@ -17,7 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from whence.data.readers.opening import not_in_encoding, open_bytes, reading_from, sample
+from whence.data.readers.opening import (
+    UTF_8_ALONE,
+    not_in_encoding,
+    open_bytes,
+    reading_from,
+    sample,
+)
 from whence.errors import InputError, nearest
 
 BLOCK: Final = 1 << 23
@@ -69,7 +75,7 @@ class CsvStream:
         try:
             text = first.decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise not_in_encoding(str(self.path), "utf-8", 1) from None
+            raise self._not_in_utf_8(1) from None
         header = next(csv.reader([text]), [])
         if not header:
             raise InputError(f"{self.path}, row 1 is empty; it is to name the columns.")
@@ -131,6 +137,9 @@ class CsvStream:
                 at = pc.index(table[name].is_null(), True).as_py()
                 raise self.error(row + at, name, "there is no value")
 
+    def _not_in_utf_8(self, row: int | None) -> InputError:
+        return not_in_encoding(str(self.path), "utf-8", row, UTF_8_ALONE)
+
     def _no_rows(self) -> InputError:
         return InputError(f"{self.path} has no rows but the names of its columns.")
 
@@ -140,9 +149,7 @@ class CsvStream:
             return self._no_rows()
         if "UTF8" in problem:
             row = re.search(r"Row #(\d+)", problem)
-            return not_in_encoding(
-                str(self.path), "utf-8", self._line(int(row[1])) if row else None
-            )
+            return self._not_in_utf_8(self._line(int(row[1])) if row else None)
         if unfit := UNFIT.search(problem):
             column, row_number, kind, said = unfit.groups()
             value = said.removeprefix("invalid value ")

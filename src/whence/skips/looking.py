@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from whence.devices import deterministic
+from whence.errors import InputError
 from whence.experts import InterpretableTransformer
 from whence.explanation import Floats
 from whence.memory import row_slices
@@ -21,6 +22,8 @@ def looks_of_skips(model: InterpretableTransformer, sessions: Halves) -> Floats:
     the attention of an expert that has no part in the answer does not count. Only its shares mean
     something. An ordinary network has one expert, and all is the mean over its heads.
     """
+    if not len(sessions):
+        raise InputError("There are no sessions whose tracks could be looked at; give one.")
     pieces = [_looks(model, sessions[rows]) for rows in row_slices(len(sessions), BATCH)]
     return np.concatenate(pieces, axis=1)
 

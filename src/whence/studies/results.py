@@ -20,7 +20,7 @@ from whence.studies.claims import (
 from whence.studies.found import Found
 from whence.studies.measurements import MEASUREMENTS, columns_of
 from whence.studies.records import NEEDS_FILE, NOT_RUN, NOT_THERE, PRIVATE, Record
-from whence.studies.study import Cell, Claim, Study
+from whence.studies.study import Cell, Claim, Side, Study
 
 AGREES, HIGHER, LOWER = "agrees", "higher", "lower"
 UNPUBLISHED = "not published"
@@ -189,7 +189,11 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
             for side, column in zip(claim.sides, columns, strict=True)
         ]
         estimate = _by_records(claim, sides)
-        absent = [NOT_RUN if one is None else one.verdict for one in sides if not _known(one)]
+        absent = [
+            _why_absent(side, cells) if one is None else one.verdict
+            for side, one in zip(claim.sides, sides, strict=True)
+            if not _known(one)
+        ]
         of = sides[0] if estimate is not None else None
         origin = next((one for one in sides if one is not None), cells[0])
         return Record(
@@ -208,6 +212,14 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
         )
 
     return [*cells, *map(judge, study.claims)]
+
+
+def _why_absent(side: Side, cells: Sequence[Record]) -> str:
+    """Of a cell that nobody has written: what keeps others of its row from being there, if any."""
+    others = (
+        one.verdict for one in cells if (one.dataset, one.row) == (side.dataset, side.variant)
+    )
+    return next((one for one in others if one in (NEEDS_FILE, PRIVATE)), NOT_RUN)
 
 
 def _stands(judged: Record, sides: Sequence[Record | None], value: float | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from whence.measure import Measure
@@ -30,16 +31,29 @@ CAUSED: Final = (
 """Of a network with experts, where causes are known."""
 SELECTED: Final = tuple(f"{what}{name}" for what in (FIRST, MEAN_SHARE) for name in EXPERTS.names)
 """Of a network with experts, anywhere."""
+TRACK_ALONE: Final = tuple(
+    subset.name
+    for subset in EXPERTS.subsets
+    if {"context", "interaction"}.isdisjoint(subset.groups)
+)
+"""Experts that know nothing of a listener: S3, S4 and S6."""
+BY_TRACK: Final = f"{', '.join(TRACK_ALONE[:-1])} or {TRACK_ALONE[-1]} is selected most"
+MOST_OFTEN: Final = "the expert selected most often"
+FOLLOWING: Final[Mapping[str, Callable[[Mapping[str, float]], float]]] = {
+    BY_TRACK: lambda found: sum(found[f"{FIRST}{name}"] for name in TRACK_ALONE),
+    MOST_OFTEN: lambda found: max(found[f"{FIRST}{name}"] for name in EXPERTS.names),
+}
+"""What follows from the columns of one seed."""
 
 
 def all_columns(network: NetworkConfig) -> tuple[str, ...]:
     """Of a network with experts or without, where causes are known."""
-    return (*COLUMNS, *CAUSED, *SELECTED) if network.interpretable else COLUMNS
+    return (*COLUMNS, *CAUSED, *selected_columns(network)) if network.interpretable else COLUMNS
 
 
 def selected_columns(network: NetworkConfig) -> tuple[str, ...]:
     """What its experts add."""
-    return SELECTED if network.interpretable else ()
+    return (*SELECTED, *FOLLOWING) if network.interpretable else ()
 
 
 def measures_of(found: Evaluated) -> dict[str, Measure]:

@@ -27,7 +27,7 @@ from whence.skips import (
     load_network,
     save_network,
 )
-from whence.studies.skip_columns import measures_of
+from whence.studies.skip_columns import FOLLOWING, measures_of
 from whence.studies.skip_networks import Learning
 from whence.studies.skip_seeds import COMPARED, Said, ask, compare_seeds, say, seed_columns
 
@@ -53,6 +53,8 @@ class Trained:
         """Of every seed that is done; of a cause that no session has, none."""
         if column in self.between:
             return self.between[column]
+        if column in FOLLOWING:
+            return [FOLLOWING[column](columns) for columns in self.by_seed.values()]
         return [columns[column] for columns in self.by_seed.values() if column in columns]
 
 

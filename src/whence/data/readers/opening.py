@@ -16,6 +16,9 @@ PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """How a packed file begins."""
 LEAST_BLOCK, MOST_BLOCK = 1 << 18, 1 << 23
 SAMPLE, LONGEST_LINE = 1 << 16, 1 << 24
+ANY_ENCODING = "say --encoding cp1252 or latin-1, or save it as UTF-8"
+UTF_8_ALONE = "save it as UTF-8"
+"""What to do with other files where no encoding can be told."""
 
 
 def open_bytes(path: Path) -> pa.NativeFile:
@@ -76,10 +79,9 @@ def reading_from(place: str) -> Iterator[None]:
         raise InputError(f"{place} cannot be read: {why}.") from None
 
 
-def not_in_encoding(place: str, encoding: str, row: int | None = None) -> InputError:
+def not_in_encoding(
+    place: str, encoding: str, row: int | None = None, remedy: str = ANY_ENCODING
+) -> InputError:
     """For bytes that mean nothing in the encoding."""
     where = f"{place}, row {row}," if row else place
-    return InputError(
-        f"{where} is not written in {encoding}; say --encoding cp1252 or latin-1, or save it as "
-        "UTF-8."
-    )
+    return InputError(f"{where} is not written in {encoding}; {remedy}.")
