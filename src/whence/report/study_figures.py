@@ -73,19 +73,7 @@ def map_chart(
     study: Study, shades: Map, records: Sequence[Record], titles: Sequence[Record] = ()
 ) -> alt.FacetChart:
     """A panel a dataset and model; every cell with its value, in colours from the middle on."""
-    place = {column: names for names, column in shades.cells.items()}
-    title_of = {(one.dataset, one.model, one.row, one.column): one.label for one in titles}
-    order = list(place)
-    rows = []
-    # In the order of the cells: where the data have the names, those of all panels stand so.
-    for record in sorted(records, key=lambda one: order.index(one.column)):
-        name, other = place[record.column]
-        if shades.titles:
-            of = title_of[record.dataset, record.model, record.row, shades.titles[other]]
-            name, other = f"{name}. {record.label}", f"{other}: {of}"
-        rows.append(
-            {**_where(study, record), "down": name, "across": other, **plain_figures(record)}
-        )
+    rows = _map_rows(study, shades, records, titles)
     down, across = (list(dict.fromkeys(row[way] for row in rows)) for way in ("down", "across"))
     reach = max(abs(row["value"] - shades.middle) for row in rows) or 1.0
     base = alt.Chart().encode(
@@ -98,13 +86,8 @@ def map_chart(
         ],
     )
     below = min(row["value"] for row in rows) < shades.middle
-    scale = alt.Scale(
-        domain=[*([shades.middle - reach] if below else []), shades.middle, shades.middle + reach],
-        range=[*([AGAINST] if below else []), BLANK, NEUTRAL],
-        interpolate="rgb",
-    )
     tiles: alt.Chart = base.mark_rect(stroke="white").encode(
-        color=alt.Color("value:Q", title=shades.value, scale=scale)
+        color=alt.Color("value:Q", title=shades.value, scale=_from(shades.middle, reach, below))
     )
     numbers: alt.Chart = base.mark_text(fontSize=12).encode(
         text=alt.Text("value:Q", format=".3f"),
@@ -122,6 +105,34 @@ def map_chart(
     apart: alt.FacetChart = chart.resolve_scale(x="independent", y="independent")
     # Beside titles, which are long, there is no room for what they are.
     return dress(apart.properties(title=small_title(f"down: {shades.down}")))
+
+
+def _map_rows(
+    study: Study, shades: Map, records: Sequence[Record], titles: Sequence[Record]
+) -> list[dict[str, Any]]:
+    """In the order of the cells: where the data have the names, those of all panels stand so."""
+    place = {column: names for names, column in shades.cells.items()}
+    title_of = {(one.dataset, one.model, one.row, one.column): one.label for one in titles}
+    order = list(place)
+    rows = []
+    for record in sorted(records, key=lambda one: order.index(one.column)):
+        name, other = place[record.column]
+        if shades.titles:
+            of = title_of[record.dataset, record.model, record.row, shades.titles[other]]
+            name, other = f"{name}. {record.label}", f"{other}: {of}"
+        rows.append(
+            {**_where(study, record), "down": name, "across": other, **plain_figures(record)}
+        )
+    return rows
+
+
+def _from(middle: float, reach: float, below: bool) -> alt.Scale:
+    """Colours both ways from the middle, or upwards alone."""
+    return alt.Scale(
+        domain=[*([middle - reach] if below else []), middle, middle + reach],
+        range=[*([AGAINST] if below else []), BLANK, NEUTRAL],
+        interpolate="rgb",
+    )
 
 
 def _names_across(shades: Map) -> alt.Axis:
