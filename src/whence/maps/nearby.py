@@ -16,8 +16,8 @@ from torch import Tensor
 from whence.data.histories import Ints
 from whence.data.interactions import Interactions
 from whence.maps.nearest import nearest_to
+from whence.maps.same_group import NEIGHBOURS
 
-NEIGHBOURS: Final = 10
 CHANCE: Final = 0.05
 """The probability that any users so many would have chosen it as often, from which it is chance."""
 
