@@ -2,12 +2,14 @@
 
 `map_items` and `map_users` draw them up in two dimensions, by `pca` or `tsne`; `nearest` finds
 neighbours in all dimensions, and `same_group` says how often they are alike in what the model was
-never told, such as the genre of a film or the age of a user. `reason_map` shows how one history is
+never told, such as the genre of a film or the age of a user; `find_nearby` counts who of a user's
+neighbours chose an item. `reason_map` shows how one history is
 read for several targets, and `reason_sentences` says it in words.
 """
 
 from whence.maps.groups import Groups, ages_of, genres_of
 from whence.maps.learned import LearnedMap, map_items, map_users
+from whence.maps.nearby import Nearby, find_nearby
 from whence.maps.nearest import Nearest, nearest
 from whence.maps.projection import Projection, pca, tsne
 from whence.maps.reasons import reason_map, reason_sentences
@@ -16,10 +18,12 @@ from whence.maps.same_group import SameGroup, same_group
 __all__ = [
     "Groups",
     "LearnedMap",
+    "Nearby",
     "Nearest",
     "Projection",
     "SameGroup",
     "ages_of",
+    "find_nearby",
     "genres_of",
     "map_items",
     "map_users",
