@@ -42,24 +42,7 @@ EXAMPLES: Final = 5
 def permutation(audited: Audited) -> Finding:
     """Shuffle among the items what the answering row attends to, and ask again."""
     asked = _of_classes(audited) if offers(audited.model, "classes") else _of_items(audited)
-    relative = asked.change / asked.confidence
-    known = ~np.isnan(relative)
-    if not known.any():
-        raise InputError("No history has two items whose attention could change places.")
-    share = mean_over_users(
-        relative[known],
-        asked.users[known],
-        f"mean over cases of |Δ probability| / probability of {asked.what}; {asked.protocol}",
-        range=(0.0, float("inf")),
-        seed=audited.seed,
-    )
-    moves = mean_over_users(
-        (relative[known] >= NOTICEABLE).astype(np.float64),
-        asked.users[known],
-        f"share of cases in which the probability of {asked.what} changes by {NOTICEABLE:.0%} of "
-        f"itself or more; {asked.protocol}",
-        seed=audited.seed,
-    )
+    share, moves = _relative(asked, audited.seed)
     model = audited.run.model
     attention = explain_batch(
         audited.model,
@@ -75,20 +58,7 @@ def permutation(audited: Audited) -> Finding:
         f"by {percent(share.value)} of itself on average, and noticeably, by a tenth or more, in "
         f"{percent(moves.value)} of the {asked.cases}{_where_sure(asked)}.",
         figures=(
-            Figure(
-                "relative change",
-                model,
-                share,
-                f"With shuffled attention, the probability of {asked.what} changes by "
-                f"{percent(share.value)} of itself on average ({between(share)}).",
-            ),
-            Figure(
-                f"{asked.cases} where it matters",
-                model,
-                moves,
-                f"In {percent(moves.value)} of the {asked.cases} ({between(moves)}) it changes by "
-                "a tenth of itself or more.",
-            ),
+            *_relative_figures(asked, model, share, moves),
             *(_change_figure(name, model, one) for name, one in asked.changes.items()),
             _spread(model, attention),
         ),
@@ -96,7 +66,7 @@ def permutation(audited: Audited) -> Finding:
         tables=(_most_attended(audited, attention),),
         notes=(
             "The weights of the row that answers are shuffled among the items of a history, in "
-            f"all blocks alike, {REPEATS} times for each of {int(known.sum()):,} {asked.cases}. "
+            f"all blocks alike, {REPEATS} times for each of {share.n:,} {asked.cases}. "
             f"Where nothing changes, explanations from attention explain nothing. {asked.note}",
         ),
     )
@@ -189,6 +159,50 @@ def _of_classes(audited: Audited) -> _Asked:
             for kind, one in found.by_attention(seed=audited.seed).items()
             if one.count.any()
         },
+    )
+
+
+def _relative(asked: _Asked, seed: int) -> tuple[Measure, Measure]:
+    """The change as a share of the probability, and how often that is noticeable."""
+    relative = asked.change / asked.confidence
+    known = ~np.isnan(relative)
+    if not known.any():
+        raise InputError("No history has two items whose attention could change places.")
+    share = mean_over_users(
+        relative[known],
+        asked.users[known],
+        f"mean over cases of |Δ probability| / probability of {asked.what}; {asked.protocol}",
+        range=(0.0, float("inf")),
+        seed=seed,
+    )
+    moves = mean_over_users(
+        (relative[known] >= NOTICEABLE).astype(np.float64),
+        asked.users[known],
+        f"share of cases in which the probability of {asked.what} changes by {NOTICEABLE:.0%} of "
+        f"itself or more; {asked.protocol}",
+        seed=seed,
+    )
+    return share, moves
+
+
+def _relative_figures(
+    asked: _Asked, model: str, share: Measure, moves: Measure
+) -> tuple[Figure, Figure]:
+    return (
+        Figure(
+            "relative change",
+            model,
+            share,
+            f"With shuffled attention, the probability of {asked.what} changes by "
+            f"{percent(share.value)} of itself on average ({between(share)}).",
+        ),
+        Figure(
+            f"{asked.cases} where it matters",
+            model,
+            moves,
+            f"In {percent(moves.value)} of the {asked.cases} ({between(moves)}) it changes by "
+            "a tenth of itself or more.",
+        ),
     )
 
 

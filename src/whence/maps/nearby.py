@@ -58,18 +58,15 @@ def find_nearby(vectors: Tensor, data: Interactions, user: int, targets: Ints) -
     """Of one of two users or more, of vectors `[U, d]`, for each of the targets `[k]`."""
     few = min(NEIGHBOURS, data.user_count - 1)
     near = nearest_to(vectors, user, few)
-    place = np.full(data.item_count, -1)
-    place[targets] = np.arange(len(targets))
-    asked = place[data.items]
-    some = asked >= 0
     # Whoever chose it several times is one user.
-    pairs = np.unique(data.user_of_event()[some].astype(np.int64) * len(targets) + asked[some])
-    who, what = np.divmod(pairs, len(targets))
-    what = what[who != user]
-    of_near = np.bincount(what[np.isin(who[who != user], near)], minlength=len(targets))
-    of_all = np.bincount(what, minlength=len(targets))
+    pairs = np.unique(data.pairs()[np.isin(data.items, targets)])
+    who, item = np.divmod(pairs, data.item_count)
+    is_near = np.isin(who, near)
+    of_near, of_others = (
+        np.bincount(item[some], minlength=data.item_count)[targets].tolist()
+        for some in (is_near, ~is_near & (who != user))
+    )
     others = data.user_count - 1 - few
     return [
-        Nearby(chose, few, every - chose, others)
-        for chose, every in zip(of_near.tolist(), of_all.tolist(), strict=True)
+        Nearby(chose, few, of_far, others) for chose, of_far in zip(of_near, of_others, strict=True)
     ]
