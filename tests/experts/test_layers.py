@@ -12,7 +12,7 @@ from whence.errors import InputError
 from whence.experts.attention import ExpertAttention
 from whence.experts.embedding import GroupEmbedding, Table
 from whence.experts.family import Family
-from whence.experts.linear import InputLinear, LinkedLinear
+from whence.experts.linear import InputLinear, LinkedLinear, perceptron
 from whence.experts.normalisation import ExpertNorm
 from whence.experts.products import _by_pieces
 from whence.experts.recurrent import ExpertGRU
@@ -122,6 +122,48 @@ def test_second_derivatives_are_those_of_separate_products(family: Family, stop:
         assert torch.autograd.gradgradcheck(
             lambda rows: layer(first(rows, stop).tanh(), stop), inputs
         )
+
+
+@some_layers
+@given(family=families(), stop=st.booleans(), links=st.booleans(), twice=st.booleans())
+def test_a_perceptron_is_its_layers_one_by_one(
+    family: Family, stop: bool, links: bool, twice: bool
+) -> None:
+    """Answers, their gradients, and those of the gradients, beside PyTorch's own."""
+    generator = GENERATOR.manual_seed(1)
+    first = InputLinear(family, 4, generator).double()
+    others = nn.ModuleList(
+        LinkedLinear(family, *sizes, generator, links=links) for sizes in ((4, 3), (3, 2))
+    ).double()
+    learned = [drawn(5, family.width).requires_grad_(), *first.parameters(), *others.parameters()]
+    for bias in learned[1:]:
+        if bias.shape[-1] == 1:
+            nn.init.uniform_(bias, -1, 1)
+
+    def gradients(answers: Tensor) -> list[Tensor]:
+        found = torch.autograd.grad(answers.square().sum(), learned, create_graph=twice)
+        if not twice:
+            return list(found)
+        total = torch.stack([one.square().sum() for one in found]).sum()
+        return list(torch.autograd.grad(total, learned))
+
+    answers = perceptron(first, others, learned[0], stop)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("whence.experts.linear.joined_products", _by_pieces)
+        one_by_one = first(learned[0], stop)
+        for layer in others:
+            one_by_one = layer(one_by_one.relu(), stop)
+    torch.testing.assert_close(answers, one_by_one)
+    torch.testing.assert_close(gradients(answers), gradients(one_by_one))
+
+
+def test_weights_that_change_before_their_gradient_are_noticed() -> None:
+    first = InputLinear(TOY, 4, GENERATOR.manual_seed(1))
+    others = nn.ModuleList([LinkedLinear(TOY, 4, 1, GENERATOR)])
+    answers = perceptron(first, others, torch.ones(2, TOY.width), True)
+    nn.init.zeros_(others[0].own)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        answers.sum().backward()
 
 
 @given(family=families())

@@ -9,15 +9,15 @@ Whoever explains a trained network asks for the whole gradient, with `stop=False
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from whence.errors import InputError
 from whence.experts.family import Family
-from whence.experts.products import joined_products
+from whence.experts.products import Layer, joined_products
 from whence.experts.shelves import Joining
 
 Taught = Literal["all", "smallest"]
@@ -59,13 +59,17 @@ class InputLinear(nn.Module):
 
     def forward(self, inputs: Tensor, stop: bool = True) -> Tensor:
         """What every expert makes of its columns."""
+        return joined_products(*self.layer(inputs, stop))
+
+    def layer(self, inputs: Tensor, stop: bool = True) -> tuple[Tensor, Layer]:
+        """The columns as blocks, and what is made of them."""
         joining, inputs = self.joining, first_columns(inputs, self.width)
         # Whether the rows themselves are learned cannot be asked inside `torch.vmap`.
         learned = inputs.requires_grad or torch._C._are_functorch_transforms_active()
         if self.stopping is not None and stop and learned and torch.is_grad_enabled():
             joining, inputs = self.stopping, torch.cat((inputs, inputs.detach()), dim=1)
         blocks = inputs.T.contiguous()[:, None]  # a column is read as a whole
-        return joined_products(blocks, None, self.bias, joining, False, *self.weights)
+        return blocks, Layer(joining, False, None, self.bias, _all(self.weights))
 
 
 def first_columns(rows: Tensor, width: int) -> Tensor:
@@ -126,7 +130,23 @@ class LinkedLinear(nn.Module):
 
     def forward(self, features: Tensor, stop: bool = True) -> Tensor:
         """What every expert makes of its own features and of those linked to it."""
-        return joined_products(features, self.own, self.bias, self.joining, stop, *self.linked)
+        return joined_products(features, self.layer(stop))
+
+    def layer(self, stop: bool = True) -> Layer:
+        """What is made of features."""
+        return Layer(self.joining, stop, self.own, self.bias, _all(self.linked))
+
+
+def perceptron(first: InputLinear, others: nn.ModuleList, rows: Tensor, stop: bool) -> Tensor:
+    """`[H, outputs, R]`: of a first layer and linked ones, with ReLU between them."""
+    blocks, layer = first.layer(rows, stop)
+    linked = cast("Iterable[LinkedLinear]", others)
+    return joined_products(blocks, layer, *(other.layer(stop) for other in linked))
+
+
+def _all(weights: nn.ParameterList) -> tuple[Tensor, ...]:
+    """Its own iterator looks up every name, which takes several times as long."""
+    return tuple(weights._parameters.values())  # type: ignore[arg-type]
 
 
 def _drawn(fan_in: Tensor, outputs: int, inputs: int, generator: torch.Generator) -> nn.Parameter:

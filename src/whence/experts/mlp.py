@@ -12,7 +12,7 @@ from whence.contract import Selections
 from whence.dense import dense
 from whence.errors import InputError
 from whence.experts.family import Family
-from whence.experts.linear import InputLinear, LinkedLinear, first_columns
+from whence.experts.linear import InputLinear, LinkedLinear, first_columns, perceptron
 from whence.experts.objective import DEFAULT, Recipe, expected_loss
 from whence.experts.selection import Selection
 from whence.experts.tabular import TabularModel
@@ -55,10 +55,7 @@ class InterpretableMLP(TabularModel):
 
     def answers(self, rows: Tensor, stop: bool = True) -> Tensor:
         """`[H, outputs, B]`: what every expert says."""
-        features: Tensor = self.first(rows, stop)
-        for layer in self.layers:
-            features = layer(features.relu_(), stop)
-        return features
+        return perceptron(self.first, self.layers, rows, stop)
 
     def loss(self, rows: Tensor, truth: Tensor) -> Tensor:
         """Of one step of generalised EM, of the experts that are learning."""

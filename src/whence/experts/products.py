@@ -1,13 +1,14 @@
 """The products of all experts of a layer, shelf by shelf, into one piece of memory.
 
-Σ_j W_ij x_j + b_i of blocks `[blocks, w, R]`, for weights `[experts, outputs, what each reads]`.
-PyTorch's own gradients would hold and move the pieces several times, which at these sizes takes as
-long as the products.
+Σ_j W_ij x_j + b_i of blocks `[blocks, w, R]`, for weights `[experts, outputs, what each reads]`, of
+one layer or of several with ReLU between them. PyTorch's own gradients would hold and move the
+pieces several times, and call for each, which at these sizes takes as long as the products.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,94 +16,143 @@ from torch import Tensor
 from whence.experts.shelves import Joining
 
 
-def joined_products(
-    blocks: Tensor,
-    own: Tensor | None,
-    bias: Tensor | None,
-    joining: Joining,
-    stop: bool,
-    *linked: Tensor,
-) -> Tensor:
-    """`[H, outputs, R]`: of each expert's `own` block, where it has one, and of those joined to it.
+class Layer(NamedTuple):
+    """Which blocks are joined, and by which weights."""
 
-    With `stop`, gradients reach a block from its own expert alone.
-    """
+    joining: Joining
+    stop: bool
+    """Whether gradients reach a block from its own expert alone."""
+    own: Tensor | None
+    """`[H, outputs, w]`: of each expert's own block, where it has one."""
+    bias: Tensor | None
+    """`[H, outputs, 1]`."""
+    linked: Sequence[Tensor]
+    """Of the blocks joined, shelf by shelf."""
+
+    @property
+    def weights(self) -> tuple[Tensor | None, ...]:
+        """All that is learned."""
+        return self.own, self.bias, *self.linked
+
+    def read(self, blocks: Tensor) -> list[Tensor]:
+        """What the experts of each shelf read."""
+        return [self.joining.read(number, blocks) for number in range(len(self.joining))]
+
+    def multiply(self, blocks: Tensor, read: Sequence[Tensor]) -> Tensor:
+        """Every product is written, or added, to where it belongs in the one result."""
+        if self.own is None:
+            outputs = self.linked[0].shape[1]
+            out = blocks.new_empty(self.joining.experts, outputs, blocks.shape[2])
+        else:
+            out = torch.bmm(self.own, blocks)
+        for shelf, weight, rows in zip(self.joining.shelves, self.linked, read, strict=True):
+            piece = out[shelf.experts]
+            if self.own is None:
+                torch.bmm(weight, rows, out=piece)
+            else:
+                piece.baddbmm_(weight, rows)
+        return out if self.bias is None else out.add_(self.bias)
+
+    def of_weights(
+        self, gradient: Tensor, blocks: Tensor, read: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        """The gradients of all that is learned, from that of the result."""
+        shelves = zip(self.joining.shelves, read, strict=True)
+        return [
+            None if self.own is None else torch.bmm(gradient, blocks.mT),
+            None if self.bias is None else gradient.sum(dim=2, keepdim=True),
+            *(torch.bmm(gradient[shelf.experts], rows.mT) for shelf, rows in shelves),
+        ]
+
+    def of_blocks(self, gradient: Tensor, blocks: Tensor) -> Tensor:
+        """The gradient of the blocks, from the experts they are allowed to learn from."""
+        back = torch.zeros_like(blocks) if self.own is None else torch.bmm(self.own.mT, gradient)
+        if not self.stop:
+            for number, weight in enumerate(self.linked):
+                of_shelf = gradient[self.joining.shelves[number].experts]
+                self.joining.give_back(number, torch.bmm(weight.mT, of_shelf), back)
+        return back
+
+    def by_pieces(self, blocks: Tensor) -> Tensor:
+        """The result in steps of PyTorch's own."""
+        read = self.read(blocks.detach() if self.stop else blocks)
+        pieces = [torch.bmm(*pair) for pair in zip(self.linked, read, strict=True)]
+        if self.own is None:
+            out = torch.cat(pieces)
+        else:
+            out = torch.bmm(self.own, blocks)
+            for shelf, piece in zip(self.joining.shelves, pieces, strict=True):
+                out[shelf.experts] += piece
+        return out if self.bias is None else out + self.bias
+
+
+def joined_products(blocks: Tensor, *layers: Layer) -> Tensor:
+    """`[H, outputs, R]`: of one layer after the other, with ReLU between them."""
     # Products that are written into others have no half precision.
     halved = torch.is_autocast_enabled(blocks.device.type)
     if halved or torch._C._are_functorch_transforms_active():
-        return _by_pieces(blocks, own, bias, joining, stop, *linked)
-    out: Tensor = _Products.apply(  # type: ignore[no-untyped-call]
-        blocks, own, bias, joining, stop, *linked
-    )
+        return _by_pieces(blocks, *layers)
+    weights = [weight for layer in layers for weight in layer.weights]
+    out: Tensor = _Products.apply(blocks, layers, *weights)  # type: ignore[no-untyped-call]
     return out
 
 
+def _by_pieces(blocks: Tensor, *layers: Layer) -> Tensor:
+    """The same in steps that `torch.func` can map over seeds and differentiate."""
+    first, *others = layers
+    blocks = first.by_pieces(blocks)
+    for layer in others:
+        blocks = layer.by_pieces(blocks.relu())
+    return blocks
+
+
 class _Products(torch.autograd.Function):
-    """Every product is written, or added, to where it belongs in the one result."""
+    """All layers at once, with nothing kept but what they read."""
 
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401
         blocks: Tensor,
-        own: Tensor | None,
-        bias: Tensor | None,
-        joining: Joining,
-        stop: bool,
-        *linked: Tensor,
+        layers: Sequence[Layer],
+        *weights: Tensor | None,
     ) -> Tensor:
-        """Σ_j W_ij x_j + b_i."""
-        ctx.joining, ctx.stop = joining, stop
-        read = [joining.read(number, blocks) for number in range(len(linked))]
-        ctx.save_for_backward(blocks, own, *linked, *read)
-        if own is None:
-            out = blocks.new_empty(joining.experts, linked[0].shape[1], blocks.shape[2])
-        else:
-            out = torch.bmm(own, blocks)
-        for shelf, weight, rows in zip(joining.shelves, linked, read, strict=True):
-            piece = out[shelf.experts]
-            if own is None:
-                torch.bmm(weight, rows, out=piece)
-            else:
-                piece.baddbmm_(weight, rows)
-        return out if bias is None else out.add_(bias)
+        """Σ_j W_ij x_j + b_i, layer after layer."""
+        kept: list[Tensor] = []
+        for number, layer in enumerate(layers):
+            blocks = blocks.relu_() if number else blocks
+            read = layer.read(blocks)
+            kept += [blocks, *read]
+            blocks = layer.multiply(blocks, read)
+        ctx.layers = layers
+        ctx.save_for_backward(*weights, *kept)  # weights, too: PyTorch notices if they change
+        return blocks
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:  # noqa: ANN401
         """To weights, and to blocks from those they are allowed to learn from."""
-        joining: Joining = ctx.joining
-        blocks, own, *rest = ctx.saved_tensors
-        linked, read = rest[: len(joining)], rest[len(joining) :]
-        if torch.is_grad_enabled():  # who asks for second derivatives follows what was read
-            held = blocks.detach() if ctx.stop else blocks
-            read = [joining.read(number, held) for number in range(len(linked))]
-        some = [gradient[shelf.experts] for shelf in joining.shelves]
-        of_links = [torch.bmm(one, rows.mT) for one, rows in zip(some, read, strict=True)]
-        of_own = None if own is None else torch.bmm(gradient, blocks.mT)
-        of_bias = gradient.sum(dim=2, keepdim=True) if ctx.needs_input_grad[2] else None
-        back = None
-        if ctx.needs_input_grad[0]:
-            back = torch.zeros_like(blocks) if own is None else torch.bmm(own.mT, gradient)
-            if not ctx.stop:
-                for number, (one, weight) in enumerate(zip(some, linked, strict=True)):
-                    joining.give_back(number, torch.bmm(weight.mT, one), back)
-        return back, of_own, of_bias, None, None, *of_links
+        layers: Sequence[Layer] = ctx.layers
+        count = sum(len(layer.weights) for layer in layers)
+        weights, kept = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        if torch.is_grad_enabled():  # who asks for second derivatives follows every step
+            out = _by_pieces(kept[0], *layers)
+            return _asked_for(ctx.needs_input_grad, out, (kept[0], None, *weights), gradient)
+        found: list[Tensor | None] = []
+        for number in reversed(range(len(layers))):
+            layer = layers[number]
+            cut = len(kept) - 1 - len(layer.joining)
+            kept, (blocks, *read) = kept[:cut], kept[cut:]
+            found = layer.of_weights(gradient, blocks, read) + found
+            if number:
+                passed = layer.of_blocks(gradient, blocks)
+                gradient = torch.ops.aten.threshold_backward(passed, blocks, 0)
+        back = layers[0].of_blocks(gradient, blocks) if ctx.needs_input_grad[0] else None
+        return back, None, *found
 
 
-def _by_pieces(
-    blocks: Tensor,
-    own: Tensor | None,
-    bias: Tensor | None,
-    joining: Joining,
-    stop: bool,
-    *linked: Tensor,
-) -> Tensor:
-    """The same in steps that `torch.func` can map over seeds and differentiate."""
-    held = blocks.detach() if stop else blocks
-    pieces = [torch.bmm(weight, joining.read(number, held)) for number, weight in enumerate(linked)]
-    if own is None:
-        out = torch.cat(pieces)
-    else:
-        out = torch.bmm(own, blocks)
-        for shelf, piece in zip(joining.shelves, pieces, strict=True):
-            out[shelf.experts] += piece
-    return out if bias is None else out + bias
+def _asked_for(
+    needed: Sequence[bool], out: Tensor, inputs: Sequence[Tensor | None], gradient: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The gradients of inputs that are needed, which can be differentiated again."""
+    asked = [one for one, need in zip(inputs, needed, strict=True) if one is not None and need]
+    found = iter(torch.autograd.grad(out, asked, gradient, create_graph=True, allow_unused=True))
+    return tuple(next(found) if need else None for need in needed)

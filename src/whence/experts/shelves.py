@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 import torch
@@ -21,23 +22,31 @@ class Shelf:
     experts: slice
     sources: tuple[tuple[int, ...], ...]
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many experts."""
         return len(self.sources)
 
-    @property
+    @cached_property
     def blocks(self) -> int:
         """How many blocks each reads."""
         return len(self.sources[0])
 
-    @property
+    @cached_property
     def window(self) -> slice | None:
         """The blocks that all of them read, where those are the same and lie side by side."""
-        first = self.sources[0]
-        run = tuple(range(first[0], first[0] + len(first)))
-        same = all(one == run for one in self.sources)
-        return slice(run[0], run[-1] + 1) if same else None
+        return _side_by_side(self.sources[0]) if len(set(self.sources)) == 1 else None
+
+    @cached_property
+    def run(self) -> slice | None:
+        """The blocks of one expert after the other's, where all of them lie side by side."""
+        return _side_by_side([block for one in self.sources for block in one])
+
+
+def _side_by_side(blocks: Sequence[int]) -> slice | None:
+    """Where they are, if each is followed by the next."""
+    run = range(blocks[0], blocks[0] + len(blocks))
+    return slice(run.start, run.stop) if list(run) == list(blocks) else None
 
 
 def shelves_of(sources: Sequence[Sequence[int]]) -> list[Shelf]:
@@ -59,8 +68,6 @@ class Joining(nn.Module):
         super().__init__()
         self.experts = len(sources)
         self.shelves = shelves_of(sources)
-        self.counts = [shelf.count for shelf in self.shelves]
-        self.windows = [shelf.window for shelf in self.shelves]
         for number, shelf in enumerate(self.shelves):
             taken = torch.tensor(shelf.sources).flatten()
             self.register_buffer(f"sources_{number}", taken, persistent=False)
@@ -71,12 +78,13 @@ class Joining(nn.Module):
 
     def read(self, number: int, blocks: Tensor) -> Tensor:
         """`[experts of the shelf, what each reads, R]` of blocks `[blocks, numbers, R]`."""
-        count, window = self.counts[number], self.windows[number]
-        if window is None:
-            taken = blocks.index_select(0, self._sources(number))
-            return taken.view(count, len(taken) // count * blocks.shape[1], blocks.shape[2])
-        taken = blocks[window].flatten(0, 1)[None]
-        return taken if count == 1 else taken.expand(count, -1, -1)
+        shelf, (_, numbers, rows) = self.shelves[number], blocks.shape
+        if shelf.run is not None:
+            return blocks[shelf.run].reshape(shelf.count, shelf.blocks * numbers, rows)
+        if shelf.window is not None:
+            return blocks[shelf.window].flatten(0, 1).expand(shelf.count, -1, -1)
+        taken = blocks.index_select(0, self._sources(number))
+        return taken.view(shelf.count, shelf.blocks * numbers, rows)
 
     def give_back(self, number: int, read: Tensor, blocks: Tensor) -> None:
         """Add what belongs to the blocks read, such as gradients, to where they came from."""

@@ -27,7 +27,7 @@ from whence.data.splits import Split
 from whence.dense import dense
 from whence.errors import InputError
 from whence.experts.family import Family
-from whence.experts.linear import InputLinear, LinkedLinear, Taught
+from whence.experts.linear import InputLinear, LinkedLinear, Taught, perceptron
 from whence.experts.objective import MOVIELENS, expected_loss
 from whence.experts.targets import Binary, Classes, Target
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
@@ -307,10 +307,7 @@ class InterpretableNCF(ContentNCF):
 
     def answers(self, rows: Tensor, stop: bool = True) -> Tensor:
         """Of all experts."""
-        features: Tensor = self.first(rows, stop)
-        for layer in self.layers:
-            features = layer(features.relu(), stop)
-        return features
+        return perceptron(self.first, self.layers, rows, stop)
 
     def outputs(self, rows: Tensor) -> Tensor:
         """Of the experts' answers, mixed by who is selected (equation 1)."""
