@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from whence.errors import InputError, OutOfTime
+from whence.experts import LinkedLinear
 from whence.sessions import (
     BASELINES,
     ListeningConfig,
@@ -29,6 +30,7 @@ from whence.sessions import (
 )
 from whence.skips import FittedSkips, NetworkConfig, SkipConfig, evaluate, fit_skips, make_network
 from whence.skips.networks import Kind
+from whence.skips.tensors import question_of
 from whence.skips.training import SkipTraining
 from whence.training.loop import DivergedError
 
@@ -179,6 +181,61 @@ def test_a_file_of_another_training_is_refused(
     kept.write_bytes(b"")
     with pytest.raises(InputError, match="does not hold this training"):
         fit(parts, tracks, checkpoint=kept)
+
+
+IN_TURN = replace(FEW, steps=11, validate_every=1, warmup=2, in_turn=True)
+LEVELS = [[0, 1, 2, 3], [4, 5], [6], [7]]
+
+
+@pytest.mark.parametrize("kind", ["interpretable gru", "interpretable transformer"])
+def test_levels_learn_in_turn(kind: Kind, parts: Parts, tracks: Tracks) -> None:
+    """Two steps each, and what is left is the last one's; what others know stays to the bit."""
+    network = NetworkConfig(kind, width=4, heads=2, layers=1)
+    training = SkipTraining(parts, tracks, network, IN_TURN, 0, "cpu")
+    halves = next(batches(parts.test, tracks, 20))
+    last, taught, rates = training.model.last, [], []
+    assert isinstance(last, LinkedLinear)
+
+    def known() -> torch.Tensor:
+        with torch.no_grad():
+            return training.model.answers(*question_of(halves, "cpu")[:2])
+
+    for _ in range(IN_TURN.steps):
+        before, answers = last.own.detach().clone(), known()
+        training.advance()
+        learned = (last.own != before).flatten(1).any(dim=1).nonzero()[:, 0].tolist()
+        taught.append(learned)
+        rates.append(training.optimizer.param_groups[0]["lr"])
+        below = [expert for expert in range(8) if expert < learned[0]]
+        assert torch.equal(known()[below], answers[below])
+    turns = [0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 3]
+    assert taught == [LEVELS[turn] for turn in turns]
+    assert rates[:8:2] == [0.005] * 4, "the rate of every level rises from the beginning"
+    assert rates[1:8:2] == [0.01] * 4, "and a fall of the level before does not count"
+    assert training.result().model.learning is None
+
+
+@pytest.mark.parametrize("stopped", [1, 2, 3, 9])
+def test_levels_in_turn_go_on_to_the_same_bits(
+    parts: Parts, tracks: Tracks, tmp_path: Path, stopped: int
+) -> None:
+    """Within a level, between two, and in the last."""
+    kept = tmp_path / "checkpoint"
+    training = SkipTraining(parts, tracks, GRU, IN_TURN, 0, "cpu")
+    for _ in range(stopped):
+        training.advance()
+    training.save(kept)
+    whole = fit(parts, tracks, IN_TURN)
+    assert same(fit(parts, tracks, IN_TURN, checkpoint=kept), whole)
+    with pytest.raises(InputError, match=r"begun with steps a level 2, now it is 5\)"):
+        fit(parts, tracks, replace(IN_TURN, steps=20), checkpoint=kept)
+    with pytest.raises(InputError, match=r"begun with steps a level 2, now it is 0\)"):
+        fit(parts, tracks, checkpoint=kept)
+
+
+def test_levels_in_turn_need_a_step_each(parts: Parts, tracks: Tracks) -> None:
+    with pytest.raises(InputError, match=r"^Where 4 levels learn in turn, 3 steps are too few\.$"):
+        fit(parts, tracks, replace(IN_TURN, steps=3))
 
 
 def test_what_is_not_a_number_ends_it(parts: Parts, tracks: Tracks, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from whence.report.study import as_markdown
 from whence.sessions import ListeningConfig, Parts, read_tracks, split_files, write_sessions
-from whence.skips import FittedSkips, NetworkConfig, SkipConfig, fit_skips
+from whence.skips import FittedSkips, NetworkConfig, SkipConfig, fit_skips, make_network
 from whence.studies import find_study
 from whence.studies.by_groups import SAME
 from whence.studies.claims import FAILS, HOLDS, UNDECIDED
@@ -19,16 +19,29 @@ from whence.studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE,
 from whence.studies.results import judge_by_records, rows_done
 from whence.studies.skip_columns import BY_TRACK, FOLLOWING, MOST_OFTEN, SELECTED
 from whence.studies.skip_networks import (
+    IN_TURN,
     INTERPRETABLE,
     INTERPRETABLE_GRU,
+    LONGER,
+    NOT_LINKED,
     ORDINARY,
     ORDINARY_GRU,
     PUBLISHED,
+    SMALL,
     Learning,
+    ablated,
     four_kinds,
 )
 from whence.studies.skip_seeds import BY_CAUSE, BY_GROUPS, BY_TRACKS
-from whence.studies.skips import IDEAL, IDEAL_EXPERTS, MADE_SEEDS, MADE_TABLE, measure
+from whence.studies.skips import (
+    ABLATED,
+    IDEAL,
+    IDEAL_EXPERTS,
+    MADE_ABLATED,
+    MADE_SEEDS,
+    MADE_TABLE,
+    measure,
+)
 from whence.studies.trained_skips import SkipSeed, Trained, Workshop, checksum, train_on
 
 COLUMNS = ("accuracy", "accuracy of the first track", "mean average accuracy")
@@ -51,12 +64,13 @@ PAGES = {
         """,
 }
 FEW = ListeningConfig(sessions=200, logs=3, tracks=100)
-BRIEFLY = SkipConfig(steps=3, batch=50, learning_rate=0.01, validate_every=0)
+BRIEFLY = SkipConfig(steps=4, batch=50, learning_rate=0.01, validate_every=0)
 TINY = Learning(four_kinds(NetworkConfig(width=4, heads=2, layers=1), 2), BRIEFLY, 3, 20)
 OF_THE_USER = {
     row: replace(network, width=2, heads=2, layers=1) for row, network in PUBLISHED.networks.items()
 }
 TABLE_2 = Learning(OF_THE_USER, BRIEFLY, 3, 20)
+EXPERT_ROWS = (INTERPRETABLE, INTERPRETABLE_GRU)
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +110,7 @@ def test_without_the_files_the_rows_say_why(tmp_path: Path) -> None:
     assert made["mean", COLUMNS[0]].value < made[IDEAL, COLUMNS[0]].value  # type: ignore[operator]
     assert made[IDEAL_EXPERTS, "context"].value == 100
     assert made["last", COLUMNS[1]].value > made["last", COLUMNS[0]].value  # type: ignore[operator]
-    assert rows_done(study, records) == (10, 21)
+    assert rows_done(study, records) == (16, 27)
     page = as_markdown(study, records)
     assert "| last | – (63) | – (74.2) | – (54.3) |" in page
     assert "– needs the user's file: random; last; mean; Transformer (128);" in page
@@ -171,9 +185,28 @@ def test_how_table_2_is_trained() -> None:
         f"8 experts of 128 features and 8 heads, {learned}",
     ]
     assert TINY.protocol(INTERPRETABLE_GRU) == (
-        "8 experts of 4 features; 3 steps of 50 sessions, Adam 0.01"
+        "8 experts of 4 features; 4 steps of 50 sessions, Adam 0.01"
     )
     assert TINY.protocol(ORDINARY).startswith("32 features and 2 heads, 1 layer each way; ")
+
+
+def test_how_ablations_are_trained() -> None:
+    """Three more rows for each network that has experts, and none for others."""
+    every = ablated(SMALL)
+    more = [row for row in every.networks if row not in SMALL.networks]
+    assert more == [f"{row}{one}" for row in EXPERT_ROWS for one in (NOT_LINKED, IN_TURN, LONGER)]
+    assert [every.training_of(row) for row in SMALL.networks] == [SMALL.training] * 4
+    told = every.protocol(f"{INTERPRETABLE_GRU}{NOT_LINKED}")
+    assert told.startswith("8 experts of 16 features, not linked; 6,000 steps")
+    for row in EXPERT_ROWS:
+        linked, apart = (
+            make_network(every.networks[name], 0) for name in (row, f"{row}{NOT_LINKED}")
+        )
+        assert len(list(apart.parameters())) < len(list(linked.parameters()))
+        share, longer = (every.training_of(f"{row}{one}") for one in (IN_TURN, LONGER))
+        assert (share.steps, share.warmup, longer.steps, longer.warmup) == (6_000, 150, 24_000, 600)
+    in_turn = "24,000 steps of 100 sessions, one level of experts after another, Adam 0.002"
+    assert in_turn in every.protocol(f"{INTERPRETABLE}{LONGER}")
 
 
 def test_networks_are_trained_where_causes_are_known(tmp_path: Path) -> None:
@@ -313,6 +346,10 @@ def test_seeds_are_compared_where_causes_are_known(tmp_path: Path) -> None:
     judged = judge_by_records(study, records)
     page = as_markdown(study, judged)
     assert f"## {MADE_SEEDS}\n" in page
+    ablations = [one for one in records if one.protocol.startswith(f"{MADE_ABLATED}; ")]
+    rows = [f"{row}{one}" for row in EXPERT_ROWS for one in (NOT_LINKED, IN_TURN, LONGER)]
+    assert [(one.row, one.column) for one in ablations] == [(r, c) for r in rows for c in ABLATED]
+    assert all(one.seeds == (0, 1, 2) for one in ablations)
     claims = judged[len(records) :]
     assert len(claims) == len(study.claims) > 0
     for one in claims:

@@ -13,7 +13,7 @@ from whence.dense import dense
 from whence.errors import InputError
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear, first_columns, perceptron
-from whence.experts.objective import DEFAULT, Recipe, expected_loss
+from whence.experts.objective import DEFAULT, Recipe, expected_loss, those_learning
 from whence.experts.selection import Selection
 from whence.experts.tabular import TabularModel
 from whence.experts.targets import Binary, Target
@@ -67,9 +67,7 @@ class InterpretableMLP(TabularModel):
 
     def teach_only(self, experts: Iterable[int]) -> None:
         """Let these experts learn, and the others stay as they are."""
-        chosen = torch.zeros(len(self.family), dtype=torch.bool, device=device_of(self))
-        chosen[list(experts)] = True
-        self.learning = chosen
+        self.learning = those_learning(self.family, experts, device_of(self))
 
     def attribute(self, rows: Tensor, selection: Selection | None = None) -> Tensor:
         """`[B, H]`: α, how far each expert is selected, by the recipe's selection or another."""

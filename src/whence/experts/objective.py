@@ -7,9 +7,11 @@ The text and the published programs differ in the selection and in how weights a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import torch
 from torch import Tensor
 
 from whence.config import require_choice
@@ -83,6 +85,13 @@ def expected_loss(
     if valid is not None:
         weights, truth = weights * valid, truth.masked_fill(valid == 0, 0)
     return add_up(recipe.normalisation, weights, target.loss(answers, truth), valid)
+
+
+def those_learning(family: Family, experts: Iterable[int], device: torch.device) -> Tensor:
+    """`[H]`: whether each is among these."""
+    chosen = torch.zeros(len(family), dtype=torch.bool, device=device)
+    chosen[list(experts)] = True
+    return chosen
 
 
 def add_up(

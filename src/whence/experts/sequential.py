@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from whence.errors import InputError
 from whence.experts.family import Family
-from whence.experts.objective import DEFAULT, Recipe, expected_loss
+from whence.experts.objective import DEFAULT, Recipe, expected_loss, those_learning
 from whence.experts.selection import Selection
 from whence.experts.targets import Binary, Target, refuse_others
 
@@ -24,11 +24,15 @@ TWO_CLASSES = Binary()
 class SequentialModel(nn.Module):
     """What networks over two halves share; an ordinary one has one expert, always selected."""
 
+    learning: Tensor | None
+    """`[H]`: which experts learn, where not all do."""
+
     def __init__(
         self, family: Family, target: Target = TWO_CLASSES, recipe: Recipe = DEFAULT
     ) -> None:
         super().__init__()
         self.family, self.target, self.recipe = family, target, recipe
+        self.register_buffer("learning", None, persistent=False)  # all of them
 
     def answers(self, known: Tensor, asked: Tensor, stop: bool = True) -> Tensor:
         """`[H, outputs, B·n]`: what every expert says of the steps asked, case after case."""
@@ -63,7 +67,13 @@ class SequentialModel(nn.Module):
             self.answers(known, asked),
             truth.flatten(),
             counted.flatten(),
+            self.learning,
         )
+
+    def teach_only(self, experts: Iterable[int]) -> None:
+        """Let these experts learn, and the others stay as they are."""
+        device = next(self.parameters()).device
+        self.learning = those_learning(self.family, experts, device)
 
     def scores(self, known: Tensor, asked: Tensor) -> Tensor:
         """`[B, n, t]` of every target, of answers mixed by who is selected (equation 1)."""

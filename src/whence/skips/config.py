@@ -31,6 +31,9 @@ class SkipConfig:
     cooldown: int = 2
     """Validations after a fall that do not count."""
     least_rate: float = 1e-6
+    in_turn: bool = False
+    """Whether one level of experts learns after the other instead of all at once, each in its share
+    of the steps, with a learning rate that begins anew."""
 
     def __post_init__(self) -> None:
         if min(self.steps, self.batch, self.validation_sessions) < 1:

@@ -55,6 +55,8 @@ class NetworkConfig:
     """Of an expert, or of the ordinary network."""
     layers: int = 3
     """Of the encoder, and as many of the decoder; a recurrent network has one."""
+    links: bool = True
+    """Whether experts read those they contain."""
 
     def __post_init__(self) -> None:
         require_choice("kind", self.kind, Kind)
@@ -74,11 +76,12 @@ class NetworkConfig:
 
 def make_network(config: NetworkConfig, seed: int) -> SequentialModel:
     """A new one, drawn by the seed."""
-    generator = Randomness(seed).torch("init")
-    if config.recurrent:
-        recurrent = InterpretableGRU if config.interpretable else OrdinaryGRU
-        return recurrent(EXPERTS, ASKED, config.width, generator)
-    transformer = InterpretableTransformer if config.interpretable else OrdinaryTransformer
-    return transformer(
-        EXPERTS, ASKED, config.width, generator, layers=config.layers, heads=config.heads
-    )
+    experts = (EXPERTS, ASKED, config.width, Randomness(seed).torch("init"))
+    if config.kind == "interpretable gru":
+        return InterpretableGRU(*experts, links=config.links)
+    if config.kind == "ordinary gru":
+        return OrdinaryGRU(*experts)
+    layers, heads = config.layers, config.heads
+    if config.kind == "ordinary transformer":
+        return OrdinaryTransformer(*experts, layers=layers, heads=heads)
+    return InterpretableTransformer(*experts, layers=layers, heads=heads, links=config.links)

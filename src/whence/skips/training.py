@@ -16,7 +16,7 @@ from torch import Tensor
 
 from whence.devices import check_device, deterministic
 from whence.errors import InputError, OutOfTime
-from whence.experts import SequentialModel
+from whence.experts import SequentialModel, diagram_of
 from whence.files import make_parent, new_file
 from whence.memory import reuse_freed_memory
 from whence.progress import progress_bar
@@ -113,9 +113,14 @@ class SkipTraining:
         self.parts, self.tracks, self.config = parts, tracks, config
         self.seed, self.device, self.weigh, self.slots = seed, device, weigh, slots
         self.model = make_network(network, seed).to(device)
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=config.learning_rate, fused=True
-        )
+        family = self.model.family
+        self.levels = diagram_of(family).levels if config.in_turn else (tuple(range(len(family))),)
+        """Experts that learn at once."""
+        if config.steps < len(self.levels):
+            raise InputError(
+                f"Where {len(self.levels)} levels learn in turn, {config.steps} steps are too few."
+            )
+        self.optimizer = self._new_optimizer()
         self.losses: list[float] = []
         self.new_losses: list[Tensor] = []
         """Those of the last steps, which are still on the device."""
@@ -128,13 +133,37 @@ class SkipTraining:
 
     @property
     def order(self) -> dict[str, int]:
-        """What decides which tracks stand in a batch, and so where a training goes on."""
-        return {"seed": self.seed, "batch": self.config.batch, "slots": self.slots}
+        """What decides where a training goes on: which tracks stand in a batch, and whose turn."""
+        turn = self.steps_of_a_level if self.config.in_turn else 0
+        return {
+            "seed": self.seed,
+            "batch": self.config.batch,
+            "slots": self.slots,
+            "steps a level": turn,
+        }
 
     @property
     def step(self) -> int:
         """How many steps are done."""
         return len(self.losses) + len(self.new_losses)
+
+    @property
+    def level(self) -> int:
+        """Whose turn it is; what is left of the steps is the last level's."""
+        return min(self.step // self.steps_of_a_level, len(self.levels) - 1)
+
+    @property
+    def steps_of_a_level(self) -> int:
+        """Before it is the next one's turn."""
+        return self.config.steps // len(self.levels)
+
+    def _teach(self) -> None:
+        """Let those learn whose turn it is."""
+        if self.config.in_turn:
+            self.model.teach_only(self.levels[self.level])
+
+    def _new_optimizer(self) -> torch.optim.Adam:
+        return torch.optim.Adam(self.model.parameters(), lr=self.config.learning_rate, fused=True)
 
     def _stream(self) -> Iterator[Halves]:
         """The batches of this epoch that have not been seen."""
@@ -178,7 +207,13 @@ class SkipTraining:
 
     def _learn(self, halves: Halves, weights: Tensor | None) -> Tensor:
         weights = None if weights is None else weights.to(self.device)
-        self.optimizer.param_groups[0]["lr"] = self.config.rate(self.step, self.validations)
+        begun = self.level * self.steps_of_a_level
+        if self.step == begun:  # the optimiser would go on with the level before
+            self._teach()
+            self.optimizer = self._new_optimizer()
+        every = self.config.validate_every
+        validations = self.validations[begun // every if every else 0 :]
+        self.optimizer.param_groups[0]["lr"] = self.config.rate(self.step - begun, validations)
         with deterministic(self.device):
             loss = self.model.loss(*question_of(halves, self.device), weights)
             self.optimizer.zero_grad()
@@ -219,6 +254,7 @@ class SkipTraining:
     def result(self) -> FittedSkips:
         """The network as it is."""
         self.read_losses()
+        self.model.learning = None
         return FittedSkips(self.model.eval(), self.losses, self.validations)
 
     def save(self, path: Path) -> None:
@@ -253,5 +289,6 @@ class SkipTraining:
                 for number in adam["param_groups"][0]["params"]
             }
         self.optimizer.load_state_dict(adam)
+        self._teach()
         self.epoch, self.place = tensors["at"].tolist()
         self.stream = self._stream()

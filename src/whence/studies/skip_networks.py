@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from whence.experts import diagram_of
 from whence.skips import EXPERTS, NetworkConfig, SkipConfig
 
 ORDINARY, INTERPRETABLE = "ordinary Transformer", "interpretable Transformer"
@@ -21,19 +22,27 @@ class Learning:
     seeds: int = 5
     compared: int = 1_000
     """Test sessions of which a track each is asked about where seeds are compared."""
+    otherwise: Mapping[str, SkipConfig] = field(default_factory=dict)
+    """How rows are trained that are not trained like the others."""
+
+    def training_of(self, row: str) -> SkipConfig:
+        """Its own, or that of all."""
+        return self.otherwise.get(row, self.training)
 
     def protocol(self, row: str) -> str:
         """How a row comes about."""
-        network, training = self.networks[row], self.training
+        network, training = self.networks[row], self.training_of(row)
         width, heads = f"{network.width} features", f"{network.heads} heads"
         all_together = f"{len(EXPERTS) * network.width} features"
         built = f"{len(EXPERTS)} experts of {width}" if network.interpretable else all_together
         layers = "layer" if network.layers == 1 else "layers"
         depth = "" if network.recurrent else f" and {heads}, {network.layers} {layers} each way"
-        learned = f"{training.steps:,} steps of {training.batch} sessions"
+        links = "" if network.links else ", not linked"
+        turns = ", one level of experts after another" if training.in_turn else ""
+        learned = f"{training.steps:,} steps of {training.batch} sessions{turns}"
         rises = f" after {training.warmup:,} steps of warmup" if training.warmup else ""
         falls = f", times {training.factor:g} on plateaus" if training.validate_every else ""
-        return f"{built}{depth}; {learned}, Adam {training.learning_rate:g}{rises}{falls}"
+        return f"{built}{depth}{links}; {learned}, Adam {training.learning_rate:g}{rises}{falls}"
 
 
 def four_kinds(network: NetworkConfig, ordinary_heads: int) -> dict[str, NetworkConfig]:
@@ -44,6 +53,30 @@ def four_kinds(network: NetworkConfig, ordinary_heads: int) -> dict[str, Network
         ORDINARY_GRU: replace(network, kind="ordinary gru"),
         INTERPRETABLE_GRU: replace(network, kind="interpretable gru"),
     }
+
+
+NOT_LINKED, IN_TURN = ", not linked", ", level after level"
+LONGER: Final = f"{IN_TURN}, each as long"
+"""Behind the name of a row with experts, which are made or taught otherwise here."""
+LEVELS: Final = len(diagram_of(EXPERTS).levels)
+
+
+def ablated(learning: Learning) -> Learning:
+    """With three more rows for every network that has experts.
+
+    Of levels that learn in turn, each has its share of the steps, or as many as all have at once.
+    """
+    networks, otherwise = dict(learning.networks), dict(learning.otherwise)
+    every = replace(learning.training, in_turn=True)
+    share = replace(every, warmup=every.warmup // LEVELS)
+    longer = replace(every, steps=LEVELS * every.steps)
+    for row, network in learning.networks.items():
+        if network.interpretable:
+            networks[f"{row}{NOT_LINKED}"] = replace(network, links=False)
+            for words, training in ((IN_TURN, share), (LONGER, longer)):
+                networks[f"{row}{words}"] = network
+                otherwise[f"{row}{words}"] = training
+    return replace(learning, networks=networks, otherwise=otherwise)
 
 
 SMALL: Final = Learning(

@@ -14,6 +14,7 @@ from whence.devices import machine
 from whence.measure import Measure
 from whence.sessions import (
     BASELINES,
+    COLUMNS,
     ListeningConfig,
     SessionFiles,
     batches,
@@ -28,11 +29,13 @@ from whence.sessions.baselines import coin
 from whence.sessions.files import session_folder
 from whence.sessions.halves import Flags, Halves
 from whence.skips import NetworkConfig, ideal_experts
+from whence.skips.attribution import ALL_CAUSES, EVERY_CAUSE, SEEN
+from whence.studies.by_groups import RHO, SAME
 from whence.studies.claims import Estimate, over_seeds
 from whence.studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
 from whence.studies.results import compare_with_print
 from whence.studies.skip_columns import all_columns, measures_of, selected_columns
-from whence.studies.skip_networks import PUBLISHED, SMALL, Learning
+from whence.studies.skip_networks import PUBLISHED, SMALL, Learning, ablated
 from whence.studies.skip_seeds import (
     BY_CAUSE,
     COMPARED,
@@ -49,6 +52,7 @@ MADE, MADE_TABLE = "listening", "Sessions made here"
 OTHERS: Final = ("WSDM leader-board",)
 """Rows of the tables that nobody can run here: others' entries to the challenge."""
 MADE_SEEDS: Final = f"{MADE_TABLE}: other seeds and methods"
+MADE_ABLATED: Final = f"{MADE_TABLE}: links, and level after level"
 SPOTIFY_SEEDS: Final = "Sessions of the challenge: other seeds and methods"
 SELECTION_FIGURE: Final = "Figure 8 (Afchar & Hennequin 2020)"
 LISTENING: Final = ListeningConfig(sessions=20_000, logs=10, tracks=20_000)
@@ -58,6 +62,8 @@ Of few tracks, experts that see the music alone would learn by heart which are p
 """
 IDEAL, IDEAL_EXPERTS = "ideal network", "ideal experts"
 """What can be reached by those who know the rules."""
+ABLATED: Final = (*COLUMNS, ALL_CAUSES, EVERY_CAUSE, SEEN, SAME, RHO["experts"])
+"""Of rows whose experts are made or taught otherwise."""
 PERCENT: Final = 100
 THEIRS: Final = "of the tracks that this cause decided over, one a session at most"
 
@@ -129,13 +135,16 @@ def measure(
     folder = session_folder(SPOTIFY)
     if folder is not None:  # first, since it is what the user waits for
         filled[SPOTIFY] = _of_the_user(folder, published, workshop)
-        cells += _network_cells(SELECTION_FIGURE, SPOTIFY, published, selected_columns)
-        cells += _network_cells(SPOTIFY_SEEDS, SPOTIFY, published, seed_columns)
-    filled[MADE] = _made_here(listening, small, workshop)
+        cells += _network_cells(SELECTION_FIGURE, SPOTIFY, published.networks, selected_columns)
+        cells += _network_cells(SPOTIFY_SEEDS, SPOTIFY, published.networks, seed_columns)
+    plain, every = small.networks, ablated(small)
+    filled[MADE] = _made_here(listening, every, workshop)
     made = filled[MADE].measured
     cells += [Cell(MADE_TABLE, MADE, row, column) for row in made for column in made[row]]
-    cells += _network_cells(MADE_TABLE, MADE, small, all_columns)
-    cells += _network_cells(MADE_SEEDS, MADE, small, partial(seed_columns, causes=True))
+    others = {row: network for row, network in every.networks.items() if row not in plain}
+    cells += _network_cells(MADE_TABLE, MADE, plain, all_columns)
+    cells += _network_cells(MADE_SEEDS, MADE, plain, partial(seed_columns, causes=True))
+    cells += _network_cells(MADE_ABLATED, MADE, others, lambda _: ABLATED)
     return [_record(study, cell, filled.get(cell.dataset)) for cell in cells]
 
 
@@ -150,12 +159,15 @@ def _printed_cells(study: Study) -> list[Cell]:
 
 
 def _network_cells(
-    table: str, dataset: str, learning: Learning, columns: Callable[[NetworkConfig], Sequence[str]]
+    table: str,
+    dataset: str,
+    networks: Mapping[str, NetworkConfig],
+    columns: Callable[[NetworkConfig], Sequence[str]],
 ) -> list[Cell]:
     """Of every network the columns it has."""
     return [
         Cell(table, dataset, row, column)
-        for row, network in learning.networks.items()
+        for row, network in networks.items()
         for column in columns(network)
     ]
 

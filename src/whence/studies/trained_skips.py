@@ -86,17 +86,17 @@ def train_on(parts: Parts, learning: Learning, workshop: Workshop) -> dict[str, 
     """
     tracks, sessions = read_tracks(parts.train.tracks), checksum(parts)
     found: dict[str, Trained] = {}
-    for row, network in learning.networks.items():
+    for row in learning.networks:
         done: dict[int, Columns] = {}
         try:
-            for seed in seeds_of(network, learning, sessions):
+            for seed in seeds_of(row, learning, sessions):
                 done[seed.seed] = seed.measure(parts, tracks, workshop)
         except OutOfTime:
             pass
         found[row] = Trained(done)
     for row, network in learning.networks.items():
         if seed_columns(network) and len(found[row].by_seed) == learning.seeds:
-            seeds = seeds_of(network, learning, sessions)
+            seeds = seeds_of(row, learning, sessions)
             try:
                 between = _Between(seeds, learning.compared).measure(parts, tracks, workshop)
                 found[row] = Trained(found[row].by_seed, between)
@@ -159,9 +159,10 @@ class SkipSeed:
         return fitted.model
 
 
-def seeds_of(network: NetworkConfig, learning: Learning, sessions: str) -> list[SkipSeed]:
+def seeds_of(row: str, learning: Learning, sessions: str) -> list[SkipSeed]:
     """Every one that is trained on sessions of this checksum."""
-    return [SkipSeed(network, learning.training, seed, sessions) for seed in range(learning.seeds)]
+    made_from = learning.networks[row], learning.training_of(row)
+    return [SkipSeed(*made_from, seed, sessions) for seed in range(learning.seeds)]
 
 
 @dataclass(frozen=True)
