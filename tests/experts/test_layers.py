@@ -7,6 +7,7 @@ from families import SESSIONS, TOY, EveryLayer, families, full_matrix, of_expert
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from whence.errors import InputError
 from whence.experts.attention import ExpertAttention
@@ -155,6 +156,53 @@ def test_a_perceptron_is_its_layers_one_by_one(
             one_by_one = layer(one_by_one.relu(), stop)
     torch.testing.assert_close(answers, one_by_one)
     torch.testing.assert_close(gradients(answers), gradients(one_by_one))
+
+
+def three_layers() -> tuple[Tensor, InputLinear, nn.ModuleList]:
+    generator = GENERATOR.manual_seed(1)
+    first = InputLinear(TOY, 4, generator)
+    others = nn.ModuleList(LinkedLinear(TOY, *sizes, generator) for sizes in ((4, 3), (3, 2)))
+    return torch.ones(2, TOY.width, requires_grad=True), first, others
+
+
+def test_what_is_frozen_changes_no_other_gradient() -> None:
+    """Whoever is the only one that learns, of the rows and all weights."""
+    rows, first, others = three_layers()
+    learned = [rows, *first.parameters(), *others.parameters()]
+    perceptron(first, others, rows, True).square().sum().backward()
+    expected = [one.grad for one in learned]
+    for number, only in enumerate(learned):
+        for one in learned:
+            one.grad = None
+            one.requires_grad_(one is only)
+        perceptron(first, others, rows, True).square().sum().backward()
+        torch.testing.assert_close(only.grad, expected[number])
+        assert sum(one.grad is not None for one in learned) == 1
+
+
+def test_gradients_are_the_same_where_activations_are_made_again() -> None:
+    rows, first, others = three_layers()
+
+    def answers(rows: Tensor) -> Tensor:
+        return perceptron(first, others, rows, True).square().sum()
+
+    again = checkpoint(answers, rows, use_reentrant=False)
+    learned = [rows, *first.parameters(), *others.parameters()]
+    found, expected = (torch.autograd.grad(one, learned) for one in (again, answers(rows)))
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_hooks_are_called_once(twice: bool) -> None:
+    """Also where gradients are to be differentiated again."""
+    rows, first, others = three_layers()
+    calls: list[Tensor] = []
+    learned = [rows, *first.parameters(), *others.parameters()]
+    for one in learned:
+        one.register_hook(calls.append)
+    answers = perceptron(first, others, rows, True).sum()
+    torch.autograd.grad(answers, learned, create_graph=twice)
+    assert len(calls) == len(learned)
 
 
 def test_weights_that_change_before_their_gradient_are_noticed() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from whence.errors import InputError, OutOfTime
 from whence.experts import LinkedLinear
@@ -215,6 +216,21 @@ def test_levels_learn_in_turn(kind: Kind, parts: Parts, tracks: Tracks) -> None:
     assert training.result().model.learning is None
 
 
+def test_the_rate_of_a_level_falls_by_its_own_validations(parts: Parts, tracks: Tracks) -> None:
+    """Every second step is validated here; after a fall, the next level begins anew."""
+    config = replace(IN_TURN, steps=48, validate_every=2, warmup=0, learning_rate=0.02)
+    training = SkipTraining(parts, tracks, GRU, config, 0, "cpu")
+    rates = []
+    for step in range(config.steps):
+        training.advance()
+        rates.append(training.optimizer.param_groups[0]["lr"])
+        begun = 12 * (step // 12)
+        own = training.validations[begun // 2 : step // 2]
+        assert rates[-1] == config.rate(step - begun, own)
+    assert [rates[begun] for begun in (0, 12, 24, 36)] == [0.02] * 4
+    assert min(rates[begun] for begun in (11, 23, 35, 47)) < 0.02, "one has fallen"
+
+
 @pytest.mark.parametrize("stopped", [1, 2, 3, 9])
 def test_levels_in_turn_go_on_to_the_same_bits(
     parts: Parts, tracks: Tracks, tmp_path: Path, stopped: int
@@ -231,6 +247,23 @@ def test_levels_in_turn_go_on_to_the_same_bits(
         fit(parts, tracks, replace(IN_TURN, steps=20), checkpoint=kept)
     with pytest.raises(InputError, match=r"begun with steps a level 2, now it is 0\)"):
         fit(parts, tracks, checkpoint=kept)
+
+
+def test_a_checkpoint_from_before_there_were_levels(
+    parts: Parts, tracks: Tracks, tmp_path: Path
+) -> None:
+    kept = tmp_path / "checkpoint"
+    training = SkipTraining(parts, tracks, GRU, FEW, 0, "cpu")
+    training.advance()
+    training.save(kept)
+    tensors = load_file(kept)
+    save_file(tensors | {"order": tensors["order"][:3]}, kept)
+    assert same(fit(parts, tracks, checkpoint=kept), fit(parts, tracks))
+
+
+def test_links_are_left_out_of_networks_that_have_some() -> None:
+    with pytest.raises(InputError, match=r"^An ordinary network has no experts"):
+        NetworkConfig("ordinary gru", links=False)
 
 
 def test_levels_in_turn_need_a_step_each(parts: Parts, tracks: Tracks) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import save_file
 
+from whence.errors import OutOfTime
 from whence.report.study import as_markdown
 from whence.sessions import ListeningConfig, Parts, read_tracks, split_files, write_sessions
 from whence.skips import FittedSkips, NetworkConfig, SkipConfig, fit_skips, make_network
@@ -29,7 +30,7 @@ from whence.studies.skip_networks import (
     PUBLISHED,
     SMALL,
     Learning,
-    ablated,
+    ablations,
     four_kinds,
 )
 from whence.studies.skip_seeds import BY_CAUSE, BY_GROUPS, BY_TRACKS
@@ -71,6 +72,8 @@ OF_THE_USER = {
 }
 TABLE_2 = Learning(OF_THE_USER, BRIEFLY, 3, 20)
 EXPERT_ROWS = (INTERPRETABLE, INTERPRETABLE_GRU)
+ABLATIONS = [f"{row}{one}" for row in EXPERT_ROWS for one in (NOT_LINKED, IN_TURN)]
+ABLATIONS += [f"{INTERPRETABLE_GRU}{LONGER}"]
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +113,7 @@ def test_without_the_files_the_rows_say_why(tmp_path: Path) -> None:
     assert made["mean", COLUMNS[0]].value < made[IDEAL, COLUMNS[0]].value  # type: ignore[operator]
     assert made[IDEAL_EXPERTS, "context"].value == 100
     assert made["last", COLUMNS[1]].value > made["last", COLUMNS[0]].value  # type: ignore[operator]
-    assert rows_done(study, records) == (16, 27)
+    assert rows_done(study, records) == (15, 26)
     page = as_markdown(study, records)
     assert "| last | – (63) | – (74.2) | – (54.3) |" in page
     assert "– needs the user's file: random; last; mean; Transformer (128);" in page
@@ -191,22 +194,41 @@ def test_how_table_2_is_trained() -> None:
 
 
 def test_how_ablations_are_trained() -> None:
-    """Three more rows for each network that has experts, and none for others."""
-    every = ablated(SMALL)
-    more = [row for row in every.networks if row not in SMALL.networks]
-    assert more == [f"{row}{one}" for row in EXPERT_ROWS for one in (NOT_LINKED, IN_TURN, LONGER)]
-    assert [every.training_of(row) for row in SMALL.networks] == [SMALL.training] * 4
+    """More rows for each network that has experts, and none for others."""
+    every = ablations(SMALL)
+    assert list(every.networks) == ABLATIONS
     told = every.protocol(f"{INTERPRETABLE_GRU}{NOT_LINKED}")
     assert told.startswith("8 experts of 16 features, not linked; 6,000 steps")
     for row in EXPERT_ROWS:
         linked, apart = (
-            make_network(every.networks[name], 0) for name in (row, f"{row}{NOT_LINKED}")
+            make_network(one, 0)
+            for one in (SMALL.networks[row], every.networks[f"{row}{NOT_LINKED}"])
         )
         assert len(list(apart.parameters())) < len(list(linked.parameters()))
-        share, longer = (every.training_of(f"{row}{one}") for one in (IN_TURN, LONGER))
-        assert (share.steps, share.warmup, longer.steps, longer.warmup) == (6_000, 150, 24_000, 600)
-    in_turn = "24,000 steps of 100 sessions, one level of experts after another, Adam 0.002"
-    assert in_turn in every.protocol(f"{INTERPRETABLE}{LONGER}")
+        share = every.training_of(f"{row}{IN_TURN}")
+        assert (share.steps, share.warmup, share.validate_every) == (6_000, 150, 63)
+        assert share.in_turn
+    longer = every.protocol(f"{INTERPRETABLE_GRU}{LONGER}")
+    anew = "one level of experts after another, each with a learning rate that begins anew"
+    assert f"24,000 steps of 100 sessions, {anew}, Adam 0.002 after 600 steps of" in longer
+
+
+def test_others_wait_until_plain_rows_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their seeds beside each other, too; what comes after them takes longer than they do."""
+    study, begun = find_study("attribution-skips"), []
+
+    def fit(*given: object, **more: object) -> FittedSkips:
+        begun.append(given[3])
+        if len(begun) > 3 * len(TINY.networks):
+            raise OutOfTime("The time is over.")
+        return fit_skips(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("whence.studies.trained_skips.fit_skips", fit)
+    records = measure(study, Workshop(tmp_path, show_progress=False), FEW, TINY)
+    made = [one for one in records if one.dataset == "listening"]
+    assert {one.row for one in made if one.value is None} == set(ABLATIONS)
 
 
 def test_networks_are_trained_where_causes_are_known(tmp_path: Path) -> None:
@@ -347,8 +369,9 @@ def test_seeds_are_compared_where_causes_are_known(tmp_path: Path) -> None:
     page = as_markdown(study, judged)
     assert f"## {MADE_SEEDS}\n" in page
     ablations = [one for one in records if one.protocol.startswith(f"{MADE_ABLATED}; ")]
-    rows = [f"{row}{one}" for row in EXPERT_ROWS for one in (NOT_LINKED, IN_TURN, LONGER)]
-    assert [(one.row, one.column) for one in ablations] == [(r, c) for r in rows for c in ABLATED]
+    assert [(one.row, one.column) for one in ablations] == [
+        (r, c) for r in ABLATIONS for c in ABLATED
+    ]
     assert all(one.seeds == (0, 1, 2) for one in ablations)
     claims = judged[len(records) :]
     assert len(claims) == len(study.claims) > 0

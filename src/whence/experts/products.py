@@ -7,7 +7,8 @@ pieces several times, and call for each, which at these sizes takes as long as t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -33,6 +34,10 @@ class Layer(NamedTuple):
     def weights(self) -> tuple[Tensor | None, ...]:
         """All that is learned."""
         return self.own, self.bias, *self.linked
+
+    def with_weights(self, own: Tensor | None, bias: Tensor | None, *linked: Tensor) -> Layer:
+        """The same layer with others, in the same order."""
+        return self._replace(own=own, bias=bias, linked=linked)
 
     def read(self, blocks: Tensor) -> list[Tensor]:
         """What the experts of each shelf read."""
@@ -107,7 +112,7 @@ def _by_pieces(blocks: Tensor, *layers: Layer) -> Tensor:
 
 
 class _Products(torch.autograd.Function):
-    """All layers at once, with nothing kept but what they read."""
+    """All layers as one step, of which what they read is kept and nothing between."""
 
     @staticmethod
     def forward(
@@ -130,29 +135,42 @@ class _Products(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:  # noqa: ANN401
         """To weights, and to blocks from those they are allowed to learn from."""
-        layers: Sequence[Layer] = ctx.layers
-        count = sum(len(layer.weights) for layer in layers)
-        weights, kept = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
-        if torch.is_grad_enabled():  # who asks for second derivatives follows every step
-            out = _by_pieces(kept[0], *layers)
-            return _asked_for(ctx.needs_input_grad, out, (kept[0], None, *weights), gradient)
+        layers, needed, saved = ctx.layers, ctx.needs_input_grad, ctx.saved_tensors
+        weights, kept = saved[: len(needed) - 2], saved[len(needed) - 2 :]
+        if torch.is_grad_enabled():
+            return _differentiable(layers, needed, (kept[0], None, *weights), gradient)
         found: list[Tensor | None] = []
         for number in reversed(range(len(layers))):
-            layer = layers[number]
-            cut = len(kept) - 1 - len(layer.joining)
+            layer, end = layers[number], len(needed) - len(found)
+            begin, cut = end - 2 - len(layer.joining), len(kept) - 1 - len(layer.joining)
             kept, (blocks, *read) = kept[:cut], kept[cut:]
-            found = layer.of_weights(gradient, blocks, read) + found
+            learns = any(needed[begin:end])
+            own = layer.of_weights(gradient, blocks, read) if learns else [None] * (end - begin)
+            found = own + found
+            if not any(needed[:begin]):  # nothing below learns
+                return *(None for _ in range(begin)), *found
+            gradient = layer.of_blocks(gradient, blocks)
             if number:
-                passed = layer.of_blocks(gradient, blocks)
-                gradient = torch.ops.aten.threshold_backward(passed, blocks, 0)
-        back = layers[0].of_blocks(gradient, blocks) if ctx.needs_input_grad[0] else None
-        return back, None, *found
+                gradient = torch.ops.aten.threshold_backward(gradient, blocks, 0)
+        return gradient, None, *found
 
 
-def _asked_for(
-    needed: Sequence[bool], out: Tensor, inputs: Sequence[Tensor | None], gradient: Tensor
+def _differentiable(
+    layers: Sequence[Layer],
+    needed: Sequence[bool],
+    inputs: Sequence[Tensor | None],
+    gradient: Tensor,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of inputs that are needed, which can be differentiated again."""
-    asked = [one for one, need in zip(inputs, needed, strict=True) if one is not None and need]
-    found = iter(torch.autograd.grad(out, asked, gradient, create_graph=True, allow_unused=True))
+    """The same for who asks for second derivatives, in steps that can be followed.
+
+    Views stand for the inputs: hooks on those are called by who asked, and not here as well.
+    """
+    views = [None if one is None else one.view_as(one) for one in inputs]
+    blocks, _, *weights = views
+    given: Iterator[Any] = iter(weights)
+    again = [layer.with_weights(*islice(given, len(layer.weights))) for layer in layers]
+    asked = [one for one, need in zip(views, needed, strict=True) if need and one is not None]
+    assert blocks is not None
+    out = _by_pieces(blocks, *again)
+    found = iter(torch.autograd.grad(out, asked, gradient, create_graph=True))
     return tuple(next(found) if need else None for need in needed)

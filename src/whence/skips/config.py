@@ -19,7 +19,8 @@ class SkipConfig:
     learning_rate: float = 1e-4
     """Of Adam; their program begins with 1e-3."""
     warmup: int = 0
-    """Steps in which the learning rate rises to its full height."""
+    """Steps in which the learning rate rises to its full height, of every level where they learn in
+    turn."""
     validate_every: int = 1_200
     """Steps between looks at the validation loss; 0 is never."""
     validation_sessions: int = 5_000

@@ -62,6 +62,8 @@ class NetworkConfig:
         require_choice("kind", self.kind, Kind)
         if min(self.width, self.heads, self.layers) < 1:
             raise InputError("A network needs a feature, a head and a layer at least.")
+        if not (self.links or self.interpretable):
+            raise InputError("An ordinary network has no experts, and so no links to leave out.")
 
     @property
     def interpretable(self) -> bool:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -275,7 +275,8 @@ class SkipTraining:
         go_on(path, self.device, self._restore)
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
-        begun = dict(zip(self.order, tensors["order"].tolist(), strict=True))
+        # Former versions had no levels that learn in turn.
+        begun = dict(zip_longest(self.order, tensors["order"].tolist(), fillvalue=0))
         for name, now in self.order.items():
             if begun[name] != now:
                 raise ValueError(f"it was begun with {name} {begun[name]}, now it is {now}")

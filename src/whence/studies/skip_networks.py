@@ -38,7 +38,8 @@ class Learning:
         layers = "layer" if network.layers == 1 else "layers"
         depth = "" if network.recurrent else f" and {heads}, {network.layers} {layers} each way"
         links = "" if network.links else ", not linked"
-        turns = ", one level of experts after another" if training.in_turn else ""
+        anew = ", one level of experts after another, each with a learning rate that begins anew"
+        turns = anew if training.in_turn else ""
         learned = f"{training.steps:,} steps of {training.batch} sessions{turns}"
         rises = f" after {training.warmup:,} steps of warmup" if training.warmup else ""
         falls = f", times {training.factor:g} on plateaus" if training.validate_every else ""
@@ -55,25 +56,33 @@ def four_kinds(network: NetworkConfig, ordinary_heads: int) -> dict[str, Network
     }
 
 
-NOT_LINKED, IN_TURN = ", not linked", ", level after level"
-LONGER: Final = f"{IN_TURN}, each as long"
+NOT_LINKED, IN_TURN = ", not linked", ", one level after another"
+LONGER: Final = f"{IN_TURN}, each with all steps"
 """Behind the name of a row with experts, which are made or taught otherwise here."""
 LEVELS: Final = len(diagram_of(EXPERTS).levels)
 
 
-def ablated(learning: Learning) -> Learning:
-    """With three more rows for every network that has experts.
+def ablations(learning: Learning) -> Learning:
+    """More rows for every network that has experts.
 
-    Of levels that learn in turn, each has its share of the steps, or as many as all have at once.
+    Of levels that learn in turn, each has its share of the steps, of the warmup, and of those
+    between validations. Each has all the steps in another row, of the recurrent network alone:
+    the other takes too long.
     """
-    networks, otherwise = dict(learning.networks), dict(learning.otherwise)
+    networks: dict[str, NetworkConfig] = {}
+    otherwise: dict[str, SkipConfig] = {}
     every = replace(learning.training, in_turn=True)
-    share = replace(every, warmup=every.warmup // LEVELS)
+    share = replace(
+        every,
+        warmup=every.warmup // LEVELS,
+        validate_every=-(-every.validate_every // LEVELS),  # rounded up, for 0 is never
+    )
     longer = replace(every, steps=LEVELS * every.steps)
     for row, network in learning.networks.items():
         if network.interpretable:
             networks[f"{row}{NOT_LINKED}"] = replace(network, links=False)
-            for words, training in ((IN_TURN, share), (LONGER, longer)):
+            in_turn = {IN_TURN: share, LONGER: longer} if network.recurrent else {IN_TURN: share}
+            for words, training in in_turn.items():
                 networks[f"{row}{words}"] = network
                 otherwise[f"{row}{words}"] = training
     return replace(learning, networks=networks, otherwise=otherwise)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from whence.sessions import (
     BASELINES,
     COLUMNS,
     ListeningConfig,
+    Parts,
     SessionFiles,
     batches,
     find_files,
@@ -34,8 +36,8 @@ from whence.studies.by_groups import RHO, SAME
 from whence.studies.claims import Estimate, over_seeds
 from whence.studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
 from whence.studies.results import compare_with_print
-from whence.studies.skip_columns import all_columns, measures_of, selected_columns
-from whence.studies.skip_networks import PUBLISHED, SMALL, Learning, ablated
+from whence.studies.skip_columns import MOST_OFTEN, all_columns, measures_of, selected_columns
+from whence.studies.skip_networks import PUBLISHED, SMALL, Learning, ablations
 from whence.studies.skip_seeds import (
     BY_CAUSE,
     COMPARED,
@@ -43,6 +45,7 @@ from whence.studies.skip_seeds import (
     TRACKS,
     seed_columns,
 )
+from whence.studies.skip_seeds import OTHERS as OTHER_CASES
 from whence.studies.study import Study
 from whence.studies.trained_skips import Trained, Workshop, train_on
 
@@ -62,7 +65,10 @@ Of few tracks, experts that see the music alone would learn by heart which are p
 """
 IDEAL, IDEAL_EXPERTS = "ideal network", "ideal experts"
 """What can be reached by those who know the rules."""
-ABLATED: Final = (*COLUMNS, ALL_CAUSES, EVERY_CAUSE, SEEN, SAME, RHO["experts"])
+ABLATED: Final = (
+    *(*COLUMNS, ALL_CAUSES, EVERY_CAUSE, SEEN, MOST_OFTEN),
+    *(SAME, f"{OTHER_CASES}experts", RHO["experts"]),
+)
 """Of rows whose experts are made or taught otherwise."""
 PERCENT: Final = 100
 THEIRS: Final = "of the tracks that this cause decided over, one a session at most"
@@ -91,13 +97,20 @@ class Value(NamedTuple):
     device: str = "cpu"
 
 
+class Row(NamedTuple):
+    """A network, how it came about, and in how many sessions its seeds were compared."""
+
+    trained: Trained
+    how: str
+    compared: int
+
+
 @dataclass(frozen=True)
 class Filled:
     """What there is of a set of sessions: what was measured at once, and what was trained."""
 
     measured: Found
-    trained: Mapping[str, Trained]
-    learning: Learning
+    trained: Mapping[str, Row]
     device: str
 
     def value(self, row: str, column: str) -> Value | None:
@@ -111,12 +124,12 @@ class Filled:
         return Value(Estimate(PERCENT * one.value, None, (PERCENT * low, PERCENT * high)), one.n)
 
     def _over_seeds(self, row: str, column: str) -> Value:
-        found, how = self.trained[row], self.learning.protocol(row)
+        found, how, compared = self.trained[row]
         scale = 1 if column in NO_SHARES else PERCENT
         estimate = over_seeds([scale * value for value in found.values(column)])
         sessions = found.sessions
         if column in found.between and sessions is not None:
-            sessions, how = min(sessions, self.learning.compared), f"{how}; {COMPARED}"
+            sessions, how = min(sessions, compared), f"{how}; {COMPARED}"
         if column in found.between and column in BY_CAUSE.values():
             # The same tracks in every row, of which the network's other columns say the rest.
             sessions, how = int(found.between[f"{column}{TRACKS}"][0]), f"{column}: {THEIRS}"
@@ -135,15 +148,14 @@ def measure(
     folder = session_folder(SPOTIFY)
     if folder is not None:  # first, since it is what the user waits for
         filled[SPOTIFY] = _of_the_user(folder, published, workshop)
-        cells += _network_cells(SELECTION_FIGURE, SPOTIFY, published.networks, selected_columns)
-        cells += _network_cells(SPOTIFY_SEEDS, SPOTIFY, published.networks, seed_columns)
-    plain, every = small.networks, ablated(small)
-    filled[MADE] = _made_here(listening, every, workshop)
+        cells += _network_cells(SELECTION_FIGURE, SPOTIFY, published, selected_columns)
+        cells += _network_cells(SPOTIFY_SEEDS, SPOTIFY, published, seed_columns)
+    others = ablations(small)
+    filled[MADE] = _made_here(listening, [small, others], workshop)
     made = filled[MADE].measured
     cells += [Cell(MADE_TABLE, MADE, row, column) for row in made for column in made[row]]
-    others = {row: network for row, network in every.networks.items() if row not in plain}
-    cells += _network_cells(MADE_TABLE, MADE, plain, all_columns)
-    cells += _network_cells(MADE_SEEDS, MADE, plain, partial(seed_columns, causes=True))
+    cells += _network_cells(MADE_TABLE, MADE, small, all_columns)
+    cells += _network_cells(MADE_SEEDS, MADE, small, partial(seed_columns, causes=True))
     cells += _network_cells(MADE_ABLATED, MADE, others, lambda _: ABLATED)
     return [_record(study, cell, filled.get(cell.dataset)) for cell in cells]
 
@@ -159,15 +171,12 @@ def _printed_cells(study: Study) -> list[Cell]:
 
 
 def _network_cells(
-    table: str,
-    dataset: str,
-    networks: Mapping[str, NetworkConfig],
-    columns: Callable[[NetworkConfig], Sequence[str]],
+    table: str, dataset: str, learning: Learning, columns: Callable[[NetworkConfig], Sequence[str]]
 ) -> list[Cell]:
     """Of every network the columns it has."""
     return [
         Cell(table, dataset, row, column)
-        for row, network in networks.items()
+        for row, network in learning.networks.items()
         for column in columns(network)
     ]
 
@@ -205,7 +214,10 @@ def _why_absent(cell: Cell, filled: Filled | None) -> str:
     return NEEDS_FILE if filled is None else NOT_RUN
 
 
-def _made_here(listening: ListeningConfig, learning: Learning, workshop: Workshop) -> Filled:
+def _made_here(
+    listening: ListeningConfig, learning: Sequence[Learning], workshop: Workshop
+) -> Filled:
+    """Of all networks of the first kind of learning first, and their seeds beside each other."""
     with _made(listening) as files:
         parts = split_files(files)
         possible = ideal_experts(parts.test, listening)
@@ -214,14 +226,18 @@ def _made_here(listening: ListeningConfig, learning: Learning, workshop: Worksho
             IDEAL: possible.by_one.measures(),
             IDEAL_EXPERTS: measures_of(possible.by_experts),
         }
-        trained = train_on(parts, learning, workshop)
-    return Filled(measured, trained, learning, workshop.device)
+        trained = [_trained_on(parts, one, workshop) for one in learning]
+    return Filled(measured, dict(ChainMap(*trained)), workshop.device)
 
 
 def _of_the_user(folder: Path, learning: Learning, workshop: Workshop) -> Filled:
     parts = split_files(find_files(folder))
-    measured, trained = _baselines(parts.test), train_on(parts, learning, workshop)
-    return Filled(measured, trained, learning, workshop.device)
+    return Filled(_baselines(parts.test), _trained_on(parts, learning, workshop), workshop.device)
+
+
+def _trained_on(parts: Parts, learning: Learning, workshop: Workshop) -> dict[str, Row]:
+    found = train_on(parts, learning, workshop)
+    return {row: Row(one, learning.protocol(row), learning.compared) for row, one in found.items()}
 
 
 def _baselines(files: SessionFiles) -> Found:
