@@ -55,7 +55,7 @@ MADE, MADE_TABLE = "listening", "Sessions made here"
 OTHERS: Final = ("WSDM leader-board",)
 """Rows of the tables that nobody can run here: others' entries to the challenge."""
 MADE_SEEDS: Final = f"{MADE_TABLE}: other seeds and methods"
-MADE_ABLATED: Final = f"{MADE_TABLE}: links, and level after level"
+MADE_ABLATED: Final = f"{MADE_TABLE}: links, and one level after another"
 SPOTIFY_SEEDS: Final = "Sessions of the challenge: other seeds and methods"
 SELECTION_FIGURE: Final = "Figure 8 (Afchar & Hennequin 2020)"
 LISTENING: Final = ListeningConfig(sessions=20_000, logs=10, tracks=20_000)
