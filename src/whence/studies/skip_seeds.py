@@ -41,7 +41,8 @@ from whence.trust.stability import attention_kl, same_choice
 FIRST_LAYER, LAST_LAYER = "attention, first layer", "attention, last layer"
 RANDOM_TRACKS: Final = "random tracks"
 LOOKING: Final = (FIRST_LAYER, LAST_LAYER, RANDOM_TRACKS)
-APART, OTHERS, DRAWN = "KL between seeds, ", "KL beside other cases, ", "KL beside random shares, "
+APART, OTHER_CASES = "KL between seeds, ", "KL beside other cases, "
+DRAWN: Final = "KL beside random shares, "
 """Before the name of a method: in nats, as a share of what the same seeds have on cases paired at
 random, and as a share of what shares drawn at random have."""
 
@@ -58,7 +59,7 @@ Columns = dict[str, list[float]]
 def kl_columns(methods: Sequence[str]) -> tuple[str, ...]:
     """Of these methods, the last of which is chance."""
     return (
-        *(f"{what}{name}" for what in (APART, OTHERS) for name in methods),
+        *(f"{what}{name}" for what in (APART, OTHER_CASES) for name in methods),
         *(f"{DRAWN}{name}" for name in methods[:-1]),
     )
 
@@ -185,7 +186,7 @@ def _apart(sizes: Mapping[str, Floats], parts: Bools, asked: Asked) -> Columns:
         apart = attention_kl(own, parts)
         dealt = of_other_cases(own, asked.looked_at, Randomness(0).numpy("evaluation"))
         found[f"{APART}{name}"] = apart.over_seeds()
-        found[f"{OTHERS}{name}"] = ratio_over_seeds(apart, attention_kl(dealt, parts))
+        found[f"{OTHER_CASES}{name}"] = ratio_over_seeds(apart, attention_kl(dealt, parts))
         if name != chance:
             found[f"{DRAWN}{name}"] = ratio_over_seeds(apart, drawn)
     return found

@@ -42,10 +42,10 @@ from whence.studies.skip_seeds import (
     BY_CAUSE,
     COMPARED,
     NO_SHARES,
+    OTHER_CASES,
     TRACKS,
     seed_columns,
 )
-from whence.studies.skip_seeds import OTHERS as OTHER_CASES
 from whence.studies.study import Study
 from whence.studies.trained_skips import Trained, Workshop, train_on
 
