@@ -18,19 +18,18 @@ from torch import Tensor, nn
 
 from measuring import Record, in_turn
 from whence.data.interactions import Counts
-from whence.experts.attention import ExpertAttention
+from whence.experts.attention import ExpertAttention, ExpertNorm
+from whence.experts.gru import ExpertGRU
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
-from whence.experts.normalisation import ExpertNorm
-from whence.experts.recurrent import ExpertGRU
-from whence.experts.toys import TOYS
 from whence.memory import reuse_freed_memory
 from whence.models import build_model
 from whence.models.content_ncf import family_of
 from whence.models.tasks import ChoiceBatch
 from whence.randomness import keep
-from whence.skips.networks import ASKED, EXPERTS, Kind, make_network
-from whence.studies.skip_networks import SMALL
+from whence_studies.skips.networks import ASKED, EXPERTS, Kind, make_network
+from whence_studies.tables.skip_networks import SMALL
+from whence_studies.toy_data import TOYS
 
 RUNS, SECONDS = 9, 0.5
 """How often each has its turn, and for how long."""

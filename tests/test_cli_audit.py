@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from whence.auditing import STAGES
-from whence.auditing.audited import CASES as CASES_IN_PYTHON
-from whence.auditing.kept import default_folder
 from whence.cli.audit import CASES, STAGE_NAMES, _command
 from whence.run import Run
+from whence.trust.audit import STAGES
+from whence.trust.audit.audited import CASES as CASES_IN_PYTHON
+from whence.trust.audit.kept import default_folder
 
 QUICK = ("--cases", "20", "--method", "rollout", "--method", "gradient-norm")
 FEW = ("--stages", "accuracy,agreement")

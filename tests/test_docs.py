@@ -15,7 +15,7 @@ from whence.experts import draw_family
 from whence.explainers import EXPLAINERS
 from whence.explainers.measured import measured_here
 from whence.report.which import fill_page
-from whence.skips import EXPERTS
+from whence_studies.skips import EXPERTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

@@ -23,7 +23,9 @@ from whence.contract import PAD
 from whence.data import Catalog, Interactions, leave_one_out
 from whence.explainers import EXPLAINERS
 from whence.explainers.measured import read_measured
-from whence.sessions import (
+from whence.training.averaging import Rule
+from whence.worlds import REASONS, World, WorldConfig, make_world
+from whence_studies.sessions import (
     Cause,
     Halves,
     ListeningConfig,
@@ -31,10 +33,8 @@ from whence.sessions import (
     read_tracks,
     write_sessions,
 )
-from whence.sessions.halves import NO_CAUSE
-from whence.skips import NetworkConfig, make_network
-from whence.training.averaging import Rule
-from whence.worlds import REASONS, World, WorldConfig, make_world
+from whence_studies.sessions.halves import NO_CAUSE
+from whence_studies.skips import NetworkConfig, make_network
 
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 

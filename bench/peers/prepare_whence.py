@@ -13,7 +13,7 @@ import time
 import whence
 from whence.data import Split
 from whence.randomness import Randomness
-from whence.training.batches import Batches
+from whence.training.history_batches import Batches
 
 LENGTH, BATCH = 50, 128
 

@@ -20,9 +20,8 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError
-from whence.maps import LearnedMap, map_items, map_users, reason_map, reason_sentences, same_group
-from whence.maps.groups import AGE_BANDS
-from whence.maps.same_group import NEIGHBOURS
+from whence.maps import LearnedMap, map_items, map_users, reason_map, reason_sentences
+from whence.maps.groups import AGE_BANDS, NEIGHBOURS, same_group
 from whence.ranking import best_unmet
 from whence.recommendation import find_subject
 from whence.report.charts import to_png

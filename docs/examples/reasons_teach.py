@@ -23,10 +23,11 @@ import torch
 from gains import Found, measure_and_print
 from scipy import stats
 
+from whence.arrays import Floats32
 from whence.devices import deterministic
 from whence.experts import Family, OrdinaryTransformer, SequentialModel
 from whence.randomness import Randomness
-from whence.sessions import (
+from whence_studies.sessions import (
     KNOWN_SPANS,
     Cause,
     Halves,
@@ -38,9 +39,9 @@ from whence.sessions import (
     split_files,
     write_sessions,
 )
-from whence.skips import EXPERTS, NetworkConfig, SkipConfig, evaluate, fit_skips
-from whence.skips.networks import ASKED
-from whence.skips.tensors import question_of
+from whence_studies.skips import EXPERTS, NetworkConfig, SkipConfig, evaluate, fit_skips
+from whence_studies.skips.networks import ASKED
+from whence_studies.skips.skip_evaluation import question_of
 
 MUSIC = KNOWN_SPANS["music"]
 TASTE = Family.of({"music": range(MUSIC.start, MUSIC.stop)}, {"music": ["music"]})
@@ -50,8 +51,7 @@ ABOUT_THE_TRACK = [EXPERTS.expert(name) for name in ("S3", "S4", "S6")]
 ALIKE, ATTRIBUTED, TRUE = "all alike", "by attributed cause", "by true cause"
 CONTROL = "by attributed cause, shuffled among skips"
 
-Floats = npt.NDArray[np.float32]
-Weigh = Callable[[Halves], Floats]
+Weigh = Callable[[Halves], Floats32]
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,12 @@ def measure_seed(
     }
 
 
-def alike(halves: Halves) -> Floats:
+def alike(halves: Halves) -> Floats32:
     """Every track counts the same."""
     return np.ones(halves.labels.shape, dtype=np.float32)
 
 
-def by_cause(halves: Halves) -> Floats:
+def by_cause(halves: Halves) -> Floats32:
     """A skip counts where the track was its cause; what was played always does."""
     about = np.isin(halves.causes, (Cause.MUSIC, Cause.POPULARITY))
     return np.where(halves.skipped, about, True).astype(np.float32)
@@ -129,7 +129,7 @@ def by_attribution(model: SequentialModel) -> Weigh:
     """A skip counts by the share of its attribution that goes to the track."""
 
     @torch.no_grad()
-    def weigh(halves: Halves) -> Floats:
+    def weigh(halves: Halves) -> Floats32:
         device = next(model.parameters()).device
         question = question_of(halves, device)
         selected = model.attribute(question.known, question.asked).cpu().numpy()
@@ -142,7 +142,7 @@ def by_attribution(model: SequentialModel) -> Weigh:
 def shuffled(weigh: Weigh, rng: np.random.Generator) -> Weigh:
     """The same weights, each of some other skip of the batch: a control without reasons."""
 
-    def weigh_anew(halves: Halves) -> Floats:
+    def weigh_anew(halves: Halves) -> Floats32:
         weights = weigh(halves)
         skips = halves.skipped & halves.asked_there
         weights[skips] = rng.permutation(weights[skips])
@@ -189,7 +189,7 @@ def ranking(model: SequentialModel, parts: Parts, tracks: Tracks) -> float:
     return area(np.concatenate(scores), np.concatenate(disliked))
 
 
-def area(scores: Floats, right: npt.NDArray[np.bool_]) -> float:
+def area(scores: Floats32, right: npt.NDArray[np.bool_]) -> float:
     """Under the curve of hits against false alarms: the share of pairs in order, ties a half."""
     ranks = stats.rankdata(scores)
     hits, misses = int(right.sum()), int((~right).sum())

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import torch
 from gains import Found, measure_and_print
 
+from whence.arrays import Bools, Floats, Ints32
 from whence.contract import PAD
 from whence.data import Interactions, Split, leave_one_out
 from whence.data.histories import Cases
@@ -39,10 +40,7 @@ CONTROL = f"{ATTRIBUTED}, shuffled among events"
 AS_USUAL = 8
 """Films of the usual genres that are thought into every history, so that few prove little."""
 
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.float32]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -176,14 +174,14 @@ def cases_at(data: Interactions, events: npt.NDArray[np.int64]) -> Cases:
     )
 
 
-def of_genre(cases: Cases, genre: Ints, length: int) -> tuple[Bools, Bools]:
+def of_genre(cases: Cases, genre: Ints32, length: int) -> tuple[Bools, Bools]:
     """`[B, length]`: where a film is in the history, and where one of the genre of what came."""
     histories = cases.histories(length)
     there = histories != PAD
     return there, there & (genre[histories] == genre[cases.targets][:, None])
 
 
-def left_out(model: Recommender, cases: Cases, genre: Ints, length: int) -> Floats:
+def left_out(model: Recommender, cases: Cases, genre: Ints32, length: int) -> Floats:
     """`[B]`: what the films of its genre bring to the logit of what came, by leave-one-out."""
     device = next(model.parameters()).device
     batch = torch.from_numpy(cases.histories(length)).to(device)

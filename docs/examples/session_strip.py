@@ -20,12 +20,13 @@ import torch
 from whence.devices import check_device
 from whence.files import make_parent
 from whence.report.charts import to_png
-from whence.report.skip_charts import strip_chart
-from whence.sessions import Halves, batches, read_tracks, split_files, write_sessions
-from whence.skips import EXPERT_OF, fit_skips, predict_skips
-from whence.skips.tensors import question_of
-from whence.studies.skip_networks import INTERPRETABLE, SMALL
-from whence.studies.skips import LISTENING
+from whence_studies.charts.skip_charts import strip_chart
+from whence_studies.sessions import Halves, read_tracks, split_files, write_sessions
+from whence_studies.sessions.session_batches import batches
+from whence_studies.skips import EXPERT_OF, fit_skips, predict_skips
+from whence_studies.skips.skip_evaluation import question_of
+from whence_studies.tables.skip_networks import INTERPRETABLE, SMALL
+from whence_studies.tables.skips import LISTENING
 
 
 def main() -> None:

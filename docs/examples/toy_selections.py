@@ -11,7 +11,7 @@ from pathlib import Path
 from whence.experts import RECIPES, TOYS, Binary, InterpretableMLP, fit
 from whence.randomness import Randomness
 from whence.report.charts import to_svg
-from whence.report.toy_charts import selection_chart
+from whence_studies.charts.toy_charts import selection_chart
 
 
 def main() -> None:

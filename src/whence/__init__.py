@@ -17,8 +17,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from whence import worlds as worlds
-    from whence.auditing import Audit as Audit
-    from whence.auditing import audit as audit
     from whence.contract import ALL as ALL
     from whence.contract import PAD as PAD
     from whence.contract import Explainable as Explainable
@@ -52,10 +50,12 @@ if TYPE_CHECKING:
     from whence.run import open_run as open_run
     from whence.training import evaluate as evaluate
     from whence.training import train as train
+    from whence.trust.audit import Audit as Audit
+    from whence.trust.audit import audit as audit
 
 # Names are looked up on first use, so that `whence --help` need not wait for PyTorch.
 _HOMES = {
-    "auditing": ("Audit", "audit"),
+    "trust.audit": ("Audit", "audit"),
     "contract": ("ALL", "PAD", "Explainable"),
     "data": (
         "Catalog",

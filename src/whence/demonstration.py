@@ -22,7 +22,7 @@ from whence.randomness import Randomness
 from whence.recommendation import Pick, Recommendations, compare, recommend
 from whence.run import Run
 from whence.training import Evaluation, PerCase, train
-from whence.trust import agreement
+from whence.trust.agreement.rank_agreement import agreement
 
 PREFERRED: Final = ("ml-latest-small-2016", "world")
 STEPS: Final = 1_000

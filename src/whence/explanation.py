@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from whence.arrays import Floats
 
 
 @dataclass(frozen=True)

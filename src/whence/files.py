@@ -6,16 +6,36 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
 
 from whence.errors import InputError
+
+
+def save_weights(
+    path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write them; a full disk raises as it does for every other file."""
+    apart = {name: value.detach().contiguous().clone() for name, value in tensors.items()}
+    try:
+        save_file(apart, path, metadata=dict(metadata or {}))
+    except SafetensorError as problem:
+        said = re.search(r"([^:]*) \(os error \d+\)", str(problem))
+        raise OSError(said[1].strip() if said else str(problem)) from None
+
+
+# ...
+
 
 MANIFEST = "manifest.json"
 """Every folder that Whence writes has one."""

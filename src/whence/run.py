@@ -23,9 +23,8 @@ from whence.data.interactions import Counts, Interactions
 from whence.data.sources import reload
 from whence.devices import check_device
 from whence.errors import InputError, RunError, WhenceError
-from whence.files import MANIFEST, new_folder, read_json, sha256, write_json
+from whence.files import MANIFEST, new_folder, read_json, save_weights, sha256, write_json
 from whence.models import Recommender, model_with
-from whence.weights import save_weights
 
 FORMAT = 1
 SNAPSHOTS = "snapshots"

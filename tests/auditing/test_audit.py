@@ -19,18 +19,6 @@ from torch import Tensor
 
 import whence
 from conftest import interactions_of
-from whence.auditing import STAGES, Audit, Audited, Finding, Stage, Standing, audit
-from whence.auditing import accuracy as accuracy_module
-from whence.auditing import agreement as agreement_module
-from whence.auditing import likeness as likeness_module
-from whence.auditing import of_target as of_target_module
-from whence.auditing import stability as stability_module
-from whence.auditing.audited import CHEAP, CONTROL, usual_methods
-from whence.auditing.finding import ENOUGH, read_finding
-from whence.auditing.kept import kept_in
-from whence.auditing.permutation import REPEATS
-from whence.auditing.verdict import reach_verdict
-from whence.auditing.words import listed, percent, points, points_between, signed, too_few
 from whence.contract import ALL, PAD, All
 from whence.data import Interactions
 from whence.errors import CapabilityError, InputError
@@ -47,7 +35,19 @@ from whence.trust import (
     top_agreement,
     value_correlation,
 )
-from whence.trust.likeness import Learned
+from whence.trust.accuracy import accuracy_finding as accuracy_module
+from whence.trust.agreement import agreement_finding as agreement_module
+from whence.trust.audit import STAGES, Audit, Audited, Finding, Stage, Standing, audit
+from whence.trust.audit.audited import CHEAP, CONTROL, usual_methods
+from whence.trust.audit.finding import ENOUGH, read_finding
+from whence.trust.audit.kept import kept_in
+from whence.trust.audit.verdict import reach_verdict
+from whence.trust.audit.words import listed, percent, points, points_between, signed, too_few
+from whence.trust.faithfulness import target_finding as of_target_module
+from whence.trust.likeness import likeness_finding as likeness_module
+from whence.trust.likeness.world_likeness import Learned
+from whence.trust.permutation.permutation_finding import REPEATS
+from whence.trust.stability import stability_finding as stability_module
 from whence.worlds import Alike
 
 METHODS = ("attention-last", "rollout", "gradient-norm", "leave-one-out")

@@ -14,17 +14,17 @@ from typer.testing import CliRunner
 
 import whence
 from conftest import interactions_of
-from whence.auditing import STAGES, Audit, Audited, audit
-from whence.auditing.audited import CONTROL, usual_methods
 from whence.cli import app
 from whence.contract import ALL
 from whence.data import Interactions
 from whence.errors import CapabilityError
 from whence.explainers import explain_batch
 from whence.explainers.registry import READY
-from whence.report.audit import write_audit
+from whence.report.audit_page import write_audit
 from whence.run import Run
 from whence.spoken import OF_GROUPS, OF_HISTORIES
+from whence.trust.audit import STAGES, Audit, Audited, audit
+from whence.trust.audit.audited import CONTROL, usual_methods
 
 NAMES = ["its genres", "your personal history", "who else chose it"]
 THROUGH_ITS_SCORES = ("gradient-input", "integrated-gradients", "leave-one-out", "shapley")

@@ -11,16 +11,12 @@ import torch
 
 import whence
 from conftest import interactions_of
-from whence.auditing import STAGES, Audited, audit
-from whence.auditing import calibration as calibration_module
-from whence.auditing.audited import CONTROL, HELD, usual_methods
-from whence.auditing.questions import questions
 from whence.contract import offers
 from whence.errors import CapabilityError, InputError
 from whence.explainers import explain_batch
 from whence.measure import Measure
 from whence.models.registry import MODELS
-from whence.report.audit import write_audit
+from whence.report.audit_page import write_audit
 from whence.run import Run
 from whence.trust import (
     PermutedClasses,
@@ -30,6 +26,10 @@ from whence.trust import (
     expected_calibration_error,
     popularity_bias,
 )
+from whence.trust.audit import STAGES, Audited, audit
+from whence.trust.audit.audited import CONTROL, HELD, usual_methods
+from whence.trust.audit.questions import questions
+from whence.trust.calibration import calibration_finding as calibration_module
 
 ABOUT_HISTORIES = {"likeness", "popularity"}
 ABOUT_REASONS = {"faithfulness", "agreement"}

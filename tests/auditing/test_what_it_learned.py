@@ -11,8 +11,6 @@ import torch
 
 import whence
 from conftest import interactions_of
-from whence.auditing import STAGES, Audited, Finding
-from whence.auditing import learned as learned_module
 from whence.data import Catalog, Interactions
 from whence.errors import InputError
 from whence.maps import SameGroup, pca
@@ -21,6 +19,8 @@ from whence.measure import Measure
 from whence.report.audit_charts import draw
 from whence.report.charts import to_svg
 from whence.run import Run
+from whence.trust import learned as learned_module
+from whence.trust.audit import STAGES, Audited, Finding
 
 ITEMS, USERS = 30, 24
 AGES = (20, 30, 60)

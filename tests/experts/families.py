@@ -8,11 +8,10 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from whence.experts.attention import ExpertAttention
+from whence.experts.attention import ExpertAttention, ExpertNorm
 from whence.experts.family import Family
+from whence.experts.gru import ExpertGRU
 from whence.experts.linear import InputLinear, LinkedLinear
-from whence.experts.normalisation import ExpertNorm
-from whence.experts.recurrent import ExpertGRU
 
 TOY = Family.of({"x1": [0], "x2": [1]}, {"S1": ["x1"], "S2": ["x2"], "S3": ["x1", "x2"]})
 SESSIONS = Family.of(

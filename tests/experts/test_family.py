@@ -12,10 +12,8 @@ from families import SESSIONS, TOY, families
 from hypothesis import given
 
 from whence.errors import InputError
-from whence.experts.diagram import diagram_of
-from whence.experts.drawing import draw_family
+from whence.experts.diagram import diagram_of, draw_family, lay_out
 from whence.experts.family import Family, Group, Subset
-from whence.experts.layout import lay_out
 from whence.experts.reading import parse_family, read_family
 
 FILE = """

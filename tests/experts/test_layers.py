@@ -10,13 +10,12 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from whence.errors import InputError
-from whence.experts.attention import ExpertAttention
+from whence.experts.attention import ExpertAttention, ExpertNorm
 from whence.experts.embedding import GroupEmbedding, Table
 from whence.experts.family import Family
+from whence.experts.gru import ExpertGRU
 from whence.experts.linear import InputLinear, LinkedLinear, perceptron
-from whence.experts.normalisation import ExpertNorm
 from whence.experts.products import _by_pieces
-from whence.experts.recurrent import ExpertGRU
 
 CASES, STEPS = 2, 3
 GENERATOR = torch.Generator()

@@ -16,11 +16,11 @@ from whence.experts.objective import RECIPES
 from whence.experts.selection import Confidence, Selection
 from whence.experts.tabular import TabularModel
 from whence.experts.targets import Binary, Classes, Real, Target, refuse_others
-from whence.experts.toys import TOYS
 from whence.experts.training import fit, shuffled
 from whence.explainers import compare_batch, explain_batch
 from whence.explanation import Labels
 from whence.randomness import Randomness
+from whence_studies.toy_data import TOYS
 
 TARGETS: list[Target] = [Binary(), Classes(3), Real()]
 

@@ -8,8 +8,8 @@ from itertools import permutations
 import numpy as np
 import torch
 
+from whence.arrays import Floats
 from whence.contract import PAD, All, Explainable
-from whence.explanation import Floats
 
 Value = Callable[[torch.Tensor], torch.Tensor]
 """From who is there, bool `[R, n]`, to the value of each row."""

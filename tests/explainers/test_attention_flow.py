@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from conftest import lively_sasrec, ragged_batch
+from whence.arrays import Floats
 from whence.contract import PAD, All, Explainable
 from whence.explainers import explain_batch
-from whence.explanation import Floats
 
 
 class Looking(Explainable):

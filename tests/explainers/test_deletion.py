@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
+from whence.arrays import Floats
 from whence.contract import ALL
 from whence.data import Split
 from whence.explainers import EXPLAINERS, explain_batch
-from whence.explanation import Floats
 from whence.models import Recommender
 from whence.run import Run
 from whence.trust import symmetrised_kl

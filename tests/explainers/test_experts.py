@@ -15,11 +15,11 @@ from whence.errors import CapabilityError
 from whence.experts import TOYS, Family, InterpretableMLP
 from whence.explainers import EXPLAINERS, READY, able, compare_batch, explain_batch
 from whence.explainers.base import inquire
-from whence.explainers.experts import Experts
+from whence.explainers.expert_selection import Experts
 from whence.randomness import Randomness
-from whence.trust import agreement
-from whence.trust.deletion import deletion_curves
-from whence.trust.stability import attention_kl
+from whence.trust.agreement.rank_agreement import agreement
+from whence.trust.faithfulness.deletion import deletion_curves
+from whence.trust.stability.seed_pairs import attention_kl
 
 TOY = TOYS["d"]
 METHODS = ["experts", "shapley", "leave-one-out", "gradient-input", "gradient-norm", "random"]

@@ -7,8 +7,8 @@ import torch
 from conftest import lively_sasrec, ragged_batch
 from whence.data import Split
 from whence.explainers import explain_batch
-from whence.explainers.attention_gradients import attention_gradients
 from whence.explainers.base import inquire
+from whence.explainers.fading import attention_gradients
 from whence.models.sasrec import SASRec
 from whence.run import Run
 

@@ -6,7 +6,7 @@ import torch
 from conftest import lively_sasrec, ragged_batch
 from whence.explainers import explain_batch
 from whence.explainers.base import inquire
-from whence.explainers.gradient import score_gradient
+from whence.explainers.gradients import score_gradient
 
 
 def test_equals_finite_differences() -> None:

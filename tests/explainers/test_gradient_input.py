@@ -9,7 +9,7 @@ from captum.attr import IntegratedGradients as CaptumIntegratedGradients
 from conftest import lively_sasrec, ragged_batch
 from whence.errors import InputError
 from whence.explainers import explain_batch
-from whence.explainers.integrated_gradients import IntegratedGradients
+from whence.explainers.gradients import IntegratedGradients
 from whence.models.sasrec import SASRec
 
 BATCH, TARGETS = ragged_batch(4, 8, 30), torch.tensor([4, 11, 4, 20])

@@ -4,9 +4,9 @@ import torch
 
 from conftest import lively_sasrec, ragged_batch
 from whence.explainers import explain_batch
-from whence.explainers.attention_gradients import attention_gradients
 from whence.explainers.base import inquire
-from whence.explainers.gradient_rollout import _roll
+from whence.explainers.fading import attention_gradients
+from whence.explainers.rollout import _roll
 
 
 def test_equals_the_whole_matrix_product() -> None:

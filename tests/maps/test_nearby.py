@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import whence
 from conftest import interactions_of
 from whence.data import Interactions
-from whence.maps.nearby import Nearby, find_nearby
-from whence.maps.nearest import nearest, nearest_to
+from whence.maps.nearest import Nearby, find_nearby, nearest, nearest_to
 
 USERS, ITEMS = 24, 12
 

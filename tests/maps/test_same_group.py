@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.errors import InputError
-from whence.maps import Groups, nearest, same_group
+from whence.maps import Groups, nearest
+from whence.maps.groups import same_group
 
 COUNT = 40
 

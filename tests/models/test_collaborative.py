@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 
 from conftest import LIVELY, lively, ragged_batch
+from whence.arrays import Floats
 from whence.contract import ALL, PAD
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
@@ -21,7 +21,6 @@ from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING, ChoiceBat
 from whence.randomness import Randomness, keep
 
 Config: TypeAlias = Any
-Floats = npt.NDArray[np.float64]
 ITEMS, USERS, WIDTH = 12, 7, 6
 NCF = ("gmf", "mlp", "neumf")
 ITEM_BASED = ("fism", "deepicf", "deepicf-a")

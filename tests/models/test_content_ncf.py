@@ -20,7 +20,6 @@ from whence.data.catalog import Catalog
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.errors import InputError
-from whence.evidence import Evidence, evidence_by_seeds, find_evidence
 from whence.models import build_model
 from whence.models.content import (
     ContentSizes,
@@ -33,6 +32,7 @@ from whence.models.content import (
 from whence.models.content_ncf import ContentNCF, InterpretableNCF
 from whence.models.tasks import LIKED, NO_QUESTION, NOTHING, ChoiceBatch
 from whence.randomness import Randomness, keep
+from whence.reasons.evidence import Evidence, evidence_by_seeds, find_evidence
 from whence.run import Run, open_run
 
 ITEMS = 30

@@ -19,15 +19,11 @@ from typer.testing import CliRunner
 
 import whence
 from conftest import LIVELY, interactions_of
-from whence.auditing import STAGES, Audited, audit
-from whence.auditing.audited import CONTROL
-from whence.auditing.finding import read_finding
 from whence.cli import app
 from whence.contract import ALL, offers
 from whence.data import Interactions, leave_one_out
 from whence.data.catalog import Catalog
 from whence.errors import InputError
-from whence.evidence import find_evidence
 from whence.measure import Measure
 from whence.models import build_model
 from whence.models.baselines import MeanRating
@@ -35,10 +31,14 @@ from whence.models.content_ncf import ContentNCF, InterpretableNCF
 from whence.models.rated_ncf import InterpretableRatedNCF, RatedNCF
 from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING, ChoiceBatch, Ratings
 from whence.randomness import Randomness, keep
+from whence.reasons.evidence import find_evidence
 from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, evaluate, fit
 from whence.training.choice_batches import ChoiceBatches
 from whence.training.loop import Training, fit_together
+from whence.trust.audit import STAGES, Audited, audit
+from whence.trust.audit.audited import CONTROL
+from whence.trust.audit.finding import read_finding
 
 CLASSES = torch.tensor([LIKED, NOTHING, DISLIKED, NO_QUESTION])
 SMALL = {"width": 4, "layers": (8, 6)}

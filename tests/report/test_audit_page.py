@@ -10,10 +10,10 @@ import pytest
 from browsing import in_browser
 from rich.console import Console
 
-from whence.auditing import Audit, Chart, Figure, Finding, Stage, Table, Verdict
 from whence.measure import Measure
-from whence.report.audit import audit_table, write_audit
+from whence.report.audit_page import audit_table, write_audit
 from whence.run import Run
+from whence.trust.audit import Audit, Chart, Figure, Finding, Stage, Table, Verdict
 
 EVIL = "<script>alert('x')</script>"
 

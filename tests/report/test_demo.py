@@ -14,7 +14,7 @@ from whence.explainers import EXPLAINERS
 from whence.explanation import Labels
 from whence.measure import Measure
 from whence.report.charts import interval_chart, to_png
-from whence.report.demo import verdict, write_demo_report
+from whence.report.demo_page import verdict, write_demo_report
 from whence.report.tables import accuracy_table, history_table, picks_table, side_by_side
 
 

@@ -11,9 +11,10 @@ import pytest
 from whence.errors import InputError
 from whence.measure import Measure
 from whence.report.charts import to_png
-from whence.report.skip_charts import MEAN, SLOT, selection_chart, strip_chart
-from whence.sessions import Cause, Halves, ListeningConfig, batches, read_tracks, write_sessions
-from whence.skips import EVIDENCE, EXPERTS
+from whence_studies.charts.skip_charts import MEAN, SLOT, selection_chart, strip_chart
+from whence_studies.sessions import Cause, Halves, ListeningConfig, read_tracks, write_sessions
+from whence_studies.sessions.session_batches import batches
+from whence_studies.skips import EVIDENCE, EXPERTS
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,16 @@ import altair as alt
 import numpy as np
 import pytest
 
-from whence.report.cells import ABSENT
 from whence.report.charts import to_png
-from whence.report.study import ALONE, LEGEND, study_tables
-from whence.report.study_charts import study_charts
-from whence.studies import Study, find_study
-from whence.studies.cache import Measured
-from whence.studies.found import Curves, Found
-from whence.studies.measurements import MEASUREMENTS, columns_of, figures_of
-from whence.studies.records import Record
-from whence.studies.results import Results
-from whence.studies.study import Claim, Side
+from whence_studies.cache import Measured
+from whence_studies.charts.cells import ABSENT
+from whence_studies.charts.study_charts import study_charts
+from whence_studies.charts.study_tables import ALONE, LEGEND, study_tables
+from whence_studies.measurements.found import Curves, Found
+from whence_studies.measurements.registry import MEASUREMENTS, columns_of, figures_of
+from whence_studies.records import Record
+from whence_studies.results import Results
+from whence_studies.study import Claim, Side, Study, find_study
 
 ROWS = [
     (model, dataset)

@@ -11,21 +11,20 @@ from xml.etree import ElementTree
 import pytest
 
 from whence.errors import InputError
-from whence.report.cells import ABSENT
 from whence.report.charts import to_png, to_svg
-from whence.report.study import as_markdown, study_tables
-from whence.report.study_charts import study_charts
-from whence.studies import Study, find_study
-from whence.studies.attention_map import CELLS, LARGEST
-from whence.studies.cache import Measured
-from whence.studies.checking import check_study
-from whence.studies.example import AGREEMENT, BACK, RANK, ROLLOUT, SHAPLEY
-from whence.studies.found import Found, Shares
-from whence.studies.genres import BLOCKS, CHOSEN
-from whence.studies.measurements import MEASUREMENTS, figures_of
-from whence.studies.records import Record, read_records, write_records
-from whence.studies.results import Results
-from whence.studies.study import Cell, Variant
+from whence_studies.cache import Measured
+from whence_studies.charts.cells import ABSENT
+from whence_studies.charts.study_charts import study_charts
+from whence_studies.charts.study_tables import as_markdown, study_tables
+from whence_studies.checking import check_study
+from whence_studies.measurements.attention_map import CELLS, LARGEST
+from whence_studies.measurements.example import AGREEMENT, BACK, RANK, ROLLOUT, SHAPLEY
+from whence_studies.measurements.found import Found, Shares
+from whence_studies.measurements.genres import BLOCKS, CHOSEN
+from whence_studies.measurements.registry import MEASUREMENTS, figures_of
+from whence_studies.records import Record, read_records, write_records
+from whence_studies.results import Results
+from whence_studies.study import Cell, Study, Variant, find_study
 
 (SHARED,) = MEASUREMENTS["evidence"].bars.values()
 assert isinstance(SHARED, Shares)

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 from browsing import in_browser
 
-from whence.report.study import as_markdown, study_tables
-from whence.report.study_page import write_study
-from whence.studies import Study, find_study
-from whence.studies.cache import Measured
-from whence.studies.found import Found
-from whence.studies.measurements import MEASUREMENTS
-from whence.studies.records import Record
-from whence.studies.results import Results
-from whence.studies.study import Cell, Claim, Model, Side
+from whence_studies.cache import Measured
+from whence_studies.charts.study_page import write_study
+from whence_studies.charts.study_tables import as_markdown, study_tables
+from whence_studies.measurements.found import Found
+from whence_studies.measurements.registry import MEASUREMENTS
+from whence_studies.records import Record
+from whence_studies.results import Results
+from whence_studies.study import Cell, Claim, Model, Side, Study, find_study
 
 EVIL = "</script><script>alert('x')</script>"
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from whence.report.charts import to_png
-from whence.report.skip_charts import selection_charts
-from whence.report.tabulated import PUBLISHED, SPREAD, tabulated
-from whence.skips import EXPERTS
-from whence.studies.records import NEEDS_FILE, Record
+from whence_studies.charts.skip_charts import selection_charts
+from whence_studies.charts.tabulated import PUBLISHED, SPREAD, tabulated
+from whence_studies.records import NEEDS_FILE, Record
+from whence_studies.skips import EXPERTS
 
 COUNTED = Record(
     study="s",

@@ -9,7 +9,7 @@ import torch
 from whence.experts import PLOTTED, TOYS, InterpretableMLP
 from whence.randomness import Randomness
 from whence.report.charts import to_svg
-from whence.report.toy_charts import selection_chart
+from whence_studies.charts.toy_charts import selection_chart
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 

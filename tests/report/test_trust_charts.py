@@ -12,7 +12,8 @@ import pytest
 
 from whence.report.charts import specification, to_svg
 from whence.report.trust_charts import attention_chart, permutation_chart, stability_chart
-from whence.trust import Binned, EqualMass, EqualWidth, JainBins, PermutedClasses, binned
+from whence.trust import Binned, EqualMass, EqualWidth, JainBins, PermutedClasses
+from whence.trust.bins import binned
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import csv
 from datetime import date
 from pathlib import Path
 
-from whence.sessions import GROUPS
-from whence.sessions.columns import KINDS, LOG_COLUMNS
+from whence_studies.sessions import GROUPS
+from whence_studies.sessions.columns import KINDS, LOG_COLUMNS
 
 Row = dict[str, str]
 

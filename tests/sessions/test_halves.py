@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from listened import logged_features, row_of, rows_of, session_of, write_rows
 
 from whence.errors import InputError
-from whence.sessions import (
+from whence_studies.sessions import (
     ABSENT,
     ASKED_SPANS,
     GROUP_OF,
@@ -31,7 +31,7 @@ from whence.sessions import (
     read_tracks,
     write_sessions,
 )
-from whence.sessions.halves import join
+from whence_studies.sessions.halves import join
 
 COUNT = 70
 

@@ -10,7 +10,7 @@ import pytest
 from listened import Row, rows_of
 
 from whence.errors import InputError
-from whence.sessions import (
+from whence_studies.sessions import (
     BASELINES,
     Cause,
     ListeningConfig,
@@ -21,7 +21,7 @@ from whence.sessions import (
     score_skips,
     write_sessions,
 )
-from whence.sessions.columns import GENERAL, LOG_COLUMNS, TRACK_COLUMNS
+from whence_studies.sessions.columns import GENERAL, LOG_COLUMNS, TRACK_COLUMNS
 
 CONFIG = ListeningConfig(sessions=250, tracks=300, shortest=7, longest=15, seed=5)
 

@@ -13,7 +13,7 @@ import pytest
 from listened import Row, logged_features, row_of, rows_of, session_of, write_rows
 
 from whence.errors import InputError
-from whence.sessions import (
+from whence_studies.sessions import (
     ListeningConfig,
     SessionFiles,
     Tracks,
@@ -23,7 +23,7 @@ from whence.sessions import (
     split_files,
     write_sessions,
 )
-from whence.sessions.columns import LOG_COLUMNS, TRACK_COLUMNS, TRACK_FEATURES
+from whence_studies.sessions.columns import LOG_COLUMNS, TRACK_COLUMNS, TRACK_FEATURES
 
 SMALL = 1 << 13
 """A block of some forty rows."""
@@ -383,7 +383,8 @@ def test_a_folder_is_found_and_split_by_logs(tmp_path: Path) -> None:
 MEMORY = """
 import resource, sys
 from pathlib import Path
-from whence.sessions import SessionFiles, batches, read_tracks
+from whence_studies.sessions.session_batches import batches
+from whence_studies.sessions import SessionFiles, read_tracks
 tracks = read_tracks([Path(sys.argv[1])])
 for log, causes in zip(sys.argv[2::2], sys.argv[3::2]):
     files = SessionFiles((Path(log),), (), (Path(causes),))

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.errors import InputError
-from whence.sessions import ABSENT, BASELINES, COLUMNS, Halves, join_scores, score_skips
-from whence.sessions.accuracy import ratio_interval
-from whence.sessions.columns import KNOWN_SPANS, LOGGED, SKIPPED
+from whence_studies.sessions import ABSENT, BASELINES, COLUMNS, Halves, join_scores, score_skips
+from whence_studies.sessions.columns import KNOWN_SPANS, LOGGED, SKIPPED
+from whence_studies.sessions.skip_accuracy import ratio_interval
 
 SLOTS = 10
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from whence.arrays import Bools
 from whence.errors import InputError
-from whence.sessions import Cause, ListeningConfig, Sessions, cut_in_half, read_tracks
-from whence.sessions.halves import Flags
-from whence.sessions.logs import read_sessions
-from whence.sessions.writing import design_tracks, write_sessions
-from whence.skips import EXPERTS, cause_accuracy, ideal_experts
-from whence.skips.ideal import Chances, ideal_chances
+from whence_studies.sessions import Cause, ListeningConfig, Sessions, cut_in_half, read_tracks
+from whence_studies.sessions.logs import read_sessions
+from whence_studies.sessions.writing import design_tracks, write_sessions
+from whence_studies.skips import EXPERTS, cause_accuracy, ideal_experts
+from whence_studies.skips.ideal import Chances, ideal_chances
 
 LISTENING = ListeningConfig(
     sessions=12, tracks=60, shortest=4, longest=5, restless=0.3, calm=0.2, strangers=0.2, seed=2
@@ -101,7 +101,7 @@ def test_every_way_a_session_can_go(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Chances, Flags]:
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Chances, Bools]:
     """`[H, N]` chances, and what happened, of all tracks asked for."""
     config = ListeningConfig(sessions=5_000)
     folder = tmp_path_factory.mktemp("ideal")
@@ -115,7 +115,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Chances, Flags]:
     return np.concatenate(chances, axis=1), np.concatenate(skipped)
 
 
-def test_what_is_said_happens_as_often(many: tuple[Chances, Flags]) -> None:
+def test_what_is_said_happens_as_often(many: tuple[Chances, Bools]) -> None:
     chances, skipped = many
     for expert in chances:
         bins = (expert * 10).astype(int)
@@ -124,7 +124,7 @@ def test_what_is_said_happens_as_often(many: tuple[Chances, Flags]) -> None:
             assert happened == pytest.approx(said, abs=0.04)
 
 
-def test_who_sees_more_knows_more(many: tuple[Chances, Flags]) -> None:
+def test_who_sees_more_knows_more(many: tuple[Chances, Bools]) -> None:
     chances, skipped = many
     losses = -np.log(np.where(skipped, chances, 1 - chances)).mean(axis=1)
     for expert, inside in enumerate(EXPERTS.contained):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from whence.errors import InputError
-from whence.sessions import (
+from whence_studies.sessions import (
     Cause,
     ListeningConfig,
     batches,
@@ -16,7 +16,7 @@ from whence.sessions import (
     score_skips,
     write_sessions,
 )
-from whence.skips import (
+from whence_studies.skips import (
     EVIDENCE,
     EXPERT_OF,
     EXPERTS,

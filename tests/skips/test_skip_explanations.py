@@ -16,10 +16,13 @@ from whence.contract import ALL
 from whence.errors import CapabilityError, InputError
 from whence.experts import SequentialModel
 from whence.explainers import explain_batch
-from whence.sessions import ListeningConfig, batches, read_tracks, write_sessions
-from whence.sessions.columns import ASKED_SPANS, GROUPS, KNOWN_SPANS
-from whence.sessions.halves import ABSENT, Halves
-from whence.skips import (
+from whence.trust.agreement.rank_agreement import agreement
+from whence.trust.faithfulness.deletion import deletion_curves
+from whence_studies.sessions import ListeningConfig, read_tracks, write_sessions
+from whence_studies.sessions.columns import ASKED_SPANS, GROUPS, KNOWN_SPANS
+from whence_studies.sessions.halves import ABSENT, Halves
+from whence_studies.sessions.session_batches import batches
+from whence_studies.skips import (
     EXPERTS,
     SKIP,
     NetworkConfig,
@@ -28,9 +31,7 @@ from whence.skips import (
     make_network,
     predict_skips,
 )
-from whence.skips.networks import Kind
-from whence.trust import agreement
-from whence.trust.deletion import deletion_curves
+from whence_studies.skips.networks import Kind
 
 NAMES = tuple(GROUPS)
 INTERPRETABLE: tuple[Kind, ...] = ("interpretable gru", "interpretable transformer")

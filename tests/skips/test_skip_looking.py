@@ -11,9 +11,10 @@ from safetensors.torch import load_file
 
 from whence.errors import InputError
 from whence.experts import InterpretableTransformer
-from whence.sessions import ListeningConfig, batches, read_tracks, write_sessions
-from whence.sessions.halves import Halves
-from whence.skips import (
+from whence_studies.sessions import ListeningConfig, read_tracks, write_sessions
+from whence_studies.sessions.halves import Halves
+from whence_studies.sessions.session_batches import batches
+from whence_studies.skips import (
     NetworkConfig,
     attribute_skips,
     load_network,
@@ -23,8 +24,8 @@ from whence.skips import (
     save_network,
     tracks_looked_at,
 )
-from whence.skips.networks import Kind
-from whence.skips.tensors import question_of
+from whence_studies.skips.networks import Kind
+from whence_studies.skips.skip_evaluation import question_of
 
 KINDS: tuple[Kind, ...] = ("interpretable transformer", "ordinary transformer")
 
@@ -49,7 +50,7 @@ def test_experts_look_as_far_as_they_are_selected(
     """Track after track, in as many pieces as there is room for."""
     model = make_network(config(kind), 0).eval()
     assert isinstance(model, InterpretableTransformer)
-    monkeypatch.setattr("whence.skips.looking.BATCH", 5)
+    monkeypatch.setattr("whence_studies.skips.skip_evaluation.BATCH", 5)
     found, there = looks_of_skips(model, sessions), tracks_looked_at(sessions)
     question = question_of(sessions, "cpu")
     with torch.no_grad():

@@ -17,7 +17,8 @@ from safetensors.torch import load_file, save_file
 
 from whence.errors import InputError, OutOfTime
 from whence.experts import LinkedLinear
-from whence.sessions import (
+from whence.training.loop import DivergedError
+from whence_studies.sessions import (
     BASELINES,
     ListeningConfig,
     Parts,
@@ -29,11 +30,17 @@ from whence.sessions import (
     split_files,
     write_sessions,
 )
-from whence.skips import FittedSkips, NetworkConfig, SkipConfig, evaluate, fit_skips, make_network
-from whence.skips.networks import Kind
-from whence.skips.tensors import question_of
-from whence.skips.training import SkipTraining
-from whence.training.loop import DivergedError
+from whence_studies.skips import (
+    FittedSkips,
+    NetworkConfig,
+    SkipConfig,
+    evaluate,
+    fit_skips,
+    make_network,
+)
+from whence_studies.skips.networks import Kind
+from whence_studies.skips.skip_evaluation import question_of
+from whence_studies.skips.skip_training import SkipTraining
 
 GRU = NetworkConfig("interpretable gru", width=4)
 FEW = SkipConfig(steps=9, batch=60, learning_rate=0.01, validate_every=4, patience=0, cooldown=0)
@@ -116,8 +123,8 @@ def test_out_of_time_and_interruptions_are_gone_on_from(
 
     with monkeypatch.context() as patch:
         patch.setattr(SkipTraining, "_learn", interrupted)
-        patch.setattr("whence.training.keeping.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-        patch.setattr("whence.training.keeping.WORK_FOR_A_CHECKPOINT", 0.0)
+        patch.setattr("whence.training.checkpoints.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+        patch.setattr("whence.training.checkpoints.WORK_FOR_A_CHECKPOINT", 0.0)
         with pytest.raises(KeyboardInterrupt):
             fit(parts, tracks, checkpoint=kept)
     training = SkipTraining(parts, tracks, GRU, FEW, 0, "cpu")
@@ -129,8 +136,8 @@ def test_out_of_time_and_interruptions_are_gone_on_from(
 KILLED = """
 import sys
 from pathlib import Path
-from whence.sessions import find_files, read_tracks, split_files
-from whence.skips import NetworkConfig, SkipConfig, fit_skips
+from whence_studies.sessions import find_files, read_tracks, split_files
+from whence_studies.skips import NetworkConfig, SkipConfig, fit_skips
 parts = split_files(find_files(Path(sys.argv[1])))
 config = SkipConfig(steps=100_000, batch=60, learning_rate=0.01, validate_every=0)
 fit_skips(parts, read_tracks(parts.train.tracks), NetworkConfig("interpretable gru", width=4),

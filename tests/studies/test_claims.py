@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from whence.studies.claims import (
+from whence_studies.claims import (
     FAILS,
     HOLDS,
     UNDECIDED,
@@ -18,7 +18,7 @@ from whence.studies.claims import (
     spread_ratio,
     verdict,
 )
-from whence.studies.study import Claim, Expectation, Side
+from whence_studies.study import Claim, Expectation, Side
 
 
 def claim(expect: Expectation, margin: float = 0.0) -> Claim:

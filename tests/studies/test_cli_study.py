@@ -17,8 +17,8 @@ from typer.testing import CliRunner, Result
 
 from whence.cli import app
 from whence.errors import InputError
-from whence.studies import study_files
-from whence.studies.records import NOT_RUN, read_records
+from whence_studies.records import NOT_RUN, read_records
+from whence_studies.study import study_files
 
 Tiny = Callable[..., Path]
 

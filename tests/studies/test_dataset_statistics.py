@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from whence.cli import app
 from whence.errors import InputError
-from whence.report.study import as_markdown
-from whence.studies import find_study
-from whence.studies.dataset_statistics import _verdict, count
-from whence.studies.records import NEEDS_FILE
+from whence_studies.charts.study_tables import as_markdown
+from whence_studies.records import NEEDS_FILE
+from whence_studies.study import find_study
+from whence_studies.tables.dataset_statistics import _verdict, count
 
 RESULTS = Path(__file__).parents[2] / "results"
 FIELDS = [

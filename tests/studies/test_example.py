@@ -16,7 +16,7 @@ from whence.data import Split
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.run import Run
-from whence.studies.example import (
+from whence_studies.measurements.example import (
     AGREEMENT,
     BACK,
     MEASUREMENT,
@@ -27,7 +27,7 @@ from whence.studies.example import (
     Coalitions,
     example,
 )
-from whence.studies.found import Asked, Found
+from whence_studies.measurements.found import Asked, Found
 
 LENGTH = 12
 

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 from conftest import lively_sasrec
+from whence.arrays import Floats
 from whence.data import Split
 from whence.data.catalog import Catalog
 from whence.errors import InputError
-from whence.explanation import Floats
 from whence.models import Recommender
 from whence.models.blocks import Block
 from whence.models.sasrec import SASRec
 from whence.run import Run
-from whence.studies.found import Asked
-from whence.studies.genres import (
+from whence_studies.measurements.found import Asked
+from whence_studies.measurements.genres import (
     BLOCKS,
     BY_KEY,
     BY_KEY_SHUFFLED,

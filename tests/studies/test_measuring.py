@@ -9,14 +9,14 @@ import pytest
 
 import whence
 from whence.data import leave_one_out
-from whence.studies import Study, find_study
-from whence.studies.agreement import agreement
-from whence.studies.cache import Cache, Measuring
-from whence.studies.found import AsItComes, Asked
-from whence.studies.points import Points
-from whence.studies.records import NOT_RUN, NOT_THERE, Record
-from whence.studies.results import rows_done
-from whence.studies.runner import run_study
+from whence_studies.cache import Cache, Measuring
+from whence_studies.measurements.explainer_agreement import agreement
+from whence_studies.measurements.found import AsItComes, Asked
+from whence_studies.measurements.points import Points
+from whence_studies.records import NOT_RUN, NOT_THERE, Record
+from whence_studies.results import rows_done
+from whence_studies.runner import run_study
+from whence_studies.study import Study, find_study
 
 Tiny = Callable[..., Path]
 CHANGES = (

@@ -7,9 +7,8 @@ from itertools import product
 
 import pytest
 
-from whence.studies import find_study
-from whence.studies.measurements import columns_of
-from whence.studies.study import Cell
+from whence_studies.measurements.registry import columns_of
+from whence_studies.study import Cell, find_study
 
 DATASETS = ("ML-1M", "Steam", "Beauty", "Games")
 FIRST, LAST, ROLLOUT = "ρ(∇, α first)", "ρ(∇, α last)", "ρ(∇, α)"

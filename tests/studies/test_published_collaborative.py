@@ -17,10 +17,10 @@ from whence.errors import InputError
 from whence.files import read_json
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.run import Run
-from whence.studies import published_negatives as measurement
-from whence.studies.found import AsItComes, Asked
-from whence.studies.measurements import MEASUREMENTS
-from whence.studies.study import HERE
+from whence_studies.measurements import negatives_published as measurement
+from whence_studies.measurements.found import AsItComes, Asked
+from whence_studies.measurements.registry import MEASUREMENTS
+from whence_studies.study import HERE
 
 TABLE_3_1 = """
 Full   1,000,209 6,040 3,706

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from whence.report.study import as_markdown, study_tables, terminal_tables
-from whence.report.study_charts import slug
-from whence.studies import find_study, study_files
-from whence.studies.records import read_records
-from whence.studies.results import check_records, judge_by_records
+from whence_studies.charts.study_charts import slug
+from whence_studies.charts.study_tables import as_markdown, study_tables, terminal_tables
+from whence_studies.records import read_records
+from whence_studies.results import check_records, judge_by_records
+from whence_studies.study import find_study, study_files
 
 RESULTS = Path(__file__).parents[2] / "results"
 

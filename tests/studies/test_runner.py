@@ -17,11 +17,10 @@ from scipy import stats
 import whence
 from whence.data import leave_one_out
 from whence.errors import InputError
-from whence.studies import Study, find_study
-from whence.studies.cache import Cache, Measured, default_folder
-from whence.studies.claims import Estimate
-from whence.studies.found import Found
-from whence.studies.records import (
+from whence_studies.cache import Cache, Measured, default_folder
+from whence_studies.claims import Estimate
+from whence_studies.measurements.found import Found
+from whence_studies.records import (
     NEEDS_FILE,
     NOT_RUN,
     NOT_THERE,
@@ -30,7 +29,7 @@ from whence.studies.records import (
     with_former,
     write_records,
 )
-from whence.studies.results import (
+from whence_studies.results import (
     AGREES,
     HIGHER,
     LOWER,
@@ -40,7 +39,8 @@ from whence.studies.results import (
     compare_with_print,
     rows_done,
 )
-from whence.studies.runner import run_study
+from whence_studies.runner import run_study
+from whence_studies.study import Study, find_study
 
 Tiny = Callable[..., Path]
 

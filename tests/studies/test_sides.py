@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from whence.arrays import Floats
 from whence.errors import InputError
-from whence.explanation import Floats
-from whence.studies import Study, find_study
-from whence.studies.cache import Measured
-from whence.studies.checking import check_study
-from whence.studies.found import Found
-from whence.studies.records import NEEDS_FILE, NOT_RUN, Record
-from whence.studies.results import Results, check_records
-from whence.studies.study import Cell, Claim, Expectation, Side, Variant
+from whence_studies.cache import Measured
+from whence_studies.checking import check_study
+from whence_studies.measurements.found import Found
+from whence_studies.records import NEEDS_FILE, NOT_RUN, Record
+from whence_studies.results import Results, check_records
+from whence_studies.study import Cell, Claim, Expectation, Side, Study, Variant, find_study
 
 SEEDS = tuple(range(5))
 ONE, OTHER = "ρ(∇, α)", "ρ(∇, α first)"

@@ -11,12 +11,22 @@ import pytest
 import torch
 from scipy import stats
 
+from whence.arrays import Floats
 from whence.errors import InputError
 from whence.experts import InterpretableTransformer, SequentialModel
 from whence.explainers import explain_batch
-from whence.sessions import ListeningConfig, SessionFiles, Tracks, read_tracks, write_sessions
-from whence.sessions.halves import Halves
-from whence.skips import (
+from whence.trust import attention_kl
+from whence_studies.measurements.between_seeds import ratio_over_seeds
+from whence_studies.measurements.by_groups import METHODS, RHO, SAME
+from whence_studies.sessions import (
+    ListeningConfig,
+    SessionFiles,
+    Tracks,
+    read_tracks,
+    write_sessions,
+)
+from whence_studies.sessions.halves import Halves
+from whence_studies.skips import (
     SKIP,
     NetworkConfig,
     attribute_skips,
@@ -24,10 +34,8 @@ from whence.skips import (
     looks_of_skips,
     make_network,
 )
-from whence.skips.networks import Kind
-from whence.studies.between_seeds import ratio_over_seeds
-from whence.studies.by_groups import METHODS, RHO, SAME
-from whence.studies.skip_seeds import (
+from whence_studies.skips.networks import Kind
+from whence_studies.tables.skip_seeds import (
     APART,
     BY_CAUSE,
     BY_GROUPS,
@@ -41,13 +49,11 @@ from whence.studies.skip_seeds import (
     Columns,
     ask,
     compare_seeds,
+    of_other_cases,
     say,
     seed_columns,
 )
-from whence.trust import attention_kl
-from whence.trust.chance import of_other_cases
 
-Floats = npt.NDArray[np.float64]
 KINDS: tuple[Kind, ...] = (
     "interpretable transformer",
     "ordinary transformer",
@@ -251,7 +257,7 @@ def test_groups_and_tracks_have_the_same_chance(
         having.append(has)
         return of_other_cases(own, has, rng)
 
-    monkeypatch.setattr("whence.studies.skip_seeds.of_other_cases", recorded)
+    monkeypatch.setattr("whence_studies.tables.skip_seeds.of_other_cases", recorded)
     compared("interpretable transformer", [0, 1, 2], asked)
     assert len(having) == len(METHODS) + len(LOOKING)
     for one in having:

@@ -10,16 +10,15 @@ import pytest
 from safetensors.torch import save_file
 
 from whence.errors import OutOfTime
-from whence.report.study import as_markdown
-from whence.sessions import ListeningConfig, Parts, read_tracks, split_files, write_sessions
-from whence.skips import FittedSkips, NetworkConfig, SkipConfig, fit_skips, make_network
-from whence.studies import find_study
-from whence.studies.by_groups import SAME
-from whence.studies.claims import FAILS, HOLDS, UNDECIDED
-from whence.studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
-from whence.studies.results import judge_by_records, rows_done
-from whence.studies.skip_columns import BY_TRACK, FOLLOWING, MOST_OFTEN, SELECTED
-from whence.studies.skip_networks import (
+from whence_studies.charts.study_tables import as_markdown
+from whence_studies.claims import FAILS, HOLDS, UNDECIDED
+from whence_studies.measurements.by_groups import SAME
+from whence_studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
+from whence_studies.results import judge_by_records, rows_done
+from whence_studies.sessions import ListeningConfig, Parts, read_tracks, split_files, write_sessions
+from whence_studies.skips import FittedSkips, NetworkConfig, SkipConfig, fit_skips, make_network
+from whence_studies.study import find_study
+from whence_studies.tables.skip_networks import (
     IN_TURN,
     INTERPRETABLE,
     INTERPRETABLE_GRU,
@@ -33,17 +32,21 @@ from whence.studies.skip_networks import (
     ablations,
     four_kinds,
 )
-from whence.studies.skip_seeds import BY_CAUSE, BY_GROUPS, BY_TRACKS
-from whence.studies.skips import (
+from whence_studies.tables.skip_seeds import BY_CAUSE, BY_GROUPS, BY_TRACKS
+from whence_studies.tables.skips import (
     ABLATED,
+    BY_TRACK,
+    FOLLOWING,
     IDEAL,
     IDEAL_EXPERTS,
     MADE_ABLATED,
     MADE_SEEDS,
     MADE_TABLE,
+    MOST_OFTEN,
+    SELECTED,
     measure,
 )
-from whence.studies.trained_skips import SkipSeed, Trained, Workshop, checksum, train_on
+from whence_studies.tables.trained_skips import SkipSeed, Trained, Workshop, checksum, train_on
 
 COLUMNS = ("accuracy", "accuracy of the first track", "mean average accuracy")
 PAGES = {
@@ -225,7 +228,7 @@ def test_others_wait_until_plain_rows_are_done(
             raise OutOfTime("The time is over.")
         return fit_skips(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("whence.studies.trained_skips.fit_skips", fit)
+    monkeypatch.setattr("whence_studies.tables.trained_skips.fit_skips", fit)
     records = measure(study, Workshop(tmp_path, show_progress=False), FEW, TINY)
     made = [one for one in records if one.dataset == "listening"]
     assert {one.row for one in made if one.value is None} == set(ABLATIONS)
@@ -302,7 +305,7 @@ def test_weights_that_are_there_are_only_measured(
         path.parent.mkdir(parents=True, exist_ok=True)
         save_file(tensors, path)
         assert path == seed.weights(there)
-    monkeypatch.setattr("whence.studies.trained_skips.fit_skips", no_training)
+    monkeypatch.setattr("whence_studies.tables.trained_skips.fit_skips", no_training)
     assert train_on(parts, ONE, there) == trained
     between = {one for one in trained[INTERPRETABLE].between if not one.startswith(f"{SAME}, ")}
     assert between == {*BY_GROUPS, *BY_TRACKS}
@@ -330,7 +333,7 @@ def test_what_is_missing_is_made_again_and_no_more(
         calls.append(given[4])
         return fit_skips(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("whence.studies.trained_skips.fit_skips", counted)
+    monkeypatch.setattr("whence_studies.tables.trained_skips.fit_skips", counted)
     assert train_on(parts, ONE, workshop)[INTERPRETABLE] == trained
     assert len(calls) == 1
     assert lost.exists()

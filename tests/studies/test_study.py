@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from whence.errors import InputError
-from whence.report.study import study_tables
-from whence.studies import find_study, read_study, study_files
-from whence.studies.cache import Cache
-from whence.studies.checking import check_study
-from whence.studies.results import Results, check_records
-from whence.studies.runner import run_study
-from whence.studies.study import Cell
+from whence_studies.cache import Cache
+from whence_studies.charts.study_tables import study_tables
+from whence_studies.checking import check_study
+from whence_studies.results import Results, check_records
+from whence_studies.runner import run_study
+from whence_studies.study import Cell, find_study, read_study, study_files
 
 
 @pytest.mark.parametrize("name", study_files())

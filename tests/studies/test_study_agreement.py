@@ -13,17 +13,17 @@ from scipy import stats
 from scipy.special import softmax
 
 from conftest import TRANSFORMERS, interactions_of
+from whence.arrays import Floats
 from whence.contract import ALL
 from whence.data import Split, leave_one_out
 from whence.data.catalog import Catalog
 from whence.explainers import explain_batch
 from whence.explainers.shapley import Shapley
-from whence.explanation import Floats
 from whence.models import Recommender
 from whence.run import Run
-from whence.studies.agreement import HISTOGRAMS, MEASUREMENT, agreement
-from whence.studies.found import Asked, Found
-from whence.studies.points import Points, draw_points
+from whence_studies.measurements.explainer_agreement import HISTOGRAMS, MEASUREMENT, agreement
+from whence_studies.measurements.found import Asked, Found
+from whence_studies.measurements.points import Points, draw_points
 
 LENGTH, POINTS, ITEMS = 12, 15, 30
 PRINTED = Shapley(sampler="uniform", coalitions=1024, exact_up_to=0)

@@ -16,7 +16,7 @@ from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.run import Run
-from whence.studies.attention_map import (
+from whence_studies.measurements.attention_map import (
     ALIKE,
     BY_CHANCE,
     CELLS,
@@ -28,7 +28,7 @@ from whence.studies.attention_map import (
     PLACES,
     attention_map,
 )
-from whence.studies.found import AsItComes, Asked, Found
+from whence_studies.measurements.found import AsItComes, Asked, Found
 
 LENGTH = 16
 

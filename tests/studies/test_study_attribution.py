@@ -16,12 +16,12 @@ from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.experts import TOYS, InterpretableMLP, fit
 from whence.randomness import Randomness
-from whence.studies import find_study
-from whence.studies.by_groups import SAME, same_where_chosen
-from whence.studies.cache import Cache
-from whence.studies.checking import check_study
-from whence.studies.claims import HOLDS
-from whence.studies.evidence import (
+from whence.trust.stability.seed_pairs import choice_in_common, same_choice
+from whence_studies.cache import Cache
+from whence_studies.checking import check_study
+from whence_studies.claims import HOLDS
+from whence_studies.measurements.by_groups import SAME, same_where_chosen
+from whence_studies.measurements.expert_evidence import (
     ALIKE,
     BY_BOTH,
     LARGEST,
@@ -31,10 +31,10 @@ from whence.studies.evidence import (
     SIMPLE,
     selections_of,
 )
-from whence.studies.results import judge_by_records
-from whence.studies.runner import run_study
-from whence.studies.toys import ACCURACY, ATTRIBUTION, NOTEBOOK, ROWS, HowLong, measure
-from whence.trust.stability import choice_in_common, same_choice
+from whence_studies.results import judge_by_records
+from whence_studies.runner import run_study
+from whence_studies.study import find_study
+from whence_studies.tables.toys import ACCURACY, ATTRIBUTION, NOTEBOOK, ROWS, HowLong, measure
 
 TABLE_1 = """
 NCF-MLP    content alone  38.6  21.8

@@ -23,17 +23,18 @@ from whence.models import Recommender
 from whence.models.deepicf import Layered
 from whence.randomness import Randomness
 from whence.run import Run
-from whence.studies import class_calibration as calibration
-from whence.studies import class_permutation as permutation
-from whence.studies import class_stability as stability
-from whence.studies.between_seeds import deviation_over_seeds, index_by_chance
-from whence.studies.cache import Cache
-from whence.studies.candidates import Users, draw_questions, validation_questions
-from whence.studies.found import Asked, Found
-from whence.studies.measurements import MEASUREMENTS
-from whence.studies.runner import run_study
-from whence.studies.study import find_study
-from whence.trust import class_permutation, jaccard_index, prediction_deviation
+from whence.trust import jaccard_index, prediction_deviation
+from whence.trust.permutation.class_permutation import class_permutation
+from whence_studies.cache import Cache
+from whence_studies.measurements import calibration_by_class as calibration
+from whence_studies.measurements import permutation_by_class as permutation
+from whence_studies.measurements import stability_by_class as stability
+from whence_studies.measurements.between_seeds import deviation_over_seeds, index_by_chance
+from whence_studies.measurements.candidates_asked import Users, draw_questions, validation_questions
+from whence_studies.measurements.found import Asked, Found
+from whence_studies.measurements.registry import MEASUREMENTS
+from whence_studies.runner import run_study
+from whence_studies.study import find_study
 
 Case = tuple[int, int, list[float]]
 """A user, the true class and the probability of each class."""

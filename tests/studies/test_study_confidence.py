@@ -18,15 +18,15 @@ from whence.data import Interactions, Split
 from whence.data.histories import Cases
 from whence.models import Recommender
 from whence.run import Run
-from whence.studies.between_seeds import deviation_over_seeds
-from whence.studies.cache import Cache
-from whence.studies.candidates import draw_cases
-from whence.studies.class_permutation import Shuffled
-from whence.studies.confidence import MEASUREMENT, confidence
-from whence.studies.found import Asked, Found
-from whence.studies.runner import run_study
-from whence.studies.study import Dataset, find_study
 from whence.trust import attention_permutation
+from whence_studies.cache import Cache
+from whence_studies.measurements.between_seeds import deviation_over_seeds
+from whence_studies.measurements.candidates_asked import draw_cases
+from whence_studies.measurements.confidence import MEASUREMENT, confidence
+from whence_studies.measurements.found import Asked, Found
+from whence_studies.measurements.permutation_by_class import Shuffled
+from whence_studies.runner import run_study
+from whence_studies.study import Dataset, find_study
 
 Followed = Callable[..., Run]
 LENGTH = 8

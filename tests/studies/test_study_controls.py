@@ -13,11 +13,11 @@ from whence.data import Split
 from whence.errors import InputError
 from whence.explainers import compare_batch
 from whence.run import Run
-from whence.studies.agreement import agreement
-from whence.studies.controls import MEASUREMENT, controls, versions
-from whence.studies.found import Asked
-from whence.studies.points import Points, draw_points
-from whence.trust import agreement as mean_rho
+from whence.trust.agreement.rank_agreement import agreement as mean_rho
+from whence_studies.measurements.controls import MEASUREMENT, controls, versions
+from whence_studies.measurements.explainer_agreement import agreement
+from whence_studies.measurements.found import Asked
+from whence_studies.measurements.points import Points, draw_points
 
 Followed = Callable[..., Run]
 STRANGE = {

@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from conftest import TRANSFORMERS
+from whence.arrays import Floats
 from whence.data import Split
 from whence.errors import InputError
 from whence.explainers import explain_batch
-from whence.explanation import Floats
 from whence.models import Recommender
 from whence.run import Run
-from whence.studies.deletion import CURVES, MEASUREMENT, Full, deletions
-from whence.studies.found import Asked
-from whence.studies.points import draw_full
 from whence.trust import deletion_curves
-from whence.trust.deletion import Order
+from whence.trust.faithfulness.deletion import Order
+from whence_studies.measurements.deletion_curves import CURVES, MEASUREMENT, Full, deletions
+from whence_studies.measurements.found import Asked
+from whence_studies.measurements.points import draw_full
 
 N = 8
 METHODS = {

@@ -16,10 +16,10 @@ from whence.errors import InputError
 from whence.explainers import compare_batch
 from whence.models import Recommender
 from whence.run import Run
-from whence.studies.dynamics import KNEE_LATER, MEASUREMENT, Watched, dynamics, knee
-from whence.studies.found import Asked, Found
-from whence.studies.points import Points, draw_points
-from whence.trust import agreement
+from whence.trust.agreement.rank_agreement import agreement
+from whence_studies.measurements.dynamics import KNEE_LATER, MEASUREMENT, Watched, dynamics, knee
+from whence_studies.measurements.found import Asked, Found
+from whence_studies.measurements.points import Points, draw_points
 
 Followed = Callable[..., Run]
 PRINTED = "shapley:sampler=uniform,coalitions=1024,exact_up_to=0"

@@ -17,11 +17,11 @@ from whence.errors import InputError
 from whence.maps import pca
 from whence.models import Recommender
 from whence.run import Run
-from whence.studies.cache import Cache
-from whence.studies.found import AsItComes, Asked
-from whence.studies.maps import MEASUREMENT, maps
-from whence.studies.runner import run_study
-from whence.studies.study import read_study
+from whence_studies.cache import Cache
+from whence_studies.measurements.found import AsItComes, Asked
+from whence_studies.measurements.map_neighbours import MEASUREMENT, maps
+from whence_studies.runner import run_study
+from whence_studies.study import read_study
 
 Followed = Callable[..., Run]
 

@@ -11,7 +11,7 @@ from whence.data import Split, leave_one_out
 from whence.data.histories import Cases
 from whence.data.splits import Held
 from whence.errors import InputError
-from whence.studies.points import Drawn, Points, draw_full, draw_points
+from whence_studies.measurements.points import Drawn, Points, draw_full, draw_points
 
 LENGTHS = np.array([3, 4, 10, 2, 30])
 """Of users 1, 2 and 4 the validation event has a history of two items or more."""

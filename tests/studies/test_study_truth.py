@@ -14,10 +14,10 @@ from whence.data import Split
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, explain_batch
 from whence.run import Run
-from whence.studies.found import Asked
-from whence.studies.truth import MEASUREMENT, Questioned, truth
 from whence.trust import precision_at_cause, sign_at_cause
 from whence.worlds import World
+from whence_studies.measurements.found import Asked
+from whence_studies.measurements.true_causes import MEASUREMENT, Questioned, truth
 
 Followed = Callable[..., Run]
 

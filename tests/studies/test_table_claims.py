@@ -9,14 +9,13 @@ import pytest
 from scipy import stats
 
 from whence.errors import InputError
-from whence.report.study import as_markdown, study_tables
-from whence.report.study_charts import study_charts
-from whence.studies import find_study
-from whence.studies.checking import check_study
-from whence.studies.claims import FAILS, HOLDS, UNDECIDED, over_seeds
-from whence.studies.records import NEEDS_FILE, NOT_RUN, Record, with_former
-from whence.studies.results import check_records, judge_by_records, rows_done
-from whence.studies.study import Claim, Expectation, Side, Study
+from whence_studies.charts.study_charts import study_charts
+from whence_studies.charts.study_tables import as_markdown, study_tables
+from whence_studies.checking import check_study
+from whence_studies.claims import FAILS, HOLDS, UNDECIDED, over_seeds
+from whence_studies.records import NEEDS_FILE, NOT_RUN, Record, with_former
+from whence_studies.results import check_records, judge_by_records, rows_done
+from whence_studies.study import Claim, Expectation, Side, Study, find_study
 
 ONE, TWO = [80.1, 80.3, 80.2, 80.6], [79.0, 79.4, 78.7, 79.2]
 SOURCE = "new here"

@@ -20,7 +20,7 @@ from whence.errors import InputError
 from whence.models.tasks import Batch, Cloze, NextItem
 from whence.randomness import Randomness, keep
 from whence.training import TrainingConfig, fit
-from whence.training.batches import Batches
+from whence.training.history_batches import Batches
 from whence.training.loop import Training, fit_together
 
 SMALL = {"length": 12, "width": 16}

@@ -22,7 +22,7 @@ from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Drop, Randomness, keep
 from whence.training import TrainingConfig, fit
 from whence.training.averaging import RULES, Averaging, Rule, average_weights, in_one_row
-from whence.training.batches import Batches
+from whence.training.history_batches import Batches
 from whence.training.loop import Training, fit_together
 
 SMALL = {"length": 12, "width": 16}

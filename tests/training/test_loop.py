@@ -19,7 +19,7 @@ from whence.models.sasrec import SASRec, SASRecConfig
 from whence.models.tasks import Batch
 from whence.randomness import Randomness, keep
 from whence.training import TrainingConfig, evaluate, fit
-from whence.training.batches import Batches, _most
+from whence.training.history_batches import Batches, _most
 from whence.training.loop import Training, fit_together
 from whence.training.runs import as_published
 

@@ -13,8 +13,7 @@ from whence.contract import PAD
 from whence.data import Split, leave_one_out
 from whence.models.tasks import Batch, Cloze
 from whence.randomness import Randomness
-from whence.training.batches import Batches
-from whence.training.masks import Masks
+from whence.training.history_batches import Batches, Masks
 
 STEPS = 40
 

@@ -21,8 +21,8 @@ from whence.data import Interactions, Split
 from whence.errors import InputError, OutOfTime
 from whence.models import MODELS
 from whence.training import TrainingConfig, fit
+from whence.training.checkpoints import Unfinished
 from whence.training.loop import Training
-from whence.training.unfinished import Unfinished
 
 SMALL = {"length": 12, "width": 16}
 
@@ -86,7 +86,7 @@ def test_an_interruption_in_the_middle_of_a_step_is_as_if_the_step_had_not_been(
             raise KeyboardInterrupt
 
     path = tmp_path / "seed"
-    monkeypatch.setattr("whence.training.keeping.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("whence.training.checkpoints.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     with monkeypatch.context() as patched:
         patched.setattr(torch.optim.Adam, "step", interrupted)
         with pytest.raises(KeyboardInterrupt):

@@ -21,11 +21,11 @@ from whence.models.registry import ModelSpec, of_items
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Randomness
 from whence.training import TrainingConfig, fit
+from whence.training.checkpoints import Unfinished
 from whence.training.layers import ForManySeeds
 from whence.training.loop import Fitted, Training, fit_together
 from whence.training.seeds import FEW_ROWS, fit_seeds, seeds_at_once
 from whence.training.stack import Stack
-from whence.training.unfinished import Unfinished
 from whence.worlds import WorldConfig, make_world
 
 SMALL = {"length": 12, "width": 16}
@@ -340,8 +340,8 @@ def test_a_stack_that_memory_does_not_hold_is_halved_and_goes_on(
         return step(self)
 
     monkeypatch.setattr(Stack, "step", short_of_memory)
-    monkeypatch.setattr("whence.training.keeping.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    monkeypatch.setattr("whence.training.keeping.WORK_FOR_A_CHECKPOINT", 0)
+    monkeypatch.setattr("whence.training.checkpoints.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("whence.training.checkpoints.WORK_FOR_A_CHECKPOINT", 0)
     unfinished = Unfinished(tmp_path / "run", {}, overwrite=False)
     arguments = (split, "sasrec", SMALL, TRAINED, range(4), "cpu")
     halved = fit_seeds(*arguments, unfinished=unfinished, at_once=4, show_progress=False)

@@ -16,7 +16,7 @@ from whence.errors import InputError
 from whence.models.tasks import Cloze, NextItem
 from whence.randomness import Randomness
 from whence.training import TrainingConfig, fit
-from whence.training.batches import Batches
+from whence.training.history_batches import Batches
 from whence.training.loop import Training, fit_together
 
 SMALL = {"length": 8, "width": 8}

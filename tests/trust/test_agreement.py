@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from conftest import lively_sasrec, ragged_batch
+from whence.arrays import Bools, Floats
 from whence.errors import InputError
 from whence.explainers import compare_batch
-from whence.explanation import Floats
-from whence.trust import agreement, kendall, kendall_agreement, mu_log, spearman
-from whence.trust.agreement import centred_ranks, correlate
-from whence.trust.cases import Bools
+from whence.trust import kendall, kendall_agreement, mu_log, spearman
+from whence.trust.agreement.rank_agreement import agreement, centred_ranks, correlate
 
 Coefficient = Callable[[Floats, Floats, Bools], Floats]
 PEERS: dict[Coefficient, Any] = {spearman: stats.spearmanr, kendall: stats.kendalltau}

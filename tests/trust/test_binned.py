@@ -12,7 +12,8 @@ from scipy import stats
 
 from whence.errors import InputError
 from whence.measure import bootstrap_interval
-from whence.trust import Bins, EqualMass, EqualWidth, JainBins, binned
+from whence.trust import Bins, EqualMass, EqualWidth, JainBins
+from whence.trust.bins import binned
 
 
 def drawn_cases(cases: int, users: int, seed: int = 0) -> tuple[Any, Any, Any]:

@@ -13,6 +13,7 @@ from torchmetrics.functional.classification import (
     multiclass_calibration_error,
 )
 
+from whence.arrays import Floats
 from whence.errors import InputError
 from whence.measure import Measure
 from whence.trust import (
@@ -30,8 +31,6 @@ from whence.trust import (
     predictions_of,
     reliability,
 )
-
-Floats = npt.NDArray[np.float64]
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 from whence.errors import InputError
 from whence.trust import attention_kl
-from whence.trust.chance import of_other_cases
+from whence_studies.tables.skip_seeds import of_other_cases
 
 
 def test_every_seed_deals_its_own_among_cases_of_the_same_parts() -> None:

@@ -22,7 +22,8 @@ from whence.errors import CapabilityError, InputError
 from whence.measure import bootstrap_interval
 from whence.models import build_model
 from whence.randomness import Randomness
-from whence.trust import class_accuracy, published_class_accuracy
+from whence.trust import published_class_accuracy
+from whence.trust.accuracy.class_accuracy import class_accuracy
 
 ITEMS = 12
 

@@ -15,8 +15,9 @@ from whence.contract import Explainable, offers
 from whence.errors import CapabilityError, InputError
 from whence.measure import Measure, bootstrap_interval
 from whence.randomness import Randomness
-from whence.trust import EqualWidth, PermutedClasses, class_permutation, class_predictions
-from whence.trust.shuffles import sources
+from whence.trust import EqualWidth, PermutedClasses, class_predictions
+from whence.trust.permutation.attention_permutation import sources
+from whence.trust.permutation.class_permutation import class_permutation
 
 CASES, COUNT, LENGTH, REPEATS = 7, 4, 6, 5
 

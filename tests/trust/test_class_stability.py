@@ -12,8 +12,8 @@ from conftest import ragged_batch
 from whence.contract import Explainable
 from whence.errors import CapabilityError, InputError
 from whence.measure import mean_over_seeds
-from whence.trust import ClassStability, class_stability
-from whence.trust.class_stability import DEVIATION, DIFFERENCE
+from whence.trust import ClassStability
+from whence.trust.stability.class_stability import DEVIATION, DIFFERENCE, class_stability
 
 CASES, COUNT, LENGTH, SEEDS = 8, 3, 12, 4
 MODELS = [Liking(seed=seed) for seed in range(SEEDS)]

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import TRANSFORMERS, lively_sasrec, ragged_batch
+from whence.arrays import Floats
 from whence.contract import ALL, PAD, All, Explainable
 from whence.errors import CapabilityError, InputError
 from whence.explainers import compare_batch, explain_batch
-from whence.explanation import Explanation, Floats
+from whence.explanation import Explanation
 from whence.models.transformer import Transformer
 from whence.trust import Curves, deletion_at, deletion_curves, normalised_area
-from whence.trust.curves import Kind
-from whence.trust.deletion import Order
+from whence.trust.faithfulness.curves import Kind
+from whence.trust.faithfulness.deletion import Order
 
 ITEMS, LENGTH = 30, 6
 KINDS: tuple[Kind, ...] = ("deletion", "insertion")

@@ -12,7 +12,7 @@ from scipy.stats import entropy
 
 from whence.errors import InputError
 from whence.trust import DIVERGENCES, jensen_shannon, symmetrised_kl
-from whence.trust.divergences import find_divergence
+from whence.trust.faithfulness.curves import find_divergence
 
 logits = st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9)), min_size=1, max_size=12)
 

@@ -12,7 +12,8 @@ from scipy import stats
 from conftest import lively_bert4rec, ragged_batch
 from whence.errors import InputError
 from whence.explainers import explain_batch
-from whence.trust import entropy, importance_entropy
+from whence.trust import importance_entropy
+from whence.trust.permutation.entropy import entropy
 
 rows = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12)
 

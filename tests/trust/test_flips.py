@@ -8,7 +8,8 @@ from conftest import LIVELY, READING, ragged_batch
 from whence.contract import ALL
 from whence.errors import InputError
 from whence.explainers import explain_batch
-from whence.trust import deletion_curves, flips
+from whence.trust import deletion_curves
+from whence.trust.faithfulness.deletion import flips
 
 ITEMS, LENGTH, CASES = 30, 6, 12
 

@@ -16,8 +16,8 @@ from whence.explanation import Explanation
 from whence.measure import mean_over_seeds
 from whence.run import Run
 from whence.training.runs import baseline_accuracy
-from whence.trust import likeness as likeness_module
 from whence.trust import precision_at_cause, precision_on_likeness, sign_at_cause
+from whence.trust.likeness import world_likeness as likeness_module
 from whence.worlds import REASONS, how_alike, world_like
 
 SMALL: dict[str, Any] = {"users": 60, "steps": 3, "cases": 20, "show_progress": False}

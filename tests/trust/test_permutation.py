@@ -14,7 +14,7 @@ from whence.errors import CapabilityError, InputError
 from whence.models.transformer import Transformer
 from whence.randomness import Randomness
 from whence.trust import Bins, EqualMass, Permuted, attention_permutation, symmetrised_kl
-from whence.trust.shuffles import sources
+from whence.trust.permutation.attention_permutation import sources
 
 ITEMS, LENGTH, CASES, REPEATS = 30, 6, 6, 5
 

@@ -8,7 +8,6 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 
 import whence
 from conftest import interactions_of, lively_sasrec
+from whence.arrays import Bools, Floats, Ints
 from whence.contract import PAD
 from whence.data import Interactions, Split, leave_one_out
 from whence.errors import InputError
@@ -36,12 +36,8 @@ from whence.trust import (
     prediction_difference,
     seed_stability,
 )
-from whence.trust.seeds import METHODS
-from whence.trust.stability import MOST_NATS, joined
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
+from whence.trust.stability.seed_pairs import MOST_NATS, joined
+from whence.trust.stability.seed_stability import METHODS
 
 FIGURE = np.array(
     [
@@ -351,7 +347,7 @@ def test_explainers_use_the_memory_that_is_given(
         used.append(settings["memory"])
         return compare_batch(*case, **settings)
 
-    monkeypatch.setattr("whence.trust.seeds.compare_batch", compare)
+    monkeypatch.setattr("whence.trust.stability.seed_stability.compare_batch", compare)
     seed_stability(three.models, split, "test", ["random"], cases=9, memory=2**20)
     assert set(used) == {2**20}
 

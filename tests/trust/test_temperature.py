@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import assume, given
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import optimize, special
 from torch import Tensor
 
+from whence.arrays import Floats, Ints
 from whence.errors import InputError
 from whence.trust import (
     fit_temperature,
@@ -20,9 +20,6 @@ from whence.trust import (
     temperature_scaling,
 )
 from whence.trust.predictions import Logits
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def drawn(

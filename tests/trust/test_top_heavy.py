@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.explanation import Floats
+from whence.arrays import Bools, Floats
 from whence.trust import mu_lin, mu_log
-from whence.trust.cases import Bools
 
 Mu = Callable[[Floats, Floats, Bools], Floats]
 Ranks = tuple[int, ...]

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from conftest import lively_bert4rec, lively_sasrec, ragged_batch
+from whence.arrays import Floats
 from whence.contract import PAD, All, Explainable
 from whence.errors import CapabilityError, InputError
 from whence.explainers import compare_batch, explain_batch
 from whence.explainers.sampling import draw_design
-from whence.explanation import Explanation, Floats
+from whence.explanation import Explanation
 from whence.trust import coalition_values, value_correlation, value_fit
 
 SMALL = 0.7

@@ -36,7 +36,6 @@ from whence.trust import (
     temperature_scaling,
 )
 
-Ints = npt.NDArray[np.int64]
 RESAMPLES = 200
 
 

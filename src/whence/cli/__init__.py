@@ -5,6 +5,8 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
@@ -14,7 +16,6 @@ from rich.markup import escape
 from whence import __version__
 from whence.cli import audit as audit_command
 from whence.cli import data as data_commands
-from whence.cli import study as study_commands
 from whence.cli.options import AsJson, Overwrite, err, out, print_json, reads_data, say
 from whence.errors import InputError, WhenceError
 
@@ -41,7 +42,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data_commands.app, name="data")
-app.add_typer(study_commands.app, name="study")
+# The studies are a neighbour that uses this library, found by name so that it never needs them.
+if find_spec("whence_studies"):
+    app.add_typer(import_module("whence_studies.commands").app, name="study")
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder 'whence train' wrote.")]
 User = Annotated[str | None, typer.Option("--user", "-u", help="A user of the data, by id.")]
@@ -70,7 +73,7 @@ def demo(
     """Train on the embedded data, recommend with reasons, and write a report. About a minute."""
     from whence.demonstration import demonstrate
     from whence.report import tables
-    from whence.report.demo import write_demo_report
+    from whence.report.demo_page import write_demo_report
 
     found = demonstrate(folder, data)
     out.print(tables.history_table(found.picks, found.run.verb))

@@ -55,11 +55,11 @@ def audit(
     Every finished stage is kept: stopped by Ctrl-C or worse, the same command goes on.
     """
     from whence import open_run
-    from whence.auditing import audit as audit_run
-    from whence.auditing.kept import PAGE, default_folder
-    from whence.auditing.stages import chosen_stages
     from whence.memory import read_size
-    from whence.report.audit import audit_table, write_audit
+    from whence.report.audit_page import audit_table, write_audit
+    from whence.trust.audit import audit as audit_run
+    from whence.trust.audit.kept import PAGE, default_folder
+    from whence.trust.audit.stages import chosen_stages
 
     names = None if stages is None else [name.strip() for name in stages.split(",")]
     chosen_stages(names)

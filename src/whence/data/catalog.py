@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,8 +15,94 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.data.titles import Titles
+from whence.arrays import Bools
 from whence.errors import InputError
+
+BRACKETS = re.compile(r"(\s*\([^()]*\))+\s*$")
+YEAR = re.compile(r"\s*\(\d{4}\)\s*$")
+ARTICLE = re.compile(r"^(?:the|a|an) ")
+ARTICLE_LAST = re.compile(r"^(.*), (the|a|an)\s*$")
+ALIKE_ENOUGH = 0.85
+"""From this likeness on (0 to 1), a title typed slightly wrong is taken for the one meant."""
+COMPARED = 50
+"""How many titles are compared letter by letter, after a quick look at all."""
+
+
+class Titles:
+    """An index over the titles of a catalog; some items may have none."""
+
+    def __init__(self, titles: Sequence[str | None]) -> None:
+        known = [title or "" for title in titles]
+        self.lower = np.array([title.lower() for title in known], dtype=object)
+        self.spoken = np.array([plain(title, articles=True) for title in known], dtype=object)
+        self.plain = np.array([plain(title) for title in known], dtype=object)
+        self.short = np.array([plain(BRACKETS.sub("", title)) for title in known], dtype=object)
+        self._arrow = pa.array([f" {title} " for title in self.plain], pa.string())
+
+    def find(self, text: str) -> list[int]:
+        """The items that can be meant: one if it is clear, several if it is not, or none.
+
+        First those with exactly this title but for case; then without regard to punctuation,
+        accents and the year; then to articles and whatever else stands in brackets at the end;
+        then the only one with all these words; then one near miss.
+        """
+        wanted = plain(text)
+        for same in (
+            self.lower == text.lower(),
+            (self.spoken == plain(text, articles=True)) & (wanted != ""),
+            ((self.plain == wanted) | (self.short == wanted)) & (wanted != ""),
+        ):
+            if same.any() and text:
+                return [int(item) for item in np.flatnonzero(same)]
+        near = self.suggest(text)
+        with_words = np.flatnonzero(self._with_all_words(wanted))
+        if len(with_words) == 1:
+            return [int(with_words[0])]
+        likeness = [self._likeness(wanted, item) for item in near[:2]]
+        clear = len(likeness) == 1 or (len(likeness) == 2 and likeness[0] > likeness[1])
+        return near[:1] if clear and likeness[0] >= ALIKE_ENOUGH else []
+
+    def suggest(self, text: str, top: int = 5) -> list[int]:
+        """The nearest titles: those with all the words, then those with most letter pairs."""
+        wanted = plain(text)
+        pairs = {wanted[start : start + 2] for start in range(len(wanted) - 1)}
+        shared = np.zeros(len(self.plain))
+        for pair in pairs:
+            shared += self._contains(pair)
+        dice = shared / (len(wanted) + pc.utf8_length(self._arrow).to_numpy())
+        dice += self._with_all_words(wanted)
+        candidates = np.argsort(-dice, kind="stable")[:COMPARED]
+        candidates = candidates[shared[candidates] > 0]
+        ranked = sorted(
+            (int(item) for item in candidates),
+            key=lambda item: (-np.floor(dice[item]), -self._likeness(wanted, item)),
+        )
+        return ranked[:top]
+
+    def _with_all_words(self, wanted: str) -> Bools:
+        found = np.full(len(self.plain), bool(wanted))
+        for word in wanted.split():
+            found &= self._contains(f" {word} ")
+        return found
+
+    def _contains(self, text: str) -> Bools:
+        found: Bools = pc.match_substring(self._arrow, text).to_numpy(zero_copy_only=False)
+        return found
+
+    def _likeness(self, wanted: str, item: int) -> float:
+        return difflib.SequenceMatcher(None, wanted, self.plain[item]).ratio()
+
+
+def plain(title: str, articles: bool = False) -> str:
+    """A title as people type it: "Matrix, The (1999)" becomes "matrix"."""
+    bare = unicodedata.normalize("NFKD", YEAR.sub("", title)).casefold()
+    bare = "".join(letter for letter in bare if not unicodedata.combining(letter))
+    bare = ARTICLE_LAST.sub(r"\2 \1", bare)
+    words = " ".join(re.findall(r"\w+", bare))
+    return words if articles else ARTICLE.sub("", words)
+
+
+# ...
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from whence.arrays import Ints
 from whence.padding import PAD
-
-Ints = npt.NDArray[np.int64]
 
 
 def histories(items: npt.NDArray[np.int32], starts: Ints, ends: Ints, length: int) -> Ints:

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.data.histories import Cases, Ints
+from whence.arrays import Ints
+from whence.data.histories import Cases
 from whence.data.interactions import Interactions
 from whence.data.named import NAMED
 from whence.data.published import NOT_AS_PUBLISHED, data_folders, find_file, layout_here

@@ -12,27 +12,24 @@ Models: `InterpretableMLP` beside `OrdinaryMLP`, trained by `fit`; `Interpretabl
 `attribution_accuracy` holds them against; `learn_family` finds the subsets themselves.
 """
 
-from whence.experts.attention import ExpertAttention
+from whence.experts.attention import ExpertAttention, ExpertNorm
 from whence.experts.attribution import accuracy, attribution_accuracy
-from whence.experts.diagram import Diagram, diagram_of
-from whence.experts.drawing import draw_family
+from whence.experts.diagram import Diagram, diagram_of, draw_family
 from whence.experts.embedding import GroupEmbedding, Table
 from whence.experts.family import Family, Group, Subset
-from whence.experts.gru import InterpretableGRU, OrdinaryGRU
+from whence.experts.gru import ExpertGRU, InterpretableGRU, OrdinaryGRU
 from whence.experts.learned import LearnedFamily, all_subsets, learn_family
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
-from whence.experts.normalisation import ExpertNorm
 from whence.experts.objective import DEFAULT, PLOTTED, RECIPES, Recipe, expected_loss
 from whence.experts.reading import parse_family, read_family
-from whence.experts.recurrent import ExpertGRU
 from whence.experts.selection import Confidence, Selection
 from whence.experts.sequential import SequentialModel
 from whence.experts.tabular import TabularModel
 from whence.experts.targets import Binary, Classes, Real, Target
-from whence.experts.toys import TOYS, Toy
 from whence.experts.training import fit, shuffled
 from whence.experts.transformer import InterpretableTransformer, OrdinaryTransformer
+from whence_studies.toy_data import TOYS, Toy
 
 __all__ = [
     "DEFAULT",

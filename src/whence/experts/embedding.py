@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from whence.errors import InputError, did_you_mean
 from whence.experts.family import Family, Group
 from whence.experts.linear import refuse_narrow
-from whence.experts.refusing import first_wrong
+from whence.experts.targets import first_wrong
 
 SPREAD = 0.05
 """Standard deviation of new embeddings, as in the published code."""

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from whence.errors import InputError
 from whence.experts.family import Family
-from whence.experts.products import Layer, joined_products
-from whence.experts.shelves import Joining
+from whence.experts.products import Joining, Layer, joined_products
 
 Taught = Literal["all", "smallest"]
 

@@ -20,7 +20,17 @@ from torch import Tensor
 
 from whence.config import require_choice
 from whence.errors import InputError
-from whence.experts.refusing import first_wrong
+
+
+def first_wrong(values: Tensor, wrong: Tensor) -> float | None:
+    """The first value where something is wrong; inside `torch.vmap` none can be looked at."""
+    if torch._C._are_functorch_transforms_active() or not wrong.any():
+        return None
+    return float(values[wrong][0])
+
+
+# ...
+
 
 EPSILON = 1e-6
 """How near to 0 and 1 a probability may come, or what is added to it, in the published code."""

@@ -15,10 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from whence.errors import InputError
-from whence.experts.attention import ExpertAttention, Reader
+from whence.experts.attention import ExpertAttention, ExpertNorm, Reader
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear
-from whence.experts.normalisation import ExpertNorm
 from whence.experts.objective import DEFAULT, Recipe
 from whence.experts.sequential import TWO_CLASSES, Places, SequentialModel, refuse_other_halves
 from whence.experts.targets import Target

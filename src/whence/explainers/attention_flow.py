@@ -17,12 +17,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 
+from whence.arrays import Bools, Ints
 from whence.explainers.base import Attribution, Inquiry
 from whence.explainers.rollout import has_own_slot, rollout
 from whence.memory import row_slices
 
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 Widths = npt.NDArray[np.int32]
 
 WHOLE: Final = 2**30

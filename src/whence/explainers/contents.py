@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.explanation import Floats
+from whence.arrays import Floats
 from whence.randomness import uniform_by_content
 
 

@@ -12,17 +12,14 @@ from whence.errors import InputError, did_you_mean
 from whence.explainers.attention import Attention
 from whence.explainers.attention_flow import AttentionFlow
 from whence.explainers.base import Explainer
-from whence.explainers.experts import Experts
+from whence.explainers.expert_selection import Experts
 from whence.explainers.fading import Fading
-from whence.explainers.gradient import GradientNorm
-from whence.explainers.gradient_input import GradientInput
-from whence.explainers.gradient_rollout import GradientRollout
-from whence.explainers.integrated_gradients import IntegratedGradients
+from whence.explainers.gradients import GradientInput, GradientNorm, IntegratedGradients
 from whence.explainers.leave_one_out import LeaveOneOut
 from whence.explainers.lime import Lime
 from whence.explainers.neighbours import Neighbours
 from whence.explainers.random import Random
-from whence.explainers.rollout import Rollout
+from whence.explainers.rollout import GradientRollout, Rollout
 from whence.explainers.shapley import Shapley
 from whence.explainers.signed_rollout import SignedRollout
 

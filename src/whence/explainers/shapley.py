@@ -12,9 +12,8 @@ from whence.config import require_choice
 from whence.errors import InputError
 from whence.explainers.base import Attribution, Inquiry
 from whence.explainers.game import Game, play
-from whence.explainers.orders import MarginalContributions
 from whence.explainers.regression import ShapleyRegression
-from whence.explainers.sampling import Design, Sampler, draw_design, kept
+from whence.explainers.sampling import Design, MarginalContributions, Sampler, draw_design, kept
 
 MOST_ENUMERATED = 16
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from whence.config import require_choice
 from whence.explainers.base import Attribution, Explainer, Inquiry
 from whence.explainers.fading import Fading
-from whence.explainers.gradient_input import GradientInput
+from whence.explainers.gradients import GradientInput
 from whence.explainers.leave_one_out import LeaveOneOut
 from whence.explainers.rollout import Rollout
 

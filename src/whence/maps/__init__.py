@@ -7,13 +7,11 @@ neighbours chose an item. `reason_map` shows how one history is
 read for several targets, and `reason_sentences` says it in words.
 """
 
-from whence.maps.groups import Groups, ages_of, genres_of
+from whence.maps.groups import Groups, SameGroup, ages_of, genres_of, same_group
 from whence.maps.learned import LearnedMap, map_items, map_users
-from whence.maps.nearby import Nearby, find_nearby
-from whence.maps.nearest import Nearest, nearest
+from whence.maps.nearest import Nearby, Nearest, find_nearby, nearest
 from whence.maps.projection import Projection, pca, tsne
-from whence.maps.reasons import reason_map, reason_sentences
-from whence.maps.same_group import SameGroup, same_group
+from whence.maps.reading_map import reason_map, reason_sentences
 
 __all__ = [
     "Groups",

@@ -10,13 +10,55 @@ import numpy as np
 import pyarrow as pa
 from torch import Tensor
 
+from whence.arrays import Floats
 from whence.config import require_choice
 from whence.contract import Explainable, require
 from whence.data.catalog import Catalog
+from whence.data.interactions import Interactions
 from whence.errors import InputError, did_you_mean
-from whence.explanation import Floats
 from whence.maps.groups import Groups, ages_of, genres_of
 from whence.maps.projection import Projection, pca, tsne
+
+
+@dataclass(frozen=True)
+class Side:
+    """Items, or users."""
+
+    whose: str
+    shared: str
+    """What two of them may have in common."""
+    capability: str
+    """By which a model tells their vectors."""
+    vectors: Callable[[Explainable], Tensor]
+    groups: Callable[[Interactions], Groups]
+    """What they may share; raises where the data do not say."""
+    drawn: Callable[[Explainable, Interactions], LearnedMap]
+    """All of them in the plane of their principal components."""
+
+
+SIDES: Final = {
+    "genre": Side(
+        "items",
+        "a genre",
+        "item_vectors",
+        lambda model: model.item_vectors(),
+        lambda data: genres_of(data.catalog),
+        lambda model, data: map_items(model, data.catalog),
+    ),
+    "age": Side(
+        "users",
+        "an age",
+        "user_vectors",
+        lambda model: model.user_vectors(),
+        lambda data: ages_of(data.users),
+        lambda model, data: map_users(model, data.users),
+    ),
+}
+"""By what neighbours may share."""
+
+
+# ...
+
 
 By = Literal["pca", "t-sne"]
 OTHERS, SEVERAL = "others", "several of these"

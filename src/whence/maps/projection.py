@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from torch import Tensor
 
+from whence.arrays import Floats
 from whence.errors import InputError
-from whence.explanation import Floats
 
 PLANE: Final = 2
 PERPLEXITY: Final = 30.0

@@ -16,7 +16,7 @@ from whence.data.histories import newest_events
 from whence.data.splits import Split
 from whence.memory import SCORES_AT_ONCE
 
-Ints = npt.NDArray[np.integer[Any]]
+AnyInts = npt.NDArray[np.integer[Any]]
 RECENT = 100
 """Training events a user counts with, the newest, when items are compared."""
 NEIGHBOURS = 100
@@ -136,7 +136,7 @@ class MeanRating(_Rule):
         return torch.full((len(batch), count), self.mean)
 
 
-def _once(row: Ints, column: Ints, shape: tuple[int, int]) -> sparse.csr_array:
+def _once(row: AnyInts, column: AnyInts, shape: tuple[int, int]) -> sparse.csr_array:
     """1 at every pair, however often it occurs."""
     found = sparse.csr_array((np.ones(len(row), np.float32), (row, column)), shape=shape)
     found.data[:] = 1

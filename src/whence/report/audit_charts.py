@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import altair as alt
 
-from whence.auditing.finding import Chart
-from whence.auditing.words import percent
 from whence.maps import learned as maps
 from whence.report.charts import (
     FOR,
@@ -20,6 +18,8 @@ from whence.report.charts import (
 )
 from whence.report.map_charts import points_chart
 from whence.report.trust_charts import line_panel
+from whence.trust.audit.finding import Chart
+from whence.trust.audit.words import percent
 
 REFERENCE: Final = "#6b7580"
 """What others are held against: chance, or the best order found."""

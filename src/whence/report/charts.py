@@ -11,8 +11,8 @@ import vl_convert
 
 from whence.explanation import Explanation
 from whence.measure import Measure, SeedMean
-from whence.reasons import Reason
-from whence.trust.reliability import Reliability
+from whence.reasons.checked import Reason
+from whence.trust.calibration.reliability import Reliability
 
 FOR, AGAINST, NEUTRAL, BLANK = "#2a7f62", "#b3423a", "#3d5a80", "#f7f5f0"
 FONT = "system-ui, sans-serif"

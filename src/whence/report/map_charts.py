@@ -8,8 +8,9 @@ from typing import Any, Final
 import altair as alt
 import numpy as np
 
+from whence.arrays import Floats
 from whence.errors import InputError
-from whence.explanation import Explanation, Floats
+from whence.explanation import Explanation
 from whence.maps.learned import OTHERS, SEVERAL, LearnedMap
 from whence.report.charts import AGAINST, BLANK, NEUTRAL, dress, inline
 

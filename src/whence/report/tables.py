@@ -13,7 +13,7 @@ from whence.contract import DROPPED
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds
 from whence.memory import row_slices
-from whence.reasons import Reason
+from whence.reasons.checked import Reason
 from whence.recommendation import Recommendations
 from whence.report.plain import captioned, plain_table
 from whence.training.evaluation import RATING_ERROR

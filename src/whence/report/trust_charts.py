@@ -8,7 +8,7 @@ from typing import Any, Final
 import altair as alt
 
 from whence.report.charts import AGAINST, COUNTS, DIAGRAM, FEW_TICKS, FOR, NEUTRAL, dress, inline
-from whence.trust.binned import Binned
+from whence.trust.bins import Binned
 
 COLOURS: Final = (AGAINST, "#d9a441", NEUTRAL, FOR, "#7a5195", "#8a94a0")
 """Of lines in one panel, the first first."""

@@ -12,9 +12,9 @@ from whence.errors import InputError
 from whence.models.base import Recommender
 from whence.models.tasks import AnyBatch, Choices, WholeUsers
 from whence.randomness import Randomness
-from whence.training.batches import Batches
 from whence.training.choice_batches import ChoiceBatches
 from whence.training.config import TrainingConfig
+from whence.training.history_batches import Batches
 from whence.training.user_batches import UserBatches
 
 

@@ -11,14 +11,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from whence.arrays import Floats
 from whence.contract import Explainable
 from whence.data.published_negatives import NEGATIVES, find_negatives, published_negatives
 from whence.data.splits import Held, Split
 from whence.errors import InputError, did_you_mean
 from whence.measure import Direction, Measure, mean_measure
 from whence.training.negatives import Unseen
-from whence.training.ranks import SAMPLED, Floats, full_ranks, ranks_among, sampled_ranks
-from whence.training.rating_error import rated_cases, rating_errors
+from whence.training.ranks import (
+    SAMPLED,
+    full_ranks,
+    ranks_among,
+    rated_cases,
+    rating_errors,
+    sampled_ranks,
+)
 
 TOP = 10
 OF_A_SAMPLE = f" of {SAMPLED + 1}"

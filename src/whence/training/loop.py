@@ -16,15 +16,14 @@ from torch import Tensor
 from whence.data.splits import Split
 from whence.devices import deterministic
 from whence.errors import InputError, OutOfTime
-from whence.files import new_file
+from whence.files import new_file, save_weights
 from whence.models import Recommender, model_with
 from whence.progress import progress_bar
 from whence.training.averaging import has_batch_norm
+from whence.training.checkpoints import NowAndThen, go_on
 from whence.training.config import TrainingConfig, check_precision
 from whence.training.evaluation import Evaluation, best_of
-from whence.training.keeping import NowAndThen, go_on
 from whence.training.stack import Stack, State, refresh_norms, under
-from whence.weights import save_weights
 
 STEPS_BETWEEN_NEWS = 20
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from whence.arrays import Floats, Ints
 from whence.contract import Explainable
 from whence.data.histories import Cases
+from whence.data.interactions import Interactions
 from whence.memory import cases_at_once, questions_at_once, row_slices
 from whence.progress import progress_bar
 from whence.randomness import Randomness
-from whence.ranking import device_of, met_items, score_all
+from whence.ranking import device_of, met_items, questions_of, score_all
 from whence.training.negatives import Unseen
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 SAMPLED = 100
 """Random items the true one is set among in the papers' sampled protocol."""
@@ -156,3 +154,27 @@ def _signs(scores: Tensor, own: Tensor) -> Tensor:
     """
     higher = ~(scores <= own)
     return higher.float() - (scores < own).float()
+
+
+@torch.no_grad()
+def rating_errors(
+    model: Explainable, interactions: Interactions, cases: Cases, length: int
+) -> Floats:
+    """|expected − given|, of each case whose next event has a rating."""
+    rated = rated_cases(interactions, cases)
+    if interactions.ratings is None or not len(rated):
+        return np.zeros(0)
+    given = interactions.ratings[cases.ends[rated]].astype(np.float64)
+    at_once = questions_at_once(length, 1, device_of(model).type == "cuda")
+    expected = np.zeros(len(rated))
+    for some in row_slices(len(rated), at_once):
+        batch, targets = questions_of(model, cases[rated[some]], length)
+        expected[some] = model.score(batch, targets[:, None])[:, 0].cpu().numpy()
+    return np.abs(expected - given)
+
+
+def rated_cases(interactions: Interactions, cases: Cases) -> Ints:
+    """The places of those whose next event has a rating."""
+    if interactions.ratings is None:
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.isfinite(interactions.ratings[cases.ends]))

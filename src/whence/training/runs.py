@@ -22,11 +22,11 @@ from whence.measure import Measure
 from whence.models import ModelSpec, model_spec
 from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
 from whence.run import Run, snapshot_files
+from whence.training.checkpoints import Unfinished
 from whence.training.config import TrainingConfig, check_precision
 from whence.training.evaluation import Evaluation, evaluate
 from whence.training.loop import Fitted
 from whence.training.seeds import fit_seeds
-from whence.training.unfinished import Unfinished
 
 
 def train(

@@ -14,10 +14,10 @@ from whence.errors import InputError
 from whence.memory import free_memory, is_out_of_memory, reuse_freed_memory
 from whence.models import model_spec
 from whence.run import Run
+from whence.training.checkpoints import Unfinished
 from whence.training.config import TrainingConfig
 from whence.training.loop import DivergedError, Fitted, Training, fit_together
 from whence.training.stack import Stack
-from whence.training.unfinished import Unfinished
 
 FEW_ROWS = 2_000
 """In a batch with more, a processor is busy with one seed, and a stack would only spill its caches.

@@ -16,9 +16,8 @@ from whence.data.splits import Split
 from whence.errors import InputError
 from whence.models.tasks import NO_QUESTION, NOTHING, UserBatch, WholeUsers
 from whence.randomness import Chance, Randomness
-from whence.training.choice_batches import outcomes
+from whence.training.choice_batches import Order, outcomes
 from whence.training.negatives import Unseen
-from whence.training.order import Order
 
 WIDEST = 32
 """Items of a tile, at most; the fewer a user has, the narrower it is."""

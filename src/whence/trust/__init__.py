@@ -34,10 +34,23 @@ mends it. `class_accuracy` says how often it is right about each class alone. Wh
 to be of users (`Predictions.of_users`), intervals are over users.
 """
 
-from whence.trust.agreement import agreement, kendall, kendall_agreement, spearman
-from whence.trust.binned import Binned, binned
-from whence.trust.bins import Bins, EqualMass, EqualWidth, JainBins
-from whence.trust.calibration import (
+from whence.trust.accuracy.class_accuracy import class_accuracy, published_class_accuracy
+from whence.trust.agreement.rank_agreement import (
+    SignedRank,
+    agreement,
+    kendall,
+    kendall_agreement,
+    mu_lin,
+    mu_lin_agreement,
+    mu_log,
+    mu_log_agreement,
+    signed_rank,
+    spearman,
+    top_agreement,
+    top_jaccard,
+)
+from whence.trust.bins import Binned, Bins, EqualMass, EqualWidth, JainBins, binned
+from whence.trust.calibration.calibration_error import (
     adaptive_calibration_error,
     brier_score,
     calibration_measures,
@@ -46,22 +59,42 @@ from whence.trust.calibration import (
     maximum_calibration_error,
     negative_log_likelihood,
 )
-from whence.trust.class_accuracy import class_accuracy, published_class_accuracy
-from whence.trust.class_permutation import PermutedClasses, class_permutation
+from whence.trust.calibration.next_item import (
+    NextItemCalibration,
+    next_item_calibration,
+    next_item_logits,
+)
+from whence.trust.calibration.reliability import Reliability, reliability
+from whence.trust.calibration.temperature import (
+    TemperatureScaling,
+    fit_temperature,
+    temperature_scaling,
+)
 from whence.trust.class_predictions import (
     class_logits,
     class_predictions,
     positives_and_negatives,
 )
-from whence.trust.class_stability import ClassStability, class_stability
-from whence.trust.curves import Curves, deletion_at, normalised_area
-from whence.trust.deletion import deletion_curves
-from whence.trust.divergences import DIVERGENCES, jensen_shannon, symmetrised_kl
-from whence.trust.entropy import entropy, importance_entropy
-from whence.trust.flips import Flips, flips
-from whence.trust.likeness import Mark, OnLikeness, precision_on_likeness
-from whence.trust.next_item import NextItemCalibration, next_item_calibration, next_item_logits
-from whence.trust.permutation import Permuted, attention_permutation
+from whence.trust.faithfulness.coalition_values import (
+    CoalitionValues,
+    coalition_values,
+    value_correlation,
+    value_fit,
+)
+from whence.trust.faithfulness.curves import (
+    DIVERGENCES,
+    Curves,
+    deletion_at,
+    jensen_shannon,
+    normalised_area,
+    symmetrised_kl,
+)
+from whence.trust.faithfulness.deletion import Flips, deletion_curves, flips
+from whence.trust.likeness.truth import precision_at_cause, sign_agreement, sign_at_cause
+from whence.trust.likeness.world_likeness import Mark, OnLikeness, precision_on_likeness
+from whence.trust.permutation.attention_permutation import Permuted, attention_permutation
+from whence.trust.permutation.class_permutation import PermutedClasses, class_permutation
+from whence.trust.permutation.entropy import entropy, importance_entropy
 from whence.trust.popularity import (
     popularity_bias,
     popularity_correlation,
@@ -74,10 +107,8 @@ from whence.trust.predictions import (
     predictions_of,
 )
 from whence.trust.registry import MEASURES, SEED_MEASURES, MeasureSpec
-from whence.trust.reliability import Reliability, reliability
-from whence.trust.seeds import seed_stability
-from whence.trust.signs import sign_agreement
-from whence.trust.stability import (
+from whence.trust.stability.class_stability import ClassStability, class_stability
+from whence.trust.stability.seed_pairs import (
     SeedPairs,
     attention_kl,
     deviation,
@@ -87,12 +118,7 @@ from whence.trust.stability import (
     prediction_deviation,
     prediction_difference,
 )
-from whence.trust.temperature import TemperatureScaling, fit_temperature, temperature_scaling
-from whence.trust.top import top_agreement, top_jaccard
-from whence.trust.top_heavy import mu_lin, mu_lin_agreement, mu_log, mu_log_agreement
-from whence.trust.truth import precision_at_cause, sign_at_cause
-from whence.trust.values import CoalitionValues, coalition_values, value_correlation, value_fit
-from whence.trust.wilcoxon import SignedRank, signed_rank
+from whence.trust.stability.seed_stability import seed_stability
 
 __all__ = [
     "DIVERGENCES",

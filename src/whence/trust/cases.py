@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from whence.arrays import Bools, Floats
 from whence.errors import InputError
-from whence.explanation import Explanation, Floats
+from whence.explanation import Explanation
 from whence.measure import Direction, Measure, mean_measure
 from whence.memory import cases_at_once, row_slices
-
-Bools = npt.NDArray[np.bool_]
 
 
 def by_case(

@@ -16,12 +16,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from whence.arrays import Bools, Floats, Ints
 from whence.errors import InputError
-from whence.explanation import Floats
 from whence.memory import cases_at_once, row_slices
-from whence.trust.cases import Bools
 
-Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any] | Tensor
 Users = npt.ArrayLike | Tensor
 """Whole numbers `[B]`, in whatever holds them."""

@@ -12,9 +12,15 @@ from torch import Tensor
 from whence.contract import Explainable
 from whence.explanation import Explanation
 from whence.measure import Direction, Measure
-from whence.trust.agreement import agreement, kendall_agreement
+from whence.trust.agreement.rank_agreement import (
+    agreement,
+    kendall_agreement,
+    mu_lin_agreement,
+    mu_log_agreement,
+    top_agreement,
+)
 from whence.trust.altered import LISTED
-from whence.trust.calibration import (
+from whence.trust.calibration.calibration_error import (
     adaptive_calibration_error,
     brier_score,
     expected_calibration_error,
@@ -22,14 +28,14 @@ from whence.trust.calibration import (
     maximum_calibration_error,
     negative_log_likelihood,
 )
-from whence.trust.curves import Curves, Kind, normalised_area
-from whence.trust.deletion import deletion_curves
-from whence.trust.entropy import importance_entropy
-from whence.trust.flips import flips
-from whence.trust.permutation import Permuted, attention_permutation
+from whence.trust.faithfulness.coalition_values import value_correlation, value_fit
+from whence.trust.faithfulness.curves import Curves, Kind, normalised_area
+from whence.trust.faithfulness.deletion import deletion_curves, flips
+from whence.trust.likeness.truth import precision_at_cause, sign_agreement, sign_at_cause
+from whence.trust.permutation.attention_permutation import Permuted, attention_permutation
+from whence.trust.permutation.entropy import importance_entropy
 from whence.trust.popularity import popularity_bias, popularity_correlation
-from whence.trust.signs import sign_agreement
-from whence.trust.stability import (
+from whence.trust.stability.seed_pairs import (
     MOST_NATS,
     SeedPairs,
     attention_kl,
@@ -39,10 +45,6 @@ from whence.trust.stability import (
     prediction_deviation,
     prediction_difference,
 )
-from whence.trust.top import top_agreement
-from whence.trust.top_heavy import mu_lin_agreement, mu_log_agreement
-from whence.trust.truth import precision_at_cause, sign_at_cause
-from whence.trust.values import value_correlation, value_fit
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from whence.measure import DRAWS_AT_ONCE, RESAMPLES
+from whence.arrays import Floats, Ints
+from whence.measure import DRAWS_AT_ONCE, RESAMPLES, Direction, Measure, mean_measure
 from whence.memory import row_slices
-from whence.trust.predictions import Ints
+from whence.trust.bins import means
+from whence.trust.predictions import Predictions
 
 
 def resamples_at_once(cases: int) -> Iterator[int]:
@@ -23,3 +28,63 @@ def drawn_counts(cases: int, seed: int) -> Iterator[Ints]:
     for count in resamples_at_once(cases):
         drawn = rng.integers(0, cases, (count, cases)) + cases * np.arange(count)[:, None]
         yield np.bincount(drawn.ravel(), minlength=count * cases).reshape(count, cases)
+
+
+# Whole users: the cases of one depend on one another, so intervals are of users drawn with all.
+
+
+def added_by_user(
+    user: Ints, bin_of: Ints, table: tuple[int, int], values: npt.NDArray[Any] | None = None
+) -> Floats:
+    """`[U, K]`: the values of each user's cases in each bin, added up; without them, how many."""
+    cell = user * table[1] + bin_of
+    return np.bincount(cell, values, math.prod(table)).astype(np.float64).reshape(table)
+
+
+def intervals_over_users(sums: Floats, counts: Floats, seed: int) -> Floats:
+    """`[K, 2]`: 95 % of the means of bins, from each user's sums and counts `[U, K]`.
+
+    A resample that leaves a bin empty is none of it. A bin of one user has NaN, as it says nothing
+    of others.
+    """
+    some = np.count_nonzero(counts, axis=0) >= 2
+    found = np.full((len(some), 2), np.nan)
+    if some.any():
+        sums, counts = sums[:, some], counts[:, some]
+        pieces = [means(drawn @ sums, drawn @ counts) for drawn in drawn_counts(len(sums), seed)]
+        found[some] = np.nanpercentile(np.concatenate(pieces), [2.5, 97.5], axis=0).T
+    return found
+
+
+def mean_over_users(
+    values: Floats,
+    user: Ints,
+    protocol: str,
+    direction: Direction = "higher is better",
+    range: tuple[float, float] = (0.0, 1.0),
+    seed: int = 0,
+) -> Measure:
+    """The mean of one value a case `[B]`; its interval is of users `[B]`, drawn with all theirs.
+
+    Of one user alone it is all the measure may be.
+    """
+    different, user = np.unique(user, return_inverse=True)
+    table, one_bin = (len(different), 1), np.zeros_like(user)
+    sums, counts = (added_by_user(user, one_bin, table, one) for one in (values, None))
+    low, high = intervals_over_users(sums, counts, seed)[0].tolist() if table[0] > 1 else range
+    return Measure(float(values.mean()), (low, high), len(values), protocol, direction, range)
+
+
+def mean_of_cases(
+    predictions: Predictions,
+    values: Floats,
+    what: str,
+    direction: Direction = "higher is better",
+    range: tuple[float, float] = (0.0, 1.0),
+    seed: int = 0,
+) -> Measure:
+    """The mean of one value a case `[B]`; its interval is over users where some have several."""
+    protocol = f"{what}; {predictions.protocol}{predictions.interval_over}"
+    if not predictions.dependent:
+        return mean_measure(values, protocol, direction, range, seed)
+    return mean_over_users(values, predictions.user_of, protocol, direction, range, seed)

@@ -11,11 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from whence.arrays import Floats, Ints32
 from whence.data.catalog import Catalog
 from whence.worlds.config import GENRES, NONE, WorldConfig
-
-Ints = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
 
 FAME_DECAY = 0.6
 """The film in place r of the charts is watched in proportion to r to the power of minus this."""
@@ -50,13 +48,13 @@ class Films:
 
     plain: int
     """The first so many films continue and remake nothing."""
-    sequel: Ints
+    sequel: Ints32
     """The film that continues this one."""
-    original: Ints
+    original: Ints32
     """The film that this one remakes."""
-    root: Ints
+    root: Ints32
     """The plain film it all began with."""
-    genre: Ints
+    genre: Ints32
     fame: Floats
     """How often it is drawn; 0 for sequels, which come only by their cause."""
 
@@ -65,7 +63,7 @@ class Films:
         return len(self.sequel)
 
     @cached_property
-    def _by_genre(self) -> tuple[Ints, Floats, Floats]:
+    def _by_genre(self) -> tuple[Ints32, Floats, Floats]:
         """Films genre by genre, the running sum of their fame, where each genre begins in it."""
         drawn = np.flatnonzero(self.fame)
         by_genre = drawn[np.argsort(self.genre[drawn], kind="stable")].astype(np.int32)
@@ -77,18 +75,18 @@ class Films:
     def _running_fame(self) -> Floats:
         return self.fame.cumsum()
 
-    def draw_famous(self, draw: Floats) -> Ints:
+    def draw_famous(self, draw: Floats) -> Ints32:
         """One film for each number in [0, 1), by fame."""
         place = np.searchsorted(self._running_fame, draw * self._running_fame[-1], side="right")
-        chosen: Ints = np.minimum(place, len(self) - 1).astype(np.int32)
+        chosen: Ints32 = np.minimum(place, len(self) - 1).astype(np.int32)
         return chosen
 
-    def draw_in_genre(self, draw: Floats, genre: npt.NDArray[np.int64]) -> Ints:
+    def draw_in_genre(self, draw: Floats, genre: npt.NDArray[np.int64]) -> Ints32:
         """One film of the genre for each number in [0, 1), by fame."""
         by_genre, running, begins = self._by_genre
         low, high = begins[genre], begins[genre + 1]
         place = np.searchsorted(running, low + draw * (high - low), side="right")
-        chosen: Ints = by_genre[np.minimum(place, len(by_genre) - 1)]
+        chosen: Ints32 = by_genre[np.minimum(place, len(by_genre) - 1)]
         return chosen
 
 
@@ -176,13 +174,13 @@ def name_films(films: Films) -> Catalog:
     )
 
 
-def _how_many_before(values: Ints) -> npt.NDArray[np.int64]:
+def _how_many_before(values: Ints32) -> npt.NDArray[np.int64]:
     """For each value, how many equal ones stand right before it; equals stand together."""
     begins = np.flatnonzero(np.diff(values, prepend=NONE))
     return np.arange(len(values)) - np.repeat(begins, np.diff(begins, append=len(values)))
 
 
-def _places(again: Ints) -> pa.Array:
+def _places(again: Ints32) -> pa.Array:
     """Tell namesakes apart: "", "of Aldora", …, "of Zagreb", "of Aldora 2", …"""
     tour, place = np.divmod(again - 1, len(PLACES))
     known, number = np.unique(np.where(again == 0, -1, tour), return_inverse=True)

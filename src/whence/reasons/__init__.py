@@ -1,0 +1,1 @@
+"""Reasons in words, checked before they are shown."""

@@ -1,0 +1,89 @@
+"""The demonstration as one page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from markupsafe import Markup
+
+import whence
+from whence.demonstration import Demonstration
+from whence.explainers import EXPLAINERS
+from whence.files import new_file
+from whence.measure import Measure
+from whence.reasons.checked import NOTICEABLE
+from whence.report.charts import (
+    agreement_chart,
+    explainer_chart,
+    interval_chart,
+    left_out_chart,
+    to_svg,
+)
+from whence.report.pages import render
+from whence.spoken import OF_HISTORIES
+
+MAIN_MEASURE = "recall@10"
+
+
+def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
+    """One self-contained HTML file."""
+    measures = list(next(iter(demo.accuracy.values())))
+    best = demo.accuracy[demo.run.model]
+    main = {system: found[MAIN_MEASURE] for system, found in demo.accuracy.items()}
+    explanations = list(demo.explanations.values())
+    page = render(
+        "demo.html.j2",
+        title="Whence: a recommendation and its reasons",
+        model=demo.run.model,
+        data=demo.data,
+        verb=demo.run.verb,
+        picks=demo.picks,
+        noticeable=NOTICEABLE,
+        explained=demo.explained,
+        left_out_chart=Markup(
+            to_svg(left_out_chart(demo.explained.reason), "What each item is worth if left out")
+        ),
+        explainer_charts=[
+            Markup(to_svg(explainer_chart(one), f"Importance of each item by {one.method}"))
+            for one in explanations
+        ],
+        verdict=verdict(demo.run.model, demo.leads),
+        accuracy=demo.accuracy,
+        measures=measures,
+        cases=best[MAIN_MEASURE].n,
+        protocols=list(dict.fromkeys(measure.protocol for measure in best.values())),
+        accuracy_chart=Markup(
+            to_svg(interval_chart(main, MAIN_MEASURE), f"{MAIN_MEASURE} of every system")
+        ),
+        agreement_cases=next(iter(demo.agreements.values())).n,
+        agreement_chart=Markup(
+            to_svg(agreement_chart(demo.agreements), "Agreement of every pair of explainers")
+        ),
+        explainers={
+            name: OF_HISTORIES.say(explainer.words) for name, explainer in EXPLAINERS.items()
+        },
+        version=whence.__version__,
+        seed=explanations[0].seed,
+        command=command,
+        removal=explanations[0].removal,
+    )
+    with new_file(path) as partial:
+        partial.write_text(page, encoding="utf-8")
+    return path
+
+
+def verdict(model: str, leads: Mapping[str, Mapping[str, Measure]]) -> str:
+    """Honest sentences: by which measures the model beats each baseline, and by which not."""
+    return " ".join(
+        f"Against {baseline}, {model} is {_standing(lead)}." for baseline, lead in leads.items()
+    )
+
+
+def _standing(lead: Mapping[str, Measure]) -> str:
+    sides: dict[str, list[str]] = {"clearly better": [], "clearly worse": [], "level": []}
+    for name, difference in lead.items():
+        low, high = difference.interval
+        side = "clearly better" if low > 0 else "clearly worse" if high < 0 else "level"
+        sides[side].append(name)
+    return "; ".join(f"{side} by {', '.join(names)}" for side, names in sides.items() if names)

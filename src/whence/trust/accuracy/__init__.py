@@ -1,0 +1,1 @@
+"""How often the model is right, and the audit's question about it."""

@@ -1,0 +1,1 @@
+"""Whether the model is right as often as it is sure, and the audit's question about it."""

@@ -1,0 +1,1 @@
+"""Whether predictions change without the parts called important, and the audit's finding."""

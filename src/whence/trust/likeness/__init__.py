@@ -1,0 +1,1 @@
+"""Whether explainers find the true cause where it is known, and the audit's question about it."""

@@ -1,0 +1,165 @@
+"""Truth on a world in the likeness of the data: there the same kind of model can be marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final
+
+import numpy as np
+
+from whence.config import build
+from whence.data.interactions import Interactions
+from whence.data.splits import Held, split_by
+from whence.errors import InputError
+from whence.explainers import explain_batch, find_explainer
+from whence.explanation import Explanation
+from whence.measure import Measure, over_seeds
+from whence.models import Recommender
+from whence.models.baselines import Popularity
+from whence.progress import progress_bar
+from whence.ranking import device_of, questions_of
+from whence.run import Run
+from whence.training import Evaluation, TrainingConfig, train
+from whence.trust.likeness.truth import hits_at_cause, precision_at_cause, sign_at_cause
+from whence.worlds import REASONS, Alike, Questions, how_alike, world_like
+
+HELD: Final[Held] = "test"
+LEARNED: Final = "recall@10"
+USERS: Final = 5_000
+"""Of the world, at most."""
+IN_STEPS: Final = ("warmup", "epoch", "validate_every")
+"""Settings of a training that stay the same share of all its steps."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How right an explainer is about one kind of reason."""
+
+    precision: Measure
+    """How often the strongest part is the true reason."""
+    sign: Measure | None
+    """How often the true reason has the right sign; None of a method without signs."""
+    hits: tuple[float, ...]
+    """Of each case, how often: for differences between explainers, case by case."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What the model that was trained on the world foresees there, and what popularity does."""
+
+    model: Measure
+    popularity: Measure
+
+
+@dataclass(frozen=True)
+class OnLikeness:
+    """What a world in the likeness of the data says of explainers."""
+
+    alike: Sequence[Alike]
+    """The data beside the world, a row a figure."""
+    marks: Mapping[str, Mapping[str, Mark]]
+    """By explainer, then by reason; a reason that nothing has in the world is left out."""
+    learned: Learned | None
+    """None where no events of the world are held out for it."""
+
+
+def precision_on_likeness(
+    run: Run,
+    interactions: Interactions,
+    explainers: Sequence[str],
+    *,
+    users: int = USERS,
+    steps: int = 1_000,
+    seeds: int = 1,
+    cases: int = 200,
+    seed: int = 0,
+    memory: int | None = None,
+    show_progress: bool = True,
+) -> OnLikeness:
+    """Train the run's kind of model on a world like the data, and mark explainers by its truth.
+
+    Model and training are set as in the run, but for the number of steps. Of each reason at most
+    so many cases are asked, the same of the models of all seeds; `seed` makes the world and draws
+    them. One seed has an interval over cases, several have theirs over seeds. Explainers use about
+    `memory` bytes at a time.
+    """
+    if not explainers or cases < 1:
+        raise InputError("Marks on a world need an explainer and at least one case.")
+    for explainer in explainers:
+        find_explainer(explainer)
+    world = world_like(interactions, users=users, seed=seed)
+    length = run.first.config.length
+    asked = [world.questions(reason, length, cases, seed) for reason in REASONS]
+    asked = [questions for questions in asked if len(questions.cases)]
+    if not asked:
+        raise InputError("In a world like these data nothing has a reason: there is too little.")
+    trained = train(
+        world.interactions,
+        model=run.model,
+        model_settings=run.model_settings,
+        training=_in_fewer_steps(run, steps),
+        seeds=seeds,
+        split=run.training["split"],
+        device=str(device_of(run.first)),
+        show_progress=show_progress,
+    )
+    pairs = [(explainer, questions) for explainer in explainers for questions in asked]
+    marks: dict[str, dict[str, Mark]] = {explainer: {} for explainer in explainers}
+    for explainer, questions in progress_bar("marking", len(pairs), show_progress).track(pairs):
+        said = [
+            _answer(model, questions, explainer, own, memory)
+            for own, model in trained.models.items()
+        ]
+        marks[explainer][questions.reason] = _mark(said, questions)
+    learned = _learned(trained, world.interactions, run.training["split"])
+    return OnLikeness(how_alike(interactions, world.interactions), marks, learned)
+
+
+def _learned(trained: Run, interactions: Interactions, by: str) -> Learned | None:
+    """On the same events: a model that is no better than popularity has no reasons to find."""
+    split = split_by(by, interactions)
+    if not len(split.held[HELD]):
+        return None
+    own = [Measure.from_dict(found[HELD][LEARNED]) for found in trained.metrics.values()]
+    rule = Evaluation(split, HELD, trained.first.config.length).full(Popularity(split))
+    return Learned(_over_seeds(own), rule.measures()[LEARNED])
+
+
+def _in_fewer_steps(run: Run, steps: int) -> dict[str, Any]:
+    """The same training, as far as a number of steps allows; without snapshots."""
+    training = run.training
+    own = {field.name for field in fields(TrainingConfig)} & training.keys()  # some may be newer
+    settings = asdict(build(TrainingConfig, {name: training[name] for name in own}))
+    before = max(1, settings["steps"])
+    if settings["epochs"]:  # which validate_every counts
+        before = max(1, *(found["steps"] for found in run.metrics.values()))
+        settings["validate_every"] *= max(1, before // settings["epochs"])
+    shares = {name: max(1, settings[name] * steps // before) for name in IN_STEPS if settings[name]}
+    return {**settings, **shares, "steps": steps, "epochs": 0, "snapshots": 0}
+
+
+def _answer(
+    model: Recommender, questions: Questions, explainer: str, seed: int, memory: int | None
+) -> Explanation:
+    batch, targets = questions_of(model, questions.cases, model.config.length)
+    return explain_batch(model, batch, targets, explainer, seed, memory=memory)
+
+
+def _mark(said: Sequence[Explanation], questions: Questions) -> Mark:
+    """The answers of one explainer about the models of all seeds."""
+    signs = [sign_at_cause(one, questions) for one in said if one.signed]
+    precisions = [precision_at_cause(one, questions) for one in said]
+    hits = np.mean([hits_at_cause(one, questions) for one in said], axis=0)
+    return Mark(
+        _over_seeds(precisions), _over_seeds(signs) if signs else None, tuple(hits.tolist())
+    )
+
+
+def _over_seeds(measures: Sequence[Measure]) -> Measure:
+    """The mean with its interval over seeds, where there are several."""
+    first = measures[0]
+    if len(measures) == 1:
+        return first
+    protocol = f"{first.protocol}; mean over {len(measures)} seeds"
+    return over_seeds(replace(first, protocol=protocol), [one.value for one in measures])

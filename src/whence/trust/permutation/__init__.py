@@ -1,0 +1,1 @@
+"""Whether predictions change when attention is shuffled, and the audit's question about it."""

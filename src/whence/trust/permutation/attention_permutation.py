@@ -1,0 +1,239 @@
+"""Permutation: does anything change when attention is shuffled? (Jain 2019)
+
+If a model predicts the same whichever part its weights fall on, they cannot say which part matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from whence.arrays import Floats, Ints
+from whence.contract import ALL, Explainable, require
+from whence.errors import InputError
+from whence.measure import Measure, mean_measure
+from whence.randomness import Randomness, uniform_by_content
+from whence.trust.altered import Whole, check_batch, whole_cases
+from whence.trust.bins import Binned, Bins, EqualWidth, binned
+from whence.trust.candidates import Candidates
+from whence.trust.faithfulness.curves import find_divergence
+
+REPEATS: Final = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Permuted:
+    """What shuffled attention changes, the mean over shuffles of each of `B` cases.
+
+    A case of fewer than two parts has nothing to shuffle, and NaN everywhere but in `confidence`.
+    """
+
+    top: Floats
+    """`[B]`: |p′ − p| of the item that is most probable by the model's own attention."""
+    target: Floats | None
+    """`[B]`: the same of the target, where one was asked for."""
+    moved: Floats
+    """`[B]`: the divergence between the distributions over all items."""
+    confidence: Floats
+    """`[B]`: p of the most probable item."""
+    divergence: str
+    protocol: str
+
+    def top_measure(self) -> Measure:
+        """The mean change of the top item's probability."""
+        return self._measure(self.top, "|Δ probability| of the top item", 1.0)
+
+    def target_measure(self) -> Measure:
+        """The mean change of the target's probability."""
+        if self.target is None:
+            raise InputError("No target was asked for; hand its items to attention_permutation.")
+        return self._measure(self.target, "|Δ probability| of the target", 1.0)
+
+    def divergence_measure(self) -> Measure:
+        """How far all probabilities move."""
+        most = find_divergence(self.divergence).most
+        return self._measure(self.moved, f"{self.divergence} in nats", most)
+
+    def by_confidence(
+        self, bins: Bins | None = None, users: Ints | None = None, seed: int = 0
+    ) -> Binned:
+        """The mean change of the top item's probability by how sure the model was of it.
+
+        In tenths, unless other bins are given; `users` `[B]` says whose the cases are where one has
+        several.
+        """
+        protocol = f"|Δ probability| of the top item; {self.protocol}"
+        return binned(
+            self.top, self.confidence, bins or EqualWidth(10), users, protocol=protocol, seed=seed
+        )
+
+    def _measure(self, values: Floats, what: str, most: float) -> Measure:
+        known = values[~np.isnan(values)]
+        if not len(known):
+            raise InputError("No case has two parts whose attention could change places.")
+        protocol = f"mean over cases of the {what}; {self.protocol}"
+        return mean_measure(known, protocol, "higher is better", (0.0, most))
+
+
+@torch.no_grad()
+def attention_permutation(
+    model: Explainable,
+    batch: Tensor,
+    targets: Tensor | None = None,
+    *,
+    blocks: Sequence[int] | None = None,
+    repeats: int = REPEATS,
+    divergence: str = "symmetrised KL",
+    seed: int = 0,
+    memory: int | None = None,
+) -> Permuted:
+    """Shuffle the weights of the answering row among a case's parts, so many times.
+
+    The weights keep their values, and a shuffle is the same for all heads, blocks and items.
+    Padding and slots of the model's own keep theirs. `blocks` counts from 1; none shuffles all, and
+    those left out work their weights out from what the blocks below hand on. Only the last row,
+    which answers, is shuffled, as a pooling model has no other: in SASRec and BERT4Rec the other
+    rows go on attending as they did. Where every item has weights of its own, they are shuffled for
+    all items alike, which takes as long as to score all items as often.
+    """
+    require(model, ("parts", "score", "attentions"), who="attention permutation")
+    check_batch(batch)
+    _check(batch, targets, repeats)
+    between = find_divergence(divergence).between
+    stream = Randomness(seed).sequence("explain")
+    found = []
+    for cases, whole in whole_cases(model, batch, memory):
+        asked = whole.top[:, :1] if targets is None else _asked(whole, targets[cases])
+        changes = _changes(whole, asked, blocks, repeats, between, stream)
+        sure = whole.log_p.gather(1, whole.top[:, :1]).exp()
+        found.append(torch.column_stack((sure, changes)).cpu())
+    confidence, moved, top, *target = torch.cat(found).numpy().T
+    return Permuted(
+        top,
+        target[0] if target else None,
+        moved,
+        confidence,
+        divergence,
+        f"{repeats} shuffles of the answering row's attention in {_named(blocks)}",
+    )
+
+
+def _check(batch: Tensor, targets: Tensor | None, repeats: int) -> None:
+    check_repeats(repeats)
+    if targets is not None and targets.shape != batch.shape[:1]:
+        raise InputError(
+            f"Every case has one target: {len(batch)} of them, not {list(targets.shape)}."
+        )
+
+
+def _asked(whole: Whole, targets: Tensor) -> Tensor:
+    """`[b, 2]`: the top item and the target."""
+    items = whole.log_p.shape[1]
+    if int(targets.min()) < 0 or int(targets.max()) >= items:
+        raise InputError(f"Targets are numbered 0 to {items - 1}; another was asked for.")
+    return torch.column_stack((whole.top[:, 0], targets))
+
+
+def _changes(
+    whole: Whole,
+    asked: Tensor,
+    blocks: Sequence[int] | None,
+    repeats: int,
+    between: Callable[[Tensor, Tensor], Tensor],
+    stream: np.random.SeedSequence,
+) -> Tensor:
+    """`[b, 1 + t]`: the mean divergence, and |p′ − p| of the items asked for `[b, t]`."""
+    batch = whole.batch
+    own = [] if whole.model.attends_by_target else _chosen(whole.model.attentions(batch), blocks)
+    shuffle = torch.arange(len(batch) * repeats, device=batch.device)
+    found = whole.log_p.new_empty(len(shuffle), 1 + asked.shape[1], dtype=torch.float64)
+    for rows in whole.slices(len(shuffle), bytes_of_attention(own)):
+        case = shuffle[rows] // repeats
+        source = sources(batch[case], whole.parts[case], shuffle[rows] % repeats, stream)
+        if own:
+            given = [None if one is None else moved(one[case], source) for one in own]
+            scores = whole.model.score(batch[case], ALL, attention=given)
+        else:
+            scores = _scores_by_target(whole, case, source, blocks)
+        log_q = scores.log_softmax(dim=1)
+        log_p = whole.log_p[case]
+        now, before = (one.gather(1, asked[case]).exp() for one in (log_q, log_p))
+        found[rows] = torch.column_stack((between(log_p, log_q), (now - before).abs()))
+    means = found.view(len(batch), repeats, -1).mean(dim=1)
+    return means.masked_fill(whole.parts.sum(dim=1, keepdim=True) < 2, torch.nan)
+
+
+def _scores_by_target(
+    whole: Whole, case: Tensor, source: Tensor, blocks: Sequence[int] | None
+) -> Tensor:
+    """`[R, items]`: every item's score by weights of its own, all shuffled alike."""
+    items = torch.arange(whole.log_p.shape[1], device=case.device)
+    pairs = Candidates(whole.batch[case], items.expand(len(case), -1))
+    found = []
+    for rows in pairs.slices(whole.memory):
+        batch, targets = pairs.pairs(rows)
+        own = _chosen(whole.model.attentions(batch, targets), blocks)
+        places = source[pairs.histories(rows)]
+        given = [None if one is None else moved(one, places) for one in own]
+        found.append(whole.model.score(batch, targets[:, None], attention=given))
+    return torch.cat(found).view(len(case), -1)
+
+
+def _chosen(weights: list[Tensor], blocks: Sequence[int] | None) -> list[Tensor | None]:
+    """One of every block, or nothing where it is left alone."""
+    numbers = range(1, len(weights) + 1)
+    chosen = set(numbers if blocks is None else blocks)
+    if not chosen or chosen - set(numbers):
+        raise InputError(
+            f"Blocks to shuffle are some of 1 to {len(weights)}, not {sorted(chosen)}."
+        )
+    return [own if number in chosen else None for number, own in zip(numbers, weights, strict=True)]
+
+
+def _named(blocks: Sequence[int] | None) -> str:
+    return "all blocks" if blocks is None else "block " + " and ".join(map(str, blocks))
+
+
+COPIES: Final = 3
+"""Of the attention of an altered input, that are there at a time."""
+
+
+def check_repeats(repeats: int) -> None:
+    """One sentence for what is no shuffle."""
+    if repeats < 1:
+        raise InputError(f"Attention is shuffled at least once, not {repeats} times.")
+
+
+def sources(batch: Tensor, parts: Tensor, repeat: Tensor, stream: np.random.SeedSequence) -> Tensor:
+    """`[R, n]`: the slot that each slot has its weight from; what is no part keeps its own.
+
+    The shuffle is decided by the stream, the row's own parts and the number of the repeat `[R]`,
+    and so is the same whatever is asked of a history.
+    """
+    content = torch.column_stack((repeat, batch)).cpu().numpy()
+    drawn = uniform_by_content(stream, content, F.pad(parts, (1, 0), value=True).cpu().numpy())
+    places = torch.from_numpy(drawn[:, 1:]).to(parts.device).masked_fill(~parts, 1)
+    home = (~parts).int().argsort(dim=1, stable=True)  # parts before the rest, each in slot order
+    return torch.empty_like(home).scatter(1, home, places.argsort(dim=1, stable=True))
+
+
+def moved(weights: Tensor, source: Tensor) -> Tensor:
+    """`[R, heads, q, m]`: with the last row's weights from those slots, the model's own left.
+
+    Writes into `weights`.
+    """
+    slots = source.shape[1]
+    last = weights[:, :, -1, :slots]
+    weights[:, :, -1, :slots] = last.gather(2, source[:, None].expand_as(last))
+    return weights
+
+
+def bytes_of_attention(own: Sequence[Tensor | None]) -> int:
+    """About what the shuffled weights of an input take up."""
+    return max(1, COPIES * sum(weights[0].nbytes for weights in own if weights is not None))

@@ -1,0 +1,239 @@
+"""Permutation of classes: does shuffled attention matter where a model is sure? (Jain 2019)
+
+The thesis asks DeepICF about one positive and 99 negative items of every user, and finds that
+shuffled attention changes the prediction the less the surer it was, right or wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.arrays import Bools, Floats, Ints
+from whence.contract import Explainable, require
+from whence.errors import InputError, did_you_mean
+from whence.measure import Measure
+from whence.memory import inputs_at_once, memory_for, row_slices
+from whence.randomness import Randomness
+from whence.trust.bins import Binned, Bins, EqualMass, JainBins, binned
+from whence.trust.candidates import Candidates, attention_to, classes_of, without_padding
+from whence.trust.class_predictions import LIKED, check_true
+from whence.trust.permutation.attention_permutation import (
+    REPEATS,
+    bytes_of_attention,
+    check_repeats,
+    moved,
+    sources,
+)
+from whence.trust.predictions import check_classes
+from whence.trust.resampling import mean_over_users
+
+BYTES_OF_A_SOURCE: Final = 48
+"""About what a slot takes up while it is decided where its weight comes from."""
+
+
+@dataclass(frozen=True, eq=False)
+class PermutedClasses:
+    """What shuffled attention changes, of `t` targets of `B` histories, all `[B, t]`.
+
+    A history of fewer than two parts has nothing to shuffle, and NaN for its changes.
+    """
+
+    change: Floats
+    """|p′ − p| of the class that is predicted by the model's own attention, mean over shuffles."""
+    median: Floats
+    """The same, median over shuffles."""
+    confidence: Floats
+    """p of that class."""
+    predicted: Ints
+    true: Ints
+    most: Floats
+    """The largest share that a part has of the attention to all parts; NaN without parts."""
+    classes: int
+    protocol: str
+
+    def kinds(self) -> dict[str, Bools]:
+        """Which targets are liked and predicted otherwise, the reverse, and all."""
+        liked, said = self.true == LIKED, self.predicted == LIKED
+        return {
+            "false negatives": liked & ~said,
+            "false positives": ~liked & said,
+            "all": np.ones_like(liked),
+        }
+
+    def measure(self, kind: str = "all", seed: int = 0) -> Measure:
+        """The mean change over the targets of a kind; its interval is over users."""
+        kinds = self.kinds()
+        if kind not in kinds:
+            raise InputError(f"There is no kind '{kind}': {did_you_mean(kind, kinds)}")
+        rows = kinds[kind]
+        known = rows & ~np.isnan(self.change)
+        if not known.any():
+            raise InputError(f"None of the {rows.sum():,} targets, {kind}, can be measured.")
+        user = self.users[known]
+        protocol = (
+            f"{self.protocol}; {kind}; mean over {len(user):,} cases of "
+            f"{len(np.unique(user)):,} users"
+        )
+        return mean_over_users(self.change[known], user, protocol, seed=seed)
+
+    @property
+    def users(self) -> Ints:
+        """`[B, t]`: whose each target is."""
+        return np.broadcast_to(np.arange(len(self.true))[:, None], self.true.shape)
+
+    def by_confidence(self, bins: Bins | None = None, seed: int = 0) -> dict[str, Binned]:
+        """The mean change of each kind by how sure the model was, a tenth wide as in Figure 3.8."""
+        bins = bins or JainBins(self.classes)
+        return {
+            kind: self._binned(self.change, self.confidence, rows, bins, kind, seed)
+            for kind, rows in self.kinds().items()
+        }
+
+    def by_attention(self, bins: Bins | None = None, seed: int = 0) -> dict[str, Binned]:
+        """The median changes by the largest share of attention (Figure 2.15).
+
+        Apart for what is predicted to be liked and not; in ten bins of equally many, as a long
+        history has but small shares.
+        """
+        bins = bins or EqualMass(10)
+        said = self.predicted == LIKED
+        return {
+            kind: self._binned(self.median, self.most, rows, bins, kind, seed)
+            for kind, rows in (("predicted liked", said), ("predicted otherwise", ~said))
+        }
+
+    def _binned(
+        self, values: Floats, by: Floats, rows: Bools, bins: Bins, kind: str, seed: int
+    ) -> Binned:
+        """Of the rows alone, in the bins of all."""
+        values = np.where(rows, values, np.nan).ravel()
+        protocol = f"{self.protocol}; {kind}"
+        users = self.users.ravel()
+        return binned(values, by.ravel(), bins, users, protocol=protocol, seed=seed)
+
+
+@torch.no_grad()
+def class_permutation(
+    model: Explainable,
+    batch: Tensor,
+    targets: Tensor,
+    true: Tensor,
+    *,
+    repeats: int = REPEATS,
+    seed: int = 0,
+    memory: int | None = None,
+) -> PermutedClasses:
+    """Shuffle a history's attention to each of its targets `[B, t]`, so many times.
+
+    The weights keep their values, and a shuffle is the same for all targets of a history; padding
+    and slots of the model's own keep theirs. `true` `[B, t]` are the targets' classes. About
+    `memory` bytes are used at a time, however many targets and shuffles there are.
+    """
+    require(model, ("parts", "attentions", "classes"), who="attention permutation")
+    check_repeats(repeats)
+    check_true(targets, true)
+    memory = memory or memory_for(batch.device)
+    stream = Randomness(seed).sequence("explain")
+    pairs, order = Candidates(batch, targets).by_length(model)
+    classes = classes_of(model, *pairs.pairs(slice(1))).shape[1]
+    check_classes(true, classes)
+    found = [
+        _changes(model, pairs, rows, repeats, stream, memory)
+        for rows in row_slices(len(pairs), _pairs_at_once(model, pairs, repeats, memory))
+    ]
+    back = order.argsort().cpu()
+    columns = torch.cat(found).view(*targets.shape, -1)[back].permute(2, 0, 1).numpy().copy()
+    predicted, confidence, most, change, median = columns
+    return PermutedClasses(
+        change,
+        median,
+        confidence,
+        predicted.astype(np.int64),
+        true.cpu().numpy(),
+        most,
+        classes,
+        f"|Δ probability| of the predicted class by {repeats} shuffles of the attention",
+    )
+
+
+def _pairs_at_once(model: Explainable, pairs: Candidates, repeats: int, memory: int) -> int:
+    """Those whose own attention, shuffles and changes fit, if each were of another history."""
+    batch, targets = pairs.pairs(slice(1))
+    shuffles = repeats * (BYTES_OF_A_SOURCE * batch.shape[1] + 8)
+    each = shuffles + bytes_of_attention(model.attentions(batch, targets))
+    return max(1, min(inputs_at_once(batch.shape[1], memory), memory // each))
+
+
+def _changes(
+    model: Explainable,
+    pairs: Candidates,
+    rows: slice,
+    repeats: int,
+    stream: np.random.SeedSequence,
+    memory: int,
+) -> Tensor:
+    """`[r, 5]` of some pairs: class, confidence, largest share, mean and median change."""
+    history, targets = pairs.histories(rows), pairs.pairs(rows)[1]
+    batch = without_padding(model, pairs.batch[history[0] : history[-1] + 1])
+    history = history - history[0]
+    some = _Pairs(model, batch, history, targets, model.attentions(batch[history], targets))
+    logits = classes_of(model, batch[history], targets)
+    predicted = logits.argmax(dim=1)
+    p = _probability(logits, predicted)
+    changes = (some.shuffled(predicted, repeats, stream, memory) - p[:, None]).abs()
+    middle = changes.sort(dim=1).values[:, [(repeats - 1) // 2, repeats // 2]]
+    found = torch.stack((changes.mean(dim=1), middle.mean(dim=1)), dim=1)
+    parts = model.parts(batch)[history]
+    found = found.masked_fill(parts.sum(dim=1, keepdim=True) < 2, torch.nan)
+    to_each = attention_to(some.own, parts)
+    most = to_each.amax(dim=1) / to_each.sum(dim=1)
+    return torch.column_stack((predicted, p, most, found)).cpu()
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """`r` pairs of `u` histories, and the model's own attention."""
+
+    model: Explainable
+    batch: Tensor
+    """`[u, n]`."""
+    history: Tensor
+    """`[r]`."""
+    targets: Tensor
+    """`[r]`."""
+    own: list[Tensor]
+    """`[r, heads, q, m]` a block."""
+
+    def shuffled(
+        self, classes: Tensor, repeats: int, stream: np.random.SeedSequence, memory: int
+    ) -> Tensor:
+        """`[r, repeats]`: the probability of one class of each pair by every shuffle."""
+        source = self._sources(repeats, stream)
+        number = torch.arange(len(self.targets) * repeats, device=self.batch.device)
+        slots = self.batch.shape[1]
+        at_once = min(inputs_at_once(slots, memory), memory // bytes_of_attention(self.own))
+        found = []
+        for some in row_slices(len(number), max(1, at_once)):
+            pair, repeat = number[some] // repeats, number[some] % repeats
+            history = self.history[pair]
+            given = [moved(one[pair], source[history, repeat]) for one in self.own]
+            logits = classes_of(self.model, self.batch[history], self.targets[pair], given)
+            found.append(_probability(logits, classes[pair]))
+        return torch.cat(found).view(-1, repeats)
+
+    def _sources(self, repeats: int, stream: np.random.SeedSequence) -> Tensor:
+        """`[u, repeats, n]`: one for all targets of a history."""
+        number = torch.arange(len(self.batch) * repeats, device=self.batch.device)
+        batch = self.batch[number // repeats]
+        found = sources(batch, self.model.parts(batch), number % repeats, stream)
+        return found.view(len(self.batch), repeats, -1)
+
+
+def _probability(logits: Tensor, classes: Tensor) -> Tensor:
+    """`[r]`: that of one class `[r]` of each row."""
+    return logits.double().softmax(dim=1).gather(1, classes[:, None])[:, 0]

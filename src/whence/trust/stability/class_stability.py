@@ -1,0 +1,135 @@
+"""Stability of classes: do models of other seeds say the same of what is liked, for like reasons?
+
+As in chapter 3 of Jain (2019): every target's prediction and attention are compared over seeds, and
+what comes out is drawn against the mean prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.arrays import Bools, Floats, Ints
+from whence.contract import Explainable, offers, require
+from whence.errors import InputError
+from whence.memory import cases_at_once, inputs_at_once, memory_for, row_slices
+from whence.trust.bins import Binned, Bins, EqualWidth, binned
+from whence.trust.candidates import Candidates, attention_to, classes_of
+from whence.trust.class_predictions import LIKED
+from whence.trust.stability.seed_pairs import (
+    SeedPairs,
+    attention_kl,
+    deviation,
+    jaccard_distance,
+    jaccard_index,
+    joined,
+    prediction_difference,
+)
+
+DIFFERENCE: Final = "difference of predictions"
+DEVIATION: Final = "deviation of predictions"
+OF_ATTENTION: Final[dict[str, Callable[[Floats, Bools], SeedPairs]]] = {
+    "Jaccard index": jaccard_index,
+    "Jaccard distance %": jaccard_distance,
+    "KL": attention_kl,
+}
+"""The index is of the top 10 % and the distance of the top 20 % of a history, as in the thesis."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassStability:
+    """How alike models of several seeds are on `t` targets of `B` histories."""
+
+    liked: Floats
+    """`[B, t]`: the mean over seeds of the probability that the target is liked."""
+    deviation: Floats
+    """`[B, t]`: the mean over seeds of how far it is from that mean, as the thesis prints it."""
+    seeds: int
+    pairs: dict[str, SeedPairs]
+    """By name, with a case for every target, history by history: attention's Jaccard index,
+    distance and KL, and the difference of predictions, which the thesis' code has."""
+
+    def by_prediction(self, bins: Bins | None = None, seed: int = 0) -> dict[str, Binned]:
+        """Everything by the mean prediction, in tenths (Figures 3.10 and 3.11)."""
+        users = np.repeat(np.arange(len(self.liked)), self.liked.shape[1])
+        said = f"mean over {self.seeds} seeds of |p − the mean over seeds|"
+        values = {DEVIATION: (self.deviation.ravel(), said)}
+        values |= {name: (one.cases, one.protocol) for name, one in self.pairs.items()}
+        return {
+            name: binned(
+                one, self.liked.ravel(), bins or EqualWidth(10), users, protocol=said, seed=seed
+            )
+            for name, (one, said) in values.items()
+        }
+
+
+@torch.no_grad()
+def class_stability(
+    models: Sequence[Explainable], batch: Tensor, targets: Tensor, *, memory: int | None = None
+) -> ClassStability:
+    """Ask every model about the targets `[B, t]`; the thesis asks about the one that came.
+
+    Attention is that of the last block, the mean over its heads, and renormalised where its sum is
+    not 1, as DeepICF's is not. Histories of fewer than two parts are in its measures NaN. Of models
+    without attention only the predictions are compared.
+    """
+    if len(models) < 2:
+        raise InputError(f"Stability compares at least 2 seeds, not {len(models)}.")
+    for model in models:
+        require(model, ("parts", "classes"), who="the stability of classes")
+    asked = Candidates(batch, targets)
+    memory = memory or memory_for(batch.device)
+    attend = all(offers(model, "attentions") for model in models)
+    liked = np.stack([_liked(model, asked, memory) for model in models])
+    return ClassStability(
+        liked.mean(axis=0).reshape(targets.shape),
+        deviation(liked).reshape(targets.shape),
+        len(models),
+        {
+            **(_attention(models, asked, memory) if attend else {}),
+            DIFFERENCE: prediction_difference(liked),
+        },
+    )
+
+
+def _liked(model: Explainable, asked: Candidates, memory: int) -> Floats:
+    """`[B · t]`: the probability that each target is liked."""
+    found = [
+        classes_of(model, *asked.pairs(rows)).double().softmax(dim=1)[:, LIKED].cpu()
+        for rows in asked.slices(memory)
+    ]
+    return np.asarray(torch.cat(found).numpy(), dtype=np.float64)
+
+
+def _attention(
+    models: Sequence[Explainable], asked: Candidates, memory: int
+) -> dict[str, SeedPairs]:
+    """Of the targets whose histories have two parts, some at a time."""
+    several = models[0].parts(asked.batch).sum(dim=1) >= 2
+    usable = several[asked.histories(slice(None))].nonzero()[:, 0]
+    if not len(usable):
+        raise InputError("No history has two parts whose attention could be compared.")
+    slots = asked.batch.shape[1]
+    at_once = min(inputs_at_once(slots, memory), cases_at_once(len(models) * slots))
+    pieces: dict[str, list[SeedPairs]] = {name: [] for name in OF_ATTENTION}
+    for some in row_slices(len(usable), at_once):
+        batch, targets = asked.pairs(usable[some])
+        parts = models[0].parts(batch)
+        weights = [attention_to(model.attentions(batch, targets), parts) for model in models]
+        sizes = torch.stack(weights).double().cpu().numpy()
+        for name, compare in OF_ATTENTION.items():
+            pieces[name].append(compare(sizes, parts.cpu().numpy()))
+    place = usable.cpu().numpy()
+    return {name: _spread_out(joined(some), place, len(asked)) for name, some in pieces.items()}
+
+
+def _spread_out(pairs: SeedPairs, place: Ints, count: int) -> SeedPairs:
+    """With NaN for the cases that were not compared."""
+    cases = np.full(count, np.nan)
+    cases[place] = pairs.cases
+    return replace(pairs, cases=cases)

@@ -1,0 +1,300 @@
+"""Stability: how alike are the models of several seeds, in what they say and why? (Jain 2019)
+
+`S` seeds answer the same `B` cases. Every pair of seeds is compared on every case, some cases at a
+time, and only two means are kept: over the pairs, and over the cases.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from whence.arrays import Bools, Floats, Ints
+from whence.errors import InputError
+from whence.measure import Direction, Measure, mean_measure
+from whence.memory import cases_at_once, row_slices
+from whence.padding import PAD
+from whence.trust.agreement.rank_agreement import largest
+from whence.trust.cases import check_sizes
+from whence.trust.permutation.entropy import shares
+
+EPSILON: Final = 1e-10
+"""Added inside logarithms, so that a share of 0 has one."""
+MOST_NATS: Final = math.log1p(1 / EPSILON)
+"""KL of two distributions that share no part."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeedPairs:
+    """How alike every two seeds are on the same cases."""
+
+    cases: Floats
+    """`[B]`: the mean over the pairs; NaN where a case has nothing to compare."""
+    pairs: Floats
+    """`[S, S]`: the mean over the cases of each pair i < j; 0 elsewhere."""
+    protocol: str
+    direction: Direction
+    range: tuple[float, float]
+
+    def measure(self) -> Measure:
+        """The mean over cases of the mean over pairs; its interval is over cases, not seeds."""
+        compared = self.cases[~np.isnan(self.cases)]
+        return mean_measure(compared, self.protocol, self.direction, self.range)
+
+    def over_seeds(self) -> list[float]:
+        """One value a seed: the jackknife's pseudo-values S·θ − (S−1)·θ₍₋ₖ₎.
+
+        θ is the mean over all pairs, θ₍₋ₖ₎ over those without seed k. Pairs that share a seed are
+        not independent; pseudo-values are treated as if they were: their mean is θ and their
+        t-interval (`mean_over_seeds`) the jackknife's. One may lie outside the measure's range.
+        """
+        seeds = len(self.pairs)
+        check_interval_over(seeds)
+        total = self.pairs.sum()
+        with_seed = self.pairs.sum(axis=0) + self.pairs.sum(axis=1)
+        mean = total / math.comb(seeds, 2)
+        mean_without = (total - with_seed) / math.comb(seeds - 1, 2)
+        values: list[float] = (seeds * mean - (seeds - 1) * mean_without).tolist()
+        return values
+
+
+def check_interval_over(seeds: int) -> None:
+    """Refuse fewer than 3: without one of 2 seeds there is no pair left."""
+    if seeds < 3:
+        raise InputError(f"An interval over seeds needs at least 3 seeds, not {seeds}.")
+
+
+def attention_kl(importances: Floats, parts: Bools) -> SeedPairs:
+    """H = KL(p₁‖p₂) in nats between two seeds' importances as shares of 1; 0 is the same.
+
+    `importances` `[S, B, n]` are sizes, of attention or any other method, and `parts` `[B, n]` says
+    which slots count. As in Jain 2019 one direction is taken, from the earlier seed to the later,
+    so the order of the seeds matters. A case of fewer than two parts has but one distribution and
+    is left out; where a seed finds no part important, all share alike.
+    """
+
+    def compare(rows: Ints) -> Floats:
+        p = shares(_sizes(importances, parts, rows), parts[rows, None])
+        log_p = np.log(p + EPSILON)
+        own = (p * log_p).sum(axis=2, keepdims=True)
+        # No KL is below 0, but rounding and EPSILON may take it there.
+        return np.asarray(np.clip(own - p @ log_p.swapaxes(1, 2), 0.0, MOST_NATS))
+
+    what = "KL(p‖q) in nats between the parts' shares of the importance"
+    return _of_importances(importances, parts, compare, what, "lower is better", (0.0, MOST_NATS))
+
+
+def jaccard_index(importances: Floats, parts: Bools, fraction: float = 0.1) -> SeedPairs:
+    """|A∩B| / |A∪B| of the most important parts by two seeds; 1 is the same (chapter 3).
+
+    A and B are the ⌈fraction · length⌉ largest `importances` `[S, B, n]` of each case; equal ones
+    count in slot order, as in `Explanation.strongest`. Cases of fewer than two parts are left out.
+    """
+    if not 0 < fraction <= 1:
+        raise InputError(f"A fraction of the parts is above 0 and at most 1, not {fraction}.")
+
+    def compare(rows: Ints) -> Floats:
+        top = _top(_sizes(importances, parts, rows), parts[rows, None], fraction).astype(np.float64)
+        both = top @ top.swapaxes(1, 2)
+        return np.asarray(both / (2 * top.sum(axis=2, keepdims=True) - both))
+
+    what = f"the Jaccard index of the top {100 * fraction:g} % of the parts"
+    return _of_importances(importances, parts, compare, what, "higher is better", (0.0, 1.0))
+
+
+def jaccard_distance(importances: Floats, parts: Bools, fraction: float = 0.2) -> SeedPairs:
+    """𝒥 = (1 − index) · 100 %, 0 is the same (chapter 4)."""
+    index = jaccard_index(importances, parts, fraction)
+    return replace(
+        index,
+        cases=100 * (1 - index.cases),
+        pairs=np.triu(100 * (1 - index.pairs), 1),
+        protocol=index.protocol.replace("index", "distance in per cent"),
+        direction="lower is better",
+        range=(0.0, 100.0),
+    )
+
+
+def prediction_difference(predictions: Floats) -> SeedPairs:
+    """|p₁ − p₂| of two seeds' probabilities `[S, B]` of the same; 0 is the same.
+
+    This is what the code of Jain (2019) computes where the text has `deviation`.
+    """
+    _check_predictions(predictions)
+    return _apart(predictions, "the difference of their predictions", 1.0)
+
+
+def rating_difference(ratings: Floats) -> SeedPairs:
+    """|r₁ − r₂| of the ratings `[S, B]` that two seeds expect of the same; 0 is the same."""
+    return _apart(ratings, "the difference of the ratings they expect", math.inf)
+
+
+def _apart(numbers: Floats, what: str, most: float) -> SeedPairs:
+    """How far every two seeds' numbers `[S, B]` lie apart, which is `most` at most."""
+    seeds = len(numbers)
+
+    def compare(rows: Ints) -> Floats:
+        one = numbers[:, rows].T
+        return np.asarray(np.abs(one[:, :, None] - one[:, None]))
+
+    everywhere = np.ones(numbers.shape[1], dtype=np.bool_)
+    cases, pairs = _over_pairs(compare, everywhere, seeds, seeds * seeds)
+    return SeedPairs(cases, pairs, _protocol(seeds, what), "lower is better", (0.0, most))
+
+
+def prediction_deviation(predictions: Floats) -> Measure:
+    """The mean over cases of `deviation`; a half if every other seed is sure of the opposite."""
+    protocol = f"mean over cases and {len(predictions)} seeds of |p − the mean over seeds|"
+    return mean_measure(deviation(predictions), protocol, "lower is better", (0.0, 0.5))
+
+
+def deviation(predictions: Floats) -> Floats:
+    """`[B]`: the mean over seeds of |p − p̄|, as Figure 3.10 of Jain (2019) has it."""
+    _check_predictions(predictions)
+    found: Floats = np.abs(predictions - predictions.mean(axis=0)).mean(axis=0)
+    return found
+
+
+def overlap(lists: Ints) -> SeedPairs:
+    """|A∩B| / k of two seeds' recommendations `[S, B, k]`, whatever their order; 1 is the same.
+
+    `PAD` fills a list up where a user can be recommended fewer than k items, which then are all
+    that count; cases without any are left out.
+    """
+    if lists.ndim != 3:
+        raise InputError(f"Recommendations are [seeds, cases, k], not {list(lists.shape)}.")
+    seeds, _, k = lists.shape
+    sizes = (lists != PAD).sum(axis=2).max(axis=0, initial=0)
+
+    def compare(rows: Ints) -> Floats:
+        one = lists[:, rows].swapaxes(0, 1)
+        first, second = one[:, :, None, :, None], one[:, None, :, None, :]
+        both = ((first == second) & (first != PAD)).sum(axis=(3, 4))
+        return np.asarray(both / sizes[rows, None, None])
+
+    cases, pairs = _over_pairs(compare, sizes > 0, seeds, seeds * seeds * k * k)
+    what = f"the share of items that two top-{k} lists have in common"
+    return SeedPairs(cases, pairs, _protocol(seeds, what), "higher is better", (0.0, 1.0))
+
+
+def same_choice(chosen: Ints) -> SeedPairs:
+    """How often two seeds choose the same, of one choice a case `[S, B]`; 1 is always."""
+
+    def compare(rows: Ints) -> Floats:
+        one = chosen[:, rows].T
+        return np.asarray(one[:, :, None] == one[:, None], dtype=np.float64)
+
+    seeds = len(chosen)
+    everywhere = np.ones(chosen.shape[1], dtype=np.bool_)
+    cases, pairs = _over_pairs(compare, everywhere, seeds, seeds * seeds)
+    what = "whether they choose the same"
+    return SeedPairs(cases, pairs, _protocol(seeds, what), "higher is better", (0.0, 1.0))
+
+
+def choice_in_common(choosing: Bools) -> tuple[SeedPairs, SeedPairs]:
+    """How often both of two seeds choose something, and how often one of them does, of `[S, B]`.
+
+    The first is at most the second, in which a case counts half where only one seed chooses it; so
+    the first as a share of the second says how often, where a seed chooses it, the other does too.
+    Weighed by the second, these shares of all that can be chosen come to `same_choice`.
+    """
+    seeds = len(choosing)
+    everywhere = np.ones(choosing.shape[1], dtype=np.bool_)
+
+    def pairs(of_two: Callable[[Floats, Floats], Floats], what: str) -> SeedPairs:
+        def compare(rows: Ints) -> Floats:
+            one = choosing[:, rows].T.astype(np.float64)
+            return of_two(one[:, :, None], one[:, None])
+
+        cases, found = _over_pairs(compare, everywhere, seeds, seeds * seeds)
+        return SeedPairs(cases, found, _protocol(seeds, what), "neither", (0.0, 1.0))
+
+    return (
+        pairs(lambda one, other: one * other, "whether both choose it"),
+        pairs(lambda one, other: (one + other) / 2, "the share of the two that choose it"),
+    )
+
+
+def _of_importances(
+    importances: Floats,
+    parts: Bools,
+    compare: Callable[[Ints], Floats],
+    what: str,
+    direction: Direction,
+    range: tuple[float, float],
+) -> SeedPairs:
+    if importances.ndim != 3 or importances.shape[1:] != parts.shape:
+        raise InputError(
+            "Importances are [seeds, cases, slots] and parts [cases, slots], not "
+            f"{list(importances.shape)} and {list(parts.shape)}."
+        )
+    seeds, _, slots = importances.shape
+    enough = parts.sum(axis=1) >= 2
+    cases, pairs = _over_pairs(compare, enough, seeds, seeds * max(seeds, slots))
+    return SeedPairs(cases, pairs, _protocol(seeds, what), direction, range)
+
+
+def _over_pairs(
+    compare: Callable[[Ints], Floats], usable: Bools, seeds: int, numbers_each: int
+) -> tuple[Floats, Floats]:
+    """`[B]` and `[S, S]`: both means of what `compare` says of some cases, `[b, S, S]`."""
+    _check_several(seeds)
+    rows = np.flatnonzero(usable)
+    if not len(rows):
+        raise InputError("No case has anything to compare: each needs two parts, or a list.")
+    earlier_later = np.triu(np.ones((seeds, seeds), dtype=np.bool_), 1)
+    cases, pairs = np.full(len(usable), np.nan), np.zeros((seeds, seeds))
+    for some in row_slices(len(rows), cases_at_once(numbers_each)):
+        found = compare(rows[some])
+        cases[rows[some]] = found[:, earlier_later].mean(axis=1)
+        pairs += found.sum(axis=0)
+    return cases, np.triu(pairs / len(rows), 1)
+
+
+def _sizes(importances: Floats, parts: Bools, rows: Ints) -> Floats:
+    """`[b, S, n]`: the importances of some cases, 0 where there is no part."""
+    sizes: Floats = np.where(parts[rows], importances[:, rows], 0).astype(np.float64)
+    check_sizes(sizes)
+    return sizes.swapaxes(0, 1)
+
+
+def _top(sizes: Floats, parts: Bools, fraction: float) -> Bools:
+    """Which of a case's parts are among its ⌈fraction · length⌉ largest."""
+    # Rounded first, since 0.07 · 100 comes out a hair above 7.
+    count = np.ceil(np.round(fraction * parts.sum(axis=2, keepdims=True), 9))
+    return largest(sizes, parts, count)
+
+
+def _check_predictions(predictions: Floats) -> int:
+    """How many seeds there are, if there is a probability of every case by each."""
+    if predictions.ndim != 2 or not ((predictions >= 0) & (predictions <= 1)).all():
+        raise InputError(
+            "Predictions are probabilities [seeds, cases], from 0 to 1, which these of shape "
+            f"{list(predictions.shape)} are not."
+        )
+    _check_several(len(predictions))
+    return len(predictions)
+
+
+def _check_several(seeds: int) -> None:
+    if seeds < 2:
+        raise InputError(f"Stability compares at least 2 seeds, not {seeds}.")
+
+
+def joined(pieces: Sequence[SeedPairs]) -> SeedPairs:
+    """The cases of all pieces, every one of which has been compared."""
+    counts = np.array([len(piece.cases) for piece in pieces])
+    pairs = np.stack([piece.pairs for piece in pieces])
+    return replace(
+        pieces[0],
+        cases=np.concatenate([piece.cases for piece in pieces]),
+        pairs=np.average(pairs, axis=0, weights=counts),
+    )
+
+
+def _protocol(seeds: int, what: str) -> str:
+    return f"mean over cases and {math.comb(seeds, 2)} pairs of {seeds} seeds of {what}"

@@ -1,0 +1,111 @@
+"""The models of several seeds asked the same: do they recommend alike, and for like reasons?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from whence.arrays import Floats, Ints
+from whence.contract import PAD
+from whence.data.histories import Cases
+from whence.data.splits import Held, Split
+from whence.errors import InputError, did_you_mean
+from whence.explainers import compare_batch
+from whence.measure import Measure
+from whence.memory import cases_at_once, row_slices
+from whence.models import Recommender
+from whence.randomness import Randomness
+from whence.ranking import best_unmet, questions_of
+from whence.trust.stability.seed_pairs import (
+    attention_kl,
+    check_interval_over,
+    jaccard_distance,
+    overlap,
+)
+
+TOP = 10
+METHODS = ("attention-first", "attention-last", "rollout", "gradient-norm", "random")
+"""Chance is among them, to show how alike importances are that have nothing in common."""
+
+
+def seed_stability(
+    models: Mapping[int, Recommender],
+    split: Split,
+    held: Held,
+    methods: Sequence[str] = METHODS,
+    *,
+    cases: int = 1_000,
+    seed: int = 0,
+    memory: int | None = None,
+) -> dict[str, tuple[list[float], Measure]]:
+    """By column, a pseudo-value for each model, in their order, and the mean over cases.
+
+    The columns are "top-10 overlap", and "KL" and "Jaccard distance %" of each method by its name.
+    What is explained is the item held out, the same for every model. `seed` draws at most so many
+    of the held-out cases; an explainer that draws starts from the seed of the model, and uses about
+    `memory` bytes at a time.
+    """
+    check_interval_over(len(models))
+    lengths = {model.config.length for model in models.values()}
+    if len(lengths) > 1:
+        read = ", ".join(map(str, sorted(lengths)))
+        raise InputError(
+            f"Seeds are compared whose models read equally far back, not {read} items."
+        )
+    asked = _draw(split, held, cases, seed)
+    lists = np.stack([_best(model, asked, split) for model in models.values()])
+    sizes = [_sizes(model, asked, methods, own, memory) for own, model in models.items()]
+    model = next(iter(models.values()))
+    parts = model.parts(questions_of(model, asked, model.config.length)[0]).cpu().numpy()
+    found = {f"top-{TOP} overlap": overlap(lists)}
+    for method in methods:
+        of_seeds = np.stack([of_seed[method] for of_seed in sizes])
+        found[f"{method} KL"] = attention_kl(of_seeds, parts)
+        found[f"{method} Jaccard distance %"] = jaccard_distance(of_seeds, parts)
+    events = f"{len(asked):,} {held} events, {split.protocol}"
+    return {
+        column: (
+            pairs.over_seeds(),
+            replace(pairs, protocol=f"{events}; {pairs.protocol}").measure(),
+        )
+        for column, pairs in found.items()
+    }
+
+
+def _draw(split: Split, held: Held, most: int, seed: int) -> Cases:
+    """At most so many of the held-out cases, in their order."""
+    if held not in split.held:
+        raise InputError(f"Nothing is held out as '{held}': {did_you_mean(held, split.held)}")
+    every = split.held[held]
+    if most < 1 or not len(every):
+        raise InputError(
+            f"Stability needs at least one case; {len(every):,} {held} events are held out, and "
+            f"{most:,} are asked for."
+        )
+    order = Randomness(seed).numpy("evaluation").permutation(len(every))
+    return every[np.sort(order[:most])]
+
+
+def _best(model: Recommender, cases: Cases, split: Split) -> Ints:
+    """`[B, 10]`: what the model recommends; `PAD` where a user has met nearly everything."""
+    pieces = []
+    for some in row_slices(len(cases), cases_at_once(split.interactions.item_count)):
+        items, scores = best_unmet(model, cases[some], model.config.length, TOP)
+        pieces.append(np.where(np.isfinite(scores), items, PAD))
+    return np.concatenate(pieces)
+
+
+def _sizes(
+    model: Recommender, cases: Cases, methods: Sequence[str], seed: int, memory: int | None
+) -> dict[str, Floats]:
+    """By method, `[B, n]`: how much each part matters to this model, for or against."""
+    pieces = []
+    for some in row_slices(len(cases), cases_at_once(model.config.length**2)):
+        batch, targets = questions_of(model, cases[some], model.config.length)
+        pieces.append(compare_batch(model, batch, targets, methods, seed, memory=memory))
+    return {
+        method: np.concatenate([piece[method].magnitude() for piece in pieces])
+        for method in methods
+    }

@@ -1,0 +1,149 @@
+"""Trained runs and what was measured of them, kept by what they were made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import whence
+from whence.config import build
+from whence.data.interactions import Interactions
+from whence.data.splits import Held
+from whence.errors import InputError, RunError
+from whence.files import new_file, read_json, write_json
+from whence.models import model_spec
+from whence.run import Run, open_run
+from whence.training import TrainingConfig, train
+from whence.training.runs import as_published
+from whence_studies.measurements.found import Found
+from whence_studies.study import Cell, Study
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+FOLDER_VARIABLE = "WHENCE_CACHE"
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """All that decides what a training comes to, defaults included."""
+
+    data: Interactions
+    model: str
+    settings: Mapping[str, Any]
+    training: Mapping[str, Any]
+    split: str
+    seeds: int
+    device: str
+    begin_with: tuple[Recipe, ...] = ()
+    """Of the models whose weights it begins with."""
+
+    @cached_property
+    def key(self) -> str:
+        """Equal recipes have equal keys, whatever study they are of."""
+        described = {
+            "data": self.data.content_hash,
+            "model": self.model,
+            "settings": dict(self.settings),
+            "training": dict(self.training),
+            "split": self.split,
+            "seeds": self.seeds,
+            "device": self.device,
+            **({"begin_with": [one.key for one in self.begin_with]} if self.begin_with else {}),
+            "whence": whence.__version__,
+            "torch": str(torch.__version__),
+        }
+        canonical = json.dumps(described, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What is measured of a run, how, and on which part of the events."""
+
+    measurement: str
+    held: Held
+    options: DataclassInstance
+
+    @property
+    def key(self) -> str:
+        """For the name of a file."""
+        chosen = [f"{name}={value}" for name, value in asdict(self.options).items()]
+        return re.sub(r"[^\w=.-]", "_", "-".join((self.measurement, self.held, *chosen)))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Columns of one run, and the seeds that their values belong to."""
+
+    seeds: tuple[int, ...]
+    columns: Mapping[str, Found]
+
+
+def resolve(study: Study, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The whole settings of the model and of the training, checked."""
+    settings, training = study.settings_of(cell)
+    spec = model_spec(study.models[cell.model].name)
+    config = build(spec.config, settings)
+    return asdict(config), asdict(build(TrainingConfig, as_published(spec, training)))
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A folder of runs, each an ordinary run folder, and of small files of measured values."""
+
+    folder: Path
+
+    def run(self, recipe: Recipe, until: float | None = None, show_progress: bool = True) -> Run:
+        """The run that is here, or a new one; a training that was stopped goes on."""
+        folder = self.folder / "runs" / recipe.key
+        if folder.exists():
+            try:
+                return replace(open_run(folder, recipe.device), loaded=recipe.data)
+            except RunError:
+                shutil.rmtree(folder)
+        return train(
+            recipe.data,
+            model=recipe.model,
+            model_settings=recipe.settings,
+            training=recipe.training,
+            seeds=recipe.seeds,
+            split=recipe.split,
+            begin_with=[self.run(one, until, show_progress) for one in recipe.begin_with],
+            out=folder,
+            overwrite=True,  # a training that was stopped with other threads, say, begins anew
+            device=recipe.device,
+            show_progress=show_progress,
+            until=until,
+        )
+
+    def measured(self, recipe: Recipe, measuring: Measuring) -> Measured | None:
+        """What was measured before; what cannot be read is measured again."""
+        path = self._file(recipe, measuring)
+        try:
+            return build(Measured, read_json(path)) if path.exists() else None
+        except InputError:
+            return None
+
+    def keep(self, recipe: Recipe, measuring: Measuring, measured: Measured) -> None:
+        """For the next time."""
+        with new_file(self._file(recipe, measuring)) as partial:
+            write_json(partial, asdict(measured))
+
+    def _file(self, recipe: Recipe, measuring: Measuring) -> Path:
+        return self.folder / "measured" / f"{recipe.key}-{measuring.key}.json"
+
+
+def default_folder() -> Path:
+    """`WHENCE_CACHE`, else the user's cache folder."""
+    return Path(os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "whence")

@@ -1,0 +1,125 @@
+"""How a claim is judged: by the same seeds in both variants, with a 95 % interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from whence.measure import mean_over_seeds
+from whence_studies.study import Claim, Expectation
+
+BANDS: dict[Expectation, tuple[float, float]] = {
+    "weak": (-math.inf, 0.3),
+    "moderate": (0.3, 0.7),
+    "strong": (0.7, math.inf),
+}
+"""What Baumhauer (2021) calls a correlation from the first bound to below the second."""
+HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+
+
+class Estimate(NamedTuple):
+    """What values over seeds come to, as far as there are enough of them."""
+
+    value: float | None = None
+    spread: float | None = None
+    """Standard deviation over seeds."""
+    interval: tuple[float, float] | None = None
+
+
+def over_seeds(values: Sequence[float]) -> Estimate:
+    """The mean with its t-interval; one seed has no interval."""
+    if len(values) < 2:
+        return Estimate(value=next(iter(values), None))
+    mean = mean_over_seeds(values)
+    return Estimate(mean.value, mean.spread, mean.interval)
+
+
+def compare(claim: Claim, of: Sequence[float], than: Sequence[float] | None) -> Estimate:
+    """What is claimed of one value a seed, alone or beside those of the same seeds."""
+    if than is None:
+        return over_seeds(of)
+    if claim.expect == "spread lower":
+        return spread_ratio(of, than)
+    return over_seeds([one - other for one, other in zip(of, than, strict=True)])
+
+
+def difference(of: tuple[float, float, int], than: tuple[float, float, int]) -> Estimate:
+    """Of two means that are no pairs, each with its spread and number of seeds; Welch (1947)."""
+    errors = [spread**2 / seeds for _, spread, seeds in (of, than)]
+    value, error = of[0] - than[0], sum(errors) ** 0.5
+    if not error:
+        return Estimate(value, None, (value, value))
+    free = sum(errors) ** 2 / sum(
+        one**2 / (seeds - 1) for one, (_, _, seeds) in zip(errors, (of, than), strict=True)
+    )
+    reach = float(stats.t.ppf(0.975, free)) * error
+    return Estimate(value, None, (value - reach, value + reach))
+
+
+def protocol(claim: Claim, paired: bool = True) -> str:
+    """What was compared, in words."""
+    beyond = f" by more than {claim.margin:g}" if claim.margin else ""
+    alone = f"{str(claim.of) or claim.column}, mean over seeds; 95 % t-interval"
+    if claim.expect in BANDS:
+        low, high = BANDS[claim.expect]
+        band = f"from {low:g} on" if high == math.inf else f"below {high:g}"
+        band = f"from {low:g} to {band}" if claim.expect == "moderate" else band
+        return f"{alone}; expected {claim.expect}, {band}"
+    if claim.than is None:
+        return f"{alone}; expected {claim.expect} than {claim.limit:g}{beyond}"
+    if claim.expect == "spread lower":
+        return (
+            f"standard deviation over seeds of {claim.of} divided by that of {claim.than}, the "
+            "same seeds in both; 95 % interval of Pitman and Morgan; expected below 1"
+        )
+    pairing = "seed by seed; 95 %" if paired else "means over seeds; Welch's 95 %"
+    return f"{claim.of} less {claim.than}, {pairing} t-interval; expected {claim.expect}{beyond}"
+
+
+def spread_ratio(of: Sequence[float], than: Sequence[float]) -> Estimate:
+    """The ratio of the standard deviations, with the interval of Pitman (1939) and Morgan (1939).
+
+    It is exact for pairs from a normal distribution however few, and knows that values of the same
+    seed go together; a bootstrap of ten seeds would be far too sure of itself. The ratios it keeps
+    are those at which the sum and the difference of the scaled values are not clearly correlated.
+    """
+    if len(of) < 3 or 0.0 in (np.ptp(of), np.ptp(than)):
+        return Estimate()
+    free = len(of) - 2
+    ratio = float(np.std(of, ddof=1) / np.std(than, ddof=1))
+    unexplained = max(0.0, 1 - float(np.corrcoef(of, than)[0, 1]) ** 2)
+    reach = 1 + 2 * unexplained * float(stats.t.ppf(0.975, free)) ** 2 / free
+    widest = reach + (reach**2 - 1) ** 0.5
+    return Estimate(ratio, None, (ratio / widest**0.5, ratio * widest**0.5))
+
+
+def verdict(claim: Claim, interval: tuple[float, float] | None) -> str:
+    """It holds, or does not, only if the whole interval says so."""
+    if interval is None:
+        return UNDECIDED
+    if claim.expect in BANDS:
+        return _within(interval, BANDS[claim.expect])
+    low, high = (bound - claim.limit for bound in interval)
+    margin = claim.margin
+    match claim.expect:
+        case "higher":
+            holds, fails = low > margin, high <= margin
+        case "not higher":
+            holds, fails = high <= margin, low > margin
+        case "lower":
+            holds, fails = high < -margin, low >= -margin
+        case "not lower":
+            holds, fails = low >= -margin, high < -margin
+        case "spread lower":
+            holds, fails = high < 1 - margin, low >= 1 - margin
+    return HOLDS if holds else FAILS if fails else UNDECIDED
+
+
+def _within(interval: tuple[float, float], band: tuple[float, float]) -> str:
+    if interval[1] < band[0] or interval[0] >= band[1]:
+        return FAILS
+    return HOLDS if interval[0] >= band[0] and interval[1] < band[1] else UNDECIDED

@@ -1,0 +1,231 @@
+"""Figure 3.7: is a model as often right about what is liked as it is sure? (Jain 2019)
+
+The thesis looks at positives and negatives apart, by how sure the model is of the class that it
+predicts, in tenths. Even a calibrated model is over-confident where only its positives are looked
+at, as it is then always wrong to predict a negative; so all are looked at together, too, by the
+errors that are in use since, and after temperature scaling: fitted on validation events, where the
+split has some, and else on half of the users, to be measured on the others.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.data.published_negatives import NEGATIVES
+from whence.errors import InputError
+from whence.models import Recommender
+from whence.progress import progress_bar
+from whence.trust.bins import EqualMass, JainBins
+from whence.trust.calibration.reliability import reliability
+from whence.trust.calibration.temperature import fit_temperature
+from whence.trust.class_predictions import class_logits, positives_and_negatives
+from whence.trust.predictions import Predictions, logits_of, predictions_from_logits
+from whence_studies.measurements.candidates_asked import (
+    Questions,
+    Users,
+    Values,
+    draw_questions,
+    over_models,
+    validation_questions,
+)
+from whence_studies.measurements.found import Asked, Curves, Found, Measurement
+
+KINDS: Final = ("positives", "negatives", "all")
+ERRORS: Final = (
+    "ECE",
+    "MCE",
+    "ECE by equally many",
+    "MCE by equally many",
+    "Brier score",
+    "negative log-likelihood",
+)
+BEFORE, AFTER = "before scaling", "after scaling"
+TEMPERATURE: Final = "temperature"
+LOWEST: Final = 3
+"""The first tenth that a confidence can be in, of three classes."""
+
+
+def gap(kind: str) -> str:
+    """The column of the mean confidence less the accuracy: above 0 is over-confident."""
+    return f"confidence less accuracy, {kind}"
+
+
+def surest_gap(kind: str) -> str:
+    """The same of what it is surest of."""
+    return f"{gap(kind)}, confidence from 0.9"
+
+
+def jain_error(kind: str) -> str:
+    """The column of the calibration error as the thesis' code has it."""
+    return f"ECE by tenths, {kind}"
+
+
+def accuracy_from(kind: str, tenth: int) -> str:
+    """The column of the accuracy of what it is so sure of."""
+    return f"accuracy of {kind}, confidence from {tenth / 10:.1f}"
+
+
+CURVES: Final = {
+    "reliability": Curves(
+        title="Accuracy by confidence",
+        x="confidence in the predicted class",
+        y="accuracy",
+        lines={
+            kind: {
+                round(tenth / 10 + 0.05, 2): accuracy_from(kind, tenth)
+                for tenth in range(LOWEST, 10)
+            }
+            for kind in KINDS
+        },
+        ideal=True,
+    )
+}
+
+
+def class_calibration(asked: Asked, how: Users) -> dict[str, Found]:
+    """The columns of every seed's model, on the same users."""
+    questions = draw_questions(asked.split, asked.held, how)
+    apart = asked.held == "test" and len(asked.split.held["validation"])
+    fitting = validation_questions(asked.split, how) if apart else None
+    models = asked.run.models.values()
+    bar = progress_bar("calibration", len(models), asked.show_progress, passing=True)
+    found = [of_model(model, questions, fitting) for model in bar.track(models)]
+    protocol = (
+        f"{questions.protocol}; confidence is the softmax of the predicted class; ECE and MCE are "
+        "of 15 bins; ECE by tenths is that of Jain's program, of bins a tenth wide against their "
+        f"middles; one temperature is fitted on {_fitted_on(fitting)}"
+    )
+    return over_models(found, protocol)
+
+
+def _fitted_on(fitting: Questions | None) -> str:
+    """For a protocol: what the temperature is fitted on, and what it is measured on."""
+    if fitting is None:
+        return "every other of these users, and before and after it are measured on the rest"
+    return (
+        f"the items of {len(fitting.cases):,} validation events, each with {NEGATIVES} random ones "
+        "outside the user's training events, and before and after it are measured on all test "
+        "events"
+    )
+
+
+def of_model(model: Recommender, questions: Questions, fitting: Questions | None) -> Values:
+    """By column its value, and of how many cases; without others, it is fitted on half of them."""
+    answers = _answers(model, questions)
+    predictions = answers.predictions()
+    by_kind = {**positives_and_negatives(predictions), "all": predictions}
+    columns: dict[str, tuple[float, int]] = {}
+    for kind, some in by_kind.items():
+        if len(some):
+            columns |= _of_kind(kind, some)
+    columns |= {name: (value, len(predictions)) for name, value in errors(predictions).items()}
+    if fitting is not None:
+        return {**columns, **_scaled(_answers(model, fitting), answers)}
+    half = answers.users % 2 == 0
+    return {**columns, **_scaled(answers.of(half), answers.of(~half))}
+
+
+class _Answers(NamedTuple):
+    """To all that is asked."""
+
+    logits: Tensor
+    """`[N, C]`."""
+    true: Tensor
+    """`[N]`."""
+    users: Tensor
+    """`[N]`: their places among those that are asked."""
+
+    def of(self, rows: Tensor) -> _Answers:
+        """Some of them."""
+        return _Answers(*(one[rows] for one in self))
+
+    def predictions(self, temperature: float = 1.0) -> Predictions:
+        return predictions_from_logits(logits_of(self.logits, self.true), temperature)
+
+
+@torch.no_grad()
+def _answers(model: Recommender, questions: Questions) -> _Answers:
+    pieces = list(class_logits(model, *questions.of(model))())
+    logits, true = (torch.cat(one).cpu() for one in zip(*pieces, strict=True))
+    asked = torch.from_numpy(questions.asked)
+    users = torch.arange(len(asked))[:, None].expand_as(asked)[asked]
+    return _Answers(logits[asked.flatten()], true[asked.flatten()], users)
+
+
+def _of_kind(kind: str, predictions: Predictions) -> Values:
+    diagram = reliability(predictions, JainBins(predictions.classes))
+    tenths = (10 * diagram.edges[:-1]).round().astype(np.int64)
+    sure = predictions.confidence >= 0.9
+    return {
+        gap(kind): (over_confidence(predictions), len(predictions)),
+        **(
+            {surest_gap(kind): (over_confidence(predictions[sure]), int(sure.sum()))}
+            if sure.any()
+            else {}
+        ),
+        jain_error(kind): (diagram.error(), len(predictions)),
+        **{
+            accuracy_from(kind, int(tenth)): (float(accuracy), int(count))
+            for tenth, accuracy, count in zip(tenths, diagram.accuracy, diagram.count, strict=True)
+        },
+    }
+
+
+def over_confidence(predictions: Predictions) -> float:
+    """The mean confidence less the accuracy."""
+    return float(predictions.confidence.mean() - predictions.correct.mean())
+
+
+def errors(predictions: Predictions) -> dict[str, float]:
+    """In 15 bins, of equal width and of equally many cases."""
+    wide, many = (reliability(predictions, bins) for bins in (None, EqualMass()))
+    found = (
+        wide.error(),
+        wide.worst(),
+        many.error(),
+        many.worst(),
+        float(predictions.squares.mean()),
+        -float(predictions.log_likelihood.mean()),
+    )
+    return dict(zip(ERRORS, found, strict=True))
+
+
+def _scaled(fitted: _Answers, others: _Answers) -> Values:
+    """Fitted on some and measured on the others; nothing where no temperature is best."""
+    try:
+        temperature = fit_temperature(logits_of(fitted.logits, fitted.true))
+    except InputError:
+        return {}
+    return scaled_errors(temperature, others.predictions(), others.predictions(temperature))
+
+
+def scaled_errors(temperature: float, before: Predictions, after: Predictions) -> Values:
+    """The temperature, and the errors with and without it."""
+    return {
+        TEMPERATURE: (temperature, len(before)),
+        **{
+            f"{name}, {when}": (value, len(before))
+            for when, predictions in ((BEFORE, before), (AFTER, after))
+            for name, value in errors(predictions).items()
+        },
+    }
+
+
+OF_SCALING: Final = (
+    TEMPERATURE,
+    *(f"{name}, {when}" for name in ERRORS for when in (BEFORE, AFTER)),
+)
+MEASUREMENT: Final = Measurement(
+    (
+        *(name(kind) for name in (gap, surest_gap, jain_error) for kind in KINDS),
+        *ERRORS,
+        *OF_SCALING,
+    ),
+    class_calibration,
+    Users,
+    CURVES,
+)

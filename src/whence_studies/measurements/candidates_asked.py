@@ -1,0 +1,128 @@
+"""What users are asked about: the item that came, and its published negatives (Jain 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.arrays import Bools, Floats, Ints
+from whence.contract import require
+from whence.data.histories import Cases
+from whence.data.published_negatives import NEGATIVES, published_negatives
+from whence.data.splits import Held, Split
+from whence.errors import InputError
+from whence.models import Recommender
+from whence.models.tasks import NOTHING
+from whence.randomness import Randomness
+from whence.ranking import device_of
+from whence.training.negatives import Unseen
+from whence.trust.accuracy.class_accuracy import ratings_of, what_came
+from whence_studies.measurements.found import Found
+
+
+@dataclass(frozen=True)
+class Users:
+    """How many users are asked, each as likely as any other."""
+
+    users: int = 1_000
+
+    def __post_init__(self) -> None:
+        if self.users < 2:
+            raise InputError(f"At least 2 users are asked, not {self.users}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """One case a user, and what each is asked about."""
+
+    cases: Cases
+    items: Ints
+    """`[B, 100]`: what came, then its negatives."""
+    asked: Bools
+    """`[B, 100]`: which of them are asked about: what came, and what is a negative indeed."""
+    ratings: Floats | None
+    """`[B]`: of what came, where it is known."""
+    held: Held
+    split: str
+
+    @property
+    def protocol(self) -> str:
+        """In words."""
+        return (
+            f"the item that came and {self.items.shape[1] - 1} published negatives of "
+            f"{len(self.cases):,} users, {self.held} events, {self.split}"
+        )
+
+    def of(self, model: Recommender) -> tuple[Tensor, Tensor, Tensor]:
+        """What the model reads, the items and their true classes, where the model lives."""
+        device = device_of(model)
+        batch = model.read(self.cases, model.config.length).to(device)
+        items = torch.from_numpy(self.items).to(device)
+        require(model, ("classes",), who="a study of classes")
+        classes = model.classes(batch[:1], items[:1, :1]).shape[2]
+        true = np.full_like(self.items, NOTHING)
+        true[:, 0] = what_came(model, self.ratings, len(true), classes)
+        return batch, items, torch.from_numpy(true).to(device)
+
+
+def draw_cases(split: Split, held: Held, most: int) -> Cases:
+    """At most so many of the held-out events, each once, the same for every model and seed."""
+    every = split.held[held]
+    order = Randomness(0).numpy("evaluation").permutation(len(every))
+    return every[np.sort(order[:most])]
+
+
+def draw_questions(split: Split, held: Held, how: Users) -> Questions:
+    """Those of at most so many users.
+
+    As published, a few items are among their own negatives; those are not asked about.
+    """
+    cases = draw_cases(split, held, how.users)
+    negatives = published_negatives(split.interactions).of(cases)
+    return _questions(split, held, cases, negatives, negatives != cases.targets[:, None])
+
+
+def validation_questions(split: Split, how: Users) -> Questions:
+    """Those about at most so many validation events, with as many negatives of their own.
+
+    The published ones are what test events are asked beside. These are drawn from all that is
+    outside the users' training events, as nothing is known of later ones.
+    """
+    cases = draw_cases(split, "validation", how.users)
+    users, chance = torch.from_numpy(cases.users).long(), Randomness(0).torch("evaluation")
+    negatives = Unseen.of(split).draw(users, NEGATIVES, chance).numpy()
+    return _questions(split, "validation", cases, negatives, negatives != cases.targets[:, None])
+
+
+def _questions(split: Split, held: Held, cases: Cases, negatives: Ints, indeed: Bools) -> Questions:
+    """The item that came is asked about, and what is a negative indeed `[B, 99]`."""
+    return Questions(
+        cases,
+        np.concatenate((cases.targets[:, None], negatives), axis=1),
+        np.concatenate((np.ones_like(indeed[:, :1]), indeed), axis=1),
+        ratings_of(split, cases),
+        held,
+        split.protocol,
+    )
+
+
+Values = Mapping[str, tuple[float, int]]
+"""By column its value, and of how many points it is."""
+
+
+def over_models(found: Sequence[Values], protocol: str) -> dict[str, Found]:
+    """One value a seed in every column that all seeds have; a bin may be empty for some."""
+    return {
+        column: Found(
+            per_seed=tuple(one[column][0] for one in found),
+            n=min(one[column][1] for one in found),
+            protocol=protocol,
+            direction="neither",
+        )
+        for column in found[0]
+        if all(column in one and np.isfinite(one[column][0]) for one in found)
+    }

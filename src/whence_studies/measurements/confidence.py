@@ -1,0 +1,240 @@
+"""Confidence of next items: the questions of Jain (2019, chapter 3) put to sequential models.
+
+Is a model as often right about the next item as it is sure? Does shuffled attention matter where it
+is sure? Do other seeds say the same, for like reasons? What is binned is binned into tenths of the
+cases, as hardly ever is a model sure of one item among thousands; and as a small probability cannot
+change by much, its change is also taken as a share of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import torch
+
+from whence.arrays import Bools, Floats, Ints
+from whence.data.histories import Cases
+from whence.errors import InputError
+from whence.memory import inputs_at_once, memory_for, row_slices
+from whence.models import Recommender
+from whence.progress import progress_bar
+from whence.ranking import device_of, questions_of
+from whence.trust.bins import EqualMass
+from whence.trust.calibration.next_item import next_item_logits
+from whence.trust.calibration.reliability import reliability
+from whence.trust.calibration.temperature import fit_temperature
+from whence.trust.candidates import attention_to
+from whence.trust.permutation.attention_permutation import Permuted, attention_permutation
+from whence.trust.predictions import Predictions, predictions_from_logits
+from whence.trust.stability.class_stability import DIFFERENCE
+from whence.trust.stability.seed_pairs import attention_kl, jaccard_index, prediction_difference
+from whence_studies.measurements.between_seeds import (
+    BY_CHANCE,
+    DEVIATION,
+    OfSeeds,
+    by_bin,
+    index_by_chance,
+    of_cases,
+)
+from whence_studies.measurements.calibration_by_class import (
+    ERRORS,
+    OF_SCALING,
+    errors,
+    over_confidence,
+    scaled_errors,
+)
+from whence_studies.measurements.candidates_asked import Values, draw_cases, over_models
+from whence_studies.measurements.found import Asked, Curves, Found, Measurement
+from whence_studies.measurements.permutation_by_class import Shuffled, rank_correlation
+
+TENTHS: Final = 10
+GAP: Final = "confidence less accuracy"
+CHANGE, SHARE = "|Δp| of the top item", "|Δp| / p of the top item"
+MOVED: Final = "symmetrised KL by shuffling"
+CHANGES: Final = (CHANGE, SHARE)
+INDEX, KL = "Jaccard index", "KL"
+COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, BY_CHANCE, KL)
+SURE, RIGHT = "confidence", "accuracy"
+
+
+def with_confidence(column: str) -> str:
+    """The column of whether a change goes with confidence."""
+    return f"ρ({column}, confidence)"
+
+
+def at(column: str, tenth: int) -> str:
+    """The column of a tenth of the cases, from the least sure one to the surest, from 1 on."""
+    return f"{column}, tenth {tenth}"
+
+
+def _curves(title: str, y: str, columns: tuple[str, ...]) -> Curves:
+    lines = {
+        column: {float(tenth): at(column, tenth) for tenth in range(1, TENTHS + 1)}
+        for column in columns
+    }
+    return Curves(title, "tenth of the cases, the last one the surest", y, lines)
+
+
+CURVES: Final = {
+    "reliability": _curves("Confidence and accuracy", "mean over cases", (SURE, RIGHT)),
+    "permutation": _curves("Change under shuffled attention", "mean over cases", CHANGES),
+    "deviation": _curves("Predictions over seeds", "mean over cases", (DEVIATION,)),
+    "Jaccard index": _curves("Attention's top 10 % over seeds", "mean over pairs", (INDEX,)),
+}
+
+
+def confidence(asked: Asked, how: Shuffled) -> dict[str, Found]:
+    """The columns of every seed's model, and between them, on the same events."""
+    models = list(asked.run.models.values())
+    every = asked.split.held[asked.held]
+    cases = draw_cases(asked.split, asked.held, how.users)
+    fitted, measured = _halves(asked)
+    bar = progress_bar("confidence", len(models), asked.show_progress, passing=True)
+    found = [
+        {
+            **_calibration(model, every),
+            **_scaling(model, fitted, measured),
+            **_permutation(model, cases, how.shuffles),
+        }
+        for model in bar.track(models)
+    ]
+    said = f"{asked.split.protocol}; softmax over all items"
+    fitted_on = "validation events" if asked.held == "test" else "every other event"
+    return {
+        **over_models(
+            found,
+            f"{len(every):,} {asked.held} events, on {len(cases):,} of them {how.shuffles} "
+            f"shuffles of the answering row's attention in all blocks, {said}; one "
+            f"temperature is fitted on {fitted_on}, and before and after it are measured on "
+            f"{len(measured):,} others",
+        ),
+        **_between_seeds(
+            models, cases, f"{len(cases):,} {asked.held} events, {said}; last block's attention"
+        ),
+    }
+
+
+def _halves(asked: Asked) -> tuple[Cases, Cases]:
+    """What a temperature is fitted on, and what it is measured on."""
+    every = asked.split.held[asked.held]
+    if asked.held == "test" and "validation" in asked.split.held:
+        return asked.split.held["validation"], every
+    number = np.arange(len(every))
+    return every[number[::2]], every[number[1::2]]
+
+
+def _predictions(model: Recommender, cases: Cases, temperature: float = 1.0) -> Predictions:
+    return predictions_from_logits(next_item_logits(model, cases, model.config.length), temperature)
+
+
+def _calibration(model: Recommender, cases: Cases) -> Values:
+    predictions = _predictions(model, cases)
+    columns = {GAP: over_confidence(predictions), **errors(predictions)}
+    diagram = reliability(predictions, EqualMass(TENTHS))
+    if len(diagram.count) == TENTHS:
+        for tenth in range(TENTHS):
+            columns[at(SURE, tenth + 1)] = float(diagram.confidence[tenth])
+            columns[at(RIGHT, tenth + 1)] = float(diagram.accuracy[tenth])
+    return {column: (value, len(cases)) for column, value in columns.items()}
+
+
+def _scaling(model: Recommender, fitted: Cases, measured: Cases) -> Values:
+    """Nothing where no temperature is best."""
+    try:
+        temperature = fit_temperature(next_item_logits(model, fitted, model.config.length))
+    except InputError:
+        return {}
+    before, after = (_predictions(model, measured, one) for one in (1.0, temperature))
+    return scaled_errors(temperature, before, after)
+
+
+def _permutation(model: Recommender, cases: Cases, shuffles: int) -> Values:
+    batch, _ = questions_of(model, cases, model.config.length)
+    permuted = attention_permutation(model, batch, repeats=shuffles)
+    known = ~np.isnan(permuted.top)
+    sure = permuted.confidence[known]
+    changes = {CHANGE: permuted.top[known], SHARE: permuted.top[known] / sure}
+    columns = {MOVED: float(permuted.moved[known].mean())}
+    for name, values in changes.items():
+        columns[name] = float(values.mean())
+        columns[with_confidence(name)] = rank_correlation(values, sure)
+    found = {column: (value, len(sure)) for column, value in columns.items()}
+    return {**found, **_changes_by_tenth(permuted, changes, sure)}
+
+
+def _changes_by_tenth(
+    permuted: Permuted, changes: Mapping[str, Floats], sure: Floats
+) -> dict[str, tuple[float, int]]:
+    bins = EqualMass(TENTHS)
+    binned = permuted.by_confidence(bins)
+    if len(binned.count) < TENTHS:
+        return {}
+    bin_of = np.searchsorted(binned.edges[1:-1], sure, side="right")
+    return {
+        at(name, tenth + 1): (float(values[bin_of == tenth].mean()), int(binned.count[tenth]))
+        for name, values in changes.items()
+        for tenth in range(TENTHS)
+        if binned.count[tenth]
+    }
+
+
+def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> dict[str, Found]:
+    """All cases, and by tenths of how sure the seeds are of their top items on average."""
+    found = [_predictions(model, cases) for model in models]
+    came = np.exp(np.stack([one.log_likelihood for one in found])).clip(0.0, 1.0)
+    sure = np.mean([one.confidence for one in found], axis=0)
+    read = [_attention(model, cases) for model in models]
+    weights, parts = np.stack([one for one, _ in read]), read[0][1]
+    lengths = parts.sum(axis=1)
+    usable = np.flatnonzero(lengths >= 2)
+    if not len(usable):
+        raise InputError("No history has two parts whose attention could be compared.")
+
+    def of(rows: Ints) -> OfSeeds:
+        pairs = {
+            DIFFERENCE: prediction_difference(came[:, rows]),
+            INDEX: jaccard_index(weights[:, rows], parts[rows]),
+            KL: attention_kl(weights[:, rows], parts[rows]),
+        }
+        return of_cases(came[:, rows], pairs)
+
+    columns = dict(of(usable))
+    columns[BY_CHANCE] = (index_by_chance(lengths[usable]),) * len(models), len(usable)
+    bins = EqualMass(TENTHS)
+    if len(bins.edges(np.sort(sure))) == TENTHS + 1:
+        for number, some in by_bin(sure, bins, usable, of):
+            columns |= {at(name, number): some[name] for name in (DEVIATION, INDEX)}
+    said = f"{protocol}; every two of {len(models)} seeds; p of the item that came"
+    return {
+        column: Found(per_seed, n, said, "neither") for column, (per_seed, n) in columns.items()
+    }
+
+
+@torch.no_grad()
+def _attention(model: Recommender, cases: Cases) -> tuple[Floats, Bools]:
+    """`[B, n]` twice: the last block's attention to each part, and which slots are parts."""
+    length = model.config.length
+    pieces = []
+    for some in row_slices(len(cases), inputs_at_once(length, memory_for(device_of(model)))):
+        batch, _ = questions_of(model, cases[some], length)
+        parts = model.parts(batch)
+        pieces.append((attention_to(model.attentions(batch), parts).double().cpu(), parts.cpu()))
+    weights, parts = (torch.cat(one) for one in zip(*pieces, strict=True))
+    return weights.numpy(), parts.numpy()
+
+
+MEASUREMENT: Final = Measurement(
+    (
+        GAP,
+        *ERRORS,
+        *OF_SCALING,
+        MOVED,
+        *(name for column in CHANGES for name in (column, with_confidence(column))),
+        *COMPARED,
+    ),
+    confidence,
+    Shuffled,
+    CURVES,
+)

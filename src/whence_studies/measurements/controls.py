@@ -1,0 +1,81 @@
+"""Controls: do importances agree where nothing was learned? (after Adebayo et al. 2018)
+
+If rollout and gradients agreed in any network of this shape, their agreement would say nothing
+about what was learned. So a model is asked again untrained, and with some of its weights put back
+to where another seed began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Final
+
+import numpy as np
+
+from whence.errors import InputError
+from whence.models import Recommender
+from whence.progress import progress_bar
+from whence.run import Run
+from whence_studies.measurements.explainer_agreement import explain_points, per_point, rho
+from whence_studies.measurements.found import Asked, Found, Measurement
+from whence_studies.measurements.points import Points, draw_points
+
+SYMBOLS: Final = ("∇", "α first", "α last", "α", "φ*₁", "φ*₂")
+COMPARED: Final = (rho("∇", "α first"), rho("∇", "α last"), rho("∇", "α"), rho("φ*", "α"))
+TRAINED, UNTRAINED = "trained", "untrained"
+RANDOMISED: Final = {
+    "last block randomised": ("blocks.{last}.",),
+    "blocks randomised": ("blocks.",),
+    "items randomised": ("item", "position"),
+}
+"""By version, how the names of the weights begin that are not the trained ones."""
+VERSIONS: Final = (TRAINED, UNTRAINED, *RANDOMISED)
+
+
+def controls(asked: Asked, how: Points) -> dict[str, Found]:
+    """The columns of every version of every seed's model, on the same points."""
+    cases = draw_points(asked.split, asked.held, how)
+    bar = progress_bar("controls", len(asked.run.models), asked.show_progress, passing=True)
+    per_seed: dict[str, list[float]] = {}
+    for seed in bar.track(asked.run.models):
+        for version, model in versions(asked.run, seed):
+            found = per_point(explain_points(model, cases, SYMBOLS))
+            for column in COMPARED:
+                mean = float(np.nanmean(found[column]))
+                per_seed.setdefault(f"{column}, {version}", []).append(mean)
+    protocol = (
+        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the item that "
+        "came next is explained"
+    )
+    return {
+        column: Found(tuple(values), how.points, protocol, "neither")
+        for column, values in per_seed.items()
+    }
+
+
+def versions(run: Run, seed: int) -> Iterator[tuple[str, Recommender]]:
+    """The model as trained and as it never was, one after the other."""
+    seeds = list(run.models)
+    if len(seeds) < 2:
+        raise InputError("Weights are randomised from another seed; train at least 2.")
+    other = seeds[(seeds.index(seed) + 1) % len(seeds)]
+    trained, fresh = run.models[seed], run.at(0, other).state_dict()
+    last = max(int(name.split(".")[1]) for name in fresh if name.startswith("blocks."))
+    yield TRAINED, trained
+    yield UNTRAINED, run.at(0, seed)
+    for version, beginnings in RANDOMISED.items():
+        model = deepcopy(trained)
+        begin = tuple(one.format(last=last) for one in beginnings)
+        model.load_state_dict(
+            {
+                name: fresh[name] if name.startswith(begin) else weight
+                for name, weight in trained.state_dict().items()
+            }
+        )
+        yield version, model
+
+
+MEASUREMENT: Final = Measurement(
+    tuple(f"{column}, {version}" for column in COMPARED for version in VERSIONS), controls, Points
+)

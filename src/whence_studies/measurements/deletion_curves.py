@@ -1,0 +1,131 @@
+"""Figure 4.7: how fast recommendations change without the items that matter most (Baumhauer 2021).
+
+The divergence is the paper's symmetrised KL, which it calls Jensen-Shannon; the area under the
+true Jensen-Shannon divergence stands beside it. Beyond the figure there are a greedy oracle, the
+same by insertion, and the number of deletions until the model recommends something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from whence.data.histories import Cases
+from whence.errors import InputError
+from whence.explainers import compare_batch
+from whence.models import Recommender
+from whence.progress import progress_bar
+from whence.ranking import questions_of
+from whence.trust.faithfulness.curves import SHARES, Curves, deletion_at
+from whence.trust.faithfulness.deletion import Order, deletion_curves, flips
+from whence_studies.measurements.explainer_agreement import HALF, PRINTED
+from whence_studies.measurements.found import Asked, Found, Measurement
+from whence_studies.measurements.found import Curves as Lines
+from whence_studies.measurements.points import draw_full
+
+EXPLAINED: Final = {
+    "α first": "attention-first",
+    "α last": "attention-last",
+    "α": "rollout",
+    "∇": "gradient-norm",
+    "|φ|": PRINTED,
+    "|φ*|": HALF,
+}
+ORACLE: Final = "greedy oracle"
+ORDERS: Final = {**EXPLAINED, "random": "random order", ORACLE: ORACLE}
+"""By the name shown, what the curves of that order are called."""
+SINGLE: Final = {
+    "area": "area of {}",
+    "JS area": "area of {}, Jensen-Shannon",
+    "insertion": "area of {}, insertion",
+    "shape": "convexity of {}",
+    "top item": "deletions until the top item changes, {}",
+    "top ten": "deletions until the top ten change, {}",
+}
+
+
+@dataclass(frozen=True)
+class Full:
+    """How many histories that fill the model's length, and how many of the seeds."""
+
+    histories: int = 500
+    seeds: int = 10
+
+    def __post_init__(self) -> None:
+        if min(self.histories, self.seeds) < 1:
+            raise InputError("Deletion needs at least one history and one seed.")
+
+
+def _at(order: str, share: float) -> str:
+    return f"{order}, {100 * share:.0f} % deleted"
+
+
+CURVES: Final = {
+    "deletion": Lines(
+        title="Change as the most important items are deleted",
+        x="share of the items deleted",
+        y="symmetrised KL in nats",
+        lines={order: {share: _at(order, share) for share in SHARES} for order in ORDERS},
+    )
+}
+
+
+def deletions(asked: Asked, how: Full) -> dict[str, Found]:
+    """The columns of every seed's model, on the same histories."""
+    models = list(asked.run.models.values())[: how.seeds]
+    cases = draw_full(asked.split, asked.held, models[0].config.length, how.histories)
+    bar = progress_bar("deleting", len(models), asked.show_progress, passing=True)
+    found = [of_model(model, cases) for model in bar.track(models)]
+    protocol = (
+        f"{len(cases):,} {asked.held} events of full length, {asked.split.protocol}; items hidden "
+        "from attention one after the other, the distribution over all items compared with that of "
+        "the whole history; φ of 1,024 coalitions drawn as printed, φ* of 2,048"
+    )
+    return {
+        column: Found(tuple(one[column] for one in found), len(cases), protocol, "neither")
+        for column in found[0]
+    }
+
+
+def of_model(model: Recommender, cases: Cases) -> dict[str, float]:
+    """By column its mean over the histories."""
+    batch, targets = questions_of(model, cases, model.config.length)
+    explained = compare_batch(model, batch, targets, list(EXPLAINED.values()))
+    orders: list[Order] = [*explained.values(), "random order", "greedy oracle"]
+    curves = deletion_curves(model, batch, orders)
+    true = deletion_curves(model, batch, orders[:-1], divergence="Jensen-Shannon")
+    inserted = deletion_curves(model, batch, orders[:-1], kind="insertion")
+    columns: dict[str, float] = {}
+    for shown, name in ORDERS.items():
+        columns |= _of_order(shown, curves[name])
+        for kind, others in (("JS area", true), ("insertion", inserted)):
+            if name in others:
+                columns[SINGLE[kind].format(shown)] = _mean(others[name].area())
+    return columns
+
+
+def _of_order(shown: str, curves: Curves) -> Mapping[str, float]:
+    heights = deletion_at(curves)
+    return {
+        SINGLE["area"].format(shown): _mean(curves.area()),
+        SINGLE["shape"].format(shown): _mean(curves.shape()),
+        SINGLE["top item"].format(shown): _mean(flips(curves, 1).steps),
+        SINGLE["top ten"].format(shown): _mean(flips(curves, 10).steps),
+        **{_at(shown, share): float(height) for share, height in zip(SHARES, heights, strict=True)},
+    }
+
+
+def _mean(values: np.typing.NDArray[np.float64]) -> float:
+    return float(np.nanmean(values))
+
+
+COLUMNS: Final = tuple(
+    column.format(order)
+    for kind, column in SINGLE.items()
+    for order in ORDERS
+    if order != ORACLE or kind not in ("JS area", "insertion")
+)
+MEASUREMENT: Final = Measurement(COLUMNS, deletions, Full, CURVES)

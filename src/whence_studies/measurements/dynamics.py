@@ -1,0 +1,129 @@
+"""Figure 4.6: how agreement and recall come about in training (Baumhauer 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from whence.arrays import Floats
+from whence.data.splits import Held, Split
+from whence.errors import InputError
+from whence.models import Recommender
+from whence.progress import progress_bar
+from whence.run import Run
+from whence.training.evaluation import Evaluation
+from whence_studies.measurements.explainer_agreement import explain_points, per_point, rho
+from whence_studies.measurements.found import Asked, Curves, Found, Measurement
+from whence_studies.measurements.points import Points, draw_points
+
+EPOCHS: Final = 10
+SYMBOLS: Final = ("∇", "α first", "α", "φ")
+CORRELATIONS: Final = (rho("∇", "α first"), rho("∇", "α"), rho("φ", "α first"))
+RECALL: Final = "recall@10 of 101"
+LINES: Final = (*CORRELATIONS, RECALL)
+LEAST: Final = tuple(f"least {column} from epoch 1 on" for column in CORRELATIONS)
+KNEE_LATER: Final = f"epochs from the knee of {RECALL} to that of {rho('φ', 'α first')}"
+
+
+@dataclass(frozen=True)
+class Watched(Points):
+    """On how many points, and of how many of the seeds; recall on as many events again."""
+
+    seeds: int = 5
+    events: int = 2_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.seeds, self.events) < 1:
+            raise InputError("Dynamics need at least one seed and one event.")
+
+
+def _at(column: str, epoch: int) -> str:
+    return f"{column} after epoch {epoch}"
+
+
+CURVES: Final = {
+    "dynamics": Curves(
+        title="Training dynamics",
+        x="epoch",
+        y="mean over points",
+        lines={
+            column: {float(epoch): _at(column, epoch) for epoch in range(EPOCHS + 1)}
+            for column in LINES
+        },
+    )
+}
+
+
+def dynamics(asked: Asked, how: Watched) -> dict[str, Found]:
+    """The columns of every epoch's snapshot, of the first seeds."""
+    run = asked.run
+    steps = _steps(run)
+    cases = draw_points(asked.split, asked.held, how)
+    some = _some_events(asked.split, asked.held, how.events)
+    evaluation = Evaluation(some, asked.held, run.first.config.length)
+    seeds = list(run.models)[: how.seeds]
+    snapshots = [(seed, step) for seed in seeds for step in steps]
+    bar = progress_bar("snapshots", len(snapshots), asked.show_progress, passing=True)
+
+    def of_model(model: Recommender) -> list[float]:
+        found = per_point(explain_points(model, cases, SYMBOLS))
+        return [
+            *(float(np.nanmean(found[column])) for column in CORRELATIONS),
+            evaluation.mean(RECALL, model),
+        ]
+
+    values = np.array([of_model(run.at(step, seed)) for seed, step in bar.track(snapshots)])
+    curves = values.reshape(len(seeds), len(steps), len(LINES)).transpose(2, 0, 1)
+    protocol = (
+        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the item that "
+        f"came next is explained; recall on {len(some.held[asked.held]):,} events"
+    )
+    return {
+        column: Found(tuple(of_seeds.tolist()), how.points, protocol, "neither")
+        for column, of_seeds in _columns(dict(zip(LINES, curves, strict=True))).items()
+    }
+
+
+def _columns(curves: dict[str, Floats]) -> dict[str, Floats]:
+    """By column one value a seed, from curves `[S, epochs]`."""
+    found = {
+        _at(column, epoch): curve[:, epoch]
+        for column, curve in curves.items()
+        for epoch in range(EPOCHS + 1)
+    }
+    for column, least in zip(CORRELATIONS, LEAST, strict=True):
+        found[least] = curves[column][:, 1:].min(axis=1)
+    found[KNEE_LATER] = knee(curves[rho("φ", "α first")]) - knee(curves[RECALL])
+    return found
+
+
+def knee(curves: Floats) -> Floats:
+    """`[S]`: the epoch at which each curve `[S, epochs]` is furthest above the line to its end."""
+    share = np.linspace(0, 1, curves.shape[1])
+    chord = curves[:, :1] + share * (curves[:, -1:] - curves[:, :1])
+    epochs: Floats = (curves - chord).argmax(axis=1).astype(np.float64)
+    return epochs
+
+
+def _steps(run: Run) -> list[int]:
+    """Of the snapshots: the untrained one and one an epoch."""
+    kept = sorted(next(iter(run.snapshots.values()), {}))
+    if len(kept) != EPOCHS + 1:
+        raise InputError(
+            f"Dynamics need a snapshot after each of {EPOCHS} epochs and one before; train with "
+            f"snapshots={EPOCHS + 1}."
+        )
+    return kept
+
+
+def _some_events(split: Split, held: Held, most: int) -> Split:
+    """The same split with at most so many of the held-out events."""
+    every = split.held[held]
+    rows = np.linspace(0, len(every) - 1, min(most, len(every))).round().astype(np.int64)
+    return replace(split, held={held: every[rows]})
+
+
+MEASUREMENT: Final = Measurement((*LEAST, KNEE_LATER), dynamics, Watched, CURVES)

@@ -1,0 +1,123 @@
+"""One recommendation and its reasons side by side, as Figure 5.1 (Baumhauer 2021) shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from whence.arrays import Floats
+from whence.data.histories import Cases
+from whence.errors import InputError
+from whence.explainers import Explainer, compare_batch
+from whence.explainers.rollout import Rollout
+from whence.explainers.shapley import Shapley
+from whence.explainers.signed_rollout import SignedRollout
+from whence.models import Recommender
+from whence.ranking import device_of, score_unmet
+from whence.trust.agreement.rank_agreement import spearman
+from whence_studies.measurements.found import Asked, Bars, Found, Measurement
+
+NEWEST = 10
+SHAPLEY, ROLLOUT, SIGNED = "Shapley value", "rollout", "signed rollout"
+BACK = {
+    method: {f"{back}": f"{method}, {back} back" for back in range(1, NEWEST + 1)}
+    for method in (SHAPLEY, ROLLOUT, SIGNED)
+}
+"""By method and how far back the item stands, the column."""
+RANK, AGREEMENT = "rank of the recommended", "rho of rollout and the size of Shapley values"
+
+
+@dataclass(frozen=True)
+class Coalitions:
+    """How many are drawn for the Shapley values."""
+
+    coalitions: int = 4_096
+
+
+def example(asked: Asked, how: Coalitions) -> dict[str, Found]:
+    """What every seed says of the newest items, for the item that the first seed recommends.
+
+    The history is the first that fills the model's length, whatever comes out.
+    """
+    length = asked.run.first.config.length
+    case = first_full(asked, length)
+    target, ranks = _recommended(asked, case, length)
+    # In the order of the panels.
+    methods: list[Explainer] = [Shapley(coalitions=how.coalitions), Rollout(), SignedRollout()]
+    newest = np.stack(
+        [_newest(model, case, target, methods, seed) for seed, model in asked.run.models.items()]
+    )  # seeds, methods, items
+    every = np.ones((len(newest), NEWEST), dtype=bool)
+    rho = spearman(np.abs(newest[:, 0]), newest[:, 1], every)
+    catalog = asked.run.catalog
+    (recommended,) = catalog.labels([target])
+    titles = catalog.labels(case.histories(length)[0, ::-1][:NEWEST])
+    first = next(iter(asked.run.models))
+    words = (
+        f"1 {asked.held} event, {asked.split.protocol}: the first user's whose history fills the "
+        f"model's {length} items; explained is what seed {first} recommends first, “{recommended}”"
+    )
+    shown = f"{words}; Shapley values of logits, from {how.coalitions:,} coalitions"
+
+    def found(values: Floats, protocol: str, label: str | None = None) -> Found:
+        return Found(tuple(values.tolist()), 1, protocol, "neither", label)
+
+    return {
+        RANK: found(ranks, f"{words}; its rank among all items the user has not met", recommended),
+        AGREEMENT: found(rho, f"{shown}; Spearman's rho over the {NEWEST} newest items"),
+        **{
+            column: found(newest[:, method, place], shown, title)
+            for method, panel in enumerate(BACK.values())
+            for place, (column, title) in enumerate(zip(panel.values(), titles, strict=True))
+        },
+    }
+
+
+def first_full(asked: Asked, length: int) -> Cases:
+    """The first held-out event, by user, whose history fills the model's length."""
+    if length < NEWEST:
+        raise InputError(f"The example shows {NEWEST} items, and this model reads {length}.")
+    every = asked.split.held[asked.held]
+    full = np.flatnonzero(every.ends - every.starts >= length)
+    if not len(full):
+        raise InputError(f"No {asked.held} event has a history of {length} items to show.")
+    return every[full[:1]]
+
+
+def _recommended(asked: Asked, case: Cases, length: int) -> tuple[int, Floats]:
+    """The unmet item that the first seed has first, and where every seed has it."""
+    scores = torch.cat([score_unmet(one, case, length) for one in asked.run.models.values()])
+    if not bool(scores[0].isfinite().any()):
+        raise InputError("The example's user has met every item; there is none to recommend.")
+    target = int(scores[0].argmax())
+    ranks: Floats = 1.0 + (scores > scores[:, [target]]).sum(dim=1).double().numpy()
+    return target, ranks
+
+
+def _newest(
+    model: Recommender, case: Cases, target: int, methods: Sequence[Explainer], seed: int
+) -> Floats:
+    """`[methods, items]`: the importance of the newest items, the newest first."""
+    device = device_of(model)
+    batch = model.read(case, model.config.length).to(device)
+    found = compare_batch(model, batch, torch.tensor([target], device=device), methods, seed)
+    return np.stack([one.scores[0, ::-1][:NEWEST] for one in found.values()])
+
+
+MEASUREMENT = Measurement(
+    (RANK, AGREEMENT),
+    example,
+    options=Coalitions,
+    bars={
+        "example": Bars(
+            title="The ten newest items",
+            about=RANK,
+            panels=BACK,
+            headings=("explained", "back", "item"),
+            signed=(SHAPLEY, SIGNED),
+        )
+    },
+)

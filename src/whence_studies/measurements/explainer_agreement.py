@@ -1,0 +1,226 @@
+"""Tables 4.1 to 4.6: do attention, gradients and Shapley values rank items alike? (Baumhauer 2021)
+
+Importances go by the paper's symbols: ∇ is the gradient's norm, α first and α last the attention
+of the first and the last block, α attention rollout. Shapley values come twice: φ by the estimator
+that the paper prints (with its kernel mended), and φ* by one whose error is several times smaller,
+so that what is noise can be told from what is so. A dash (′) marks the same from other draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from whence.arrays import Bools, Floats
+from whence.data.histories import Cases
+from whence.explainers import compare_batch
+from whence.models import Recommender
+from whence.progress import progress_bar
+from whence.ranking import questions_of
+from whence.trust.agreement.rank_agreement import (
+    centred_ranks,
+    correlate,
+    mu_lin,
+    mu_log,
+    signed_rank,
+    top_jaccard,
+)
+from whence.trust.permutation.entropy import entropy
+from whence_studies.measurements.found import Asked, Curves, Found, Measurement
+from whence_studies.measurements.points import Points, draw_points
+
+PRINTED: Final = "shapley:sampler=uniform,coalitions=1024,exact_up_to=0"
+HALF: Final = "shapley:coalitions=2048"
+ASKED: Final = {
+    "∇": ("gradient-norm", 0),
+    "α first": ("attention-first", 0),
+    "α last": ("attention-last", 0),
+    "α": ("rollout", 0),
+    "α first 1": ("attention:block=1,head=1", 0),
+    "α first 2": ("attention:block=1,head=2", 0),
+    "LOO": ("leave-one-out", 0),
+    "LOO p": ("leave-one-out:unit=probability", 0),
+    "φ": (PRINTED, 0),
+    "φ′": (PRINTED, 1),
+    "φ*₁": (HALF, 0),
+    "φ*₂": (HALF, 1),
+}
+"""By symbol the explainer and its seed, the same for every model: models differ, draws do not."""
+OF_HEADS: Final = ("α first 1", "α first 2")
+
+BY_SIZE: Final = (
+    ("∇", "α first"),
+    ("∇", "α last"),
+    ("∇", "α"),
+    ("φ", "α first"),
+    ("φ", "α"),
+    ("φ*", "α first"),
+    ("φ*", "α"),
+    ("φ*", "∇"),
+    ("φ", "φ′"),
+    ("φ", "φ*"),
+    ("φ*₁", "φ*₂"),
+    ("∇", "α first 1"),
+    ("∇", "α first 2"),
+    ("α first 1", "α first 2"),
+)
+SIGNED: Final = (("LOO", "φ"), ("LOO", "φ*"), ("LOO p", "φ"), ("LOO p", "φ*"))
+TOP: Final = 3
+SHAPLEY: Final = ("φ", "φ*")
+ENTROPIES: Final = ("α first", "α last")
+BINS: Final = 20
+HISTOGRAMS: Final = ("ρ(∇, α first)", "ρ(∇, α)", "ρ(|φ|, α first)", "ρ(|φ*|, α first)")
+
+
+def rho(one: str, other: str) -> str:
+    """The column of a correlation; Shapley values are compared with attention by their size."""
+    return f"ρ({_by_size(one)}, {_by_size(other)})"
+
+
+def _by_size(symbol: str) -> str:
+    return f"|{symbol}|" if symbol.startswith("φ") else symbol
+
+
+def spread(column: str) -> str:
+    """The column of a column's standard deviation over the points."""
+    return f"sd of {column}"
+
+
+RHOS: Final = (*(rho(*pair) for pair in BY_SIZE), *(f"ρ({one}, {two})" for one, two in SIGNED))
+TOP_HEAVY: Final = tuple(
+    f"{measure}(|{phi}|, α first)" for phi in SHAPLEY for measure in ("μ log", "μ lin", f"J{TOP}")
+)
+P_VALUES: Final = tuple(f"log₁₀ p of μ log < μ lin (|{phi}|, α first)" for phi in SHAPLEY)
+SPREAD_OUT: Final = (*RHOS, *TOP_HEAVY, *(f"entropy of {symbol}" for symbol in ENTROPIES))
+COLUMNS: Final = (*SPREAD_OUT, *map(spread, SPREAD_OUT), *P_VALUES)
+
+
+def _bin(column: str, number: int) -> str:
+    low = -1 + 2 * number / BINS
+    return f"{column} from {low:.1f}"
+
+
+CURVES: Final = {
+    "histograms": Curves(
+        title="Points by their correlation",
+        x="Spearman's ρ of a point",
+        y="share of the points",
+        lines={
+            column: {round(-1 + (2 * bin + 1) / BINS, 2): _bin(column, bin) for bin in range(BINS)}
+            for column in HISTOGRAMS
+        },
+    )
+}
+
+
+def agreement(asked: Asked, how: Points) -> dict[str, Found]:
+    """Every column of every seed's model, on the same points."""
+    cases = draw_points(asked.split, asked.held, how)
+    seeds = progress_bar("comparing", len(asked.run.models), asked.show_progress, passing=True)
+    found = [of_model(model, cases) for model in seeds.track(asked.run.models.values())]
+    protocol = (
+        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the item that "
+        "came next is explained; φ of 1,024 coalitions drawn as printed, φ* of 4,096"
+    )
+    return {
+        column: Found(
+            per_seed=tuple(one[column][0] for one in found),
+            n=found[0][column][1],
+            protocol=protocol,
+            direction="neither",
+        )
+        for column in found[0]
+        if all(column in one for one in found)
+    }
+
+
+def of_model(model: Recommender, cases: Cases) -> dict[str, tuple[float, int]]:
+    """By column its value, and of how many points it is."""
+    points = per_point(explain_points(model, cases, ASKED))
+    columns: dict[str, tuple[float, int]] = {}
+    for column, values in points.items():
+        defined = values[~np.isnan(values)]
+        if len(defined) < 2:
+            continue
+        columns[column] = float(defined.mean()), len(defined)
+        columns[spread(column)] = float(defined.std(ddof=1)), len(defined)
+    for phi, column in zip(SHAPLEY, P_VALUES, strict=True):
+        logarithmic, linear = (points[f"{mu}(|{phi}|, α first)"] for mu in ("μ log", "μ lin"))
+        both = ~np.isnan(logarithmic) & ~np.isnan(linear)
+        test = signed_rank(logarithmic[both], linear[both])
+        columns[column] = test.log10_p, test.n
+    for column in HISTOGRAMS:
+        defined = points[column][~np.isnan(points[column])]
+        counts, _ = np.histogram(defined, bins=BINS, range=(-1, 1))
+        for number, count in enumerate(counts):
+            columns[_bin(column, number)] = float(count / len(defined)), len(defined)
+    return columns
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What several methods say of the same points."""
+
+    scores: Mapping[str, Floats]
+    """By symbol, `[B, n]`."""
+    parts: Bools
+
+
+def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> Explained:
+    """The importances of these symbols, and φ* where both its halves are among them.
+
+    Single heads are left out where there is but one.
+    """
+    batch, targets = questions_of(model, cases, model.config.length)
+    asked: dict[int, dict[str, str]] = {}
+    heads = model.attentions(batch[:1])[0].shape[1]
+    for symbol in symbols:
+        if symbol in OF_HEADS and heads == 1:
+            continue
+        method, seed = ASKED[symbol]
+        asked.setdefault(seed, {})[symbol] = method
+    scores: dict[str, Floats] = {}
+    for seed, methods in asked.items():
+        found = compare_batch(model, batch, targets, list(methods.values()), seed)
+        scores |= {symbol: found[method].scores for symbol, method in methods.items()}
+    if {"φ*₁", "φ*₂"} <= scores.keys():
+        scores["φ*"] = (scores["φ*₁"] + scores["φ*₂"]) / 2
+    return Explained(scores, model.parts(batch).cpu().numpy())
+
+
+def per_point(explained: Explained) -> dict[str, Floats]:
+    """By column `[B]`, of all that can be told from these importances; NaN where undefined."""
+    scores, parts = explained.scores, explained.parts
+    sizes = {symbol: np.abs(values) for symbol, values in scores.items()}
+    ranks = {symbol: centred_ranks(size, parts) for symbol, size in sizes.items()}
+    found = {
+        rho(one, other): correlate(ranks[one], ranks[other])
+        for one, other in BY_SIZE
+        if {one, other} <= ranks.keys()
+    }
+    signed = {
+        symbol: centred_ranks(scores[symbol], parts)
+        for symbol in dict.fromkeys(symbol for pair in SIGNED for symbol in pair)
+        if symbol in scores
+    }
+    found |= {
+        f"ρ({one}, {other})": correlate(signed[one], signed[other])
+        for one, other in SIGNED
+        if {one, other} <= signed.keys()
+    }
+    for phi in SHAPLEY:
+        if {phi, "α first"} <= sizes.keys():
+            both = sizes[phi], sizes["α first"], parts
+            found[f"μ log(|{phi}|, α first)"] = mu_log(*both)
+            found[f"μ lin(|{phi}|, α first)"] = mu_lin(*both)
+            found[f"J{TOP}(|{phi}|, α first)"] = top_jaccard(*both, TOP)
+    for symbol in ENTROPIES:
+        if symbol in sizes:
+            found[f"entropy of {symbol}"] = entropy(sizes[symbol], parts)
+    return found
+
+
+MEASUREMENT: Final = Measurement(COLUMNS, agreement, Points, CURVES)

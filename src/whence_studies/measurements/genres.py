@@ -1,0 +1,197 @@
+"""Does attention know genres, which the model is never told? As Figure 4.8 (Baumhauer 2021) asks.
+
+Random films of four genres attend to random films of the same four. The figure's sequences have 200
+films, and the model 50 positions: so films go into the first block without one, and all keys are
+seen by all queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.arrays import Floats, Ints
+from whence.data.catalog import Catalog
+from whence.errors import InputError
+from whence.memory import cases_at_once, row_slices
+from whence.models import Recommender
+from whence.models.blocks import Block
+from whence.models.transformer import Transformer
+from whence.progress import progress_bar
+from whence.randomness import Randomness
+from whence.ranking import device_of
+from whence_studies.measurements.found import Asked, Found, Map, Measurement
+
+CHOSEN = ("Sci-Fi", "Romance", "Animation", "Horror")
+BLOCKS = {(query, key): f"{query} to {key}" for query in CHOSEN for key in CHOSEN}
+OWN, BY_KEY, BY_QUERY = "own genre over others", "spread over keys", "spread over queries"
+OWN_SHUFFLED, BY_KEY_SHUFFLED = f"{OWN}, shuffled", f"{BY_KEY}, shuffled"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """How many pairs of sequences, and how many films of each genre in a sequence."""
+
+    pairs: int = 10_000
+    films: int = 50
+
+    def __post_init__(self) -> None:
+        if min(self.pairs, self.films) < 1:
+            raise InputError("pairs and films are whole numbers from 1 on.")
+
+
+def genres(asked: Asked, how: Pairs) -> dict[str, Found]:
+    """The attention between genres, what pattern it has, and what it has with genres shuffled."""
+    by_genre = films_by_genre(asked.run.catalog, how.films)
+    films = np.concatenate(by_genre)
+    rng = Randomness(0).numpy("evaluation")
+    sizes = [len(some) for some in by_genre]
+    queries, keys = draw_sequences(rng, sizes, how), draw_sequences(rng, sizes, how)
+    bar = progress_bar("genres", len(asked.run.models), asked.show_progress, passing=True)
+    found: dict[str, list[float]] = {}
+    for seed, model in bar.track(asked.run.models.items()):
+        logits = film_logits(model, films)
+        # A film that has another's genre is in that one's place.
+        other = torch.from_numpy(Randomness(seed).numpy("explain").permutation(len(films)))
+        other = other.to(logits.device)
+        blocks = attention_between(logits, queries, keys)
+        shuffled = attention_between(logits[:, other[:, None], other], queries, keys)
+        for column, value in _columns(blocks, shuffled).items():
+            found.setdefault(column, []).append(value)
+    words = _protocol(how)
+    more = (
+        "; spread over keys: standard deviation over key genres of the means over query genres; "
+        "spread over queries: what is left around those means; shuffled: every film has the genre "
+        "of another, drawn for every seed"
+    )
+    return {
+        column: Found(
+            tuple(values),
+            how.pairs,
+            words if column in BLOCKS.values() else words + more,
+            "neither",
+        )
+        for column, values in found.items()
+    }
+
+
+def films_by_genre(catalog: Catalog, fewest: int) -> list[Ints]:
+    """The films of each genre; those of several of the four, which belong to none, are left out."""
+    if "genres" not in catalog.table.column_names:
+        raise InputError("These data have no genres; a column 'genres' of the items says them.")
+    of_films = [(text or "").split("|") for text in catalog.table["genres"].to_pylist()]
+    has = np.array([[genre in own for genre in CHOSEN] for own in of_films], dtype=bool)
+    alone = has & (has.sum(axis=1, keepdims=True) == 1)
+    found = [np.flatnonzero(column) for column in alone.T]
+    for genre, films in zip(CHOSEN, found, strict=True):
+        if len(films) < fewest:
+            raise InputError(
+                f"{len(films)} films are of {genre} and of no other of {', '.join(CHOSEN)}; "
+                f"a sequence needs {fewest}."
+            )
+    return found
+
+
+def draw_sequences(rng: np.random.Generator, sizes: Sequence[int], how: Pairs) -> Ints:
+    """`[pairs, 4 · films]`: films numbered genre by genre, each at most once in a sequence."""
+    first = np.cumsum(sizes) - sizes
+    blocks = [_some(rng, size, how) + start for size, start in zip(sizes, first, strict=True)]
+    return np.concatenate(blocks, axis=1)
+
+
+def _some(rng: np.random.Generator, size: int, how: Pairs) -> Ints:
+    """`[pairs, films]`: so many different numbers below the size."""
+    pieces = []
+    for some in row_slices(how.pairs, cases_at_once(size)):
+        chance = rng.random((len(range(how.pairs)[some]), size))
+        pieces.append(np.argpartition(chance, how.films - 1, axis=1)[:, : how.films])
+    return np.concatenate(pieces)
+
+
+@torch.no_grad()
+def film_logits(model: Recommender, films: Ints) -> Tensor:
+    """`[h, f, f]`: how the first block has each film attend to each, before the softmax."""
+    if not isinstance(model, Transformer):
+        raise InputError(
+            "Attention between films is read from a transformer's first block, which "
+            f"{type(model).__name__} does not have."
+        )
+    block = model.blocks[0]
+    assert isinstance(block, Block)
+    return block.logits(model.embed(torch.from_numpy(films).to(device_of(model))[None]))[0]
+
+
+@torch.no_grad()
+def attention_between(logits: Tensor, queries: Ints, keys: Ints) -> Floats:
+    """`[4, 4]`: the mean attention of a genre's films to another's; 1 where it is even.
+
+    It is the mean over heads, pairs and films of the softmax over all keys of the pair.
+    """
+    slots, heads, count = queries.shape[1], len(logits), len(CHOSEN)
+    total = torch.zeros(count, count, dtype=torch.float64, device=logits.device)
+    at_once = cases_at_once(heads * slots**2, on_gpu=logits.is_cuda)
+    for some in row_slices(len(queries), at_once):
+        query, key = (torch.from_numpy(one[some]).to(logits.device) for one in (queries, keys))
+        weights = logits[:, query[:, :, None], key[:, None, :]].softmax(dim=-1)
+        blocks = weights.view(heads, len(query), count, slots // count, count, slots // count)
+        total += blocks.sum(dim=(0, 1, 3, 5), dtype=torch.float64)
+    a_block = heads * len(queries) * (slots // count) ** 2
+    mean: Floats = (total * slots / a_block).cpu().numpy()
+    return mean
+
+
+def _columns(blocks: Floats, shuffled: Floats) -> dict[str, float]:
+    pattern, control = _pattern(blocks), _pattern(shuffled)
+    of_blocks = dict(zip(BLOCKS.values(), blocks.ravel().tolist(), strict=True))
+    return {
+        **of_blocks,
+        **pattern,
+        OWN_SHUFFLED: control[OWN],
+        BY_KEY_SHUFFLED: control[BY_KEY],
+    }
+
+
+def _pattern(blocks: Floats) -> dict[str, float]:
+    """A diagonal, stripes, and what is no stripe.
+
+    A query's attention has the sum 1 whatever its genre. So the blocks vary by what key genres get
+    on average, and by how query genres differ from that; the squares of both spreads add up.
+    """
+    own = np.eye(len(blocks), dtype=bool)
+    of_keys = blocks.mean(axis=0)
+    return {
+        OWN: float(blocks[own].mean() - blocks[~own].mean()),
+        BY_KEY: float(of_keys.std()),
+        BY_QUERY: float(np.sqrt(np.square(blocks - of_keys).mean())),
+    }
+
+
+def _protocol(how: Pairs) -> str:
+    slots = how.films * len(CHOSEN)
+    return (
+        f"{how.pairs:,} pairs of random sequences of {slots} films, {how.films} each of "
+        f"{', '.join(CHOSEN)}, without films of several of these; the first block's attention of "
+        "one sequence's films to the other's, without positions or a mask, as a multiple of "
+        f"1/{slots}"
+    )
+
+
+MEASUREMENT = Measurement(
+    (OWN, OWN_SHUFFLED, BY_KEY, BY_KEY_SHUFFLED, BY_QUERY),
+    genres,
+    options=Pairs,
+    maps={
+        "genres": Map(
+            title="Attention between genres",
+            down="genre of the query",
+            across="genre of the key",
+            value="attention, 1 where even",
+            cells=BLOCKS,
+            middle=1.0,
+        )
+    },
+)

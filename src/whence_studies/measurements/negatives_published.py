@@ -1,0 +1,68 @@
+"""Published negatives: hits and gains among 100 items, and accuracy per class, as Jain (2019) asks.
+
+In per cent, as the tables print them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from whence.errors import CapabilityError, InputError
+from whence.measure import Measure
+from whence.training.evaluation import AS_PUBLISHED, TOP
+from whence.trust.accuracy.class_accuracy import CLASSES, published_class_accuracy
+from whence_studies.measurements.found import AsItComes, Asked, Found, Measurement
+
+MEASURED: Final = {f"{name} in %": f"{name}{AS_PUBLISHED}" for name in (f"HR@{TOP}", f"NDCG@{TOP}")}
+"""By column, what training measured."""
+OF_CLASSES: Final = {f"accuracy of {name} in %": name for name in CLASSES}
+
+
+def published_negatives(asked: Asked, _how: AsItComes) -> dict[str, Found]:
+    """What training measured, and of models that tell classes how often they tell them rightly."""
+    measured = [metrics.get(asked.held, {}) for metrics in asked.run.metrics.values()]
+    first = measured[0]
+    if any(name not in first for name in MEASURED.values()):
+        raise InputError(
+            f"The {asked.held} events have no published negatives; take those of ml-1m-ncf, with "
+            "the split leave-last-out."
+        )
+    hits = {
+        column: Found(
+            per_seed=tuple(100 * one[name]["value"] for one in measured),
+            n=first[name]["n"],
+            protocol=first[name]["protocol"],
+            direction=first[name]["direction"],
+        )
+        for column, name in MEASURED.items()
+    }
+    return {**hits, **_of_classes(asked)}
+
+
+def _of_classes(asked: Asked) -> dict[str, Found]:
+    """Nothing of a model that tells none, and no column of a class that no user has."""
+    run = asked.run
+    try:
+        told = [
+            published_class_accuracy(model, asked.split, model.config.length, asked.held)
+            for model in run.models.values()
+        ]
+    except CapabilityError:
+        return {}
+    by_column: dict[str, list[Measure]] = {
+        column: [one for seed in told if (one := seed.get(name)) is not None]
+        for column, name in OF_CLASSES.items()
+    }
+    return {
+        column: Found(
+            per_seed=tuple(100 * one.value for one in found),
+            n=found[0].n,
+            protocol=f"{found[0].protocol}; {run.training['protocol']}",
+            direction=found[0].direction,
+        )
+        for column, found in by_column.items()
+        if found
+    }
+
+
+MEASUREMENT: Final = Measurement((*MEASURED, *OF_CLASSES), published_negatives)

@@ -1,0 +1,162 @@
+"""Figures 2.15, 3.8 and 3.9: does shuffled attention matter where a model is sure? (Jain 2019)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from scipy import stats
+
+from whence.arrays import Floats
+from whence.models import Recommender
+from whence.progress import progress_bar
+from whence.trust.bins import Binned, EqualMass
+from whence.trust.permutation.attention_permutation import REPEATS, check_repeats
+from whence.trust.permutation.class_permutation import PermutedClasses, class_permutation
+from whence_studies.measurements.candidates_asked import (
+    Questions,
+    Users,
+    Values,
+    draw_questions,
+    over_models,
+)
+from whence_studies.measurements.found import Asked, Curves, Found, Measurement
+
+KINDS: Final = ("false negatives", "false positives", "all")
+SAID: Final = ("predicted liked", "predicted otherwise")
+LOWEST: Final = 3
+"""The first tenth that a confidence can be in, of three classes."""
+PARTS: Final = 10
+
+
+@dataclass(frozen=True)
+class Shuffled(Users):
+    """How often, too."""
+
+    shuffles: int = REPEATS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_repeats(self.shuffles)
+
+
+def change(kind: str) -> str:
+    """The column of the mean change."""
+    return f"|Δp|, {kind}"
+
+
+def with_confidence(kind: str) -> str:
+    """The column of whether the change goes with confidence."""
+    return f"ρ(|Δp|, confidence), {kind}"
+
+
+def change_from(kind: str, tenth: int) -> str:
+    """The column of the mean change of what it is so sure of."""
+    return f"|Δp|, {kind}, confidence from {tenth / 10:.1f}"
+
+
+def change_at(said: str, part: int) -> str:
+    """The column of the mean of median changes, by the largest share of attention."""
+    return f"median |Δp|, {said}, {part} of {PARTS} by largest attention"
+
+
+CURVES: Final = {
+    "permutation": Curves(
+        title="Change of the predicted class's probability by confidence",
+        x="confidence in the predicted class",
+        y="mean |Δp|",
+        lines={
+            kind: {
+                round(tenth / 10 + 0.05, 2): change_from(kind, tenth) for tenth in range(LOWEST, 10)
+            }
+            for kind in KINDS
+        },
+    ),
+    "permutation by attention": Curves(
+        title="Median change by the largest share of attention",
+        x="tenth of cases, by largest share",
+        y="mean of the median |Δp|",
+        lines={
+            said: {float(part): change_at(said, part) for part in range(1, PARTS + 1)}
+            for said in SAID
+        },
+    ),
+}
+
+
+def class_permutations(asked: Asked, how: Shuffled) -> dict[str, Found]:
+    """The columns of every seed's model, on the same users and shuffles."""
+    questions = draw_questions(asked.split, asked.held, how)
+    models = asked.run.models.values()
+    bar = progress_bar("shuffling", len(models), asked.show_progress, passing=True)
+    found = [of_model(model, questions, how.shuffles) for model in bar.track(models)]
+    protocol = (
+        f"{questions.protocol}; |Δp| of the class predicted by the model's own attention, mean "
+        f"over {how.shuffles} shuffles, the same for all items of a user; false negatives are "
+        "liked and predicted otherwise, false positives the reverse"
+    )
+    return over_models(found, protocol)
+
+
+def of_model(model: Recommender, questions: Questions, shuffles: int) -> Values:
+    """By column its value, and of how many cases."""
+    permuted = class_permutation(model, *questions.of(model), repeats=shuffles)
+    unasked = ~questions.asked
+    permuted = replace(
+        permuted,
+        change=np.where(unasked, np.nan, permuted.change),
+        median=np.where(unasked, np.nan, permuted.median),
+    )
+    return {**_by_kind(permuted), **_by_confidence(permuted), **_by_attention(permuted)}
+
+
+def _by_kind(permuted: PermutedClasses) -> Values:
+    columns: dict[str, tuple[float, int]] = {}
+    for kind, rows in permuted.kinds().items():
+        some = rows & ~np.isnan(permuted.change)
+        changes, confidence = permuted.change[some], permuted.confidence[some]
+        if len(changes):
+            columns[change(kind)] = float(changes.mean()), len(changes)
+            columns[with_confidence(kind)] = rank_correlation(changes, confidence), len(changes)
+    return columns
+
+
+def rank_correlation(one: Floats, other: Floats) -> float:
+    """Spearman's ρ over cases; NaN where all are the same."""
+    if min(np.ptp(one), np.ptp(other)) == 0:
+        return float("nan")
+    return float(stats.spearmanr(one, other).statistic)
+
+
+def _by_confidence(permuted: PermutedClasses) -> Values:
+    columns: dict[str, tuple[float, int]] = {}
+    for kind, found in permuted.by_confidence().items():
+        for edge, mean, count in _bins(found):
+            columns[change_from(kind, round(10 * edge))] = mean, count
+    return columns
+
+
+def _by_attention(permuted: PermutedClasses) -> Values:
+    """In ten bins of equally many; nothing where so many have the same share that some are lost."""
+    columns: dict[str, tuple[float, int]] = {}
+    for said, found in permuted.by_attention(EqualMass(PARTS)).items():
+        if len(found.count) == PARTS:
+            for part, (_, mean, count) in enumerate(_bins(found), start=1):
+                columns[change_at(said, part)] = mean, count
+    return columns
+
+
+def _bins(found: Binned) -> list[tuple[float, float, int]]:
+    """Lower edge, mean and count of each."""
+    return list(
+        zip(found.edges[:-1].tolist(), found.mean.tolist(), found.count.tolist(), strict=True)
+    )
+
+
+MEASUREMENT: Final = Measurement(
+    tuple(name(kind) for name in (change, with_confidence) for kind in KINDS),
+    class_permutations,
+    Shuffled,
+    CURVES,
+)

@@ -1,0 +1,94 @@
+"""Figures 3.10 and 3.11: do other seeds say the same of a target, for like reasons? (Jain 2019)
+
+As in the thesis, of the item that came, by the mean probability over seeds that it is liked.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import torch
+
+from whence.arrays import Floats, Ints
+from whence.errors import InputError
+from whence.models import Recommender
+from whence.progress import tell
+from whence.trust.bins import EqualWidth
+from whence.trust.class_predictions import LIKED, class_logits
+from whence.trust.stability.class_stability import DIFFERENCE, class_stability
+from whence_studies.measurements.between_seeds import (
+    BY_CHANCE,
+    DEVIATION,
+    OfSeeds,
+    by_bin,
+    index_by_chance,
+    of_cases,
+)
+from whence_studies.measurements.candidates_asked import Questions, Users, draw_questions
+from whence_studies.measurements.found import Asked, Curves, Found, Measurement
+
+INDEX: Final = "Jaccard index"
+COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, BY_CHANCE, "Jaccard distance %", "KL")
+DRAWN: Final = (DEVIATION, INDEX, "KL")
+TENTHS: Final = 10
+
+
+def at(column: str, tenth: int) -> str:
+    """The column of the items of which the mean probability is from so many tenths on."""
+    return f"{column}, p from {tenth / 10:.1f}"
+
+
+def _curve(title: str, y: str, column: str) -> Curves:
+    line = {round(tenth / 10 + 0.05, 2): at(column, tenth) for tenth in range(TENTHS)}
+    return Curves(title, "mean probability that the item is liked", y, {column: line})
+
+
+CURVES: Final = {
+    "deviation": _curve("Predictions over seeds", "mean |p − mean over seeds|", DEVIATION),
+    "Jaccard index": _curve("Attention's top 10 % over seeds", "Jaccard index", INDEX),
+    "KL": _curve("Attention over seeds", "KL in nats", "KL"),
+}
+
+
+def class_stabilities(asked: Asked, how: Users) -> dict[str, Found]:
+    """All users, and by tenths."""
+    questions = draw_questions(asked.split, asked.held, how)
+    models = list(asked.run.models.values())
+    tell(f"comparing {len(models)} seeds", asked.show_progress)
+    liked = np.stack([_liked(model, questions) for model in models])
+    batch, items, _ = questions.of(models[0])
+    lengths = models[0].parts(batch).sum(dim=1).cpu().numpy()
+    usable = np.flatnonzero(lengths >= 2)
+    if not len(usable):
+        raise InputError("No history has two parts whose attention could be compared.")
+
+    def of(rows: Ints) -> OfSeeds:
+        some = torch.from_numpy(rows).to(batch.device)
+        pairs = class_stability(models, batch[some], items[some, :1]).pairs
+        return of_cases(liked[:, rows], pairs)
+
+    columns = dict(of(usable))
+    columns[BY_CHANCE] = (index_by_chance(lengths[usable]),) * len(models), len(usable)
+    for number, found in by_bin(liked.mean(axis=0), EqualWidth(TENTHS), usable, of):
+        columns |= {at(name, number - 1): found[name] for name in DRAWN}
+    protocol = (
+        f"the item that came, of {len(usable):,} users with two items or more, {asked.held} "
+        f"events, {asked.split.protocol}; every two of {len(models)} seeds compared, attention as "
+        "shares of 1; Jaccard index of the top 10 %, distance of the top 20 % of a history"
+    )
+    return {
+        column: Found(per_seed, n, protocol, "neither") for column, (per_seed, n) in columns.items()
+    }
+
+
+@torch.no_grad()
+def _liked(model: Recommender, questions: Questions) -> Floats:
+    """`[B]`: the probability that the item that came is liked."""
+    batch, items, true = questions.of(model)
+    pieces = class_logits(model, batch, items[:, :1], true[:, :1])()
+    found = [logits.double().softmax(dim=1)[:, LIKED].cpu() for logits, _ in pieces]
+    return np.asarray(torch.cat(found).numpy(), dtype=np.float64)
+
+
+MEASUREMENT: Final = Measurement(COMPARED, class_stabilities, Users, CURVES)

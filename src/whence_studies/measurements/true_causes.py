@@ -1,0 +1,125 @@
+"""Which explainer finds the true reason, and on which side? Asked on worlds, where it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from whence.config import build
+from whence.errors import InputError
+from whence.explainers import compare_batch, find_explainer
+from whence.models import Recommender
+from whence.progress import progress_bar
+from whence.ranking import questions_of
+from whence.run import Run
+from whence.trust.likeness.truth import precision_at_cause, sign_at_cause
+from whence.worlds import REASONS, Questions, World, WorldConfig, make_world
+from whence_studies.measurements.found import Asked, Found, Map, Measurement
+
+EXPLAINERS: Final = (
+    "attention-first",
+    "attention-last",
+    "rollout",
+    "gradient-rollout",
+    "attention-flow",
+    "gradient-norm",
+    "gradient-input",
+    "integrated-gradients",
+    "fading",
+    "signed-rollout",
+    "leave-one-out",
+    "lime",
+    "shapley",
+    "random",
+)
+SIGNED: Final = tuple(name for name in EXPLAINERS if find_explainer(name)[1].signed)
+
+
+@dataclass(frozen=True)
+class Questioned:
+    """How many questions of every kind of reason are asked."""
+
+    questions: int = 500
+
+    def __post_init__(self) -> None:
+        if self.questions < 1:
+            raise InputError(f"A world is asked at least 1 question, not {self.questions}.")
+
+
+def precision(explainer: str, reason: str) -> str:
+    """The column of how often the strongest part is the true reason."""
+    return f"precision of {explainer}, {reason}"
+
+
+def sign(explainer: str, reason: str) -> str:
+    """The column of how often the true reason has the right sign."""
+    return f"sign of {explainer}, {reason}"
+
+
+def truth(asked: Asked, how: Questioned) -> dict[str, Found]:
+    """The columns of every seed's model, asked the same questions."""
+    world = _world_of(asked.run)
+    length = asked.run.first.config.length
+    questions = [world.questions(reason, length, how.questions) for reason in REASONS]
+    bar = progress_bar("asking", len(asked.run.models), asked.show_progress, passing=True)
+    found = [
+        {column: value for one in questions for column, value in _answers(model, one, seed).items()}
+        for seed, model in bar.track(asked.run.models.items())
+    ]
+    counts = {one.reason: len(one.cases) for one in questions}
+    return {
+        column: Found(
+            per_seed=tuple(one[column] for one in found),
+            n=counts[reason],
+            protocol=f"events of a world whose reasons are known: {reason}",
+            direction="higher is better",
+        )
+        for column in found[0]
+        for reason in [column.rpartition(", ")[2]]
+    }
+
+
+def _world_of(run: Run) -> World:
+    settings = run.interactions.origin.get("world")
+    if settings is None:
+        raise InputError("True reasons are known of worlds alone; these data are none.")
+    return make_world(build(WorldConfig, settings))
+
+
+def _answers(model: Recommender, questions: Questions, seed: int) -> dict[str, float]:
+    batch, targets = questions_of(model, questions.cases, model.config.length)
+    found = {}
+    for name, said in compare_batch(model, batch, targets, EXPLAINERS, seed).items():
+        found[precision(name, questions.reason)] = precision_at_cause(said, questions).value
+        if said.signed:
+            found[sign(name, questions.reason)] = sign_at_cause(said, questions).value
+    return found
+
+
+MEASUREMENT: Final = Measurement(
+    (
+        *(precision(name, reason) for name in EXPLAINERS for reason in REASONS),
+        *(sign(name, reason) for name in SIGNED for reason in REASONS),
+    ),
+    truth,
+    Questioned,
+    maps={
+        "precision": Map(
+            title="How often the strongest item is the true reason",
+            down="explainer",
+            across="reason",
+            value="precision",
+            cells={
+                (name, reason): precision(name, reason) for name in EXPLAINERS for reason in REASONS
+            },
+        ),
+        "sign": Map(
+            title="How often the true reason has the right sign",
+            down="explainer",
+            across="reason",
+            value="share",
+            cells={(name, reason): sign(name, reason) for name in SIGNED for reason in REASONS},
+            middle=0.5,
+        ),
+    },
+)

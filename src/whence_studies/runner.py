@@ -1,0 +1,147 @@
+"""A study from its declaration to its records: trained, measured, judged, and gone on with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from whence.data import Interactions, load, split_by
+from whence.devices import check_device, machine
+from whence.errors import InputError, OutOfTime, WhenceError, did_you_mean
+from whence.progress import tell
+from whence_studies.cache import Cache, Measured, Measuring, Recipe, resolve
+from whence_studies.checking import check_study
+from whence_studies.measurements.found import Asked
+from whence_studies.measurements.registry import MEASUREMENTS
+from whence_studies.records import Record
+from whence_studies.results import Results, judge_by_records
+from whence_studies.study import COUNTS, SKIPS, Cell, Study
+from whence_studies.tables import dataset_statistics, skips, toys
+from whence_studies.tables.trained_skips import Workshop
+
+
+def run_study(
+    study: Study,
+    *,
+    cache: Cache,
+    minutes: float | None = None,
+    device: str = "cpu",
+    only: Sequence[str] = (),
+    show_progress: bool = True,
+    keep: Callable[[list[Record]], object] = lambda _: None,
+) -> list[Record]:
+    """Every figure of the study; what the cache holds is not made again.
+
+    After so many minutes it stops, in the middle of a training too, and the next call goes on. With
+    `only`, nothing is trained but on these datasets. `keep` is given all records whenever there is
+    a new one, so that an interruption loses nothing.
+    """
+    check_study(study)
+    check_device(device)
+    for name in only:
+        if name not in study.datasets:
+            known = did_you_mean(name, study.datasets)
+            raise InputError(f"{study.id} has no dataset '{name}': {known}")
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    if study.tabulated:
+        workshop = Workshop(cache.folder, device, until, show_progress)
+        filled = judge_by_records(study, _fill(study, workshop))
+        keep(filled)
+        return filled
+    command = study.command if device == "cpu" else f"{study.command} --device {device}"
+    results = Results(study, machine(device), command)
+    work = _Work(results, cache, device, until, show_progress)
+    work.recall()
+    keep(results.records())
+    try:
+        for cell in results.unfinished():
+            if not only or cell.dataset in only:
+                work.try_to_finish(cell)
+                keep(results.records())
+    except OutOfTime:
+        pass
+    return results.records()
+
+
+def _fill(study: Study, workshop: Workshop) -> list[Record]:
+    """The records of a study of other things than trained runs."""
+    (name,) = study.measurements
+    if name == SKIPS:
+        return skips.measure(study, workshop)
+    return dataset_statistics.count(study) if name == COUNTS else toys.measure(study)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """How results come about."""
+
+    results: Results
+    cache: Cache
+    device: str
+    until: float | None
+    show_progress: bool
+    data: dict[str, Interactions] = field(default_factory=dict)
+
+    @property
+    def study(self) -> Study:
+        return self.results.study
+
+    def recall(self) -> None:
+        """What the cache has of the cells whose data are here."""
+        for cell in self.study.cells():
+            if self.study.datasets[cell.dataset].available:
+                recipe = self._recipe(cell)
+                kept = {
+                    name: self.cache.measured(recipe, self._measuring(cell, name))
+                    for name in self.study.measurements
+                }
+                self.results.found[cell] = {name: one for name, one in kept.items() if one}
+
+    def try_to_finish(self, cell: Cell) -> None:
+        """What cannot be trained or measured is told, and does not stop the rest."""
+        try:
+            self.finish(cell)
+        except OutOfTime:
+            raise
+        except WhenceError as problem:
+            tell(f"{cell} is left out: {problem}", self.show_progress)
+
+    def finish(self, cell: Cell) -> None:
+        """Train and measure; what is measured is kept at once."""
+        if self.until is not None and time.monotonic() >= self.until:
+            raise OutOfTime("The time is over.")
+        cells, found = self.study.cells(), self.results.found[cell]
+        tell(f"row {cells.index(cell) + 1} of {len(cells)}: {cell}", self.show_progress)
+        recipe = self._recipe(cell)
+        run = self.cache.run(recipe, self.until, self.show_progress)
+        split = split_by(self.study.split, recipe.data)
+        # Which tells whether weights were chosen on the test events.
+        split = replace(split, protocol=run.training["protocol"])
+        asked = Asked(run, split, self.study.held, self.show_progress)
+        for name in self.study.measurements:
+            if name not in found:
+                measuring = self._measuring(cell, name)
+                columns = MEASUREMENTS[name].of(asked, measuring.options)
+                found[name] = Measured(tuple(run.models), columns)
+                self.cache.keep(recipe, measuring, found[name])
+
+    def _measuring(self, cell: Cell, name: str) -> Measuring:
+        options = MEASUREMENTS[name].choose(self.study.measuring_of(cell, name))
+        return Measuring(name, self.study.held, options)
+
+    def _recipe(self, cell: Cell) -> Recipe:
+        if cell.dataset not in self.data:
+            tell(f"reading {cell.dataset}", self.show_progress)
+            self.data[cell.dataset] = load(self.study.datasets[cell.dataset].data)
+        settings, training = resolve(self.study, cell)
+        return Recipe(
+            data=self.data[cell.dataset],
+            model=self.study.models[cell.model].name,
+            settings=settings,
+            training=training,
+            split=self.study.split,
+            seeds=self.study.seeds,
+            device=self.device,
+            begin_with=tuple(self._recipe(one) for one in self.study.beginnings_of(cell)),
+        )

@@ -1,0 +1,199 @@
+"""Session logs, streamed: whole sessions, block after block, with the features of every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from whence_studies.sessions.causes import CauseStream
+from whence_studies.sessions.columns import (
+    DATE,
+    HOUR,
+    KINDS,
+    LENGTH,
+    LOG_COLUMNS,
+    LOGGED,
+    POSITION,
+    SESSION,
+    SKIPPED,
+    TRACK,
+)
+from whence_studies.sessions.stream import BLOCK, CsvStream, first_true
+from whence_studies.sessions.tracks import NOWHERE, Tracks
+
+SLOTS: Final = 10
+"""Tracks of a half: the challenge's sessions have 10 to 20."""
+DAY_ZERO: Final = np.datetime64("2018-07-13").astype(int)
+"""Two days before the first log: dates are counted from here."""
+HOURS: Final = 24
+
+Rows = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Sessions:
+    """Whole sessions, one after another; session *i* has the rows `offsets[i]:offsets[i + 1]`."""
+
+    ids: pa.Array
+    offsets: npt.NDArray[np.int64]
+    logged: Rows
+    """`[rows, 44]`, the features of `LOGGED`."""
+    tracks: npt.NDArray[np.int32]
+    """Their numbers in the track table."""
+    skipped: npt.NDArray[np.bool_]
+    causes: npt.NDArray[np.int8] | None = None
+    """Why each was skipped or not, as a `Cause`, where that is known."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def read_sessions(
+    path: Path,
+    tracks: Tracks,
+    slots: int = SLOTS,
+    causes: Path | None = None,
+    block: int = BLOCK,
+) -> Iterator[Sessions]:
+    """The sessions of a log, some whole ones at a time, with about `block` bytes of it in memory.
+
+    `causes` is the file of true causes beside a log that was made, which is read along with it.
+    """
+    stream = CsvStream(path, LOG_COLUMNS, block=block)
+    truth = None if causes is None else CauseStream(causes, path, block)
+    rest = None
+    for row, table in stream.blocks():
+        if rest is not None:
+            table = pa.concat_tables([rest, table]).unify_dictionaries()
+            row -= len(rest)
+        table = table.combine_chunks()
+        position, length = _order(stream, row, table, slots)
+        whole = np.flatnonzero(position == length)
+        end = int(whole[-1]) + 1 if len(whole) else 0
+        if end:
+            why = None if truth is None else truth.of(table[:end])
+            yield _sessions(stream, row, table[:end], tracks, why)
+        rest = table[end:]
+    if rest is not None and len(rest):
+        raise _ends_early(stream, row + len(table) - 1, table, len(table) - 1)
+    if truth is not None:
+        truth.finish()
+
+
+def _order(
+    stream: CsvStream, row: int, table: pa.Table, slots: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Position and length of each row, if the rows of every session are there and in order."""
+    position, length = table[POSITION].to_numpy(), table[LENGTH].to_numpy()
+    ids = table[SESSION].combine_chunks()
+    again = np.concatenate(([False], pc.equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)))
+    before, said = np.roll(position, 1), np.roll(length, 1)
+    early = ~again & (before != said)
+    early[0] = False  # what came before is whole
+    problems = [
+        (length < 2, LENGTH, "a session needs 2 tracks, one to know and one to ask about"),
+        (
+            length > 2 * slots,
+            LENGTH,
+            f"a session of so many does not fit into 2 × {slots} slots; allow more with slots=",
+        ),
+        (again & (length != said), LENGTH, "the row before has another length for this session"),
+        (again & (position != before + 1), POSITION, "the position before it is not the row above"),
+        (~again & ~early & (position != 1), POSITION, "the session does not begin at position 1"),
+        (position > length, POSITION, "the session is not that long"),
+    ]
+    found = [
+        (at, column, problem)
+        for wrong, column, problem in problems
+        if (at := first_true(wrong)) is not None
+    ]
+    at, column, problem = min(found, default=(len(table), "", ""))
+    ends = first_true(early)
+    if ends is not None and ends <= at:
+        raise _ends_early(stream, row + ends - 1, table, ends - 1)
+    if column:
+        raise stream.error(
+            row + at, column, f"{table[column][at]} in session '{ids[at]}': {problem}"
+        )
+    return position, length
+
+
+def _ends_early(stream: CsvStream, row: int, table: pa.Table, at: int) -> Exception:
+    return stream.error(
+        row,
+        LENGTH,
+        f"session '{table[SESSION][at]}' has {table[LENGTH][at]} tracks by this column and ends "
+        f"at {table[POSITION][at]}; a log holds whole sessions, row after row",
+    )
+
+
+def _sessions(
+    stream: CsvStream,
+    row: int,
+    table: pa.Table,
+    tracks: Tracks,
+    causes: npt.NDArray[np.int8] | None,
+) -> Sessions:
+    first = np.flatnonzero(table[POSITION].to_numpy() == 1)
+    return Sessions(
+        ids=table[SESSION].combine_chunks().take(pa.array(first)),
+        offsets=np.append(first, len(table)),
+        logged=_features(stream, row, table),
+        tracks=_track_numbers(stream, row, table, tracks),
+        skipped=table[SKIPPED].to_numpy(),
+        causes=causes,
+    )
+
+
+def _features(stream: CsvStream, row: int, table: pa.Table) -> Rows:
+    """A row of the log as numbers: words as one flag each, hours by the day, days from the first.
+
+    A word that is not among the known ones sets no flag.
+    """
+    _refuse_hours(stream, row, table)
+    features = np.zeros((len(table), len(LOGGED)), dtype=np.float32)
+    for name in LOG_COLUMNS:
+        if name in KINDS:
+            words = table[name].combine_chunks()
+            kind = pc.index_in(words.dictionary, value_set=pa.array(KINDS[name]))
+            kinds = kind.fill_null(NOWHERE).to_numpy()[words.indices.to_numpy()]
+            known = np.flatnonzero(kinds != NOWHERE)
+            first = LOGGED.index(f"{name}_{KINDS[name][0]}")
+            features[known, first + kinds[known]] = 1
+        elif name in LOGGED:
+            features[:, LOGGED.index(name)] = table[name].cast(pa.int32()).to_numpy()
+    features[:, LOGGED.index(HOUR)] /= HOURS
+    features[:, LOGGED.index(DATE)] -= DAY_ZERO
+    return features
+
+
+def _refuse_hours(stream: CsvStream, row: int, table: pa.Table) -> None:
+    hours = table[HOUR].to_numpy()
+    wrong = first_true((hours < 0) | (hours >= HOURS))
+    if wrong is not None:
+        raise stream.error(
+            row + wrong, HOUR, f"{hours[wrong]} is no hour of a day, from 0 to {HOURS - 1}"
+        )
+
+
+def _track_numbers(
+    stream: CsvStream, row: int, table: pa.Table, tracks: Tracks
+) -> npt.NDArray[np.int32]:
+    ids = table[TRACK].combine_chunks()
+    numbers: npt.NDArray[np.int32] = tracks.numbers(ids.dictionary)[ids.indices.to_numpy()]
+    absent = first_true(numbers == NOWHERE)
+    if absent is not None:
+        raise stream.error(
+            row + absent,
+            TRACK,
+            f"track '{ids[absent].as_py()}' is in none of the files of track features; name all "
+            "of them",
+        )
+    return numbers

@@ -1,0 +1,176 @@
+"""Skip networks as explainers and measures know every model: which features decided over a skip?
+
+A case is a track of the second half of a session, in one row: all numbers of the first half, slot
+after slot, then those of the second, and last the slot of the track that is asked about. Its parts
+are the groups of features of the network's family, each in both halves at once; the targets are
+that the track is not skipped (0) and that it is (1, `SKIP`).
+
+A group that is absent is at its averages: each of its features, at every track that is there, has
+the mean of that feature over the tracks of the same half of the sessions given. Which slots hold a
+track is no part and stays known. As a part's embedding, one number leads from there (0) to the
+group's own features (1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from whence.arrays import Bools
+from whence.contract import All, Explainable, Selections
+from whence.errors import InputError
+from whence.experts import Family, SequentialModel
+from whence.experts.sequential import Places
+from whence.memory import MEMORY
+from whence_studies.sessions.halves import ABSENT, Halves
+from whence_studies.sessions.logs import Rows
+from whence_studies.skips.networks import ASKED
+
+SKIP: Final = 1
+"""The target that a track is skipped, whose score is the logit of it."""
+
+
+class _Case(NamedTuple):
+    """Rows of a batch as the network reads them."""
+
+    known: Tensor
+    """`[B, slots, 73]`."""
+    asked: Tensor
+    """`[B, slots, 31]`."""
+    track: Tensor
+    """`[B]`: the slot asked about."""
+
+
+class OrdinarySkips(nn.Module, Explainable):
+    """A trained network, and the averages over sessions that stand for what is absent."""
+
+    removal = "averages"
+    reads_histories = False
+
+    def __init__(self, network: SequentialModel, sessions: Halves) -> None:
+        super().__init__()
+        self.network, self.family = network, network.family
+        known = {group.name: group.columns for group in self.family.groups}
+        found: dict[str, Tensor] = {
+            "known_means": _means(sessions.known, sessions.known_there),
+            "asked_means": _means(sessions.asked, sessions.asked_there),
+            "known_groups": _group_of(self.family, known),
+            "asked_groups": _group_of(self.family, ASKED),
+        }
+        device = next(network.parameters()).device
+        for name, values in found.items():
+            self.register_buffer(name, values.to(device), persistent=False)
+
+    def ask(self, sessions: Halves) -> Tensor:
+        """`[N, columns]`: a case for every track that is asked about, session after session."""
+        session, track = np.nonzero(sessions.asked_there)
+        halves = (sessions.known[session], sessions.asked[session])
+        rows = [half.reshape(len(session), -1) for half in halves]
+        batch = np.hstack([*rows, track[:, None].astype(np.float32)])
+        return torch.from_numpy(batch).to(next(self.network.parameters()))
+
+    def parts(self, batch: Tensor) -> Tensor:
+        """Every group is a part."""
+        return torch.ones(
+            len(batch), len(self.family.groups), dtype=torch.bool, device=batch.device
+        )
+
+    def part_names(self, batch: Tensor) -> list[list[str]]:
+        """The groups' names."""
+        return [list(self.family.group_names) for _ in batch]
+
+    def embed(self, batch: Tensor) -> Tensor:
+        """How far from its averages to its own features each group is: 1."""
+        return self.parts(batch)[..., None].to(batch.dtype)
+
+    def score(
+        self,
+        batch: Tensor,
+        targets: Tensor | All,
+        *,
+        present: Tensor | None = None,
+        embedded: Tensor | None = None,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        """The logits that the track is not skipped and that it is."""
+        gates = (self.embed(batch) if embedded is None else embedded)[..., 0]
+        if present is not None:
+            gates = gates * present
+        case = self._read(batch)
+        known = self._towards("known", case.known, gates)
+        asked = self._towards("asked", case.asked, gates)
+        scores = _at(self.network.scores(known, asked), case.track)
+        return scores if isinstance(targets, All) else scores.gather(1, targets)
+
+    def score_coalitions(
+        self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY
+    ) -> Tensor:
+        """As many at a time as there is room for: an input is as wide as its row, not its parts."""
+        room = memory * coalitions.shape[-1] // batch.shape[1]
+        return super().score_coalitions(batch, targets, coalitions, memory=room)
+
+    def _read(self, batch: Tensor) -> _Case:
+        widths = [len(self.get_buffer(f"{half}_means")) for half in ("known", "asked")]
+        slots, rest = divmod(batch.shape[1] - 1, sum(widths))
+        if rest or not slots:
+            raise InputError(
+                f"A case is both halves of a session, {sum(widths)} numbers a slot, and the slot "
+                f"asked about; `ask` makes such rows, and none has {batch.shape[1]} numbers."
+            )
+        known, asked, track = batch.split([slots * width for width in widths] + [1], dim=1)
+        return _Case(
+            known.unflatten(1, (slots, -1)), asked.unflatten(1, (slots, -1)), track[:, 0].long()
+        )
+
+    def _towards(self, half: str, rows: Tensor, gates: Tensor) -> Tensor:
+        """`[B, slots, columns]`: from the averages to the rows, by gates `[B, groups]`."""
+        means = self.get_buffer(f"{half}_means").to(rows.dtype)
+        gate = gates[:, None, self.get_buffer(f"{half}_groups")]
+        there = (rows != ABSENT).any(dim=-1, keepdim=True)
+        return torch.where(there, torch.lerp(means.expand_as(rows), rows, gate), rows)
+
+
+class InterpretableSkips(OrdinarySkips):
+    """The same of a network whose experts are selected."""
+
+    def selections(self, batch: Tensor, targets: Tensor) -> Selections:
+        """α for the track, the same for both targets: experts answer for them at once."""
+        case = self._read(batch)
+        weights = _at(self.network.attribute(case.known, case.asked), case.track)
+        sees = torch.tensor(self.family.sees, device=batch.device)
+        return Selections(weights, sees.expand(len(batch), -1, -1))
+
+
+def explainable_skips(network: SequentialModel, sessions: Halves) -> OrdinarySkips:
+    """The network as explainers know it, with its experts' selections where it has experts.
+
+    The averages over these sessions stand for features that are absent.
+    """
+    if not len(sessions):
+        raise InputError("What is absent is an average over sessions; give one at least.")
+    kind = InterpretableSkips if len(network.family) > 1 else OrdinarySkips
+    return kind(network, sessions)
+
+
+def _means(rows: Rows, there: Bools) -> Tensor:
+    """`[columns]`: over the tracks that are there."""
+    return torch.from_numpy(rows[there].mean(axis=0, dtype=np.float64).astype(np.float32))
+
+
+def _group_of(family: Family, places: Places) -> Tensor:
+    """`[columns]`: the number of the group that each column belongs to."""
+    owner = {
+        column: number
+        for number, group in enumerate(family.groups)
+        for column in places.get(group.name, ())
+    }
+    return torch.tensor([owner[column] for column in range(len(owner))])
+
+
+def _at(values: Tensor, track: Tensor) -> Tensor:
+    """`[B, k]`: of `[B, slots, k]` those of each case's track."""
+    return values[torch.arange(len(track), device=track.device), track]

@@ -1,0 +1,223 @@
+"""Which experts a network selects for skips, and whether they are those the known causes need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from whence.arrays import Floats32
+from whence.errors import InputError
+from whence.measure import Measure, mean_measure
+from whence_studies.sessions.causes import GROUP_OF, Cause
+from whence_studies.sessions.halves import NO_CAUSE, Halves
+from whence_studies.sessions.skip_accuracy import ratio_interval
+from whence_studies.skips.networks import EXPERT_OF, EXPERTS
+
+PROTOCOL: Final = "tracks of the second half of sessions; the expert most selected"
+ALL_CAUSES, EVERY_CAUSE = "attribution accuracy", "attribution accuracy, mean over causes"
+SEEN: Final = "cause seen"
+SEES: Final = np.array(
+    [[GROUP_OF.get(cause) in subset.groups for subset in EXPERTS.subsets] for cause in Cause]
+)
+"""`[causes, H]`: whether an expert sees what a cause can be read from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """Of N tracks that were asked for, session after session."""
+
+    selected: Floats32
+    """`[N, H]`: α."""
+    session: npt.NDArray[np.int64]
+    """`[N]`: the session of each, numbered from 0."""
+    causes: npt.NDArray[np.int8] | None = None
+    """`[N]`: as a `Cause`, where that is known."""
+
+    def __len__(self) -> int:
+        return len(self.selected)
+
+    @property
+    def sessions(self) -> int:
+        """How many there are."""
+        return int(self.session[-1]) + 1 if len(self) else 0
+
+    @property
+    def first(self) -> npt.NDArray[np.int64]:
+        """`[N]`: the expert most selected; of equals the simplest."""
+        first: npt.NDArray[np.int64] = self.selected.argmax(axis=1)
+        return first
+
+
+def attribution_of(selected: Floats32, halves: Halves) -> Attribution:
+    """Of the tracks there are, from α `[B, slots, H]` of all slots."""
+    there = halves.asked_there
+    return Attribution(
+        selected=selected[there],
+        session=np.nonzero(there)[0],
+        causes=None if halves.causes is None else halves.causes[there],
+    )
+
+
+def join_attributions(parts: Sequence[Attribution]) -> Attribution:
+    """Of all batches together."""
+    if not parts:
+        raise InputError("Attributions of no session cannot be joined.")
+    starts = np.cumsum([0, *(part.sessions for part in parts)])
+    causes = [part.causes for part in parts if part.causes is not None]
+    return Attribution(
+        selected=np.concatenate([part.selected for part in parts]),
+        session=np.concatenate(
+            [part.session + start for part, start in zip(parts, starts[:-1], strict=True)]
+        ),
+        causes=np.concatenate(causes) if len(causes) == len(parts) else None,
+    )
+
+
+def shares_of_maximum(attribution: Attribution) -> dict[str, Measure]:
+    """How often each expert is the one most selected: the first bars of Figure 8."""
+    return {
+        name: _share(attribution, attribution.first == number, f"{PROTOCOL} is {name}")
+        for number, name in enumerate(EXPERTS.names)
+    }
+
+
+def mean_attributions(attribution: Attribution) -> dict[str, Measure]:
+    """How far each expert is selected on average, as a share of all: the second bars of Figure 8.
+
+    Every session counts by the mean over its tracks.
+    """
+    whole = attribution.selected.sum(axis=1, keepdims=True, dtype=np.float64)
+    shares = attribution.selected / np.maximum(whole, np.finfo(np.float64).tiny)
+    tracks = np.bincount(attribution.session)
+    return {
+        name: mean_measure(
+            np.bincount(attribution.session, weights=shares[:, number]) / tracks,
+            f"share of the attribution that {name} has, mean over sessions",
+            direction="neither",
+        )
+        for number, name in enumerate(EXPERTS.names)
+    }
+
+
+def cause_accuracy(attribution: Attribution) -> dict[str, Measure]:
+    """How often the expert most selected is the simplest that the known cause can be read from.
+
+    Of all tracks that have such a cause, as the mean over causes, which a network that always names
+    the commonest does not win, and by cause; intervals are by bootstrap over sessions.
+    """
+    simplest = np.zeros(SEES.shape, dtype=bool)
+    simplest[list(EXPERT_OF), list(EXPERT_OF.values())] = True
+    protocol = f"{PROTOCOL} is the simplest that the true cause can be read from"
+    return _by_cause(attribution, simplest, protocol, (ALL_CAUSES, EVERY_CAUSE, ""))
+
+
+def cause_seen(attribution: Attribution) -> dict[str, Measure]:
+    """How often the expert most selected sees what the known cause can be read from.
+
+    To be read beside `cause_accuracy`: an expert that sees everything is always right here.
+    """
+    protocol = f"{PROTOCOL} sees what the true cause can be read from"
+    return _by_cause(attribution, SEES, protocol, (SEEN, f"{SEEN}, mean over causes", f"{SEEN}: "))
+
+
+def _by_cause(
+    attribution: Attribution,
+    table: npt.NDArray[np.bool_],
+    protocol: str,
+    names: tuple[str, str, str],
+) -> dict[str, Measure]:
+    """Where the `[causes, H]` of the table is true: of all tracks, over causes, and of each.
+
+    The names are those of the first two, and what stands before the cause in the others.
+    """
+    causes = _known(attribution)
+    right = table[causes, attribution.first]
+    caused = causes != Cause.CHANCE
+    if not caused.any():
+        raise InputError("Chance decided over all of these tracks; there is no cause to name.")
+    of_all, over_causes, of_cause = names
+    by_cause = {
+        f"{of_cause}{cause.word}": _share(
+            attribution, right, f"{protocol}; {cause.word}", causes == cause
+        )
+        for cause in EXPERT_OF
+        if (causes == cause).any()
+    }
+    return {
+        of_all: _share(attribution, right, protocol, caused),
+        over_causes: _mean_over_causes(attribution, right, causes, protocol),
+        **by_cause,
+    }
+
+
+def named_by_cause(attribution: Attribution) -> npt.NDArray[np.float64]:
+    """`[causes, H]`: of each cause's tracks, the share in which each expert is most selected."""
+    causes = _known(attribution)
+    counts = np.zeros((len(Cause), len(EXPERTS)))
+    np.add.at(counts, (causes, attribution.first), 1)
+    shares: npt.NDArray[np.float64] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return shares
+
+
+def _known(attribution: Attribution) -> npt.NDArray[np.int8]:
+    causes = attribution.causes
+    if causes is None or (causes == NO_CAUSE).any():
+        raise InputError("The causes of these skips are not known; only made-up sessions have any.")
+    return causes
+
+
+def _share(
+    attribution: Attribution,
+    right: npt.NDArray[np.bool_],
+    protocol: str,
+    of: npt.NDArray[np.bool_] | None = None,
+) -> Measure:
+    """Of tracks, with an interval over sessions, whose tracks go together."""
+    of = np.ones(len(right), dtype=bool) if of is None else of
+    parts = np.bincount(attribution.session[right & of], minlength=attribution.sessions)
+    wholes = np.bincount(attribution.session[of], minlength=attribution.sessions)
+    parts, wholes = parts[wholes > 0], wholes[wholes > 0]
+    interval = ratio_interval(parts, wholes)
+    value = float(parts.sum() / wholes.sum())
+    return Measure(value, interval, int(of.sum()), protocol, "higher is better", (0.0, 1.0))
+
+
+def _mean_over_causes(
+    attribution: Attribution,
+    right: npt.NDArray[np.bool_],
+    causes: npt.NDArray[np.int8],
+    protocol: str,
+    resamples: int = 1_000,
+) -> Measure:
+    """The mean of the causes' shares, each session drawn with all its tracks."""
+    which = [cause for cause in EXPERT_OF if (causes == cause).any()]
+    count = attribution.sessions
+    tables = np.stack(
+        [
+            np.stack([np.bincount(attribution.session[rows], minlength=count) for rows in pair])
+            for cause in which
+            for pair in [((causes == cause) & right, causes == cause)]
+        ]
+    )
+    rng = np.random.default_rng(np.random.SeedSequence(0))
+    drawn = (
+        tables @ np.bincount(rng.integers(0, count, count), minlength=count)
+        for _ in range(resamples)
+    )
+    means = [
+        float((parts / np.maximum(wholes, 1)).mean()) for parts, wholes in map(np.transpose, drawn)
+    ]
+    parts, wholes = tables.sum(axis=2).T
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Measure(
+        float((parts / wholes).mean()),
+        (float(low), float(high)),
+        int(wholes.sum()),
+        f"{protocol}; mean over causes",
+        "higher is better",
+        (0.0, 1.0),
+    )

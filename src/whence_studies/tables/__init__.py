@@ -1,0 +1,1 @@
+"""Studies that fill whole tables by themselves: statistics, toys, skips."""

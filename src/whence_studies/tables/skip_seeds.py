@@ -1,0 +1,218 @@
+"""Do session networks of other seeds use the same, and is it what Shapley values say they use?
+
+A network with experts is asked by groups of features, and a Transformer, with experts or without,
+by the tracks of the first half that it looks at. Groups are fewer than tracks, so how far seeds are
+apart is said beside two kinds of chance as well: what the same seeds have on other cases, and what
+shares drawn at random have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from whence.arrays import Bools, Floats, Ints
+from whence.errors import InputError
+from whence.experts import InterpretableTransformer, SequentialModel
+from whence.explainers import compare_batch
+from whence.randomness import Randomness
+from whence.trust.stability.seed_pairs import attention_kl, same_choice
+from whence_studies.measurements.between_seeds import ratio_over_seeds
+from whence_studies.measurements.by_groups import METHODS, RHO, SAME, Told, rhos, sizes_by_method
+from whence_studies.sessions import BATCH, SessionFiles, Tracks
+from whence_studies.sessions.halves import Halves, join
+from whence_studies.sessions.session_batches import batches
+from whence_studies.skips import (
+    EXPERT_OF,
+    SKIP,
+    NetworkConfig,
+    attribute_skips,
+    explainable_skips,
+    looks_of_skips,
+    tracks_looked_at,
+)
+
+FIRST_LAYER, LAST_LAYER = "attention, first layer", "attention, last layer"
+RANDOM_TRACKS: Final = "random tracks"
+LOOKING: Final = (FIRST_LAYER, LAST_LAYER, RANDOM_TRACKS)
+APART, OTHER_CASES = "KL between seeds, ", "KL beside other cases, "
+DRAWN: Final = "KL beside random shares, "
+"""Before the name of a method: in nats, as a share of what the same seeds have on cases paired at
+random, and as a share of what shares drawn at random have."""
+
+COMPARED: Final = (
+    "a track of each session; beside: divided by the KL of the same seeds on sessions of equally "
+    "many known tracks paired at random, or by that of random shares"
+)
+"""For a protocol."""
+
+Columns = dict[str, list[float]]
+"""One value a seed."""
+
+
+def kl_columns(methods: Sequence[str]) -> tuple[str, ...]:
+    """Of these methods, the last of which is chance."""
+    return (
+        *(f"{what}{name}" for what in (APART, OTHER_CASES) for name in methods),
+        *(f"{DRAWN}{name}" for name in methods[:-1]),
+    )
+
+
+BY_CAUSE: Final = {cause: f"{SAME}, {cause.word}" for cause in EXPERT_OF}
+"""Of the tracks that a cause decided over, where causes are known."""
+TRACKS: Final = ": tracks"
+"""Behind the name of such a column: of how many."""
+BY_GROUPS: Final = (SAME, *RHO.values(), *kl_columns(METHODS))
+BY_TRACKS: Final = kl_columns(LOOKING)
+NO_SHARES: Final = frozenset((*BY_GROUPS, *BY_TRACKS)) - {SAME}
+"""Columns that are not shares of anything, and so not in percent."""
+
+
+def seed_columns(network: NetworkConfig, causes: bool = False) -> tuple[str, ...]:
+    """Those that a network has, with those of known causes or without."""
+    by_cause = BY_CAUSE.values() if causes else ()
+    experts = (SAME, *by_cause, *BY_GROUPS[1:]) if network.interpretable else ()
+    return experts if network.recurrent else (*experts, *BY_TRACKS)
+
+
+class Asked(NamedTuple):
+    """The same questions for every seed: of each of B sessions one track of the second half."""
+
+    sessions: Halves
+    tracks: Ints
+    """`[B]`: which of all tracks that are asked about, session after session."""
+
+    @property
+    def looked_at(self) -> Bools:
+        """`[B, slots]`: where the first half has a track."""
+        return tracks_looked_at(self.sessions)[self.tracks]
+
+    @property
+    def causes(self) -> npt.NDArray[np.int8] | None:
+        """`[B]`: what decided over the track, as a `Cause`, where that is known."""
+        causes = self.sessions.causes
+        return None if causes is None else causes[self.sessions.asked_there][self.tracks]
+
+
+def ask(files: SessionFiles, tracks: Tracks, count: int) -> Asked:
+    """The first so many sessions, and of each a track drawn at random."""
+    some = islice(batches(files, tracks, BATCH), -(-count // BATCH))
+    sessions = join(list(some))[:count]
+    lengths = sessions.asked_there.sum(axis=1)
+    drawn = Randomness(0).numpy("evaluation").integers(0, lengths)
+    return Asked(sessions, np.cumsum(lengths) - lengths + drawn)
+
+
+class Said(NamedTuple):
+    """What one seed's network says of the tracks asked about, as far as it can."""
+
+    told: Told
+    """By method, over groups of features."""
+    chosen: Ints | None
+    """`[B]`: the expert most selected."""
+    looks: Floats | None
+    """`[layers, B, slots]`: attention to the first half."""
+
+
+def say(network: SequentialModel, asked: Asked, seed: int) -> Said:
+    """By its experts and the methods beside them, and by its attention."""
+    told: Told = {}
+    chosen = looks = None
+    if len(network.family) > 1:
+        model = explainable_skips(network, asked.sessions)
+        batch = model.ask(asked.sessions)[asked.tracks]
+        skipped = torch.full((len(batch),), SKIP, device=batch.device)
+        told = compare_batch(model, batch, skipped, METHODS, seed)
+        chosen = attribute_skips(network, asked.sessions).first[asked.tracks]
+    if isinstance(network, InterpretableTransformer):  # which the ordinary one is, of one expert
+        looks = looks_of_skips(network, asked.sessions)[:, asked.tracks]
+    return Said(told, chosen, looks)
+
+
+def compare_seeds(said: Iterable[Said], asked: Asked) -> Columns:
+    """One value a seed and column; what two seeds differ in needs three seeds at least."""
+    every = list(said)
+    told = [one.told for one in every]
+    found: Columns = dict(rhos(told)) if told[0] else {}
+    if len(every) < 3:
+        return found
+    chosen = [one.chosen for one in every if one.chosen is not None]
+    if chosen:
+        found |= _same(np.stack(chosen), asked.causes)
+        found |= _apart(sizes_by_method(told), told[0]["shapley"].parts, asked)
+    looks = [one.looks for one in every if one.looks is not None]
+    if looks:
+        found |= _apart(_looking(looks), asked.looked_at, asked)
+    return found
+
+
+def _same(chosen: Ints, causes: npt.NDArray[np.int8] | None) -> Columns:
+    """How often two seeds select the same expert, of all tracks and by known cause."""
+    found = {SAME: same_choice(chosen).over_seeds()}
+    for cause, column in BY_CAUSE.items() if causes is not None else ():
+        own = chosen[:, causes == cause]
+        if own.size:
+            found[column] = same_choice(own).over_seeds()
+            found[f"{column}{TRACKS}"] = [float(own.shape[1])] * len(own)
+    return found
+
+
+def _looking(looks: Sequence[Floats]) -> dict[str, Floats]:
+    """`[S, B, slots]`, with chance last."""
+    drawn = Randomness(0).numpy("explain").random((len(looks), *looks[0].shape[1:]))
+    ends = {FIRST_LAYER: 0, LAST_LAYER: -1}
+    return {
+        **{name: np.stack([one[layer] for one in looks]) for name, layer in ends.items()},
+        RANDOM_TRACKS: drawn,
+    }
+
+
+def _apart(sizes: Mapping[str, Floats], parts: Bools, asked: Asked) -> Columns:
+    """Of every method, the last of which is chance.
+
+    Attention can be compared only among sessions of equally many known tracks; so groups are as
+    well, for both to have the same chance.
+    """
+    chance = list(sizes)[-1]
+    drawn = attention_kl(sizes[chance], parts)
+    found: Columns = {}
+    for name, own in sizes.items():
+        apart = attention_kl(own, parts)
+        dealt = of_other_cases(own, asked.looked_at, Randomness(0).numpy("evaluation"))
+        found[f"{APART}{name}"] = apart.over_seeds()
+        found[f"{OTHER_CASES}{name}"] = ratio_over_seeds(apart, attention_kl(dealt, parts))
+        if name != chance:
+            found[f"{DRAWN}{name}"] = ratio_over_seeds(apart, drawn)
+    return found
+
+
+# What importances of two seeds would differ by, if they knew nothing of each other's cases.
+
+
+def of_other_cases(importances: Floats, having: Bools, rng: np.random.Generator) -> Floats:
+    """`[S, B, n]`: each seed's importances dealt anew among cases that have the same, `[B, m]`.
+
+    What cases have are their parts, or what else must be alike for two of them to be compared.
+
+    Between these, two seeds differ as they do on two cases drawn at random. So to be near there
+    needs no knowledge of the case, as where all attention goes to the newest part; and who is not
+    nearer on the same case says nothing that is of the case. A case that has what no other
+    has keeps its own.
+    """
+    if importances.ndim != 3 or having.ndim != 2 or importances.shape[1] != len(having):
+        raise InputError(
+            "Importances are [seeds, cases, slots] and what cases have [cases, m], not "
+            f"{list(importances.shape)} and {list(having.shape)}."
+        )
+    kind = np.unique(having, axis=0, return_inverse=True)[1].reshape(-1)
+    places = np.argsort(kind, kind="stable")
+    found = np.empty_like(importances)
+    for own, dealt in zip(importances, found, strict=True):
+        order = rng.permutation(len(kind))
+        dealt[places] = own[order[np.argsort(kind[order], kind="stable")]]
+    return found
