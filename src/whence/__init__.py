@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from whence.run import open_run as open_run
     from whence.training import evaluate as evaluate
     from whence.training import train as train
-    from whence.trust.audit import Audit as Audit
-    from whence.trust.audit import audit as audit
+    from whence.trust.audit.auditor import Audit as Audit
+    from whence.trust.audit.auditor import audit as audit
 
 # Names are looked up on first use, so that `whence --help` need not wait for PyTorch.
 _HOMES = {
-    "trust.audit": ("Audit", "audit"),
+    "trust.audit.auditor": ("Audit", "audit"),
     "contract": ("ALL", "PAD", "Explainable"),
     "data": (
         "Catalog",

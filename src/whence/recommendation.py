@@ -21,12 +21,12 @@ from whence.errors import InputError
 from whence.explainers import READY, able, compare_batch
 from whence.explanation import Explanation, Labels
 from whence.files import new_file
-from whence.maps.nearest import find_nearby
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.progress import progress_bar
 from whence.ranking import best_unmet, device_of
 from whence.reasons.checked import Reason, find_reasons, without_items
+from whence.reasons.nearby import find_nearby
 from whence.run import Run
 
 History = Sequence[str | int]

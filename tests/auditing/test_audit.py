@@ -37,10 +37,11 @@ from whence.trust import (
 )
 from whence.trust.accuracy import accuracy_finding as accuracy_module
 from whence.trust.agreement import agreement_finding as agreement_module
-from whence.trust.audit import STAGES, Audit, Audited, Finding, Stage, Standing, audit
-from whence.trust.audit.audited import CHEAP, CONTROL, usual_methods
-from whence.trust.audit.finding import ENOUGH, read_finding
+from whence.trust.audit.audited import CHEAP, CONTROL, Audited, usual_methods
+from whence.trust.audit.auditor import Audit, audit
+from whence.trust.audit.finding import ENOUGH, Finding, Standing, read_finding
 from whence.trust.audit.kept import kept_in
+from whence.trust.audit.stages import STAGES, Stage
 from whence.trust.audit.verdict import reach_verdict
 from whence.trust.audit.words import listed, percent, points, points_between, signed, too_few
 from whence.trust.faithfulness import target_finding as of_target_module

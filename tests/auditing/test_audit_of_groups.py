@@ -23,8 +23,9 @@ from whence.explainers.registry import READY
 from whence.report.audit_page import write_audit
 from whence.run import Run
 from whence.spoken import OF_GROUPS, OF_HISTORIES
-from whence.trust.audit import STAGES, Audit, Audited, audit
-from whence.trust.audit.audited import CONTROL, usual_methods
+from whence.trust.audit.audited import CONTROL, Audited, usual_methods
+from whence.trust.audit.auditor import Audit, audit
+from whence.trust.audit.stages import STAGES
 
 NAMES = ["its genres", "your personal history", "who else chose it"]
 THROUGH_ITS_SCORES = ("gradient-input", "integrated-gradients", "leave-one-out", "shapley")

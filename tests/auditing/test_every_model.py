@@ -26,9 +26,10 @@ from whence.trust import (
     expected_calibration_error,
     popularity_bias,
 )
-from whence.trust.audit import STAGES, Audited, audit
-from whence.trust.audit.audited import CONTROL, HELD, usual_methods
+from whence.trust.audit.audited import CONTROL, HELD, Audited, usual_methods
+from whence.trust.audit.auditor import audit
 from whence.trust.audit.questions import questions
+from whence.trust.audit.stages import STAGES
 from whence.trust.calibration import calibration_finding as calibration_module
 
 ABOUT_HISTORIES = {"likeness", "popularity"}

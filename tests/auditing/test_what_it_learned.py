@@ -20,7 +20,9 @@ from whence.report.audit_charts import draw
 from whence.report.charts import to_svg
 from whence.run import Run
 from whence.trust import learned as learned_module
-from whence.trust.audit import STAGES, Audited, Finding
+from whence.trust.audit.audited import Audited
+from whence.trust.audit.finding import Finding
+from whence.trust.audit.stages import STAGES
 
 ITEMS, USERS = 30, 24
 AGES = (20, 30, 60)

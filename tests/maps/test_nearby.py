@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import whence
 from conftest import interactions_of
 from whence.data import Interactions
-from whence.maps.nearest import Nearby, find_nearby, nearest, nearest_to
+from whence.maps.nearest import nearest, nearest_to
+from whence.reasons.nearby import Nearby, find_nearby
 
 USERS, ITEMS = 24, 12
 

@@ -36,9 +36,10 @@ from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, evaluate, fit
 from whence.training.choice_batches import ChoiceBatches
 from whence.training.loop import Training, fit_together
-from whence.trust.audit import STAGES, Audited, audit
-from whence.trust.audit.audited import CONTROL
+from whence.trust.audit.audited import CONTROL, Audited
+from whence.trust.audit.auditor import audit
 from whence.trust.audit.finding import read_finding
+from whence.trust.audit.stages import STAGES
 
 CLASSES = torch.tensor([LIKED, NOTHING, DISLIKED, NO_QUESTION])
 SMALL = {"width": 4, "layers": (8, 6)}

@@ -13,7 +13,10 @@ from rich.console import Console
 from whence.measure import Measure
 from whence.report.audit_page import audit_table, write_audit
 from whence.run import Run
-from whence.trust.audit import Audit, Chart, Figure, Finding, Stage, Table, Verdict
+from whence.trust.audit.auditor import Audit
+from whence.trust.audit.finding import Chart, Figure, Finding, Table
+from whence.trust.audit.stages import Stage
+from whence.trust.audit.verdict import Verdict
 
 EVIL = "<script>alert('x')</script>"
 

@@ -57,7 +57,7 @@ def audit(
     from whence import open_run
     from whence.memory import read_size
     from whence.report.audit_page import audit_table, write_audit
-    from whence.trust.audit import audit as audit_run
+    from whence.trust.audit.auditor import audit as audit_run
     from whence.trust.audit.kept import PAGE, default_folder
     from whence.trust.audit.stages import chosen_stages
 

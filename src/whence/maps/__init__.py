@@ -9,19 +9,17 @@ read for several targets, and `reason_sentences` says it in words.
 
 from whence.maps.groups import Groups, SameGroup, ages_of, genres_of, same_group
 from whence.maps.learned import LearnedMap, map_items, map_users
-from whence.maps.nearest import Nearby, Nearest, find_nearby, nearest
+from whence.maps.nearest import Nearest, nearest
 from whence.maps.projection import Projection, pca, tsne
 from whence.maps.reading_map import reason_map, reason_sentences
 
 __all__ = [
     "Groups",
     "LearnedMap",
-    "Nearby",
     "Nearest",
     "Projection",
     "SameGroup",
     "ages_of",
-    "find_nearby",
     "genres_of",
     "map_items",
     "map_users",

@@ -21,10 +21,10 @@ from torch import Tensor
 from whence.contract import ALL, Explainable, offers
 from whence.data.catalog import Catalog
 from whence.data.histories import histories_without, one_history
-from whence.maps.nearest import Nearby
 from whence.memory import cases_at_once, row_slices
 from whence.ranking import device_of
 from whence.reasons.evidence import Evidence, evidence_by_seeds
+from whence.reasons.nearby import Nearby
 
 NOTICEABLE: Final = 0.05
 """A share of its probability that a recommendation must lose without the item."""

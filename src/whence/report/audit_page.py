@@ -18,9 +18,9 @@ from whence.report.charts import to_svg
 from whence.report.pages import render
 from whence.report.plain import plain_table
 from whence.spoken import spoken_of
-from whence.trust.audit import Audit, Chart
 from whence.trust.audit.audited import HELD
-from whence.trust.audit.finding import ENOUGH
+from whence.trust.audit.auditor import Audit
+from whence.trust.audit.finding import ENOUGH, Chart
 
 FEW: Final = 6
 """Figures that are shown openly; more are folded away behind a line to press."""

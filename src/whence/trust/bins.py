@@ -15,7 +15,7 @@ import numpy as np
 
 from whence.arrays import Bools, Floats, Ints
 from whence.errors import InputError
-from whence.trust.resampling import added_by_user, intervals_over_users
+from whence.trust.resampling import added_by_user, intervals_over_users, means
 
 FIFTEEN: Final = 15
 """As many as Guo et al. (2017) use."""
@@ -166,13 +166,6 @@ def added(starts: Ints, values: Ints | Floats | Bools) -> Floats:
     reached = np.zeros((len(values), values.shape[1] + 1))
     values.cumsum(axis=1, out=reached[:, 1:], dtype=np.float64)
     return np.diff(np.take_along_axis(reached, starts, axis=1), axis=1)
-
-
-def means(sums: Floats, counts: Ints | Floats) -> Floats:
-    """Of as many; NaN of none."""
-    found: Floats = np.full(counts.shape, np.nan)
-    np.divide(sums, counts, out=found, where=counts > 0)
-    return found
 
 
 def _check_count(count: int) -> None:

@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from whence.arrays import Bools, Floats, Ints
 from whence.errors import InputError
 from whence.explanation import Explanation
-from whence.measure import Measure
+from whence.measure import Measure, by_case, mean_over_cases
 from whence.trust.agreement.rank_agreement import kendall, orders
 from whence.trust.audit.audited import CONTROL, Audited
 from whence.trust.audit.finding import ENOUGH, Answer, Chart, Figure, Finding, clearly_positive, dot
@@ -27,7 +27,6 @@ from whence.trust.audit.words import (
     sentence,
     too_few,
 )
-from whence.trust.cases import by_case, mean_over_cases
 
 TOP: Final = 3
 

@@ -12,8 +12,14 @@ import numpy.typing as npt
 from whence.arrays import Floats, Ints
 from whence.measure import DRAWS_AT_ONCE, RESAMPLES, Direction, Measure, mean_measure
 from whence.memory import row_slices
-from whence.trust.bins import means
 from whence.trust.predictions import Predictions
+
+
+def means(sums: Floats, counts: Ints | Floats) -> Floats:
+    """Of as many; NaN of none."""
+    found: Floats = np.full(counts.shape, np.nan)
+    np.divide(sums, counts, out=found, where=counts > 0)
+    return found
 
 
 def resamples_at_once(cases: int) -> Iterator[int]:
@@ -28,9 +34,6 @@ def drawn_counts(cases: int, seed: int) -> Iterator[Ints]:
     for count in resamples_at_once(cases):
         drawn = rng.integers(0, cases, (count, cases)) + cases * np.arange(count)[:, None]
         yield np.bincount(drawn.ravel(), minlength=count * cases).reshape(count, cases)
-
-
-# Whole users: the cases of one depend on one another, so intervals are of users drawn with all.
 
 
 def added_by_user(

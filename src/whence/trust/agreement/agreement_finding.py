@@ -11,13 +11,12 @@ import numpy as np
 from whence.arrays import Floats, Ints
 from whence.errors import InputError
 from whence.explanation import Explanation
-from whence.measure import Direction, Measure, mean_measure
+from whence.measure import Direction, Measure, mean_measure, mean_over_cases
 from whence.spoken import Spoken
 from whence.trust.agreement.rank_agreement import TOP, centred_ranks, correlate, top_jaccard
 from whence.trust.audit.audited import CONTROL, Audited
 from whence.trust.audit.finding import Answer, Chart, Figure, Finding
 from whence.trust.audit.words import between, listed, percent, rounded, signed
-from whence.trust.cases import mean_over_cases
 
 PROTOCOL: Final = "mean over histories of Spearman's rho between the sizes of the importances"
 SIDES: Final[tuple[Direction, tuple[float, float]]] = ("neither", (-1.0, 1.0))

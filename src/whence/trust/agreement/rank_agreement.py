@@ -15,8 +15,7 @@ from scipy import stats
 from whence.arrays import Bools, Floats
 from whence.errors import InputError
 from whence.explanation import Explanation
-from whence.measure import Measure
-from whence.trust.cases import by_case, mean_over_cases, same_parts
+from whence.measure import Measure, by_case, mean_over_cases, same_parts
 
 
 def agreement(first: Explanation, second: Explanation, signed: bool = False) -> Measure:

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from whence.arrays import Floats, Ints
-from whence.trust.bins import Bins, BinSums, EqualWidth, bin_sums, means, places
+from whence.trust.bins import Bins, BinSums, EqualWidth, bin_sums, places
 from whence.trust.predictions import Predictions, check_some
-from whence.trust.resampling import added_by_user, intervals_over_users
+from whence.trust.resampling import added_by_user, intervals_over_users, means
 
 Z: Final = 1.959963984540054
 """95 % of a normal distribution are no more standard deviations from its mean."""

@@ -23,11 +23,10 @@ from whence.explainers.explain import inquire_in_turn
 from whence.explainers.game import games
 from whence.explainers.sampling import DRAW, Design, Sampler, kept
 from whence.explanation import Explanation
-from whence.measure import Measure
+from whence.measure import Measure, mean_over_cases
 from whence.memory import memory_for
 from whence.randomness import Randomness
 from whence.ranking import device_of
-from whence.trust.cases import mean_over_cases
 
 FEWEST: Final = 4
 """Coalitions; any two points lie on a line."""

@@ -9,8 +9,7 @@ from scipy.special import entr
 
 from whence.arrays import Bools, Floats
 from whence.explanation import Explanation
-from whence.measure import Measure
-from whence.trust.cases import by_case, check_sizes, mean_over_cases
+from whence.measure import Measure, by_case, check_sizes, mean_over_cases
 
 
 def importance_entropy(explanation: Explanation) -> Measure:

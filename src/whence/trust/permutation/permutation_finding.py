@@ -15,13 +15,12 @@ from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.explanation import Explanation
 from whence.maps.reading_map import favour_shares
-from whence.measure import Measure
+from whence.measure import Measure, mean_over_cases
 from whence.trust.audit.audited import HELD, Audited
 from whence.trust.audit.finding import Answer, Chart, Figure, Finding, Table
 from whence.trust.audit.questions import questions
 from whence.trust.audit.words import between, percent, points, points_between, rounded
 from whence.trust.bins import Binned, EqualMass, binned
-from whence.trust.cases import mean_over_cases
 from whence.trust.permutation.attention_permutation import attention_permutation
 from whence.trust.permutation.class_permutation import class_permutation
 from whence.trust.permutation.entropy import entropy

@@ -15,11 +15,10 @@ import numpy as np
 
 from whence.arrays import Bools, Floats, Ints
 from whence.errors import InputError
-from whence.measure import Direction, Measure, mean_measure
+from whence.measure import Direction, Measure, check_sizes, mean_measure
 from whence.memory import cases_at_once, row_slices
 from whence.padding import PAD
 from whence.trust.agreement.rank_agreement import largest
-from whence.trust.cases import check_sizes
 from whence.trust.permutation.entropy import shares
 
 EPSILON: Final = 1e-10
