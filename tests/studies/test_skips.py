@@ -18,6 +18,7 @@ from whence_studies.results import judge_by_records, rows_done
 from whence_studies.sessions import ListeningConfig, Parts, read_tracks, split_files, write_sessions
 from whence_studies.skips import FittedSkips, NetworkConfig, SkipConfig, fit_skips, make_network
 from whence_studies.study import find_study
+from whence_studies.tables.skip_columns import BY_TRACK, FOLLOWING, MOST_OFTEN, SELECTED
 from whence_studies.tables.skip_networks import (
     IN_TURN,
     INTERPRETABLE,
@@ -35,15 +36,11 @@ from whence_studies.tables.skip_networks import (
 from whence_studies.tables.skip_seeds import BY_CAUSE, BY_GROUPS, BY_TRACKS
 from whence_studies.tables.skips import (
     ABLATED,
-    BY_TRACK,
-    FOLLOWING,
     IDEAL,
     IDEAL_EXPERTS,
     MADE_ABLATED,
     MADE_SEEDS,
     MADE_TABLE,
-    MOST_OFTEN,
-    SELECTED,
     measure,
 )
 from whence_studies.tables.trained_skips import SkipSeed, Trained, Workshop, checksum, train_on

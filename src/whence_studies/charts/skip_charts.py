@@ -17,7 +17,8 @@ from whence_studies.records import Record
 from whence_studies.sessions.causes import Cause
 from whence_studies.sessions.halves import Halves
 from whence_studies.skips.networks import EVIDENCE, EXPERTS
-from whence_studies.tables.skips import FIRST, MEAN_SHARE, PERCENT
+from whence_studies.tables.skip_columns import FIRST, MEAN_SHARE
+from whence_studies.tables.skips import PERCENT
 
 DARK: Final = "#3a434c"
 BAR_HEIGHT, WIDTH = 22, 230

@@ -27,9 +27,9 @@ from whence_studies.skips import (
     load_network,
     save_network,
 )
+from whence_studies.tables.skip_columns import FOLLOWING, measures_of
 from whence_studies.tables.skip_networks import Learning
 from whence_studies.tables.skip_seeds import COMPARED, Said, ask, compare_seeds, say, seed_columns
-from whence_studies.tables.skips import FOLLOWING, measures_of
 
 Columns = dict[str, float]
 SESSIONS = "sessions"

@@ -1,0 +1,71 @@
+"""What is measured of a network that predicts skips: accuracies, and what its experts say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from whence.measure import Measure
+from whence_studies.sessions import COLUMNS
+from whence_studies.skips import (
+    EXPERT_OF,
+    EXPERTS,
+    Evaluated,
+    NetworkConfig,
+    cause_accuracy,
+    cause_seen,
+    mean_attributions,
+    shares_of_maximum,
+)
+from whence_studies.skips.skip_attribution import ALL_CAUSES, EVERY_CAUSE, SEEN
+
+FIRST, MEAN_SHARE = "most selected: ", "mean attribution: "
+AS_PLOTTED: Final = "as plotted: "
+"""Before what is said of experts selected by |F|, as the paper plots them, instead of by F²."""
+NAMED: Final = (ALL_CAUSES, EVERY_CAUSE, *(cause.word for cause in EXPERT_OF))
+CAUSED: Final = (
+    *NAMED,
+    *(f"{AS_PLOTTED}{name}" for name in NAMED),
+    *(SEEN, f"{SEEN}, mean over causes", *(f"{SEEN}: {cause.word}" for cause in EXPERT_OF)),
+)
+"""Of a network with experts, where causes are known."""
+SELECTED: Final = tuple(f"{what}{name}" for what in (FIRST, MEAN_SHARE) for name in EXPERTS.names)
+"""Of a network with experts, anywhere."""
+TRACK_ALONE: Final = tuple(
+    subset.name
+    for subset in EXPERTS.subsets
+    if {"context", "interaction"}.isdisjoint(subset.groups)
+)
+"""Experts that know nothing of a listener: S3, S4 and S6."""
+BY_TRACK: Final = f"{', '.join(TRACK_ALONE[:-1])} or {TRACK_ALONE[-1]} is selected most"
+MOST_OFTEN: Final = "the expert selected most often"
+FOLLOWING: Final[Mapping[str, Callable[[Mapping[str, float]], float]]] = {
+    BY_TRACK: lambda found: sum(found[f"{FIRST}{name}"] for name in TRACK_ALONE),
+    MOST_OFTEN: lambda found: max(found[f"{FIRST}{name}"] for name in EXPERTS.names),
+}
+"""What follows from the columns of one seed."""
+
+
+def all_columns(network: NetworkConfig) -> tuple[str, ...]:
+    """Of a network with experts or without, where causes are known."""
+    return (*COLUMNS, *CAUSED, *selected_columns(network)) if network.interpretable else COLUMNS
+
+
+def selected_columns(network: NetworkConfig) -> tuple[str, ...]:
+    """What its experts add."""
+    return (*SELECTED, *FOLLOWING) if network.interpretable else ()
+
+
+def measures_of(found: Evaluated) -> dict[str, Measure]:
+    """All that can be said of a network."""
+    measures = found.scores.measures()
+    if found.attribution is None or found.plotted is None:
+        return measures
+    if found.attribution.causes is not None:
+        measures |= cause_accuracy(found.attribution) | cause_seen(found.attribution)
+        named = cause_accuracy(found.plotted)
+        measures |= {f"{AS_PLOTTED}{name}": one for name, one in named.items()}
+    firsts, means = shares_of_maximum(found.attribution), mean_attributions(found.attribution)
+    measures |= {f"{FIRST}{name}": one for name, one in firsts.items()}
+    measures |= {f"{MEAN_SHARE}{name}": one for name, one in means.items()}
+    return measures
