@@ -94,8 +94,8 @@ def steps_per_second(split: Split, length: int, precision: Precision) -> float:
 
 def fresh(split: Split, length: int, precision: Precision) -> Training:
     """The model of the comparison with the peers, at any length."""
-    sizes = {"length": length, "width": 64, "blocks": 2, "heads": 1, "dropout": 0.2}
-    config = TrainingConfig(batch=BATCH, precision=precision)
+    sizes = {"max_len": length, "dim": 64, "n_blocks": 2, "n_heads": 1, "dropout": 0.2}
+    config = TrainingConfig(batch_size=BATCH, precision=precision)
     return Training(split, "sasrec", sizes, config, [0], "cuda")
 
 
@@ -153,7 +153,7 @@ def explanations() -> Iterator[Record]:
         return
     for name, length in (("sasrec", 50), ("bert4rec", 49)):
         config = TrainingConfig(steps=STEPS_BEFORE_EXPLAINING)
-        model = fit(split, name, {"length": length}, config, 0, "cuda", show_progress=False).model
+        model = fit(split, name, {"max_len": length}, config, 0, "cuda", show_progress=False).model
         cases = split.held["validation"]
         cases = cases[np.flatnonzero(cases.ends - cases.starts >= length)[:HISTORIES]]
         batch = torch.from_numpy(cases.histories(length)).cuda()

@@ -133,7 +133,7 @@ def one_size(users: int, items: int) -> dict[str, float]:
     from whence.training.ranks import full_ranks
 
     split = made_up(users, items)
-    training = Training(split, "sasrec", {"length": 25}, TrainingConfig(), [0], "cpu")
+    training = Training(split, "sasrec", {"max_len": 25}, TrainingConfig(), [0], "cpu")
     for _ in range(WARM_UP):
         training.advance()
     start = time.perf_counter()
@@ -159,7 +159,7 @@ def cloze() -> dict[str, float]:
     from whence.training import TrainingConfig
     from whence.training.loop import Training
 
-    sizes = {"length": 24, "mask": MASKED}
+    sizes = {"max_len": 24, "mask_prob": MASKED}
     split = made_up(USERS, MANY_ITEMS)
     training = Training(split, "bert4rec", sizes, TrainingConfig(), [0], "cpu")
     start = time.perf_counter()

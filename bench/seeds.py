@@ -119,8 +119,10 @@ def share_inside(split: Split, rule: Rule, length: int, steps: int) -> float:
 def begun(split: Split, device: str, seeds: int, rule: Rule, length: int = LENGTH) -> Training:
     """A training that has warmed up."""
     steps = STEPS[device]
-    config = TrainingConfig(steps=10 * steps, batch=BATCH, averaging=rule, epoch=steps // 2)
-    training = Training(split, "sasrec", {"length": length}, config, range(seeds), device)
+    config = TrainingConfig(
+        steps=10 * steps, batch_size=BATCH, averaging=rule, average_every=steps // 2
+    )
+    training = Training(split, "sasrec", {"max_len": length}, config, range(seeds), device)
     for _ in range(WARM_UP):
         training.advance()
     return training

@@ -128,8 +128,8 @@ def run(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) ->
     """A small trained run, written to disk."""
     return whence.train(
         interactions,
-        model_settings={"length": 12, "width": 16},
-        training={"steps": 300, "batch": 64},
+        model_settings={"max_len": 12, "dim": 16},
+        training={"steps": 300, "batch_size": 64},
         seeds=2,
         out=tmp_path_factory.mktemp("runs") / "small",
         show_progress=False,
@@ -147,8 +147,8 @@ def followed(
         return whence.train(
             interactions,
             model=model,
-            model_settings={"length": 8, "width": 8},
-            training={"steps": 40, "batch": 32, "snapshots": 11, "learning_rate": 0.01},
+            model_settings={"max_len": 8, "dim": 8},
+            training={"steps": 40, "batch_size": 32, "snapshots": 11, "learning_rate": 0.01},
             seeds=3,
             out=tmp_path_factory.mktemp("followed") / model,
             show_progress=False,
@@ -184,7 +184,7 @@ def lively_sasrec(
     blocks: int = 2, heads: int = 2, length: int = 8, items: int = 30, seed: int = 0
 ) -> SASRec:
     """Untrained, in float64, with weights large enough that every part matters."""
-    config = SASRecConfig(length=length, width=8, blocks=blocks, heads=heads)
+    config = SASRecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads)
     generator = Randomness(seed).torch("init")
     return lively(SASRec(config, items, generator), generator)
 
@@ -193,7 +193,7 @@ def lively_bert4rec(
     blocks: int = 2, heads: int = 2, length: int = 8, items: int = 30, seed: int = 0
 ) -> BERT4Rec:
     """The same of the other."""
-    config = BERT4RecConfig(length=length, width=8, blocks=blocks, heads=heads)
+    config = BERT4RecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads)
     generator = Randomness(seed).torch("init")
     return lively(BERT4Rec(config, items, generator), generator)
 
@@ -203,7 +203,7 @@ def lively_of(name: str) -> Callable[..., Recommender]:
 
     def build(length: int = 8, items: int = 30, seed: int = 0, **settings: Any) -> Recommender:  # noqa: ANN401
         generator = Randomness(seed).torch("init")
-        sizes = {"length": length, "width": 8, **SMALL_LAYERS.get(name, {})}
+        sizes = {"max_len": length, "dim": 8, **SMALL_LAYERS.get(name, {})}
         model = build_model(name, {**sizes, **settings}, Counts(items, items), generator)
         if isinstance(model, ContentNCF):
             model.get_buffer("user_content").random_(0, 2, generator=generator)
@@ -214,7 +214,7 @@ def lively_of(name: str) -> Callable[..., Recommender]:
 
 
 SMALL_LAYERS: dict[str, dict[str, tuple[int, ...]]] = {
-    name: {"layers": (6, 4)} for name in ("content-ncf", "intrp-ncf")
+    name: {"hidden_dims": (6, 4)} for name in ("content-ncf", "intrp-ncf")
 }
 
 

@@ -55,7 +55,7 @@ def trained(csv: Path) -> Path:
     folder = csv.parent / "run"
     done = whence(
         "train", csv, "--out", folder, "--verb", "played",
-        "--set", "steps=150,length=6", "--set", "width=16",
+        "--set", "steps=150,max_len=6", "--set", "dim=16",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "recall@10" in done.stdout
@@ -179,7 +179,7 @@ def test_doctor() -> None:
 
 
 def test_the_rules_to_beat_are_in_the_table_and_the_document(csv: Path, tmp_path: Path) -> None:
-    command = ("train", csv, "--set", "steps=2,width=8,length=4", "--out")
+    command = ("train", csv, "--set", "steps=2,dim=8,max_len=4", "--out")
     table = whence(*command, tmp_path / "one").stdout
     document = json.loads(whence(*command, tmp_path / "two", "--json").stdout)
     for rule in ("popularity", "last item", "item to item"):
@@ -189,7 +189,7 @@ def test_the_rules_to_beat_are_in_the_table_and_the_document(csv: Path, tmp_path
 
 def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
-        settings = "steps=10,width=8,length=4"
+        settings = "steps=10,dim=8,max_len=4"
         whence("train", csv, "--out", tmp_path / name, "--set", settings, "--json")
     files = [tmp_path / name / "seeds" / "0" / "weights.safetensors" for name in ("one", "two")]
     assert files[0].read_bytes() == files[1].read_bytes()
@@ -282,7 +282,7 @@ def test_brackets_and_odd_names_are_only_text(tmp_path: Path) -> None:
     path = folder / "a[b].csv"
     rows = "".join(f"[/u{user}],{item},[red]F{item}[/]\n" for user in range(9) for item in range(5))
     path.write_text("user,item,title\n" + rows)
-    done = whence("train", path, "--out", folder / "[run]", "--set", "steps=2,width=8,length=4")
+    done = whence("train", path, "--out", folder / "[run]", "--set", "steps=2,dim=8,max_len=4")
     assert done.returncode == 0, done.stderr
     assert "[run]" in done.stdout
     done = whence("recommend", folder / "[run]", "--user", "[/u3]")
@@ -331,13 +331,13 @@ def test_train_begins_with_other_runs(csv: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout, run
 
-    early = "epochs=60,batch=64,learning_rate=0.05,validate_every=1,patience=1"
-    said, gmf = train("gmf", f"width=4,{early}")
+    early = "epochs=60,batch_size=64,learning_rate=0.05,validate_every=1,patience=1"
+    said, gmf = train("gmf", f"dim=4,{early}")
     assert re.search(r"Seed 0 stopped after \d+ steps and kept the weights of step \d+", said)
-    layers = "epochs=1,width=4,layers=8-6"
+    layers = "epochs=1,dim=4,hidden_dims=8-6"
     said, mlp = train("mlp", layers)
     assert "stopped after" not in said, "all steps of its epoch are done"
-    _, neumf = train("neumf", layers, "--begin-with", mlp, "--begin-with", gmf)
+    _, neumf = train("neumf", layers, "--init-from", mlp, "--init-from", gmf)
     begun = json.loads((neumf / "run.json").read_text())["training"]["begun_with"]
     assert [one["model"] for one in begun] == ["mlp", "gmf"]
 
@@ -351,17 +351,17 @@ def test_train_makes_room_for_the_content_of_the_data(
     users.write_text("user,age\n" + "".join(f"u{user},{20 + user}\n" for user in range(40)))
     rows = (f"{item},A{item}|B{item},{1990 + item}\n" for item in range(12))
     items.write_text("item,genres,year\n" + "".join(rows))
-    small = "steps=2,width=4,layers=6-4"
+    small = "steps=2,dim=4,hidden_dims=6-4"
     command = ("train", csv, "--users", users, "--items", items, "--model", model, "--out", run)
-    refused = whence(*command, "--set", f"{small},ages=7,genres=18")
+    refused = whence(*command, "--set", f"{small},n_ages=7,n_genres=18")
     assert refused.returncode == 2
     assert "The data have 40 ages and 24 genres" in refused.stderr
-    assert "--set ages=40,genres=24" in refused.stderr
+    assert "--set n_ages=40,n_genres=24" in refused.stderr
     done = whence(*command, "--set", small)
     assert done.returncode == 0, done.stderr
     settings = json.loads((run / "run.json").read_text())["model_settings"]
     sizes = {name: settings[name] for name in ("genders", "ages", "occupations", "genres")}
-    assert sizes == {"genders": 2, "ages": 40, "occupations": 21, "genres": 24}
+    assert sizes == {"n_genders": 2, "n_ages": 40, "n_occupations": 21, "n_genres": 24}
     told = whence("recommend", run, "--user", "u1", "--json")
     assert json.loads(told.stdout)["recommendations"], "the run opens again"
 
@@ -375,7 +375,7 @@ def test_runs_that_training_cannot_begin_with_are_one_sentence(
         ("deepicf", tmp_path, "is not a run"),
     ):
         command = ["train", str(csv), "--model", model, "--out", str(tmp_path / "run")]
-        found = CliRunner().invoke(app, [*command, "--begin-with", str(run)])
+        found = CliRunner().invoke(app, [*command, "--init-from", str(run)])
         assert isinstance(found.exception, WhenceError)
         assert sentence in str(found.exception)
 
@@ -386,7 +386,7 @@ def test_help_names_every_model() -> None:
 
 def test_places_are_spoken_of_where_a_model_has_them(csv: Path, tmp_path: Path) -> None:
     for model, has_places in (("sasrec", True), ("fism", False)):
-        settings = "steps=2,width=8,length=4"
+        settings = "steps=2,dim=8,max_len=4"
         whence("train", csv, "--model", model, "--out", tmp_path / model, "--set", settings)
         told = whence("explain", tmp_path / model, "-u", "u3").stdout
         assert "what becomes of its probability" in told

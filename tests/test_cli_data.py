@@ -106,7 +106,7 @@ def test_training_on_every_split(split: str, ratings: Path, tmp_path: Path) -> N
     folder = tmp_path / "run"
     done = whence(
         "train", ratings, "--out", folder, "--split", split, "--min-rating", 2,
-        "--set", "steps=20,width=8,length=5",
+        "--set", "steps=20,dim=8,max_len=5",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert split in " ".join(done.stdout.split())
@@ -262,7 +262,7 @@ def test_one_user_one_item_one_event(tmp_path: Path) -> None:
 def test_one_item_alone_can_be_trained_on_and_has_nothing_to_recommend(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text("user,item\n" + "a,x\n" * 5)
-    done = whence("train", path, "--out", tmp_path / "run", "--set", "steps=3,width=4,length=4")
+    done = whence("train", path, "--out", tmp_path / "run", "--set", "steps=3,dim=4,max_len=4")
     assert done.returncode == 0, done.stderr
     assert "every item is in the history" in whence("recommend", tmp_path / "run", "-u", "a").stdout
 

@@ -21,7 +21,7 @@ class Settings:
 
 
 def test_texts_become_the_declared_types() -> None:
-    told = {"blocks": "3", "rate": "0.5", "head": "none", "unit": "probability", "fair": "true"}
+    told = {"n_blocks": "3", "rate": "0.5", "head": "none", "unit": "probability", "fair": "true"}
     expected = Settings(blocks=3, rate=0.5, head=None, unit="probability", fair=True)
     assert build(Settings, told) == expected
     assert not build(Settings, {"fair": "false"}).fair
@@ -34,7 +34,7 @@ def test_a_list_of_numbers_is_a_text_with_dashes() -> None:
 
 
 def test_plain_values_pass() -> None:
-    told = {"blocks": 3, "rate": 1, "head": 2}
+    told = {"n_blocks": 3, "rate": 1, "head": 2}
     assert build(Settings, told) == Settings(blocks=3, rate=1.0, head=2)
 
 
@@ -77,7 +77,7 @@ class Whole:
 
 
 def test_wholes_are_built_with_their_parts() -> None:
-    told = {"title": "t", "parts": {"one": {"blocks": 3}}, "rates": [1, 0.5]}
+    told = {"title": "t", "parts": {"one": {"n_blocks": 3}}, "rates": [1, 0.5]}
     assert build(Whole, told) == Whole("t", {"one": Settings(blocks=3)}, (1.0, 0.5))
     assert build(Whole, {**told, "rates": "1-0.5"}).rates == (1.0, 0.5)
     assert build(Whole, {**told, "free": {"any": [1]}}).free == {"any": [1]}

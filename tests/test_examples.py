@@ -321,7 +321,7 @@ def test_only_skips_from_habit_count_for_less(teaching: dict[str, Any]) -> None:
     halves = Halves(rows, there, rows[..., :31], there, labels, causes.astype(np.int8))
     assert teaching["by_cause"](halves).tolist() == [[1, 0, 1, 1]]
     assert teaching["alike"](halves).tolist() == [[1, 1, 1, 1]]
-    model = make_network(NetworkConfig("interpretable gru", width=2), 0)
+    model = make_network(NetworkConfig("interpretable gru", dim=2), 0)
     weights = teaching["by_attribution"](model)(halves)
     assert ((weights[0, :2] > 0) & (weights[0, :2] < 1)).all()
     assert weights[0, 2:].tolist() == [1, 1]
@@ -370,7 +370,7 @@ def test_what_was_learned_is_drawn_and_told(
         whence.train(
             rated_films,
             model=model,
-            model_settings={"width": 4},
+            model_settings={"dim": 4},
             training={"steps": 2},
             out=folder,
             show_progress=False,

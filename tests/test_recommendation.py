@@ -241,7 +241,7 @@ def test_by_default_those_explain_that_can(run: Run) -> None:
     fism = whence.train(
         run.interactions,
         model="fism",
-        model_settings={"length": 8},
+        model_settings={"max_len": 8},
         training={"steps": 2},
         show_progress=False,
     )

@@ -61,7 +61,7 @@ def test_snapshots_are_models_of_the_run(interactions: Interactions, tmp_path: P
     data = interactions.save(tmp_path / "data")
     trained = whence.train(
         data,
-        model_settings={"width": 8, "length": 4},
+        model_settings={"dim": 8, "max_len": 4},
         training={"steps": 6, "snapshots": 3},
         seeds=2,
         out=tmp_path / "run",
@@ -141,7 +141,7 @@ def test_a_failed_write_leaves_nothing(
 def test_other_data_under_the_same_name_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text("user,item\n" + "".join(f"{u},{i}\n" for u in range(9) for i in range(5)))
-    settings = {"length": 4, "width": 8}
+    settings = {"max_len": 4, "dim": 8}
     trained = whence.train(
         whence.load(path),
         model_settings=settings,
@@ -170,7 +170,7 @@ def test_data_from_memory_cannot_be_read_again(interactions: Interactions) -> No
     unnamed = replace(interactions, origin={})
     trained = whence.train(
         unnamed,
-        model_settings={"length": 4, "width": 8},
+        model_settings={"max_len": 4, "dim": 8},
         training={"steps": 1},
         show_progress=False,
     )

@@ -133,7 +133,7 @@ def models(split: Split, name: str) -> Iterator[tuple[int, Recommender]]:
     length = 50 if name == "sasrec" else 49
     config = TrainingConfig(steps=STEPS)
     for blocks in (1, 2, 3):
-        settings = {"length": length, "blocks": blocks}
+        settings = {"max_len": length, "n_blocks": blocks}
         yield blocks, fit(split, name, settings, config, 0, show_progress=False).model
 
 
@@ -155,10 +155,10 @@ def speed(split: Split) -> dict[str, float]:
     """Milliseconds a history, the median of runs in turn."""
     found = {}
     for blocks, model in models(split, "sasrec"):
-        batch, targets = histories(split, model.config.length, TOGETHER)
+        batch, targets = histories(split, model.config.max_len, TOGETHER)
         found |= named(blocks, beside_peers(model, batch, targets))
     for blocks, model in models(split, "bert4rec"):
-        batch, targets = histories(split, model.config.length, TOGETHER)
+        batch, targets = histories(split, model.config.max_len, TOGETHER)
         found |= named(blocks, beside_plain_batching(model, batch, targets))
     return found
 
@@ -207,7 +207,7 @@ def curve(split: Split) -> list[dict[str, Any]]:
     """How far each library's values are from the truth, and how long they took."""
     points = []
     for blocks, model in models(split, "sasrec"):
-        batch, targets = histories(split, model.config.length, HISTORIES_OF_CURVE)
+        batch, targets = histories(split, model.config.max_len, HISTORIES_OF_CURVE)
         truth = explain_batch(model, batch, targets, TRUTH, seed=99)
         cases = [Peers(model, batch[[one]], targets[[one]]) for one in range(len(batch))]
         for name in ("captum", "shap", "shapiq", "whence"):
@@ -221,7 +221,7 @@ def curve(split: Split) -> list[dict[str, Any]]:
                 points.append(
                     {
                         "library": name,
-                        "blocks": blocks,
+                        "n_blocks": blocks,
                         "coalitions": budget,
                         "milliseconds": milliseconds,
                         "error": statistics.mean(errors),
@@ -229,7 +229,7 @@ def curve(split: Split) -> list[dict[str, Any]]:
                 )
         assert truth.error is not None
         error = float(np.linalg.norm(truth.error) / np.linalg.norm(truth.scores))
-        points.append({"library": "truth", "blocks": blocks, "error": error})
+        points.append({"library": "truth", "n_blocks": blocks, "error": error})
     return points
 
 

@@ -30,7 +30,7 @@ WARM_UP = 20
 def measure(text: str, seconds: float) -> dict[str, float]:
     """The rates of the training loop, and the seconds of both protocols."""
     split = whence.leave_one_out(whence.load(text))
-    training, taken = trained(split, "sasrec", {"length": LENGTH}, seconds)
+    training, taken = trained(split, "sasrec", {"max_len": LENGTH}, seconds)
     model = training.result()[0].model
     steps = training.step - WARM_UP
     # Counted afterwards, on the same batches.
@@ -56,7 +56,7 @@ def measure(text: str, seconds: float) -> dict[str, float]:
 def measure_bert4rec(text: str, seconds: float) -> dict[str, float]:
     """The rate of the training loop, with as many slots as RecBole has items and masks."""
     split = whence.leave_one_out(whence.load(text))
-    settings = {"length": LENGTH - 1, "mask": 0.2}
+    settings = {"max_len": LENGTH - 1, "mask_prob": 0.2}
     training, taken = trained(split, "bert4rec", settings, seconds)
     return {"sequences_per_second": (training.step - WARM_UP) * BATCH / taken}
 
@@ -65,8 +65,8 @@ def trained(
     split: Split, name: str, settings: dict[str, float], seconds: float
 ) -> tuple[Training, float]:
     """After so many seconds or a step more, which come with it, and a warm-up."""
-    sizes = {"width": WIDTH, "blocks": 2, "heads": 1, "dropout": 0.2, **settings}
-    training = Training(split, name, sizes, TrainingConfig(batch=BATCH), [0], "cpu")
+    sizes = {"dim": WIDTH, "n_blocks": 2, "n_heads": 1, "dropout": 0.2, **settings}
+    training = Training(split, name, sizes, TrainingConfig(batch_size=BATCH), [0], "cpu")
     for _ in range(WARM_UP):
         training.advance()
     start = time.perf_counter()

@@ -36,14 +36,14 @@ def measure(text: str, seconds: float, users: int, longest: int) -> dict[str, fl
     """The rate of the training loop, and the memory of it all."""
     split = without_the_last(text)
     sizes = {
-        "length": longest,
-        "width": WIDTH,
-        "attention": WIDTH,
+        "max_len": longest,
+        "dim": WIDTH,
+        "attention_dim": WIDTH,
         "beta": BETA,
-        "negatives": NEGATIVES,
-        "classes": 1,
+        "n_negatives": NEGATIVES,
+        "n_classes": 1,
     }
-    config = TrainingConfig(batch=users, optimiser="adagrad", learning_rate=0.01)
+    config = TrainingConfig(batch_size=users, optimizer="adagrad", learning_rate=0.01)
     training = Training(split, "deepicf-a", sizes, config, [0], "cpu")
     for _ in range(WARM_UP):
         training.advance()

@@ -74,7 +74,7 @@ def drawn(learned: LearnedMap, vectors: Tensor, shown: list[str]) -> Drawn:
 def attended(run: Run, user: str) -> Drawn:
     """What the films recommended first to a user rest on, by the model's own attention."""
     case = find_subject(run, user=user, history=None).as_case()
-    (targets,), _ = best_unmet(run.first, case, run.first.config.length, TARGETS)
+    (targets,), _ = best_unmet(run.first, case, run.first.config.max_len, TARGETS)
     found = reason_map(run.first, case, targets.tolist(), run.catalog, "attention-last")
     return reason_chart(found), reason_sentences(found)
 

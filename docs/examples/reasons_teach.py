@@ -94,8 +94,8 @@ def measure_seed(
 ) -> dict[str, float]:
     """All on the same sessions, from the same first weights and in the same order."""
     tracks = read_tracks(parts.train.tracks)
-    network = NetworkConfig(width=settings.width, heads=2, layers=1)
-    training = SkipConfig(settings.steps, settings.batch, learning_rate=3e-3, validate_every=0)
+    network = NetworkConfig(dim=settings.dim, n_heads=2, n_layers=1)
+    training = SkipConfig(settings.steps, settings.batch_size, learning_rate=3e-3, validate_every=0)
     fitted = fit_skips(
         parts, tracks, network, training, seed, device=device, show_progress=not quiet
     )
@@ -161,7 +161,7 @@ def learn_taste(
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     step = epoch = 0
     while step < settings.taste_steps:
-        for halves in batches(parts.train, tracks, settings.batch, seed=1_000 * seed + epoch):
+        for halves in batches(parts.train, tracks, settings.batch_size, seed=1_000 * seed + epoch):
             weights = torch.from_numpy(weigh(halves)).to(device)
             with deterministic(device):
                 loss = model.loss(*question_of(halves, device), weights)

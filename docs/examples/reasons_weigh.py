@@ -90,7 +90,7 @@ def measure_seed(
     split = leave_one_out(world.interactions)
     asked, reasoned = learned_from(split), has_reason(world)
     by_model = brought_by_films(world, split, settings, seed, device, quiet)
-    attributed = share_gone(np.maximum(by_model, brought_by_taste(world, split, settings.length)))
+    attributed = share_gone(np.maximum(by_model, brought_by_taste(world, split, settings.max_len)))
     weighing = {
         ALIKE: np.ones_like(attributed),
         CONTROL: shuffled(attributed, asked, Randomness(seed).numpy("explain")),
@@ -141,7 +141,7 @@ def brought_by_films(
     for half in (0, 1):
         model = _sasrec(taught_by(split, half), settings, seed, device, quiet)
         events = np.flatnonzero(asked & (data.user_of_event() % 2 != half))
-        brought[events] = left_out(model, cases_at(data, events), world.genre, settings.length)
+        brought[events] = left_out(model, cases_at(data, events), world.genre, settings.max_len)
     return brought
 
 
@@ -200,14 +200,14 @@ def shuffled(weights: Weights, asked: Bools, rng: np.random.Generator) -> Weight
 
 
 def _sasrec(split: Split, settings: Settings, seed: int, device: str, quiet: bool) -> Recommender:
-    network = {"length": settings.length, "width": settings.width}
+    network = {"max_len": settings.max_len, "dim": settings.dim}
     config = TrainingConfig(steps=settings.steps, learning_rate=3e-3)
     return fit(split, "sasrec", network, config, seed, device=device, show_progress=not quiet).model
 
 
 def hits(model: Recommender, split: Split, reasoned: Bools, settings: Settings) -> float:
     """Of the test events that had a reason, how many are among the first ten."""
-    found = Evaluation(split, "test", settings.length).full(model).values["recall@10"]
+    found = Evaluation(split, "test", settings.max_len).full(model).values["recall@10"]
     return float(found[reasoned[split.held["test"].ends]].mean())
 
 

@@ -32,7 +32,7 @@ from whence.trust.agreement.rank_agreement import agreement
 from whence.trust.likeness.truth import sure_parts
 from whence.worlds import REASONS, Questions, WorldConfig, make_world
 
-MODELS: dict[str, dict[str, Any]] = {"sasrec": {}, "bert4rec": {"mask": 0.2}}
+MODELS: dict[str, dict[str, Any]] = {"sasrec": {}, "bert4rec": {"mask_prob": 0.2}}
 SIGNS = ("fading", "gradient-input", "leave-one-out", "both")
 METHODS = [
     method
@@ -83,13 +83,13 @@ def measure(chosen: argparse.Namespace) -> Measured:
     device = check_device(chosen.device)
     reference = f"shapley:coalitions={settings.coalitions}"
     world = make_world(WorldConfig(users=settings.users, versions=settings.versions))
-    questions = [world.questions(reason, settings.length, settings.cases) for reason in REASONS]
+    questions = [world.questions(reason, settings.max_len, settings.cases) for reason in REASONS]
     models, sure = {}, {}
     for name in chosen.model or MODELS:
         run = whence.train(
             world.interactions,
             model=name,
-            model_settings={"length": settings.length, **MODELS[name]},
+            model_settings={"max_len": settings.max_len, **MODELS[name]},
             training={"steps": settings.steps},
             seeds=settings.seeds,
             device=device,
@@ -159,7 +159,7 @@ def clock(model: Recommender, questions: Questions, seed: int) -> dict[str, floa
 def tensors(model: Recommender, questions: Questions) -> tuple[torch.Tensor, torch.Tensor]:
     """The histories and the targets, where the model is."""
     device = next(model.parameters()).device
-    batch = torch.from_numpy(questions.cases.histories(model.config.length))
+    batch = torch.from_numpy(questions.cases.histories(model.config.max_len))
     return batch.to(device), torch.from_numpy(questions.cases.targets).to(device)
 
 

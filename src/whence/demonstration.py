@@ -104,7 +104,7 @@ def _typical_user(interactions: Interactions) -> object:
 def _cases(run: Run, split: Split) -> dict[str, PerCase]:
     """The model and the baselines on the same test events."""
     systems = {run.model: run.first, **{name: make(split) for name, make in BASELINES.items()}}
-    evaluation = Evaluation(split, "test", run.first.config.length)
+    evaluation = Evaluation(split, "test", run.first.config.max_len)
     return {name: evaluation.of(system) for name, system in systems.items()}
 
 
@@ -113,7 +113,7 @@ def _agreements(run: Run, split: Split) -> dict[tuple[str, str], Measure]:
     cases = split.held["test"]
     drawn = Randomness(0).numpy("explain").permutation(len(cases))[:AGREEMENT_CASES]
     cases = cases[np.sort(drawn)]
-    batch = run.first.read(cases, run.first.config.length)
+    batch = run.first.read(cases, run.first.config.max_len)
     explanations = compare_batch(
         run.first, batch, torch.from_numpy(cases.targets), list(EXPLAINERS)
     )

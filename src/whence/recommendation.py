@@ -108,7 +108,7 @@ def recommend(
     """The top `k` for a user of the data, or for a new history of ids or titles."""
     subject = find_subject(run, user, history)
     model = _model(run, seed)
-    (items,), (scores,) = best_unmet(model, subject.as_case(), model.config.length, k)
+    (items,), (scores,) = best_unmet(model, subject.as_case(), model.config.max_len, k)
     unmet = np.isfinite(scores)
     items, scores = items[unmet], scores[unmet]
     reasons = _reasons(run, model, subject, items)
@@ -117,7 +117,7 @@ def recommend(
         Pick(rank, raw, title, float(score), reason)
         for rank, (raw, title, score, reason) in enumerate(zip(*columns, strict=True), start=1)
     )
-    shown = subject.items[-model.config.length :]
+    shown = subject.items[-model.config.max_len :]
     return Recommendations(
         subject.name, tuple(run.catalog.labels(shown)), tuple(run.catalog.raw_ids(shown)), picks
     )
@@ -202,7 +202,7 @@ def compare(
     model = _model(run, seed)
     methods = able(model, READY) if methods is None else methods
     target = _target(run, model, subject, item)
-    batch = model.read(subject.as_case(), model.config.length)
+    batch = model.read(subject.as_case(), model.config.max_len)
     labels = _labels(run, model, batch, target)
     device = device_of(model)
     targets = torch.tensor([target], device=device)
@@ -251,7 +251,7 @@ def _everyone(run: Run, model: Recommender, k: int, show_progress: bool) -> Iter
     chunks = list(row_slices(len(cases), cases_at_once(data.item_count)))
     bar = progress_bar("recommending", len(chunks), show_progress)
     for rows in bar.track(chunks):
-        items, scores = best_unmet(model, cases[rows], model.config.length, k)
+        items, scores = best_unmet(model, cases[rows], model.config.max_len, k)
         real = np.isfinite(scores)
         flat = items[real]
         user, rank = real.nonzero()
@@ -270,7 +270,7 @@ def _target(run: Run, model: Recommender, subject: Subject, item: str | int | No
     """The item asked about, or the best one."""
     if item is not None:
         return run.catalog.find(str(item))
-    ((best,),), ((score,),) = best_unmet(model, subject.as_case(), model.config.length, 1)
+    ((best,),), ((score,),) = best_unmet(model, subject.as_case(), model.config.max_len, 1)
     if not np.isfinite(score):
         raise InputError(f"{subject.name} has met every item; say which one to explain.")
     return int(best)
@@ -279,7 +279,7 @@ def _target(run: Run, model: Recommender, subject: Subject, item: str | int | No
 def _reasons(
     run: Run, model: Recommender, subject: Subject, targets: npt.NDArray[np.int64]
 ) -> list[Reason]:
-    length = model.config.length
+    length = model.config.max_len
     if not model.reads_histories:
         device = device_of(model)
         batch, asked = model.read(subject.as_case(), length), torch.from_numpy(targets)

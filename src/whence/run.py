@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import whence
+from whence import former
 from whence.data.catalog import Catalog
 from whence.data.interactions import Counts, Interactions
 from whence.data.sources import reload
@@ -26,7 +27,9 @@ from whence.errors import InputError, RunError, WhenceError
 from whence.files import MANIFEST, new_folder, read_json, save_weights, sha256, write_json
 from whence.models import Recommender, model_with
 
-FORMAT = 1
+FORMAT = 2
+FORMER = 1
+"""The format of version 0.1, which had other names for settings."""
 SNAPSHOTS = "snapshots"
 WRONG_CONTENT = (OSError, KeyError, TypeError, AttributeError, ValueError, RuntimeError)
 """What reading a file that is not as it was written can raise."""
@@ -138,7 +141,7 @@ def open_run(folder: Path | str, device: str = "cpu") -> Run:
         raise RunError(f"{folder} is not a run; 'whence train' writes one.")
     try:
         _check_files(folder)
-        described = read_json(folder / "run.json")
+        described = _described(folder)
         catalog = Catalog(pq.read_table(folder / "catalog.parquet"))
         seeds: list[int] = described["seeds"]
         if not seeds:
@@ -174,12 +177,21 @@ def open_run(folder: Path | str, device: str = "cpu") -> Run:
         raise RunError(f"{folder}/catalog.parquet cannot be read: {problem}.") from None
 
 
+def _described(folder: Path) -> dict[str, Any]:
+    """What `run.json` says, with today's names of settings."""
+    described: dict[str, Any] = read_json(folder / "run.json")
+    if described["format"] == FORMER:
+        for key, names in (("model_settings", former.MODEL), ("training", former.TRAINING)):
+            described[key] = former.renamed(described[key], names)
+    return described
+
+
 def _check_files(folder: Path) -> None:
     manifest = read_json(folder / MANIFEST)
-    if manifest.get("format") != FORMAT:
+    if manifest.get("format") not in (FORMER, FORMAT):
         raise RunError(
             f"{folder} has run format {manifest.get('format')}, and this version of Whence reads "
-            f"format {FORMAT}."
+            f"formats {FORMER} and {FORMAT}."
         )
     if "sha256" not in manifest:
         raise RunError(f"{folder} holds prepared data, not a run; train on it first.")

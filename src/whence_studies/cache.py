@@ -45,7 +45,7 @@ class Recipe:
     split: str
     seeds: int
     device: str
-    begin_with: tuple[Recipe, ...] = ()
+    init_from: tuple[Recipe, ...] = ()
     """Of the models whose weights it begins with."""
 
     @cached_property
@@ -59,7 +59,7 @@ class Recipe:
             "split": self.split,
             "seeds": self.seeds,
             "device": self.device,
-            **({"begin_with": [one.key for one in self.begin_with]} if self.begin_with else {}),
+            **({"init_from": [one.key for one in self.init_from]} if self.init_from else {}),
             "whence": whence.__version__,
             "torch": str(torch.__version__),
         }
@@ -119,7 +119,7 @@ class Cache:
             training=recipe.training,
             seeds=recipe.seeds,
             split=recipe.split,
-            begin_with=[self.run(one, until, show_progress) for one in recipe.begin_with],
+            init_from=[self.run(one, until, show_progress) for one in recipe.init_from],
             out=folder,
             overwrite=True,  # a training that was stopped with other threads, say, begins anew
             device=recipe.device,

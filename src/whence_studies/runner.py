@@ -143,5 +143,5 @@ class _Work:
             split=self.study.split,
             seeds=self.study.seeds,
             device=self.device,
-            begin_with=tuple(self._recipe(one) for one in self.study.beginnings_of(cell)),
+            init_from=tuple(self._recipe(one) for one in self.study.beginnings_of(cell)),
         )

@@ -212,7 +212,7 @@ class Study(StudyFile):
         """The cells whose models this one begins with."""
         if not self.variants[cell.variant].begin:
             return []
-        wanted = model_spec(self.models[cell.model].name).begins_with
+        wanted = model_spec(self.models[cell.model].name).init_from
         first = next(iter(self.variants))
         named = {model.name: shown for shown, model in self.models.items()}
         missing = [name for name in wanted if name not in named]

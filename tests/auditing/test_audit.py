@@ -59,8 +59,8 @@ def three(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) 
     """Three seeds, hardly trained."""
     return whence.train(
         interactions,
-        model_settings={"length": 8, "width": 8},
-        training={"steps": 30, "batch": 32},
+        model_settings={"max_len": 8, "dim": 8},
+        training={"steps": 30, "batch_size": 32},
         seeds=3,
         out=tmp_path_factory.mktemp("runs") / "three",
         show_progress=False,
@@ -242,11 +242,11 @@ def test_recall_over_seeds_stays_a_share(three: Run) -> None:
 def test_where_ten_are_all_that_is_left_lists_are_not_measured() -> None:
     rng = np.random.default_rng(0)
     small = interactions_of([rng.permutation(12)[:6].tolist() for _ in range(40)])
-    settings: dict[str, Any] = {"length": 4, "width": 4}
+    settings: dict[str, Any] = {"max_len": 4, "dim": 4}
     run = whence.train(
         small,
         model_settings=settings,
-        training={"steps": 2, "batch": 8},
+        training={"steps": 2, "batch_size": 8},
         seeds=3,
         show_progress=False,
     )
@@ -446,7 +446,7 @@ def test_without_the_data_only_accuracy_is_known(
     folder = tmp_path / "run"
     whence.train(
         str(data),
-        model_settings={"length": 6, "width": 8},
+        model_settings={"max_len": 6, "dim": 8},
         training={"steps": 2},
         out=folder,
         show_progress=False,
@@ -469,7 +469,7 @@ class Bag(Recommender):
 
     @dataclass(frozen=True)
     class Config:
-        length: int = 8
+        max_len: int = 8
         dropout: float = 0.0
 
     def __init__(self, items: int) -> None:

@@ -38,8 +38,8 @@ def three(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) 
     return whence.train(
         interactions,
         model="intrp-ncf",
-        model_settings={"width": 4, "layers": (6, 4)},
-        training={"steps": 120, "batch": 64, "learning_rate": 0.01},
+        model_settings={"dim": 4, "hidden_dims": (6, 4)},
+        training={"steps": 120, "batch_size": 64, "learning_rate": 0.01},
         seeds=3,
         out=tmp_path_factory.mktemp("runs") / "groups",
         show_progress=False,
@@ -204,7 +204,7 @@ def test_a_model_that_uses_nothing_has_no_reasons_to_compare() -> None:
     run = whence.train(
         interactions_of([rng.permutation(30)[:9].tolist() for _ in range(40)]),
         model="content-ncf",
-        model_settings={"width": 4, "layers": (4,)},
+        model_settings={"dim": 4, "hidden_dims": (4,)},
         training={"steps": 1},
         seeds=3,
         show_progress=False,

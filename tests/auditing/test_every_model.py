@@ -44,8 +44,12 @@ def trained(name: str, seeds: int = 3, **settings: Any) -> Run:  # noqa: ANN401
     return whence.train(
         interactions_of(users),
         model=name,
-        model_settings={"length": 8, "width": 4, **settings},
-        training={"steps": 12, "batch": 8, "learning_rate": 0.01 if name in OF_GROUPS else 0.05},
+        model_settings={"max_len": 8, "dim": 4, **settings},
+        training={
+            "steps": 12,
+            "batch_size": 8,
+            "learning_rate": 0.01 if name in OF_GROUPS else 0.05,
+        },
         seeds=seeds,
         show_progress=False,
     )
@@ -111,7 +115,7 @@ def three_classes() -> Run:
     return whence.train(
         events,
         model="deepicf",
-        model_settings={"length": 4, "width": 4, "classes": 3},
+        model_settings={"max_len": 4, "dim": 4, "n_classes": 3},
         training={"steps": 2},
         show_progress=False,
     )
@@ -244,7 +248,7 @@ def test_without_validation_no_temperature_is_fitted() -> None:
     run = whence.train(
         interactions_of([[1, 2, 3, 4], [2, 5, 3], [4, 3, 6, 1]] * 8),
         training={"steps": 2},
-        model_settings={"length": 4, "width": 4},
+        model_settings={"max_len": 4, "dim": 4},
         split="leave-last-out",
         show_progress=False,
     )

@@ -49,7 +49,7 @@ def trained(data: Interactions, model: str = "gmf") -> Run:
     return whence.train(
         data,
         model=model,
-        model_settings={"length": 4, "width": 4},
+        model_settings={"max_len": 4, "dim": 4},
         training={"steps": 2},
         show_progress=False,
     )

@@ -26,8 +26,8 @@ def faded(weights: torch.Tensor, slot: int, strength: float) -> torch.Tensor:
 
 def score_as_it_fades(model: SASRec, slot: int, strength: float) -> torch.Tensor:
     """Block by block: each block works out its weights from faded blocks below, then fades."""
-    given: list[torch.Tensor | None] = [None] * model.config.blocks
-    for depth in range(model.config.blocks):
+    given: list[torch.Tensor | None] = [None] * model.config.n_blocks
+    for depth in range(model.config.n_blocks):
         _, used = model.encode(BATCH, attention=given)
         given[depth] = faded(used[depth], slot, strength)
     return model.score(BATCH, TARGETS[:, None], attention=given)[:, 0]

@@ -67,7 +67,7 @@ def test_a_straight_game_is_its_own_line() -> None:
     ("settings", "sentence"),
     [
         ("coalitions=20", "LIME on 30 items needs at least 32 coalitions, not 20"),
-        ("width=0", "a width above 0"),
+        ("dim=0", "a width above 0"),
         ("ridge=-1", "a ridge of at least 0"),
     ],
 )

@@ -84,7 +84,7 @@ def test_recommendations_of_a_model_that_knows_users_say_who_chose_them() -> Non
     run = whence.train(
         chosen(),
         model="gmf",
-        model_settings={"width": 4},
+        model_settings={"dim": 4},
         training={"steps": 20},
         show_progress=False,
     )
@@ -101,7 +101,7 @@ def test_recommendations_of_a_model_that_knows_users_say_who_chose_them() -> Non
     alone = whence.train(
         interactions_of([[0, 1, 2, 3, 4]]),
         model="gmf",
-        model_settings={"width": 4},
+        model_settings={"dim": 4},
         training={"steps": 1},
         split="leave-last-out",
         show_progress=False,

@@ -21,13 +21,13 @@ MASK = -2
 def plain_bert4rec(model: BERT4Rec, history: list[int], hidden: set[int]) -> torch.Tensor:
     """`[n, d]`: the rows of all slots, padding first; the columns of hidden slots are masked."""
     w = dict(model.named_parameters())
-    n, d, h = model.config.length + 1, model.config.width, model.config.heads
+    n, d, h = model.config.max_len + 1, model.config.dim, model.config.n_heads
     padding = n - len(history)
     rows = torch.zeros(n, d, dtype=torch.float64)
     for slot, item in enumerate(history, start=padding):
         rows[slot] = (w["mask"] if item == MASK else w["item"][item + 1]) + w["position"][slot]
     seen = torch.tensor([slot >= padding and slot - padding not in hidden for slot in range(n)])
-    for depth in range(model.config.blocks):
+    for depth in range(model.config.n_blocks):
         b = {name: w[f"blocks.{depth}.{name}"] for name in dict(model.blocks[0].named_parameters())}
         heads = []
         for cut in torch.arange(d).chunk(h):
@@ -189,7 +189,9 @@ def test_the_sampled_loss_is_that_of_one_negative() -> None:
     torch.testing.assert_close(model.loss(batch, keep), expected)
 
 
-@pytest.mark.parametrize("settings", [{"mask": -0.1}, {"mask": 1.1}, {"last_mask": 2.0}])
+@pytest.mark.parametrize(
+    "settings", [{"mask_prob": -0.1}, {"mask_prob": 1.1}, {"last_mask_prob": 2.0}]
+)
 def test_shares_that_cannot_be_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(InputError, match="shares from 0 to 1"):
         BERT4RecConfig(**settings)  # type: ignore[arg-type]

@@ -29,8 +29,8 @@ ITEM_BASED = ("fism", "deepicf", "deepicf-a")
 def model_of(name: str, **settings: Config) -> Recommender:
     """In float64, with weights and statistics of batches that are far from those of a new one."""
     generator = Randomness(1).torch("init")
-    sizes = {"length": 8, "width": WIDTH} | (
-        {"layers": (6, 4)} if name not in ("gmf", "fism") else {}
+    sizes = {"max_len": 8, "dim": WIDTH} | (
+        {"hidden_dims": (6, 4)} if name not in ("gmf", "fism") else {}
     )
     model = build_model(name, sizes | settings, Counts(ITEMS, USERS), generator)
     lively(model, generator)
@@ -91,7 +91,7 @@ def item_based_outputs(
     if name == "fism":
         return np.asarray(product.sum() + w["bias"][1 + target])
     rows = product
-    for layer in range(len(config.layers)):
+    for layer in range(len(config.hidden_dims)):
         rows = w[f"layers.{layer}.weight"] @ rows + w[f"layers.{layer}.bias"]
         mean, variance = (w[f"norms.{layer}.running_{one}"] for one in ("mean", "var"))
         rows = (rows - mean) / np.sqrt(variance + 1e-3)
@@ -135,11 +135,11 @@ VERSIONS: list[tuple[str, dict[str, Any]]] = [
     ("fism", {}),
     ("fism", {"alpha": 0.7}),
     ("deepicf", {}),
-    ("deepicf", {"alpha": 1.0, "classes": 2}),
+    ("deepicf", {"alpha": 1.0, "n_classes": 2}),
     ("deepicf-a", {}),
     ("deepicf-a", {"beta": 1.0}),
-    ("deepicf-a", {"beta": 0.5, "classes": 2, "attention": 3}),
-    ("deepicf-a", {"classes": 3}),
+    ("deepicf-a", {"beta": 0.5, "n_classes": 2, "attention_dim": 3}),
+    ("deepicf-a", {"n_classes": 3}),
 ]
 
 
@@ -245,10 +245,10 @@ def test_neumf_takes_the_mean_of_both_logits() -> None:
 @pytest.mark.parametrize(
     ("gmf", "mlp"),
     [
-        ({"width": 4}, {}),
-        ({}, {"layers": (8, 4)}),
-        ({}, {"layers": (6,)}),  # whose tables and last layer have the right shapes
-        ({"width": WIDTH + 1}, {"layers": (4,), "width": WIDTH - 1}),  # and here together
+        ({"dim": 4}, {}),
+        ({}, {"hidden_dims": (8, 4)}),
+        ({}, {"hidden_dims": (6,)}),  # whose tables and last layer have the right shapes
+        ({"dim": WIDTH + 1}, {"hidden_dims": (4,), "dim": WIDTH - 1}),  # and here together
     ],
 )
 def test_neumf_refuses_others_than_its_own_sizes(gmf: dict[str, Any], mlp: dict[str, Any]) -> None:
@@ -312,7 +312,7 @@ def training_outputs(
     bias = w["bias"][[1 + target for _, target, _ in asked]]
     if name == "fism":
         return np.asarray(rows.sum(axis=1, keepdims=True) + bias)
-    for layer in range(len(config.layers)):
+    for layer in range(len(config.hidden_dims)):
         rows = rows @ w[f"layers.{layer}.weight"].T + w[f"layers.{layer}.bias"]
         rows = (rows - rows.mean(axis=0)) / np.sqrt(rows.var(axis=0) + 1e-3)
         rows = relu(rows * w[f"norms.{layer}.weight"] + w[f"norms.{layer}.bias"])
@@ -337,12 +337,12 @@ def costs(outputs: Floats, outcomes: list[int]) -> list[float]:
 
 
 def penalty(name: str, config: Config, w: dict[str, Floats]) -> float:
-    total = config.vectors_decay * ((w["history"] ** 2).sum() + (w["target"] ** 2).sum())
+    total = config.embedding_decay * ((w["history"] ** 2).sum() + (w["target"] ** 2).sum())
     if name == "deepicf-a":
-        total += config.vectors_decay * (w["look"] ** 2).sum()
+        total += config.embedding_decay * (w["look"] ** 2).sum()
     if name != "fism":
-        layers = [w[f"layers.{layer}.weight"] for layer in range(len(config.layers))]
-        total += config.layers_decay * sum((one**2).sum() for one in layers)
+        layers = [w[f"layers.{layer}.weight"] for layer in range(len(config.hidden_dims))]
+        total += config.layer_decay * sum((one**2).sum() for one in layers)
     return float(total)
 
 
@@ -353,8 +353,8 @@ def test_the_loss_of_whole_users_is_its_formula(
 ) -> None:
     if name == "fism" and balanced:
         pytest.skip("FISM weighs no classes")
-    decays = {"vectors_decay": 0.03} | (
-        {"layers_decay": 0.2, "balanced": balanced} if name != "fism" else {}
+    decays = {"embedding_decay": 0.03} | (
+        {"layer_decay": 0.2, "class_balanced": balanced} if name != "fism" else {}
     )
     model = model_of(name, **settings, **decays).train()
     w = {key: values.copy() for key, values in weights_of(model).items()}
@@ -387,7 +387,7 @@ def test_filling_and_the_order_of_pairs_change_no_loss_and_no_gradient(name: str
     )
     found = []
     for one in (batch, more):
-        model = model_of(name, **({"classes": 3} if name == "deepicf-a" else {})).train()
+        model = model_of(name, **({"n_classes": 3} if name == "deepicf-a" else {})).train()
         loss = model.loss(one, keep)
         loss.backward()
         found.append((loss.detach(), {key: p.grad for key, p in model.named_parameters()}))
@@ -398,7 +398,7 @@ def test_filling_and_the_order_of_pairs_change_no_loss_and_no_gradient(name: str
 @pytest.mark.parametrize("name", ["deepicf", "deepicf-a"])
 def test_what_a_new_network_tells_apart_it_does_in_half_precision_too(name: str) -> None:
     """Its vectors are small beside the biases of its first layer."""
-    settings = {"length": 8, "width": WIDTH, "layers_decay": 0.0}
+    settings = {"max_len": 8, "dim": WIDTH, "layer_decay": 0.0}
     batch = hand_made()[0]
     batch = batch._replace(outcomes=batch.outcomes.clamp(max=NOTHING))
     found = []
@@ -480,15 +480,15 @@ CHOOSING = ("gmf", "mlp", "neumf", "fism", "deepicf", "deepicf-a", "content-ncf"
 @pytest.mark.parametrize(
     ("name", "settings", "sentence"),
     [
-        ("gmf", {"width": 0}, "width are from 1 on"),
-        *((name, {"negatives": 0}, r"^negatives is at least 1, not 0\.$") for name in CHOOSING),
-        ("mlp", {"layers": (7, 4)}, "the first one is even"),
-        ("mlp", {"layers": ()}, "the first one is even"),
-        ("fism", {"spread": 0.0}, "spread is a number above 0"),
-        ("deepicf", {"classes": 4}, "classes is 1, 2 or 3, not 4"),
-        ("deepicf", {"layers": ()}, "one or more layers"),
+        ("gmf", {"dim": 0}, "width are from 1 on"),
+        *((name, {"n_negatives": 0}, r"^negatives is at least 1, not 0\.$") for name in CHOOSING),
+        ("mlp", {"hidden_dims": (7, 4)}, "the first one is even"),
+        ("mlp", {"hidden_dims": ()}, "the first one is even"),
+        ("fism", {"init_std": 0.0}, "spread is a number above 0"),
+        ("deepicf", {"n_classes": 4}, "classes is 1, 2 or 3, not 4"),
+        ("deepicf", {"hidden_dims": ()}, "one or more layers"),
         ("deepicf-a", {"beta": 1.5}, "beta from 0 to 1"),
-        ("deepicf-a", {"attention": 0}, "a width from 1 on"),
+        ("deepicf-a", {"attention_dim": 0}, "a width from 1 on"),
         ("deepicf-a", {"alpha": 0.5}, "AttentiveDeepICFConfig has no setting 'alpha'"),
     ],
 )

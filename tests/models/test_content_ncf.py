@@ -36,7 +36,7 @@ from whence.reasons.evidence import Evidence, evidence_by_seeds, find_evidence
 from whence.run import Run, open_run
 
 ITEMS = 30
-SMALL = {"width": 4, "layers": (6, 4)}
+SMALL = {"dim": 4, "hidden_dims": (6, 4)}
 
 
 def model_of(seed: int = 0) -> InterpretableNCF:
@@ -53,7 +53,7 @@ def case_of(users: list[int]) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("name", "settings", "printed"),
     [
-        ("content-ncf", {"ids": False}, 189_975),
+        ("content-ncf", {"use_ids": False}, 189_975),
         ("content-ncf", {}, 890_583),
         ("intrp-ncf", {}, 782_634),
     ],
@@ -93,14 +93,14 @@ def test_content_by_hand(films: Interactions) -> None:
 
 
 def test_too_little_room_is_one_sentence_about_all_of_it(films: Interactions) -> None:
-    assert content_sizes(films) == {"genders": 2, "ages": 2, "occupations": 0, "genres": 2}
-    require_room(films, ContentSizes(ages=2, genres=2))
-    with pytest.raises(InputError, match=r"^The data have 2 genres; .*: --set genres=2\.$"):
-        require_room(films, ContentSizes(genres=1))
+    assert content_sizes(films) == {"n_genders": 2, "n_ages": 2, "n_occupations": 0, "n_genres": 2}
+    require_room(films, ContentSizes(n_ages=2, n_genres=2))
+    with pytest.raises(InputError, match=r"^The data have 2 genres; .*: --set n_genres=2\.$"):
+        require_room(films, ContentSizes(n_genres=1))
     model = build_model(
-        "content-ncf", {**SMALL, "ages": 1, "genres": 0}, films.counts, torch.Generator()
+        "content-ncf", {**SMALL, "n_ages": 1, "n_genres": 0}, films.counts, torch.Generator()
     )
-    said = r"^The data have 2 ages and 2 genres; make room for them: --set ages=2,genres=2\.$"
+    said = r"^The data have 2 ages and 2 genres; make room for them: --set n_ages=2,n_genres=2\.$"
     with pytest.raises(InputError, match=said):
         model.meet(leave_one_out(films))
 
@@ -199,7 +199,7 @@ def test_an_unknown_user_is_one_sentence() -> None:
     with pytest.raises(InputError, match="InterpretableNCF knows users by their numbers"):
         case_of([PAD])
     with pytest.raises(InputError, match="leave ids true"):
-        build_model("intrp-ncf", {"ids": False}, Counts(3, 3), torch.Generator())
+        build_model("intrp-ncf", {"use_ids": False}, Counts(3, 3), torch.Generator())
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ def trained(
         data_folder,
         model="intrp-ncf",
         model_settings=SMALL,
-        training={"steps": 150, "batch": 64, "learning_rate": 0.01},
+        training={"steps": 150, "batch_size": 64, "learning_rate": 0.01},
         out=tmp_path_factory.mktemp("intrp") / "run",
         show_progress=False,
     )

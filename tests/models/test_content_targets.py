@@ -42,8 +42,8 @@ from whence.trust.audit.finding import read_finding
 from whence.trust.audit.stages import STAGES
 
 CLASSES = torch.tensor([LIKED, NOTHING, DISLIKED, NO_QUESTION])
-SMALL = {"width": 4, "layers": (8, 6)}
-KINDS: list[dict[str, Any]] = [{"classes": 2}, {"classes": 3}, {"ratings": True}]
+SMALL = {"dim": 4, "hidden_dims": (8, 6)}
+KINDS: list[dict[str, Any]] = [{"n_classes": 2}, {"n_classes": 3}, {"predict_ratings": True}]
 
 
 def lively_of(name: str, **settings: Any) -> ContentNCF:  # noqa: ANN401
@@ -191,7 +191,7 @@ def rated(of: str = "genre", users: int = 60, items: int = 24) -> Interactions:
 @pytest.mark.parametrize("name", ["content-ncf", "intrp-ncf"])
 @pytest.mark.parametrize("settings", KINDS)
 def test_a_seed_in_a_stack_goes_the_same_way_as_alone(name: str, settings: dict[str, Any]) -> None:
-    split, config = leave_one_out(rated()), TrainingConfig(steps=20, batch=32)
+    split, config = leave_one_out(rated()), TrainingConfig(steps=20, batch_size=32)
     chosen = {**SMALL, **settings}
     stacked = fit_together(Training(split, name, chosen, config, [0, 1], "cpu"), False)
     alone = fit(split, name, chosen, config, 1, show_progress=False)
@@ -224,7 +224,7 @@ def trained(name: str, of: str, seeds: int = 1, **settings: Any) -> Run:  # noqa
         rated(of),
         model=name,
         model_settings={**SMALL, **settings},
-        training={"steps": 400, "batch": 128, "learning_rate": 0.01},
+        training={"steps": 400, "batch_size": 128, "learning_rate": 0.01},
         seeds=seeds,
         show_progress=False,
     )
@@ -291,13 +291,13 @@ def test_weights_are_chosen_by_the_lowest_rating_error() -> None:
     split = leave_one_out(rated())
     config = TrainingConfig(
         steps=400,
-        batch=32,
+        batch_size=32,
         learning_rate=0.1,
         validate_every=5,
         patience=3,
-        measure="rating error",
+        metric="rating error",
     )
-    settings = {**SMALL, "ratings": True}
+    settings = {**SMALL, "predict_ratings": True}
     fitted = fit(split, "intrp-ncf", settings, config, 0, show_progress=False)
     errors = list(fitted.validations.values())
     lowest = int(np.argmin(errors))
@@ -310,7 +310,7 @@ def test_weights_are_chosen_by_the_lowest_rating_error() -> None:
 
 
 def test_who_has_no_rating_error_cannot_be_chosen_by_it() -> None:
-    split, config = leave_one_out(rated()), TrainingConfig(validate_every=1, measure="rating error")
+    split, config = leave_one_out(rated()), TrainingConfig(validate_every=1, metric="rating error")
     with pytest.raises(InputError, match="is of models that foretell ratings, as content-ncf"):
         Training(split, "intrp-ncf", SMALL, config, [0], "cpu")
     ratings = split.interactions.ratings
@@ -319,7 +319,7 @@ def test_who_has_no_rating_error_cannot_be_chosen_by_it() -> None:
     some[split.held["validation"].ends] = np.nan
     bare = replace(split, interactions=replace(split.interactions, ratings=some))
     with pytest.raises(InputError, match="No validation event has a rating to be off from"):
-        Training(bare, "intrp-ncf", {**SMALL, "ratings": True}, config, [0], "cpu")
+        Training(bare, "intrp-ncf", {**SMALL, "predict_ratings": True}, config, [0], "cpu")
 
 
 def test_the_audit_tells_how_far_off_ratings_are() -> None:
@@ -403,15 +403,15 @@ def test_it_is_trained_from_the_command_line(tmp_path: Path) -> None:
         for item in range(user, user + 6)
     ]
     (tmp_path / "events.csv").write_text("\n".join(["user,item,rating", *lines]))
-    for settings in ("classes=3", "ratings=true"):
+    for settings in ("n_classes=3", "predict_ratings=true"):
         out = tmp_path / settings
-        asked = ("--model", "intrp-ncf", "--set", f"{settings},steps=3,width=4,layers=6-4")
+        asked = ("--model", "intrp-ncf", "--set", f"{settings},steps=3,dim=4,hidden_dims=6-4")
         done = CliRunner().invoke(
             app,
             ["train", str(tmp_path / "events.csv"), *asked, "--out", str(out)],
         )
         assert done.exit_code == 0, done.output
-        of_ratings = settings == "ratings=true"
+        of_ratings = settings == "predict_ratings=true"
         assert ("rating error" in done.output) == of_ratings
         assert ("mean rating" in done.output) == of_ratings
         told = CliRunner().invoke(app, ["recommend", str(out), "--user", "3"]).output
@@ -426,12 +426,21 @@ def test_it_is_trained_from_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"classes": 4}, r"^classes is 1, 2 or 3, not 4\.$"),
-        ({"classes": 3, "negatives": 0}, r"^negatives is at least 1, not 0\.$"),
-        ({"ratings": True, "negatives": -1}, r"^negatives is at least 0, not -1\.$"),
-        ({"classes": 2, "ratings": True}, r"^A rating is a number and has no classes; leave one"),
-        ({"classes": 3, "disliked": 0.5}, r"^Three classes need liked .*all ratings are above 0.5"),
-        ({"classes": 3, "disliked": 5.0}, r"^Three classes need liked .*all ratings are at most 5"),
+        ({"n_classes": 4}, r"^classes is 1, 2 or 3, not 4\.$"),
+        ({"n_classes": 3, "n_negatives": 0}, r"^negatives is at least 1, not 0\.$"),
+        ({"predict_ratings": True, "n_negatives": -1}, r"^negatives is at least 0, not -1\.$"),
+        (
+            {"n_classes": 2, "predict_ratings": True},
+            r"^A rating is a number and has no classes; leave one",
+        ),
+        (
+            {"n_classes": 3, "dislike_threshold": 0.5},
+            r"^Three classes need liked .*all ratings are above 0.5",
+        ),
+        (
+            {"n_classes": 3, "dislike_threshold": 5.0},
+            r"^Three classes need liked .*all ratings are at most 5",
+        ),
     ],
 )
 def test_what_cannot_be_learned_is_one_sentence(settings: dict[str, Any], said: str) -> None:
@@ -442,8 +451,8 @@ def test_what_cannot_be_learned_is_one_sentence(settings: dict[str, Any], said: 
 @pytest.mark.parametrize("name", ["content-ncf", "intrp-ncf"])
 def test_ratings_are_learned_of_what_was_rated_alone(name: str) -> None:
     """Whatever is said of negatives, even that there are none."""
-    for negatives in ({}, {"negatives": 0}):
-        settings = {**SMALL, "ratings": True, **negatives}
+    for negatives in ({}, {"n_negatives": 0}):
+        settings = {**SMALL, "predict_ratings": True, **negatives}
         assert build_model(name, settings, rated().counts, torch.Generator()).task == Ratings()
 
 
@@ -456,7 +465,7 @@ def test_held_out_ratings_are_not_known() -> None:
     other = replace(data, ratings=np.where(known, ratings, np.float32(np.nan)))
     for events in (data, other):
         model = build_model(
-            "intrp-ncf", {**SMALL, "ratings": True}, events.counts, torch.Generator()
+            "intrp-ncf", {**SMALL, "predict_ratings": True}, events.counts, torch.Generator()
         )
         model.meet(leave_one_out(events))
         assert float(model.get_buffer("rating_mean")) == pytest.approx(ratings[known].mean())
@@ -468,13 +477,17 @@ def test_ratings_that_say_nothing_are_one_sentence() -> None:
     data = rated()
     assert data.ratings is not None
     bare = interactions_of([[1, 2, 3], [2, 3, 4]])
-    model = build_model("intrp-ncf", {**SMALL, "ratings": True}, bare.counts, torch.Generator())
+    model = build_model(
+        "intrp-ncf", {**SMALL, "predict_ratings": True}, bare.counts, torch.Generator()
+    )
     with pytest.raises(InputError, match=r"^Ratings are to be learned, and these data have none;"):
         model.meet(leave_one_out(bare))
     for ratings, said in ((np.nan, "^Some ratings are no numbers"), (4.0, "^All ratings are 4;")):
         same = replace(data, ratings=np.full_like(data.ratings, ratings))
-        model = build_model("intrp-ncf", {**SMALL, "ratings": True}, same.counts, torch.Generator())
+        model = build_model(
+            "intrp-ncf", {**SMALL, "predict_ratings": True}, same.counts, torch.Generator()
+        )
         with pytest.raises(InputError, match=said):
             model.meet(leave_one_out(same))
     with pytest.raises(InputError, match=r"^Three classes need ratings, to tell liked from"):
-        whence.train(bare, model="intrp-ncf", model_settings={"classes": 3}, show_progress=False)
+        whence.train(bare, model="intrp-ncf", model_settings={"n_classes": 3}, show_progress=False)

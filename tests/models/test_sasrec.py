@@ -30,11 +30,11 @@ def slow_sasrec(model: SASRec, history: list[int], present: list[bool]) -> Array
     weights = {name: value.detach().numpy() for name, value in model.state_dict().items()}
     count = len(history)
     rows = [
-        weights["item"][item + 1] + weights["position"][config.length - count + slot]
+        weights["item"][item + 1] + weights["position"][config.max_len - count + slot]
         for slot, item in enumerate(history)
     ]
-    size = config.width // config.heads
-    for depth in range(config.blocks):
+    size = config.dim // config.n_heads
+    for depth in range(config.n_blocks):
         w = {
             name.removeprefix(f"blocks.{depth}."): value
             for name, value in weights.items()
@@ -43,7 +43,7 @@ def slow_sasrec(model: SASRec, history: list[int], present: list[bool]) -> Array
         new_rows = []
         for i in range(count):
             heads = []
-            for head in range(config.heads):
+            for head in range(config.n_heads):
                 cut = slice(head * size, (head + 1) * size)
                 visible = [j for j in range(i + 1) if present[j]]
                 query = (w["query.weight"] @ rows[i])[cut]
@@ -154,7 +154,7 @@ def test_initial_weights_follow_the_seed_alone() -> None:
 
 def test_parameter_count() -> None:
     """Items and positions, then per block 4 d² + 2 (d² + d) + 4 d."""
-    model = SASRec(SASRecConfig(length=50, width=64, blocks=2), 1000, torch.Generator())
+    model = SASRec(SASRecConfig(max_len=50, dim=64, n_blocks=2), 1000, torch.Generator())
     d = 64
     expected = (1001 + 50) * d + 2 * (4 * d * d + 2 * (d * d + d) + 4 * d)
     assert sum(parameter.numel() for parameter in model.parameters()) == expected
@@ -162,7 +162,7 @@ def test_parameter_count() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"heads": 3}, {"blocks": 0}, {"dropout": 1.0}, {"dropout": -0.1}, {"length": 0}],
+    [{"n_heads": 3}, {"n_blocks": 0}, {"dropout": 1.0}, {"dropout": -0.1}, {"max_len": 0}],
 )
 def test_sizes_that_cannot_be_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(InputError):

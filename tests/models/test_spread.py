@@ -18,12 +18,12 @@ Make = Callable[[float], Transformer]
 
 
 def sasrec(spread: float) -> Transformer:
-    config = SASRecConfig(length=100, width=64, spread=spread)
+    config = SASRecConfig(max_len=100, dim=64, init_std=spread)
     return SASRec(config, 500, Randomness(0).torch("init"))
 
 
 def bert4rec(spread: float) -> Transformer:
-    config = BERT4RecConfig(length=100, width=64, spread=spread)
+    config = BERT4RecConfig(max_len=100, dim=64, init_std=spread)
     return BERT4Rec(config, 500, Randomness(0).torch("init"))
 
 
@@ -53,4 +53,4 @@ def test_what_is_no_spread_is_refused(
     config: type[SASRecConfig] | type[BERT4RecConfig], wrong: float
 ) -> None:
     with pytest.raises(InputError, match=f"spread is a number above 0, not {wrong}\\."):
-        config(spread=wrong)
+        config(init_std=wrong)

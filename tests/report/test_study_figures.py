@@ -213,7 +213,7 @@ def test_without_values_there_is_a_table_and_no_chart(genres: Study, example: St
 
 
 def test_several_variants_are_told_apart(genres: Study, example: Study) -> None:
-    two = {"a": Variant(), "b": Variant({"blocks": 3})}
+    two = {"a": Variant(), "b": Variant({"n_blocks": 3})}
     genres, example = replace(genres, variants=two), replace(example, variants=two)
     *_, shades, _ = study_tables(genres, results(genres))
     assert [row[1] for row in shades.rows] == ["a"] * 4 + ["b"] * 4

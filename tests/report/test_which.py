@@ -67,7 +67,7 @@ def measured() -> Measured:
         machine="1 abacus",
         versions={"whence": "0"},
         seeds=[0, 1, 2],
-        settings={"users": 3_000, "length": 20, "steps": 2_500},
+        settings={"users": 3_000, "max_len": 20, "steps": 2_500},
         questions={"caused": 500, "prevented": 500, "taste": 420},
         reference="shapley:coalitions=4096",
         sure={"SASRec": about(0.9)},

@@ -143,7 +143,7 @@ def test_what_cannot_be_said() -> None:
 def test_files_are_evaluated_as_batches_are(tmp_path: Path) -> None:
     files = write_sessions(tmp_path / "s", ListeningConfig(sessions=60, tracks=80))
     tracks = read_tracks(files.tracks)
-    model = make_network(NetworkConfig("interpretable gru", width=2), 0)
+    model = make_network(NetworkConfig("interpretable gru", dim=2), 0)
     found = evaluate(model, files, tracks, attributed=25, batch=20)
     (whole,) = batches(files, tracks, 60)
     expected = score_skips(predict_skips(model, whole) > 0, whole)
@@ -155,5 +155,5 @@ def test_files_are_evaluated_as_batches_are(tmp_path: Path) -> None:
     assert found.attribution.causes is not None
     assert whole.causes is not None
     assert np.array_equal(found.attribution.causes, whole.causes[:25][there])
-    plain = make_network(NetworkConfig("ordinary gru", width=2), 0)
+    plain = make_network(NetworkConfig("ordinary gru", dim=2), 0)
     assert evaluate(plain, files, tracks).attribution is None

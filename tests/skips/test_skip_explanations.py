@@ -41,7 +41,7 @@ METHODS = ("leave-one-out", "shapley", "gradient-input", "integrated-gradients",
 
 def network_of(kind: Kind) -> SequentialModel:
     """Untrained, but with layers after the first that make something of what it reads."""
-    network = make_network(NetworkConfig(kind, width=4, heads=2, layers=1), 0)
+    network = make_network(NetworkConfig(kind, dim=4, n_heads=2, n_layers=1), 0)
     gru = kind.endswith("gru")
     with torch.no_grad():
         for name, parameter in network.named_parameters():

@@ -31,7 +31,7 @@ KINDS: tuple[Kind, ...] = ("interpretable transformer", "ordinary transformer")
 
 
 def config(kind: Kind) -> NetworkConfig:
-    return NetworkConfig(kind, width=4, heads=2, layers=2)
+    return NetworkConfig(kind, dim=4, n_heads=2, n_layers=2)
 
 
 @pytest.fixture(scope="module")

@@ -42,8 +42,10 @@ from whence_studies.skips.networks import Kind
 from whence_studies.skips.skip_evaluation import question_of
 from whence_studies.skips.skip_training import SkipTraining
 
-GRU = NetworkConfig("interpretable gru", width=4)
-FEW = SkipConfig(steps=9, batch=60, learning_rate=0.01, validate_every=4, patience=0, cooldown=0)
+GRU = NetworkConfig("interpretable gru", dim=4)
+FEW = SkipConfig(
+    steps=9, batch_size=60, learning_rate=0.01, validate_every=4, patience=0, cooldown=0
+)
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +76,8 @@ def fit(parts: Parts, tracks: Tracks, config: SkipConfig = FEW, **more: object) 
 def test_longer_sessions_are_learned_with_more_slots(kind: Kind, tmp_path: Path) -> None:
     config = ListeningConfig(sessions=20, logs=3, tracks=80, shortest=21, longest=30)
     parts = split_files(write_sessions(tmp_path / "s", config))
-    tracks, network = read_tracks(parts.train.tracks), NetworkConfig(kind, width=2, heads=1)
-    few = SkipConfig(steps=2, batch=10, validate_every=1)
+    tracks, network = read_tracks(parts.train.tracks), NetworkConfig(kind, dim=2, n_heads=1)
+    few = SkipConfig(steps=2, batch_size=10, validate_every=1)
     fitted = fit_skips(parts, tracks, network, few, 0, show_progress=False, slots=15)
     assert len(fitted.validations) == 2
     assert evaluate(fitted.model, parts.test, tracks, slots=15).scores.asked.max() == 15
@@ -174,15 +176,13 @@ def test_a_file_of_another_training_is_refused(
     kept = tmp_path / "checkpoint"
     fit(parts, tracks, checkpoint=kept)
     with pytest.raises(InputError, match="does not hold this training"):
-        fit_skips(
-            parts, tracks, replace(GRU, width=5), FEW, 0, show_progress=False, checkpoint=kept
-        )
+        fit_skips(parts, tracks, replace(GRU, dim=5), FEW, 0, show_progress=False, checkpoint=kept)
     for other, said in (
         (
             {"slots": 12},
             r"\(it was begun with slots 10, now it is 12\); remove it to begin anew\.$",
         ),
-        ({"config": replace(FEW, batch=50)}, r"\(it was begun with batch 60, now it is 50\)"),
+        ({"config": replace(FEW, batch_size=50)}, r"\(it was begun with batch 60, now it is 50\)"),
     ):
         with pytest.raises(InputError, match=said):
             fit(parts, tracks, checkpoint=kept, **other)
@@ -191,14 +191,14 @@ def test_a_file_of_another_training_is_refused(
         fit(parts, tracks, checkpoint=kept)
 
 
-IN_TURN = replace(FEW, steps=11, validate_every=1, warmup=2, in_turn=True)
+IN_TURN = replace(FEW, steps=11, validate_every=1, warmup=2, levels_in_turn=True)
 LEVELS = [[0, 1, 2, 3], [4, 5], [6], [7]]
 
 
 @pytest.mark.parametrize("kind", ["interpretable gru", "interpretable transformer"])
 def test_levels_learn_in_turn(kind: Kind, parts: Parts, tracks: Tracks) -> None:
     """Two steps each, and what is left is the last one's; what others know stays to the bit."""
-    network = NetworkConfig(kind, width=4, heads=2, layers=1)
+    network = NetworkConfig(kind, dim=4, n_heads=2, n_layers=1)
     training = SkipTraining(parts, tracks, network, IN_TURN, 0, "cpu")
     halves = next(batches(parts.test, tracks, 20))
     last, taught, rates = training.model.last, [], []
@@ -270,7 +270,7 @@ def test_a_checkpoint_from_before_there_were_levels(
 
 def test_links_are_left_out_of_networks_that_have_some() -> None:
     with pytest.raises(InputError, match=r"^An ordinary network has no experts"):
-        NetworkConfig("ordinary gru", links=False)
+        NetworkConfig("ordinary gru", linked=False)
 
 
 def test_levels_in_turn_need_a_step_each(parts: Parts, tracks: Tracks) -> None:
@@ -287,7 +287,9 @@ def test_what_is_not_a_number_ends_it(parts: Parts, tracks: Tracks, tmp_path: Pa
 
 def test_the_learning_rate_falls_as_pytorchs_does() -> None:
     rng = np.random.default_rng(0)
-    config = SkipConfig(patience=2, cooldown=1, learning_rate=1.0, least_rate=0.3, factor=0.7)
+    config = SkipConfig(
+        patience=2, cooldown=1, learning_rate=1.0, min_learning_rate=0.3, lr_factor=0.7
+    )
     losses = [float(one) for one in rng.integers(0, 8, 60) / 8 + np.linspace(1, 0, 60)]
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight], lr=1.0)
@@ -340,9 +342,9 @@ def test_a_track_of_no_weight_teaches_nothing(parts: Parts, tracks: Tracks) -> N
 
 
 def test_more_is_learned_than_to_repeat_the_last(parts: Parts, tracks: Tracks) -> None:
-    config = SkipConfig(steps=60, batch=100, learning_rate=0.02, validate_every=0)
+    config = SkipConfig(steps=60, batch_size=100, learning_rate=0.02, validate_every=0)
     for kind in ("interpretable gru", "ordinary gru"):
-        network = NetworkConfig(kind, width=4)
+        network = NetworkConfig(kind, dim=4)
         fitted = fit_skips(parts, tracks, network, config, 0, show_progress=False)
         found = evaluate(fitted.model, parts.test, tracks).scores.measures()["accuracy"]
         scores = [
@@ -355,7 +357,7 @@ def test_more_is_learned_than_to_repeat_the_last(parts: Parts, tracks: Tracks) -
     "wrong",
     [
         {"steps": 0},
-        {"batch": 0},
+        {"batch_size": 0},
         {"patience": -1},
         {"warmup": -1},
         {"factor": 1.5},
@@ -372,12 +374,12 @@ def test_wrong_networks() -> None:
     with pytest.raises(InputError, match="kind cannot be 'lstm'"):
         NetworkConfig("lstm")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="at least"):
-        NetworkConfig(width=0)
+        NetworkConfig(dim=0)
 
 
 @pytest.mark.needs("cuda")
 def test_on_a_gpu_too(parts: Parts, tracks: Tracks) -> None:
-    network = NetworkConfig(width=8, heads=2, layers=1)
+    network = NetworkConfig(dim=8, n_heads=2, n_layers=1)
     fitted = [
         fit_skips(parts, tracks, network, FEW, 0, show_progress=False, device=device)
         for device in ("cuda", "cuda", "cpu")

@@ -65,8 +65,8 @@ def test_one_training_serves_both_and_each_is_measured_its_own_way(
     data = whence.load(data_folder)
     by_hand = whence.train(
         data,
-        model_settings={"length": 8, "width": 8},
-        training={"batch": 16, "steps": 6},
+        model_settings={"max_len": 8, "dim": 8},
+        training={"batch_size": 16, "steps": 6},
         seeds=3,
         show_progress=False,
     )

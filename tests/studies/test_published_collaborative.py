@@ -88,8 +88,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interactions:
 def trained(data: Interactions, split: str) -> Run:
     return whence.train(
         data,
-        model_settings={"length": 6, "width": 8},
-        training={"steps": 4, "batch": 4},
+        model_settings={"max_len": 6, "dim": 8},
+        training={"steps": 4, "batch_size": 4},
         seeds=2,
         split=split,
         show_progress=False,
@@ -109,7 +109,7 @@ def test_columns_are_what_training_measured_in_per_cent(data: Interactions) -> N
 
 def test_models_that_tell_classes_have_columns_of_them(data: Interactions) -> None:
     run = trained(data, "leave-last-out")
-    config = SASRecConfig(length=6, width=8)
+    config = SASRecConfig(max_len=6, dim=8)
     telling = {}
     for seed, model in run.models.items():
         telling[seed] = ForOrAgainst(config, data.item_count, torch.Generator()).eval()

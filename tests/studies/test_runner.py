@@ -77,8 +77,8 @@ def test_the_records_are_what_training_by_hand_gives(
     data = whence.load(data_folder)
     by_hand = whence.train(
         data,
-        model_settings={"length": 8, "width": 8, "blocks": 2},
-        training={"batch": 16, "steps": 8},
+        model_settings={"max_len": 8, "dim": 8, "n_blocks": 2},
+        training={"batch_size": 16, "steps": 8},
         seeds=3,
         show_progress=False,
     )

@@ -65,7 +65,7 @@ HAS = dict(zip(KINDS, [(*BY_GROUPS, *BY_TRACKS), BY_TRACKS, BY_GROUPS, ()], stri
 
 def network_of(kind: Kind, seed: int) -> SequentialModel:
     """Untrained, but with layers after the first that make something of what it reads."""
-    network = make_network(NetworkConfig(kind, width=4, heads=2, layers=2), seed)
+    network = make_network(NetworkConfig(kind, dim=4, n_heads=2, n_layers=2), seed)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             parameter.mul_(0.3 if kind.endswith("gru") and ".reader." in name else 1.5)

@@ -65,10 +65,11 @@ PAGES = {
         """,
 }
 FEW = ListeningConfig(sessions=200, logs=3, tracks=100)
-BRIEFLY = SkipConfig(steps=4, batch=50, learning_rate=0.01, validate_every=0)
-TINY = Learning(four_kinds(NetworkConfig(width=4, heads=2, layers=1), 2), BRIEFLY, 3, 20)
+BRIEFLY = SkipConfig(steps=4, batch_size=50, learning_rate=0.01, validate_every=0)
+TINY = Learning(four_kinds(NetworkConfig(dim=4, n_heads=2, n_layers=1), 2), BRIEFLY, 3, 20)
 OF_THE_USER = {
-    row: replace(network, width=2, heads=2, layers=1) for row, network in PUBLISHED.networks.items()
+    row: replace(network, dim=2, n_heads=2, n_layers=1)
+    for row, network in PUBLISHED.networks.items()
 }
 TABLE_2 = Learning(OF_THE_USER, BRIEFLY, 3, 20)
 EXPERT_ROWS = (INTERPRETABLE, INTERPRETABLE_GRU)
@@ -207,7 +208,7 @@ def test_how_ablations_are_trained() -> None:
         assert len(list(apart.parameters())) < len(list(linked.parameters()))
         share = every.training_of(f"{row}{IN_TURN}")
         assert (share.steps, share.warmup, share.validate_every) == (6_000, 150, 63)
-        assert share.in_turn
+        assert share.levels_in_turn
     longer = every.protocol(f"{INTERPRETABLE_GRU}{LONGER}")
     anew = "one level of experts after another, each with a learning rate that begins anew"
     assert f"24,000 steps of 100 sessions, {anew}, Adam 0.002 after 600 steps of" in longer

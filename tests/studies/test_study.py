@@ -58,10 +58,10 @@ def test_the_trainings_of_table_3_2() -> None:
         ("Games", 25, 242, 0.6),
     ):
         settings, training = study.settings_of(Cell(dataset, "SASRec", "b=3 h=1"))
-        assert settings == {"length": length, "blocks": 3, "heads": 1}
-        assert training == {"batch": 128, "steps": 10 * epoch, "epoch": epoch}
+        assert settings == {"max_len": length, "n_blocks": 3, "n_heads": 1}
+        assert training == {"batch_size": 128, "steps": 10 * epoch, "average_every": epoch}
         other, same = study.settings_of(Cell(dataset, "BERT4Rec", "b=3 h=1"))
-        assert other == {"length": length - 1, "mask": mask, "blocks": 3, "heads": 1}
+        assert other == {"max_len": length - 1, "mask_prob": mask, "n_blocks": 3, "n_heads": 1}
         assert same == training
 
 
@@ -72,9 +72,9 @@ def test_what_is_said_of_less_goes_first(tiny: Callable[..., Path]) -> None:
     )  # fmt: skip
     study = read_study(path, "tiny")
     one, two = (study.settings_of(cell) for cell in study.cells())
-    assert one[0] == {"length": 8, "width": 4, "dropout": 0.5, "blocks": 1}
-    assert one[1] == {"batch": 8, "steps": 7}
-    assert two[1] == {"batch": 8, "steps": 8}
+    assert one[0] == {"max_len": 8, "dim": 4, "dropout": 0.5, "n_blocks": 1}
+    assert one[1] == {"batch_size": 8, "steps": 7}
+    assert two[1] == {"batch_size": 8, "steps": 8}
 
 
 def test_a_variant_of_some_models_alone(tiny: Callable[..., Path]) -> None:

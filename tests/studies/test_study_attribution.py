@@ -66,7 +66,7 @@ def test_toys_have_their_accuracies_in_print() -> None:
 
 
 def test_every_row_of_every_toy() -> None:
-    settings = {"steps": 6, "points": 32, "batch": 32}
+    settings = {"steps": 6, "points": 32, "batch_size": 32}
     study = replace(find_study("attribution-toys"), measuring={"toys": settings}, seeds=3)
     records = measure(study, show_progress=False)
     rows = {(one.dataset, one.row) for one in records}
@@ -159,14 +159,14 @@ def test_the_movielens_study_from_end_to_end(
     data = ncf_layout(tmp_path, monkeypatch)
     study = find_study("attribution-movielens")
     small = {
-        name: replace(model, settings={"width": 4, "layers": [6, 4]})
+        name: replace(model, settings={"dim": 4, "hidden_dims": [6, 4]})
         for name, model in study.models.items()
     }
     study = replace(
         study,
         models=small,
         seeds=3,
-        training={**study.training, "epochs": 2, "batch": 64},
+        training={**study.training, "epochs": 2, "batch_size": 64},
         measuring={"evidence": {"points": 8}},
     )
     cache = Cache(tmp_path / "cache")

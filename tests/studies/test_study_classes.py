@@ -53,7 +53,7 @@ def asked(data: Interactions) -> Callable[..., Asked]:
         run = whence.train(
             data,
             model=model,
-            model_settings={"length": LENGTH, "width": 8, **settings},
+            model_settings={"max_len": LENGTH, "dim": 8, **settings},
             training={"epochs": 2},
             seeds=3,
             split=split,
@@ -124,9 +124,9 @@ def slow_calibration(cases: list[Case]) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("deepicf-a", {"classes": 1}),
-        ("deepicf-a", {"classes": 2}),
-        ("deepicf-a", {"classes": 3}),
+        ("deepicf-a", {"n_classes": 1}),
+        ("deepicf-a", {"n_classes": 2}),
+        ("deepicf-a", {"n_classes": 3}),
         ("gmf", {}),
     ],
 )
@@ -369,7 +369,7 @@ def test_the_studies_run_from_end_to_end(name: str, data: Interactions, tmp_path
     """With fewer seeds, epochs and shuffles."""
     assert data.user_count == 4
     declared = find_study(name)
-    small = {"length": LENGTH, "width": 8}
+    small = {"max_len": LENGTH, "dim": 8}
     study = replace(
         declared,
         seeds=3,

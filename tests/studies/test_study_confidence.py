@@ -135,12 +135,12 @@ def test_the_study_runs_from_end_to_end(
     study = replace(
         declared,
         seeds=3,
-        datasets={"ML-1M": Dataset(str(data_folder), {"width": 8}, {"steps": 4})},
+        datasets={"ML-1M": Dataset(str(data_folder), {"dim": 8}, {"steps": 4})},
         models={
-            name: replace(one, settings={"length": LENGTH}, on={})
+            name: replace(one, settings={"max_len": LENGTH}, on={})
             for name, one in declared.models.items()
         },
-        training={"batch": 16},
+        training={"batch_size": 16},
         measuring={"confidence": {"users": 40, "shuffles": 2}},
     )
     records = run_study(study, cache=Cache(tmp_path / "cache"), show_progress=False)

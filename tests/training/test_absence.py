@@ -23,7 +23,7 @@ from whence.training import TrainingConfig, fit
 from whence.training.history_batches import Batches
 from whence.training.loop import Training, fit_together
 
-SMALL = {"length": 12, "width": 16}
+SMALL = {"max_len": 12, "dim": 16}
 TASKS: dict[str, NextItem | Cloze] = {
     "next item": NextItem(),
     "cloze": Cloze(0.3, 0.0, negatives=False),
@@ -149,10 +149,10 @@ def test_a_row_that_sees_nothing_attends_to_nothing() -> None:
 
 @pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_no_absence_changes_no_bit_and_some_changes_the_loss(name: str, split: Split) -> None:
-    config = TrainingConfig(steps=8, batch=32)
+    config = TrainingConfig(steps=8, batch_size=32)
     plain, none, some = (
         fit(split, name, SMALL, one, 0, show_progress=False)
-        for one in (config, replace(config, absence=0.0), replace(config, absence=0.5))
+        for one in (config, replace(config, part_dropout=0.0), replace(config, part_dropout=0.5))
     )
     assert plain.losses == none.losses
     assert some.losses != pytest.approx(none.losses, abs=1e-6)
@@ -160,7 +160,7 @@ def test_no_absence_changes_no_bit_and_some_changes_the_loss(name: str, split: S
 
 @pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_a_seed_in_a_stack_misses_the_same_items_as_alone(name: str, split: Split) -> None:
-    config = TrainingConfig(steps=25, batch=32, absence=0.5)
+    config = TrainingConfig(steps=25, batch_size=32, part_dropout=0.5)
     training = Training(split, name, SMALL, config, [0, 1, 5], "cpu")
     for seed, stacked in fit_together(training, False).items():
         alone = fit(split, name, SMALL, config, seed, show_progress=False)
@@ -170,4 +170,4 @@ def test_a_seed_in_a_stack_misses_the_same_items_as_alone(name: str, split: Spli
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_that_cannot_be_is_refused(share: float) -> None:
     with pytest.raises(InputError, match="absence is a share"):
-        TrainingConfig(absence=share)
+        TrainingConfig(part_dropout=share)

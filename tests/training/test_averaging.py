@@ -25,7 +25,7 @@ from whence.training.averaging import RULES, Averaging, Rule, average_weights, i
 from whence.training.history_batches import Batches
 from whence.training.loop import Training, fit_together
 
-SMALL = {"length": 12, "width": 16}
+SMALL = {"max_len": 12, "dim": 16}
 STEPS, EPOCH = 40, 7
 
 
@@ -298,14 +298,16 @@ def test_what_cannot_be_averaged_is_one_sentence() -> None:
         Averaging([torch.zeros(1)], "asva", 1)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="at least 1 step"):
         Averaging([torch.zeros(1)], "aswa", 0)
-    for settings in ({"epoch": -1}, {"swa_start": 1.0}, {"swa_pace": 0.0}):
+    for settings in ({"average_every": -1}, {"swa_start": 1.0}, {"swa_lr_factor": 0.0}):
         with pytest.raises(InputError, match="swa_start is from 0"):
             TrainingConfig(**settings)
 
 
 def test_the_cycles_of_swa_by_hand() -> None:
     """From step 60 on, in cycles of 10: from the whole rate to a fifth of it."""
-    config = TrainingConfig(steps=80, averaging="swa", epoch=10, swa_start=0.7, swa_pace=0.2)
+    config = TrainingConfig(
+        steps=80, averaging="swa", average_every=10, swa_start=0.7, swa_lr_factor=0.2
+    )
     assert config.first_average == 60
     assert [config.pace(step) for step in (0, 59)] == [1, 1]
     assert [config.pace(step) for step in (60, 64, 69, 70, 79)] == pytest.approx(
@@ -320,15 +322,15 @@ def test_swa_begins_so_that_whole_epochs_follow() -> None:
             config = TrainingConfig(steps=steps, averaging="swa", swa_start=share)
             assert config.first_average == steps - epochs * steps // 10
     with pytest.raises(InputError, match="no epoch of 1000 is left; begin SWA earlier"):
-        TrainingConfig(steps=2_500, averaging="swa", epoch=1_000)
+        TrainingConfig(steps=2_500, averaging="swa", average_every=1_000)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_training_ends_with_its_average(rule: Rule, split: Split) -> None:
     """The same as averaging by the one line would do in the same loop."""
-    config = TrainingConfig(steps=STEPS, batch=32, averaging=rule, epoch=EPOCH)
+    config = TrainingConfig(steps=STEPS, batch_size=32, averaging=rule, average_every=EPOCH)
     fitted = fit(split, "sasrec", SMALL, config, 3, show_progress=False)
-    plain = Training(split, "sasrec", SMALL, TrainingConfig(steps=STEPS, batch=32), [3], "cpu")
+    plain = Training(split, "sasrec", SMALL, TrainingConfig(steps=STEPS, batch_size=32), [3], "cpu")
     start = config.first_average if rule == "swa" else 0
     stack = plain.stack
     averaging = average_weights(stack.models[0], stack.optimiser, rule, epoch=EPOCH, start=start)
@@ -344,7 +346,7 @@ def test_a_training_ends_with_its_average(rule: Rule, split: Split) -> None:
 def test_a_stopped_training_keeps_its_average(
     rule: Rule, stop: int, split: Split, tmp_path: Path
 ) -> None:
-    config = TrainingConfig(steps=STEPS, batch=32, averaging=rule, epoch=EPOCH)
+    config = TrainingConfig(steps=STEPS, batch_size=32, averaging=rule, average_every=EPOCH)
     seeds = [0, 1, 2]
     whole = fit_together(Training(split, "sasrec", SMALL, config, seeds, "cpu"), False)
     part = Training(split, "sasrec", SMALL, config, seeds, "cpu")
@@ -377,7 +379,9 @@ def test_a_model_with_batch_norm_trains_in_a_stack_and_is_refreshed(
 ) -> None:
     """Its statistics are the means over a hundred of the seed's batches, by the final weights."""
     monkeypatch.setitem(MODELS, "normed", ModelSpec(SASRecConfig, of_items(Normed)))
-    config = TrainingConfig(steps=30, batch=32, averaging="aswa", epoch=10, absence=absence)
+    config = TrainingConfig(
+        steps=30, batch_size=32, averaging="aswa", average_every=10, part_dropout=absence
+    )
     together = fit_together(Training(split, "normed", SMALL, config, [0, 1], "cpu"), False)
     for seed, (model, *_) in together.items():
         assert isinstance(model, Normed)

@@ -16,8 +16,8 @@ from whence.data import Interactions
 from whence.errors import InputError
 from whence.run import Run
 
-WIDTH = {"width": 4}
-LAYERS = {"width": 4, "layers": (8, 6)}
+WIDTH = {"dim": 4}
+LAYERS = {"dim": 4, "hidden_dims": (8, 6)}
 
 
 def trained(
@@ -28,7 +28,7 @@ def trained(
     **more: Any,  # noqa: ANN401
 ) -> Run:
     return whence.train(
-        data, model=model, model_settings=sizes, training={"steps": steps, "batch": 4},
+        data, model=model, model_settings=sizes, training={"steps": steps, "batch_size": 4},
         show_progress=False, **more,
     )  # fmt: skip
 
@@ -52,7 +52,7 @@ def test_each_seed_begins_with_its_own_where_there_is_one(
     interactions: Interactions, gmf: Run, mlp: Run
 ) -> None:
     """Seed 2 is not among GMF's, so that it takes the first."""
-    run = trained(interactions, "neumf", LAYERS, steps=0, seeds=3, begin_with=[mlp, gmf])
+    run = trained(interactions, "neumf", LAYERS, steps=0, seeds=3, init_from=[mlp, gmf])
     users = torch.arange(10)[:, None]
     for seed, model in run.models.items():
         other = gmf.models[0 if seed == 2 else seed]
@@ -62,7 +62,7 @@ def test_each_seed_begins_with_its_own_where_there_is_one(
 
 @pytest.mark.parametrize("model", ["deepicf", "deepicf-a"])
 def test_deepicf_learns_on_from_fism(interactions: Interactions, fism: Run, model: str) -> None:
-    begun = trained(interactions, model, WIDTH, begin_with=[fism])
+    begun = trained(interactions, model, WIDTH, init_from=[fism])
     anew = trained(interactions, model, WIDTH)
     start = fism.first.state_dict()["history"]
     apart = [(run.first.state_dict()["history"] - start).norm() for run in (begun, anew)]
@@ -79,7 +79,7 @@ def test_stopped_it_goes_on_from_where_it_was_and_not_from_the_beginning(
 
     def train(out: str, until: float | None = None) -> Run:
         return trained(data, "deepicf-a", WIDTH, 30, seeds=2, out=tmp_path / out,
-                       begin_with=[from_there], until=until)  # fmt: skip
+                       init_from=[from_there], until=until)  # fmt: skip
 
     calm = train("calm")
     clock = iter(np.arange(0.0, 1e6))
@@ -99,14 +99,14 @@ def test_what_does_not_fit_is_one_sentence(
 ) -> None:
     def refused(match: str, model: str, runs: list[Run], sizes: dict[str, Any]) -> None:
         with pytest.raises(InputError, match=match):
-            trained(interactions, model, sizes, begin_with=runs)
+            trained(interactions, model, sizes, init_from=runs)
 
     refused("neumf begins with gmf and mlp, and these are fism", "neumf", [fism], LAYERS)
     refused("neumf begins with gmf and mlp, and these are gmf\\.", "neumf", [gmf], LAYERS)
     refused("these are gmf and gmf", "neumf", [gmf, gmf], LAYERS)
     refused("sasrec begins with no other model", "sasrec", [fism], {})
-    refused("its own width and layers", "neumf", [gmf, mlp], {"width": 6})
-    refused("train both with the same width", "deepicf-a", [fism], {"width": 5})
+    refused("its own width and layers", "neumf", [gmf, mlp], {"dim": 6})
+    refused("train both with the same width", "deepicf-a", [fism], {"dim": 5})
 
 
 def test_other_data_are_one_sentence_though_their_sizes_are_the_same(
@@ -116,10 +116,10 @@ def test_other_data_are_one_sentence_though_their_sizes_are_the_same(
     other = replace(interactions, items=interactions.items[::-1].copy())
     assert other.counts == interactions.counts
     with pytest.raises(InputError, match="This fism was trained on other data"):
-        trained(other, "deepicf", WIDTH, begin_with=[fism])
+        trained(other, "deepicf", WIDTH, init_from=[fism])
 
 
 def test_another_split_is_one_sentence(interactions: Interactions, fism: Run) -> None:
     """What the one holds out the other might have learned."""
     with pytest.raises(InputError, match="by leave-one-out, and would know what temporal holds"):
-        trained(interactions, "deepicf", WIDTH, begin_with=[fism], split="temporal")
+        trained(interactions, "deepicf", WIDTH, init_from=[fism], split="temporal")

@@ -26,7 +26,7 @@ from whence.training.drawing import batches_for
 from whence.training.loop import Training, fit_together
 from whence.training.stack import BATCHES_FOR_NORMS
 
-SMALL: dict[str, Any] = {"length": 12, "width": 8}
+SMALL: dict[str, Any] = {"max_len": 12, "dim": 8}
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +40,9 @@ def few(interactions: Interactions) -> Split:
 
 
 EPOCHS = {
-    "gmf": TrainingConfig(epochs=3, batch=100, validate_every=1),
-    "fism": TrainingConfig(epochs=3, batch=4, optimiser="adagrad", validate_every=1),
-    "deepicf-a": TrainingConfig(epochs=3, batch=4, optimiser="adagrad", validate_every=1),
+    "gmf": TrainingConfig(epochs=3, batch_size=100, validate_every=1),
+    "fism": TrainingConfig(epochs=3, batch_size=4, optimizer="adagrad", validate_every=1),
+    "deepicf-a": TrainingConfig(epochs=3, batch_size=4, optimizer="adagrad", validate_every=1),
 }
 
 
@@ -54,7 +54,7 @@ def test_epochs_become_steps(model: str, few: Split) -> None:
     assert len(found.losses) == 3 * of_an_epoch
     assert list(found.validations) == [of_an_epoch, 2 * of_an_epoch, 3 * of_an_epoch]
     training = Training(few, model, SMALL, EPOCHS[model], [0], "cpu")
-    assert training.config.epoch == of_an_epoch, "averaging takes the same epochs"
+    assert training.config.average_every == of_an_epoch, "averaging takes the same epochs"
 
 
 @pytest.mark.parametrize("model", list(EPOCHS))
@@ -84,7 +84,9 @@ def test_stopped_in_the_middle_of_an_epoch_it_comes_to_the_same_bits(
 @pytest.mark.parametrize("model", ["deepicf", "deepicf-a"])
 def test_averaged_weights_have_statistics_of_their_own(model: str, rule: Rule, few: Split) -> None:
     """The mean over batches of those of every batch, all by the averaged weights."""
-    config = TrainingConfig(steps=12, batch=4, averaging=rule, epoch=3, learning_rate=0.01)
+    config = TrainingConfig(
+        steps=12, batch_size=4, averaging=rule, average_every=3, learning_rate=0.01
+    )
     training = Training(few, model, SMALL, config, [3], "cpu")
     found = fit_together(training, False)[3].model
     averaged = training.stack.outcome(0)
@@ -126,8 +128,8 @@ def test_three_classes_are_learned_whether_or_not_all_are_there(
     ratings = np.arange(len(few.interactions), dtype=np.float32) % 3 + 1
     if not all_there:
         ratings = np.where(np.arange(len(ratings)) == 0, np.float32(1), np.float32(4))
-    settings = {**SMALL, "classes": 3, "balanced": balanced}
-    config = TrainingConfig(steps=80, batch=4, optimiser="adagrad", learning_rate=0.05)
+    settings = {**SMALL, "n_classes": 3, "class_balanced": balanced}
+    config = TrainingConfig(steps=80, batch_size=4, optimizer="adagrad", learning_rate=0.05)
     found = fit(rated(few, ratings), "deepicf-a", settings, config, 0, show_progress=False)
     assert np.isfinite(found.losses).all()
     batch = found.model.read(few.held["validation"], 12)
@@ -139,7 +141,7 @@ def test_three_classes_are_learned_whether_or_not_all_are_there(
 
 def test_three_classes_without_ratings_are_one_sentence(few: Split) -> None:
     with pytest.raises(InputError, match="Three classes need ratings"):
-        fit(few, "deepicf", {**SMALL, "classes": 3}, TrainingConfig(steps=1), 0)
+        fit(few, "deepicf", {**SMALL, "n_classes": 3}, TrainingConfig(steps=1), 0)
 
 
 @pytest.mark.parametrize("model", ["gmf", "mlp", "neumf"])
@@ -157,8 +159,8 @@ def test_items_and_users_that_training_never_saw_have_scores(model: str) -> None
     """Some items are held out alone, and of the last user there is one event."""
     split = leave_one_out(interactions_of([[0, 1, 2, 8], [3, 4, 5, 9], [6, 7, 0, 8, 9], [4]]))
     assert (split.item_counts() == 0).sum() == 4
-    config = TrainingConfig(steps=20, batch=2, learning_rate=0.05)
-    found = fit(split, model, {"width": 4, "length": 3}, config, 0, show_progress=False).model
+    config = TrainingConfig(steps=20, batch_size=2, learning_rate=0.05)
+    found = fit(split, model, {"dim": 4, "max_len": 3}, config, 0, show_progress=False).model
     batch = found.read(split.held["test"], 3)
     assert found.score(batch, ALL).isfinite().all()
     accuracy = whence.evaluate(found, split, "test", 3)
@@ -168,7 +170,7 @@ def test_items_and_users_that_training_never_saw_have_scores(model: str) -> None
 def test_items_cannot_be_absent_where_no_windows_are_trained_on(few: Split) -> None:
     for model in ("gmf", "deepicf-a"):
         with pytest.raises(InputError, match="leave absence out"):
-            fit(few, model, SMALL, TrainingConfig(steps=1, absence=0.5), 0)
+            fit(few, model, SMALL, TrainingConfig(steps=1, part_dropout=0.5), 0)
 
 
 TRAIN_AND_TELL = """

@@ -25,13 +25,13 @@ from whence.training.seeds import fit_seeds
 
 pytestmark = pytest.mark.needs("cuda")
 
-SMALL = {"length": 12, "width": 16}
+SMALL = {"max_len": 12, "dim": 16}
 STACKED = [name for name, spec in MODELS.items() if spec.stacks]
 
 
 @pytest.mark.parametrize("model", list(MODELS))
 def test_same_seed_same_bits_on_cuda(model: str, split: Split) -> None:
-    config = TrainingConfig(steps=30, batch=64)
+    config = TrainingConfig(steps=30, batch_size=64)
     one, two = (
         fit(split, model, SMALL, config, 1, device="cuda", show_progress=False) for _ in range(2)
     )
@@ -46,7 +46,7 @@ def test_a_stopped_training_goes_on_to_the_same_bits_on_cuda(
     model: str, split: Split, tmp_path: Path
 ) -> None:
     """Wherever it stops, before the step is recorded or after."""
-    config = TrainingConfig(steps=30, batch=64, warmup=10, decay="cosine", clip=0.5)
+    config = TrainingConfig(steps=30, batch_size=64, warmup=10, lr_decay="cosine", clip=0.5)
     whole, losses, *_ = fit(split, model, SMALL, config, 1, device="cuda", show_progress=False)
     for stop in (1, 5, 20):
         part = Training(split, model, SMALL, config, [1], "cuda")
@@ -64,7 +64,7 @@ def test_a_stopped_training_goes_on_to_the_same_bits_on_cuda(
 
 @pytest.mark.parametrize("model", list(MODELS))
 def test_a_recorded_step_is_the_step(model: str, split: Split) -> None:
-    config = TrainingConfig(steps=12, batch=64)
+    config = TrainingConfig(steps=12, batch_size=64)
     _, losses, *_ = fit(split, model, SMALL, config, 1, device="cuda", show_progress=False)
     plain = Training(split, model, SMALL, config, [1], "cuda")
     plain.stack.recorded = None
@@ -75,11 +75,11 @@ def test_a_recorded_step_is_the_step(model: str, split: Split) -> None:
 
 
 COLLABORATIVE = [
-    ("gmf", TrainingConfig(steps=40, batch=500, second_moment=0.999)),
-    ("fism", TrainingConfig(steps=40, batch=1, optimiser="adagrad", learning_rate=0.01)),
-    ("fism", TrainingConfig(steps=40, batch=7, optimiser="adagrad", learning_rate=0.01)),
-    ("deepicf-a", TrainingConfig(steps=40, batch=1, optimiser="adagrad", learning_rate=0.01)),
-    ("deepicf-a", TrainingConfig(steps=40, batch=7, optimiser="adagrad", learning_rate=0.01)),
+    ("gmf", TrainingConfig(steps=40, batch_size=500, beta2=0.999)),
+    ("fism", TrainingConfig(steps=40, batch_size=1, optimizer="adagrad", learning_rate=0.01)),
+    ("fism", TrainingConfig(steps=40, batch_size=7, optimizer="adagrad", learning_rate=0.01)),
+    ("deepicf-a", TrainingConfig(steps=40, batch_size=1, optimizer="adagrad", learning_rate=0.01)),
+    ("deepicf-a", TrainingConfig(steps=40, batch_size=7, optimizer="adagrad", learning_rate=0.01)),
 ]
 
 
@@ -106,7 +106,7 @@ def test_recorded_steps_of_many_sizes_are_the_steps(
     """Bit for bit, over several epochs, whichever sizes come after which."""
     split = uneven()
     recorded, again, plain = (
-        Training(split, model, {"width": 8}, config, seeds, "cuda") for _ in range(3)
+        Training(split, model, {"dim": 8}, config, seeds, "cuda") for _ in range(3)
     )
     plain.stack.recorded = None
     losses = losses_of(recorded)
@@ -126,7 +126,7 @@ def test_a_collaborative_model_learns_the_same_on_both_devices(
     model: str, config: TrainingConfig
 ) -> None:
     """Chance is the same; vectors are large, so that batch normalisation blows up no noise."""
-    settings = {"width": 8, "spread": 0.5}
+    settings = {"dim": 8, "init_std": 0.5}
     there, here = (
         fit(uneven(), model, settings, config, 1, device=device, show_progress=False).losses
         for device in ("cuda", "cpu")
@@ -140,13 +140,13 @@ def test_a_stopped_collaborative_training_goes_on_to_the_same_bits_on_cuda(
 ) -> None:
     """In the middle of an epoch, with other sizes recorded before and after."""
     split = uneven()
-    whole = losses_of(Training(split, model, {"width": 8}, config, [1], "cuda"))
+    whole = losses_of(Training(split, model, {"dim": 8}, config, [1], "cuda"))
     for stop in (2, 9, 25):
-        part = Training(split, model, {"width": 8}, config, [1], "cuda")
+        part = Training(split, model, {"dim": 8}, config, [1], "cuda")
         for _ in range(stop):
             part.advance()
         part.save(tmp_path / f"{stop}")
-        again = Training(split, model, {"width": 8}, config, [1], "cuda")
+        again = Training(split, model, {"dim": 8}, config, [1], "cuda")
         found = fit_together(again, False, tmp_path / f"{stop}")
         assert found[1].losses == whole[1]
 
@@ -158,7 +158,7 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone_on_cuda(
     rule: Rule, model: str, split: Split
 ) -> None:
     """In double precision, as on a processor."""
-    config = TrainingConfig(steps=25, batch=32, averaging=rule, epoch=6)
+    config = TrainingConfig(steps=25, batch_size=32, averaging=rule, average_every=6)
     together = fit_together(Training(split, model, SMALL, config, [0, 1, 5], "cuda"), False)
     for seed, stacked in together.items():
         alone = fit(split, model, SMALL, config, seed, device="cuda", show_progress=False)
@@ -172,7 +172,7 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone_on_cuda(
 def test_a_stopped_stack_goes_on_to_the_same_bits_on_cuda(
     rule: Rule, model: str, split: Split, tmp_path: Path
 ) -> None:
-    config = TrainingConfig(steps=30, batch=32, averaging=rule, epoch=8)
+    config = TrainingConfig(steps=30, batch_size=32, averaging=rule, average_every=8)
     seeds = [0, 1, 2]
     whole = fit_together(Training(split, model, SMALL, config, seeds, "cuda"), False)
     for stop in (1, 2, 9, 20):
@@ -190,8 +190,8 @@ def test_a_stopped_stack_goes_on_to_the_same_bits_on_cuda(
 
 def test_a_stack_that_the_gpu_does_not_hold_is_halved(split: Split) -> None:
     """With a share of its memory, as if others had the rest."""
-    config = TrainingConfig(steps=5, batch=2_000)
-    sizes = {"length": 12, "width": 256}
+    config = TrainingConfig(steps=5, batch_size=2_000)
+    sizes = {"max_len": 12, "dim": 256}
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     alone = fit(split, "sasrec", sizes, config, 0, device="cuda", show_progress=False)
@@ -212,7 +212,7 @@ def test_a_stack_that_the_gpu_does_not_hold_is_halved(split: Split) -> None:
     [
         ("sasrec", {}),
         ("bert4rec", {}),
-        ("bert4rec", {"mask": 0.6, "last_mask": 0.2}),
+        ("bert4rec", {"mask_prob": 0.6, "last_mask_prob": 0.2}),
         ("bert4rec", {"loss": "sampled"}),
     ],
 )
@@ -220,7 +220,7 @@ def test_items_absent_and_hidden_are_the_same_on_both_devices(
     settings: dict[str, float | str], model: str, split: Split
 ) -> None:
     """All of them in a recorded graph, alone and in a stack."""
-    config = TrainingConfig(steps=12, batch=32, absence=0.5)
+    config = TrainingConfig(steps=12, batch_size=32, part_dropout=0.5)
     sizes = {**SMALL, **settings}
     there = fit_together(Training(split, model, sizes, config, [0, 1, 5], "cuda"), False)
     for seed, stacked in there.items():
@@ -256,9 +256,9 @@ def test_the_softmax_in_chunks_is_recorded_and_repeats(at_once: int | None) -> N
 @pytest.mark.parametrize("model", list(MODELS))
 def test_half_precision_learns_the_same(model: str, split: Split) -> None:
     """Losses in step with those in full precision, and weights that stay float32."""
-    config = TrainingConfig(steps=60, batch=64)
+    config = TrainingConfig(steps=60, batch_size=64)
     # What weights cost would outweigh what is learned.
-    settings = SMALL | ({"layers_decay": 0.0} if model.startswith("deepicf") else {})
+    settings = SMALL | ({"layer_decay": 0.0} if model.startswith("deepicf") else {})
     _, full, *_ = fit(split, model, settings, config, 0, device="cuda", show_progress=False)
     half = replace(config, precision="bfloat16")
     found, losses, *_ = fit(split, model, settings, half, 0, device="cuda", show_progress=False)
@@ -275,7 +275,7 @@ def test_a_diverged_loss_is_one_sentence_on_cuda(split: Split) -> None:
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_a_model_says_the_same_on_both_devices(name: str, split: Split) -> None:
-    config = TrainingConfig(steps=100, batch=64)
+    config = TrainingConfig(steps=100, batch_size=64)
     model, *_ = fit(split, name, SMALL, config, 0, device="cuda", show_progress=False)
     cases = split.held["test"][:40]
     batch, targets = model.read(cases, 12), torch.from_numpy(cases.targets)

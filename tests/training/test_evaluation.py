@@ -211,7 +211,7 @@ def test_a_tiny_catalog_is_found_by_everyone() -> None:
         ({"held": "tests"}, "Nothing is held out as 'tests': did you mean 'test'"),
         ({"top": 0}, "length and top are whole numbers from 1 on, not 8 and 0"),
         ({"top": 2.5}, "not 8 and 2.5"),
-        ({"length": 0}, "not 0 and 10"),
+        ({"max_len": 0}, "not 0 and 10"),
     ],
 )
 def test_a_question_without_sense_is_one_sentence(
@@ -219,7 +219,7 @@ def test_a_question_without_sense_is_one_sentence(
 ) -> None:
     model = lively_sasrec(items=split.interactions.item_count)
     with pytest.raises(InputError, match=sentence):
-        evaluate(model, split, **{"held": "test", "length": 8, **question})
+        evaluate(model, split, **{"held": "test", "max_len": 8, **question})
 
 
 def test_nothing_to_measure_is_one_sentence() -> None:

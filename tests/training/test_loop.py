@@ -23,11 +23,11 @@ from whence.training.history_batches import Batches, _most
 from whence.training.loop import Training, fit_together
 from whence.training.runs import as_published
 
-SMALL = {"length": 12, "width": 16}
+SMALL = {"max_len": 12, "dim": 16}
 
 
 def test_same_seed_same_bits_and_another_seed_others(split: Split) -> None:
-    config = TrainingConfig(steps=15, batch=32)
+    config = TrainingConfig(steps=15, batch_size=32)
     one, same, other = (
         fit(split, "sasrec", SMALL, config, seed, show_progress=False) for seed in (1, 1, 2)
     )
@@ -47,7 +47,7 @@ def test_training_does_not_touch_the_global_random_state(split: Split) -> None:
 @pytest.mark.parametrize("model", list(MODELS))
 def test_it_learns_a_world(model: str, split: Split) -> None:
     batch = 64 if MODELS[model].training.get("batch") != 1 else 16  # users with all they have seen
-    config = TrainingConfig(**as_published(MODELS[model], {"steps": 400, "batch": batch}))
+    config = TrainingConfig(**as_published(MODELS[model], {"steps": 400, "batch_size": batch}))
     trained, losses, *_ = fit(split, model, SMALL, config, 0, show_progress=False)
     untrained, *_ = fit(split, model, SMALL, TrainingConfig(steps=0), 0, show_progress=False)
     assert np.mean(losses[-20:]) < 0.96 * np.mean(losses[:20])
@@ -197,10 +197,10 @@ def test_the_loss_by_hand() -> None:
     "settings",
     [
         {"steps": -1},
-        {"batch": 0},
+        {"batch_size": 0},
         {"learning_rate": 0.0},
         {"learning_rate": float("nan")},
-        {"second_moment": 1.0},
+        {"beta2": 1.0},
         {"clip": 0.0},
         {"warmup": -1},
         {"patience": 3},
@@ -216,11 +216,11 @@ def test_impossible_training_is_refused(settings: dict[str, float]) -> None:
 
 
 def test_the_pace_by_hand() -> None:
-    config = TrainingConfig(steps=10, warmup=4, decay="linear")
+    config = TrainingConfig(steps=10, warmup=4, lr_decay="linear")
     assert [config.pace(step) for step in range(10)] == pytest.approx(
         [1 / 4, 2 / 4, 3 / 4, 1, 6 / 6, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
     )
-    cosine = TrainingConfig(steps=8, decay="cosine")
+    cosine = TrainingConfig(steps=8, lr_decay="cosine")
     assert [cosine.pace(step) for step in (0, 4)] == pytest.approx([1.0, 0.5])
     assert cosine.pace(7) == pytest.approx((1 - np.cos(np.pi / 8)) / 2)
     assert {TrainingConfig().pace(step) for step in (0, 9, 2_499)} == {1.0}
@@ -230,7 +230,7 @@ def test_the_pace_is_kept(split: Split) -> None:
     """With a pace of 1/1000 in the first step, the weights move a thousandth as far."""
     moved = []
     for warmup in (0, 1_000):
-        config = TrainingConfig(steps=1, batch=32, warmup=warmup)
+        config = TrainingConfig(steps=1, batch_size=32, warmup=warmup)
         untrained = Training(split, "sasrec", SMALL, config, [0], "cpu").stack.weights["item"]
         trained, *_ = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
         moved.append((trained.state_dict()["item"] - untrained.detach()).abs().max().item())
@@ -250,7 +250,7 @@ def test_a_clipped_gradient_is_no_longer_than_asked(
 
     monkeypatch.setattr(torch.optim.Adam, "step", measured)
     for clip in (None, 1e-3):
-        config = TrainingConfig(steps=2, batch=32, clip=clip)
+        config = TrainingConfig(steps=2, batch_size=32, clip=clip)
         fit(split, "sasrec", SMALL, config, 0, show_progress=False)
     assert min(norms[:2]) > 1e-2
     assert norms[2:] == pytest.approx([1e-3] * 2, rel=1e-3)
@@ -258,7 +258,7 @@ def test_a_clipped_gradient_is_no_longer_than_asked(
 
 def test_training_stops_when_validation_gets_no_better_and_keeps_the_best(split: Split) -> None:
     config = TrainingConfig(
-        steps=2_000, batch=64, learning_rate=0.02, validate_every=20, patience=2, measure="MRR"
+        steps=2_000, batch_size=64, learning_rate=0.02, validate_every=20, patience=2, metric="MRR"
     )
     training = Training(split, "sasrec", SMALL, config, [0], "cpu")
     while not training.is_over:
@@ -291,7 +291,7 @@ def test_validations_change_nothing_in_training(split: Split) -> None:
 def test_snapshots_are_equally_spaced_from_the_untrained_to_the_last(
     split: Split, tmp_path: Path
 ) -> None:
-    config = TrainingConfig(steps=10, batch=32, snapshots=5)
+    config = TrainingConfig(steps=10, batch_size=32, snapshots=5)
     assert config.snapshot_steps() == {0, 2, 5, 8, 10}
     assert TrainingConfig().snapshot_steps() == set()
     folder = tmp_path / "snapshots"
@@ -301,7 +301,7 @@ def test_snapshots_are_equally_spaced_from_the_untrained_to_the_last(
         f"{step}.safetensors" for step in config.snapshot_steps()
     }
     plain, same, *_ = fit(
-        split, "sasrec", SMALL, TrainingConfig(steps=10, batch=32), 0, show_progress=False
+        split, "sasrec", SMALL, TrainingConfig(steps=10, batch_size=32), 0, show_progress=False
     )
     assert losses == same, "snapshots change nothing"
     untrained, *_ = fit(split, "sasrec", SMALL, TrainingConfig(steps=0), 0, show_progress=False)
@@ -319,12 +319,12 @@ def test_half_precision_is_for_gpus(split: Split) -> None:
 
 def test_an_unknown_measure_is_one_sentence() -> None:
     with pytest.raises(InputError, match="no measure 'recal@10': did you mean 'recall@10'"):
-        TrainingConfig(measure="recal@10")
+        TrainingConfig(metric="recal@10")
 
 
 @pytest.mark.parametrize("measure", ["recall@3", "NDCG@20", "MRR", "recall@7 of 101"])
 def test_validation_by_any_measure(measure: str, split: Split) -> None:
-    config = TrainingConfig(steps=2, validate_every=1, measure=measure)
+    config = TrainingConfig(steps=2, validate_every=1, metric=measure)
     training = Training(split, "sasrec", SMALL, config, [0], "cpu")
     training.advance()
     top = int("".join(filter(str.isdigit, measure.partition(" ")[0])) or 10)

@@ -15,7 +15,7 @@ from whence.training import TrainingConfig, fit
 from whence.training.loop import Training
 from whence.training.optimisers import FIRST_SUM, Adagrad, optimiser_for
 
-BY_ADAGRAD = TrainingConfig(steps=12, batch=2, optimiser="adagrad", learning_rate=0.01)
+BY_ADAGRAD = TrainingConfig(steps=12, batch_size=2, optimizer="adagrad", learning_rate=0.01)
 
 
 def test_it_is_pytorchs_own_without_what_that_adds_to_the_root() -> None:
@@ -59,7 +59,7 @@ def test_its_pace_can_be_changed_between_steps() -> None:
 def test_its_sums_are_saved_and_gone_on_with(
     seeds: list[int], split: Split, tmp_path: Path
 ) -> None:
-    sizes = {"length": 12, "width": 4}
+    sizes = {"max_len": 12, "dim": 4}
     whole = Training(split, "fism", sizes, BY_ADAGRAD, seeds, "cpu")
     part = Training(split, "fism", sizes, BY_ADAGRAD, seeds, "cpu")
     for _ in range(12):
@@ -86,8 +86,8 @@ def test_its_sums_are_saved_and_gone_on_with(
 
 def test_without_the_sums_it_would_go_elsewhere(split: Split) -> None:
     """So the test above can fail."""
-    sizes = {"length": 12, "width": 4}
-    adam = TrainingConfig(steps=12, batch=2, learning_rate=0.01)
+    sizes = {"max_len": 12, "dim": 4}
+    adam = TrainingConfig(steps=12, batch_size=2, learning_rate=0.01)
     one, other = (fit(split, "fism", sizes, c, 3, show_progress=False) for c in (BY_ADAGRAD, adam))
     assert one.losses[0] == other.losses[0]
     assert one.losses[5:] != other.losses[5:]
@@ -95,4 +95,4 @@ def test_without_the_sums_it_would_go_elsewhere(split: Split) -> None:
 
 def test_an_unknown_optimiser_is_one_sentence() -> None:
     with pytest.raises(InputError, match="no optimiser 'adagrid': did you mean 'adagrad'"):
-        TrainingConfig(optimiser="adagrid")  # type: ignore[arg-type]
+        TrainingConfig(optimizer="adagrid")  # type: ignore[arg-type]

@@ -102,10 +102,10 @@ def test_events_without_negatives_are_measured_without_them(
 )  # fmt: skip
 def test_measures_that_there_are_not(name: str) -> None:
     with pytest.raises(InputError, match="There is no measure"):
-        TrainingConfig(measure=name)
+        TrainingConfig(metric=name)
 
 
-TRAINING = {"steps": 12, "batch": 4, "validate_every": 2, "measure": HIT, "patience": 2}
+TRAINING = {"steps": 12, "batch_size": 4, "validate_every": 2, "metric": HIT, "patience": 2}
 
 
 @pytest.mark.parametrize("model", ["sasrec", "deepicf-a", "gmf"])
@@ -115,7 +115,7 @@ def test_training_stops_by_the_test_events_and_says_so(
     run = whence.train(
         data,
         model=model,
-        model_settings={"length": 6, "width": 8},
+        model_settings={"max_len": 6, "dim": 8},
         training={**TRAINING, "validate_on": "test"},
         split="leave-last-out",
         out=tmp_path / "run",
@@ -141,7 +141,7 @@ def test_looking_at_test_events_without_choosing_is_not_called_choosing() -> Non
 
 
 def test_what_cannot_be_validated_is_said_before_training(data: Interactions, split: Split) -> None:
-    settings = {"length": 6, "width": 8}
+    settings = {"max_len": 6, "dim": 8}
 
     def refused(sentence: str, on: Split, **changed: object) -> None:
         config = TrainingConfig(**{**TRAINING, **changed})  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ def test_the_split_on_the_command_line(data_folder: Path, tmp_path: Path) -> Non
     run = CliRunner()
     assert "leave-last-out" in run.invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).output
     order = ["train", str(data_folder), "--out", str(tmp_path / "run"), "--split", "leave-last-out"]
-    done = run.invoke(app, [*order, "--set", "steps=3,length=6,width=8"])
+    done = run.invoke(app, [*order, "--set", "steps=3,max_len=6,dim=8"])
     assert done.exit_code == 0, done.output
     assert "leave-last-out" in done.output
     again = whence.open_run(tmp_path / "run")

@@ -24,7 +24,7 @@ from whence.training import TrainingConfig, fit
 from whence.training.checkpoints import Unfinished
 from whence.training.loop import Training
 
-SMALL = {"length": 12, "width": 16}
+SMALL = {"max_len": 12, "dim": 16}
 
 
 def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
@@ -38,7 +38,7 @@ def test_stopped_after_any_step_it_comes_to_the_same_bits(
     stop: int, absence: float, model: str, split: Split, tmp_path: Path
 ) -> None:
     reads_windows = model in ("sasrec", "bert4rec")
-    config = TrainingConfig(steps=30, batch=32, absence=absence if reads_windows else 0.0)
+    config = TrainingConfig(steps=30, batch_size=32, part_dropout=absence if reads_windows else 0.0)
     whole, losses, *_ = fit(split, model, SMALL, config, 4, show_progress=False)
     first = Training(split, model, SMALL, config, [4], "cpu")
     for _ in range(stop):
@@ -56,7 +56,12 @@ def test_stopped_between_validations_it_keeps_the_same_best(
     stop: int, split: Split, tmp_path: Path
 ) -> None:
     config = TrainingConfig(
-        steps=400, batch=32, learning_rate=0.02, validate_every=10, patience=2, decay="linear"
+        steps=400,
+        batch_size=32,
+        learning_rate=0.02,
+        validate_every=10,
+        patience=2,
+        lr_decay="linear",
     )
     whole, losses, *_ = fit(split, "sasrec", SMALL, config, 1, show_progress=False)
     first = Training(split, "sasrec", SMALL, config, [1], "cpu")
@@ -73,7 +78,7 @@ def test_stopped_between_validations_it_keeps_the_same_best(
 def test_an_interruption_in_the_middle_of_a_step_is_as_if_the_step_had_not_been(
     split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = TrainingConfig(steps=20, batch=32)
+    config = TrainingConfig(steps=20, batch_size=32)
     whole, losses, *_ = fit(split, "sasrec", SMALL, config, 0, show_progress=False)
     step = torch.optim.Adam.step
     calls = 0
@@ -110,13 +115,13 @@ def test_a_checkpoint_of_other_sizes_is_one_sentence(split: Split, tmp_path: Pat
     Training(split, "sasrec", SMALL, TrainingConfig(), [0], "cpu").save(tmp_path / "seed")
     with pytest.raises(InputError, match="does not hold this training"):
         fit(
-            split, "sasrec", {**SMALL, "width": 8}, TrainingConfig(steps=2), 0,
+            split, "sasrec", {**SMALL, "dim": 8}, TrainingConfig(steps=2), 0,
             show_progress=False, checkpoint=tmp_path / "seed",
         )  # fmt: skip
 
 
 COMMAND = [sys.executable, "-m", "whence", "train", "DATA", "--seeds", "2", "--out", "RUN",
-           "--set", "steps=2000,width=16,length=8,batch=32"]  # fmt: skip
+           "--set", "steps=2000,dim=16,max_len=8,batch_size=32"]  # fmt: skip
 """The later of two values of a setting counts."""
 
 SNAPSHOTS = ",snapshots=3"
@@ -157,7 +162,7 @@ def test_killed_at_many_moments_it_comes_to_the_same_bits(
 
     def train(run: Path) -> list[str]:
         of_users = MODELS[model].training.get("batch") == 1  # and of all that they have seen
-        return [*command(data, run, SNAPSHOTS + of_users * ",batch=2"), "--model", model]
+        return [*command(data, run, SNAPSHOTS + of_users * ",batch_size=2"), "--model", model]
 
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}
     begin = time.monotonic()
@@ -216,7 +221,7 @@ def test_a_start_that_was_refused_is_no_training_to_go_on_with(
 ) -> None:
     """Nothing was trained, so other settings lose nothing."""
     data, out = interactions.save(tmp_path / "data"), tmp_path / "run"
-    small = {"width": 8, "length": 4}
+    small = {"dim": 8, "max_len": 4}
     with pytest.raises(InputError, match="bfloat16 is for GPUs"):
         whence.train(data, training={"precision": "bfloat16"}, out=out, show_progress=False)
     assert not (tmp_path / ".run.unfinished").exists()
@@ -232,7 +237,7 @@ def test_a_training_stops_at_its_time_and_goes_on_to_the_same_bits(
 
     def train(out: str, until: float | None = None) -> whence.Run:
         return whence.train(
-            data, model_settings=SMALL, training={"steps": 200, "batch": 16}, seeds=2,
+            data, model_settings=SMALL, training={"steps": 200, "batch_size": 16}, seeds=2,
             out=tmp_path / out, show_progress=False, until=until,
         )  # fmt: skip
 

@@ -28,16 +28,16 @@ from whence.training.seeds import FEW_ROWS, fit_seeds, seeds_at_once
 from whence.training.stack import Stack
 from whence.worlds import WorldConfig, make_world
 
-SMALL = {"length": 12, "width": 16}
+SMALL = {"max_len": 12, "dim": 16}
 STACKED = [name for name, spec in MODELS.items() if spec.stacks]
-TRAINED = TrainingConfig(steps=25, batch=32)
+TRAINED = TrainingConfig(steps=25, batch_size=32)
 WITHOUT_GRADIENT = r"layers\.\d+\.bias|norms\.\d+\.running_mean"
 """Of DeepICF."""
 
 
 def small_of(model: str) -> dict[str, Any]:
     """Small, with vectors large enough that batch normalisation does not blow up their noise."""
-    return SMALL | ({"spread": 0.5, "layers_decay": 0.0} if model.startswith("deepicf") else {})
+    return SMALL | ({"init_std": 0.5, "layer_decay": 0.0} if model.startswith("deepicf") else {})
 
 
 def together(
@@ -58,10 +58,16 @@ def together(
     [
         {},
         {"clip": 0.05},
-        {"warmup": 5, "decay": "cosine"},
-        {"averaging": "aswa", "epoch": 6},
-        {"averaging": "naswa", "epoch": 6},
-        {"averaging": "swa", "epoch": 4, "swa_start": 0.1, "swa_pace": 0.3, "learning_rate": 0.01},
+        {"warmup": 5, "lr_decay": "cosine"},
+        {"averaging": "aswa", "average_every": 6},
+        {"averaging": "naswa", "average_every": 6},
+        {
+            "averaging": "swa",
+            "average_every": 4,
+            "swa_start": 0.1,
+            "swa_lr_factor": 0.3,
+            "learning_rate": 0.01,
+        },
     ],
 )
 def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
@@ -70,7 +76,7 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
     """In double precision, since rounding alone can decide whether a rectifier is dead."""
     # A user is many rows, where whole users are a batch.
     batch = MODELS[model].training.get("batch", 32)
-    config = TrainingConfig(steps=25, batch=batch, **settings)
+    config = TrainingConfig(steps=25, batch_size=batch, **settings)
     for seed, stacked in together(split, config, [0, 1, 5], model).items():
         small = small_of(model)
         alone = fit(split, model, small, config, seed, show_progress=False)
@@ -95,10 +101,13 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
 @pytest.mark.parametrize("taught", ["all", "smallest"])
 def test_vectors_are_taught_by_the_same_experts_in_a_stack(taught: str, split: Split) -> None:
     """Which changes what is learned."""
-    config, settings = TrainingConfig(steps=10, batch=32), {"width": 8, "taught": taught}
+    config, settings = (
+        TrainingConfig(steps=10, batch_size=32),
+        {"dim": 8, "embeddings_trained_by": taught},
+    )
     stacked = fit_together(Training(split, "intrp-ncf", settings, config, [0, 1], "cpu"), False)
     alone = fit(split, "intrp-ncf", settings, config, 1, show_progress=False)
-    other = {"width": 8, "taught": "all" if taught == "smallest" else "smallest"}
+    other = {"dim": 8, "embeddings_trained_by": "all" if taught == "smallest" else "smallest"}
     others = fit(split, "intrp-ncf", other, config, 1, show_progress=False)
     assert stacked[1].losses == pytest.approx(alone.losses, abs=1e-6)
     assert stacked[1].losses != pytest.approx(others.losses, abs=1e-6)
@@ -167,7 +176,7 @@ def test_rows_of_many_tables_are_rows_of_each() -> None:
 
 def test_seeds_stop_by_their_own_validations(split: Split) -> None:
     config = TrainingConfig(
-        steps=400, batch=32, learning_rate=0.02, validate_every=10, patience=2, measure="MRR"
+        steps=400, batch_size=32, learning_rate=0.02, validate_every=10, patience=2, metric="MRR"
     )
     found = together(split, config, [0, 1, 2, 3])
     ends = {seed: len(fitted.losses) for seed, fitted in found.items()}
@@ -184,7 +193,7 @@ def test_stopped_with_some_seeds_ended_it_comes_to_the_same_bits(
     stop: int, split: Split, tmp_path: Path
 ) -> None:
     config = TrainingConfig(
-        steps=120, batch=32, learning_rate=0.02, validate_every=10, patience=2, measure="MRR"
+        steps=120, batch_size=32, learning_rate=0.02, validate_every=10, patience=2, metric="MRR"
     )
     whole = together(split, config, [0, 1, 2, 3])
     part = Training(split, "sasrec", SMALL, config, [0, 1, 2, 3], "cpu")
@@ -214,7 +223,7 @@ def test_a_seed_that_diverges_does_not_stop_the_others(
     clip: float | None, split: Split, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(MODELS, "fragile", ModelSpec(SASRecConfig, of_items(Fragile)))
-    config = TrainingConfig(steps=45, batch=32, clip=clip)
+    config = TrainingConfig(steps=45, batch_size=32, clip=clip)
     found = together(split, config, [0, 1, 2], "fragile", checkpoint=tmp_path / "kept")
     assert list(found) == [0, 2]
     for seed, fitted in found.items():
@@ -234,7 +243,7 @@ def test_the_run_says_which_seed_is_missing(
             interactions,
             model="fragile",
             model_settings=SMALL,
-            training={"steps": 25, "batch": 32},
+            training={"steps": 25, "batch_size": 32},
             seeds=seeds,
             seeds_at_once=at_once,
             out=out,
@@ -260,7 +269,7 @@ def test_a_run_of_ten_seeds_is_one_folder(interactions: Interactions, tmp_path: 
         run = whence.train(
             interactions,
             model_settings=SMALL,
-            training={"steps": 10, "batch": 32, "snapshots": 2},
+            training={"steps": 10, "batch_size": 32, "snapshots": 2},
             seeds=10,
             out=tmp_path / "run",
             show_progress=False,
@@ -286,21 +295,21 @@ def test_larger_batches_need_more_memory(split: Split) -> None:
     """About in proportion, where weights are few."""
     one = seeds_at_once(split, "sasrec", SMALL, TRAINED, "cpu", free=10**10)
     wide = seeds_at_once(
-        split, "sasrec", SMALL, TrainingConfig(steps=25, batch=90), "cpu", free=10**10
+        split, "sasrec", SMALL, TrainingConfig(steps=25, batch_size=90), "cpu", free=10**10
     )
     assert one / 3.5 < wide < one
 
 
 def test_a_processor_that_is_busy_with_one_seed_gets_one(split: Split) -> None:
-    config = TrainingConfig(steps=2, batch=FEW_ROWS)
+    config = TrainingConfig(steps=2, batch_size=FEW_ROWS)
     assert seeds_at_once(split, "sasrec", SMALL, config, "cpu", free=10**12) == 1
 
 
 def test_a_processor_that_is_busy_with_one_softmax_gets_one() -> None:
     """Over many items; beside one negative, as many seeds as memory holds."""
     data = make_world(WorldConfig(users=60, items=4_000, events=20, genres=4)).interactions
-    sizes = {**SMALL, "width": 64, "mask": 0.6}
-    config = TrainingConfig(steps=2, batch=48)
+    sizes = {**SMALL, "dim": 64, "mask_prob": 0.6}
+    config = TrainingConfig(steps=2, batch_size=48)
     for loss, stacks in (("full", False), ("sampled", True)):
         settings = {**sizes, "loss": loss}
         found = seeds_at_once(leave_one_out(data), "bert4rec", settings, config, "cpu", free=10**12)

@@ -19,7 +19,7 @@ from whence.training import TrainingConfig, fit
 from whence.training.history_batches import Batches
 from whence.training.loop import Training, fit_together
 
-SMALL = {"length": 8, "width": 8}
+SMALL = {"max_len": 8, "dim": 8}
 TRANSFORMERS = {"sasrec": NextItem(), "bert4rec": Cloze(0.4, 0.1, negatives=False)}
 
 
@@ -60,7 +60,7 @@ def test_only_ratios_matter(name: str, split: Split) -> None:
     assert own.weights is not None
     alike, double = np.full_like(own.weights, 4), 2 * own.weights
     plain, equal, some, twice = (
-        fit(one, name, SMALL, TrainingConfig(steps=8, batch=32), 0, show_progress=False).losses
+        fit(one, name, SMALL, TrainingConfig(steps=8, batch_size=32), 0, show_progress=False).losses
         for one in (
             split,
             replace(split, weights=alike),
@@ -80,7 +80,7 @@ def test_what_has_no_weight_is_not_learned(name: str) -> None:
     data = interactions_of([common] * 30 + [rare] * 10)
     split = leave_one_out(data)
     weights = (data.items != 2).astype(np.float32)
-    config = TrainingConfig(steps=200, batch=40, learning_rate=0.01)
+    config = TrainingConfig(steps=200, batch_size=40, learning_rate=0.01)
     history = torch.tensor([[PAD] * 6 + [0, 1]])
     for one, first in ((split, 2), (replace(split, weights=weights), 5)):
         model = fit(one, name, {**SMALL, "dropout": 0.0}, config, 0, show_progress=False).model
@@ -91,7 +91,7 @@ def test_what_has_no_weight_is_not_learned(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_a_seed_in_a_stack_weighs_as_alone(name: str, split: Split) -> None:
-    config = TrainingConfig(steps=10, batch=32)
+    config = TrainingConfig(steps=10, batch_size=32)
     together = fit_together(Training(weighed(split), name, SMALL, config, [0, 4], "cpu"), False)
     for seed, stacked in together.items():
         alone = fit(weighed(split), name, SMALL, config, seed, show_progress=False)
@@ -113,4 +113,4 @@ def test_weights_that_cannot_be_are_refused(bad: float, split: Split) -> None:
 @pytest.mark.parametrize("name", ["gmf", "deepicf"])
 def test_models_of_single_choices_do_not_weigh(name: str, split: Split) -> None:
     with pytest.raises(InputError, match="leave weights out"):
-        fit(weighed(split), name, {"width": 4}, TrainingConfig(steps=1), 0, show_progress=False)
+        fit(weighed(split), name, {"dim": 4}, TrainingConfig(steps=1), 0, show_progress=False)

@@ -66,7 +66,7 @@ def test_shares_by_loops(seed: int, classes: int) -> None:
     ratings = rng.integers(1, 6, 9).astype(np.float64)
     logits = table(classes, seed)
     found = class_accuracy(ByTable(logits), cases, negatives, 3, ratings)
-    expected: dict[str, list[float]] = {"liked": [], "nothing": [], "disliked": []}
+    expected: dict[str, list[float]] = {"liked": [], "nothing": [], "dislike_threshold": []}
     for row in range(9):
         newest = cases.items[cases.ends[row] - 1]
         target = cases.targets[row]
@@ -148,7 +148,7 @@ def test_the_published_negatives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_model_that_looks_with_the_target_in_mind(classes: int) -> None:
     """DeepICF+a, asked about one item at a time; one output stands for two classes."""
     counts, generator = Counts(ITEMS, 9), Randomness(classes).torch("init")
-    settings = {"length": 4, "width": 3, "layers": (4,), "classes": classes, "spread": 1.0}
+    settings = {"max_len": 4, "dim": 3, "hidden_dims": (4,), "n_classes": classes, "init_std": 1.0}
     model = build_model("deepicf-a", settings, counts, generator).eval()
     cases = cases_of(9)
     negatives = np.random.default_rng(0).integers(0, ITEMS, (9, 3))
@@ -170,7 +170,13 @@ def test_a_model_that_looks_with_the_target_in_mind(classes: int) -> None:
 
 @pytest.mark.parametrize("disliked", [1.0, 2.0, 4.0])
 def test_disliked_is_what_the_model_learned_as_such(disliked: float) -> None:
-    settings = {"length": 4, "width": 3, "layers": (4,), "classes": 3, "disliked": disliked}
+    settings = {
+        "max_len": 4,
+        "dim": 3,
+        "hidden_dims": (4,),
+        "n_classes": 3,
+        "dislike_threshold": disliked,
+    }
     model = build_model("deepicf-a", settings, Counts(ITEMS, 9), Randomness(0).torch("init"))
     ratings = (np.arange(9) % 5 + 1).astype(np.float64)
     negatives = np.random.default_rng(0).integers(0, ITEMS, (9, 3))

@@ -32,8 +32,8 @@ def test_marks_are_those_of_the_same_model_trained_on_the_world(
     world = world_like(interactions, users=60, seed=5)
     trained = whence.train(
         world.interactions,
-        model_settings={"length": 12, "width": 16},
-        training={"steps": 3, "batch": 64},
+        model_settings={"max_len": 12, "dim": 16},
+        training={"steps": 3, "batch_size": 64},
         seeds=2,
         show_progress=False,
     )
@@ -103,7 +103,7 @@ def test_training_is_set_as_in_the_run_but_for_its_steps(
         return run
 
     monkeypatch.setattr(likeness_module, "train", train)
-    changed = {"steps": 1_000, "warmup": 100, "epoch": 5, "snapshots": 11, "clip": 2.0}
+    changed = {"steps": 1_000, "warmup": 100, "average_every": 5, "snapshots": 11, "clip": 2.0}
     longer = replace(run, training={**run.training, **changed, "split": "user-holdout"})
     older = {name: value for name, value in longer.training.items() if name != "absence"}
     longer = replace(longer, training=older)

@@ -317,8 +317,8 @@ def test_what_cannot_be_compared_is_refused() -> None:
 def three(interactions: Interactions) -> Run:
     return whence.train(
         interactions,
-        model_settings={"length": 12, "width": 16},
-        training={"steps": 40, "batch": 64},
+        model_settings={"max_len": 12, "dim": 16},
+        training={"steps": 40, "batch_size": 64},
         seeds=3,
         show_progress=False,
     )

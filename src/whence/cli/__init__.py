@@ -101,7 +101,7 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the model or training."),
     ] = None,
-    begin_with: Annotated[
+    init_from: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="RUN",
@@ -124,32 +124,33 @@ def train(
 
     Settings of the models and their defaults:
 
-    sasrec, bert4rec: length=50, width=64, blocks=2, heads=1, dropout=0.2,
-    spread=0.02; bert4rec: length=49, mask=0.2, last_mask=0.0, loss=full
+    sasrec, bert4rec: max_len=50, dim=64, n_blocks=2, n_heads=1, dropout=0.2,
+    init_std=0.02; bert4rec: max_len=49, mask_prob=0.2, last_mask_prob=0.0, loss=full
 
-    gmf, mlp, neumf: length=50, width=8, negatives=4, spread=0.01; mlp, neumf:
-    layers=64-32-16
+    gmf, mlp, neumf: max_len=50, dim=8, n_negatives=4, init_std=0.01; mlp, neumf:
+    hidden_dims=64-32-16
 
-    content-ncf, intrp-ncf: length=50, width=64, negatives=4, spread=0.05,
-    genders=2, ages=7, occupations=21, genres=18, ids=true, classes=1,
-    disliked=2.0, ratings=false; content-ncf: layers=512-256-128-64;
-    intrp-ncf: layers=128-64-32-16, links=true, taught=all; of genders, ages,
+    content-ncf, intrp-ncf: max_len=50, dim=64, n_negatives=4, init_std=0.05,
+    n_genders=2, n_ages=7, n_occupations=21, n_genres=18, use_ids=true, n_classes=1,
+    dislike_threshold=2.0, predict_ratings=false; content-ncf: hidden_dims=512-256-128-64;
+    intrp-ncf: hidden_dims=128-64-32-16, linked=true, embeddings_trained_by=all; of genders, ages,
     occupations and genres as many as the data have, where those are more
 
-    fism, deepicf, deepicf-a: length=299, width=16, negatives=4, spread=0.01;
-    fism: alpha=0.0, vectors_decay=1e-07; deepicf, deepicf-a:
-    vectors_decay=1e-06, layers=64-32-16, classes=1, disliked=2.0, balanced=false; deepicf:
-    alpha=0.5, layers_decay=0.1; deepicf-a: layers_decay=10.0, attention=16, beta=0.8
+    fism, deepicf, deepicf-a: max_len=299, dim=16, n_negatives=4, init_std=0.01;
+    fism: alpha=0.0, embedding_decay=1e-07; deepicf, deepicf-a:
+    embedding_decay=1e-06, hidden_dims=64-32-16, n_classes=1,
+    dislike_threshold=2.0, class_balanced=false; deepicf:
+    alpha=0.5, layer_decay=0.1; deepicf-a: layer_decay=10.0, attention_dim=16, beta=0.8
 
     Settings of the training and their defaults:
 
-    steps=2500, epochs=0, batch=128, optimiser=adam, learning_rate=0.001,
-    second_moment=0.98, clip=none, warmup=0, decay=none, validate_every=0,
-    measure=NDCG@10, validate_on=validation, patience=0, snapshots=0,
-    averaging=none, epoch=0, swa_start=0.75, swa_pace=1.0, absence=0.0,
+    steps=2500, epochs=0, batch_size=128, optimizer=adam, learning_rate=0.001,
+    beta2=0.98, clip=none, warmup=0, lr_decay=none, validate_every=0,
+    metric=NDCG@10, validate_on=validation, patience=0, snapshots=0,
+    averaging=none, average_every=0, swa_start=0.75, swa_lr_factor=1.0, part_dropout=0.0,
     precision=float32; gmf, mlp, neumf, content-ncf, intrp-ncf: epochs=20,
-    batch=256, second_moment=0.999; fism, deepicf, deepicf-a: epochs=20, batch=1,
-    optimiser=adagrad, learning_rate=0.01
+    batch_size=256, beta2=0.999; fism, deepicf, deepicf-a: epochs=20, batch_size=1,
+    optimizer=adagrad, learning_rate=0.01
     """
     from whence import open_run
     from whence.config import parse_settings
@@ -165,7 +166,7 @@ def train(
             training=training,
             seeds=seeds,
             split=split,
-            begin_with=[open_run(one) for one in begin_with or []],
+            init_from=[open_run(one) for one in init_from or []],
             out=folder,
             overwrite=overwrite,
             device=device,
@@ -181,7 +182,7 @@ def train(
     baselines = baseline_accuracy(
         run.interactions,
         split,
-        run.first.config.length,
+        run.first.config.max_len,
         show_progress=True,
         rated=not run.first.foretells_chances,
     )

@@ -43,7 +43,7 @@ def reason_map(
         )
     require_history(model, "a map of reasons")
     device = device_of(model)
-    batch = model.read(case, model.config.length)
+    batch = model.read(case, model.config.max_len)
     slots = batch[0].tolist()
     titles = iter(catalog.labels([item for item in slots if item != PAD]))
     parts = tuple("" if item == PAD else next(titles) for item in slots)

@@ -17,7 +17,7 @@ class ModelConfig(Protocol):
     """What every model's configuration has."""
 
     @property
-    def length(self) -> int:
+    def max_len(self) -> int:
         """The longest history the model reads."""
 
     @property

@@ -29,11 +29,11 @@ from whence.randomness import Drop
 class BERT4RecConfig(TransformerConfig):
     """The sizes of the network; the defaults are the paper's for MovieLens."""
 
-    length: int = 49
+    max_len: int = 49
     """n − 1, the longest history it reads."""
-    mask: float = 0.2
+    mask_prob: float = 0.2
     """γ, the share of items that training hides; of every history at least one is."""
-    last_mask: float = 0.0
+    last_mask_prob: float = 0.0
     """The share of histories in which training hides the last item alone.
 
     The first BERT4Rec has one such copy of a history beside ten others: 1/11 is about that.
@@ -43,9 +43,10 @@ class BERT4RecConfig(TransformerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (0 <= self.mask <= 1 and 0 <= self.last_mask <= 1):
+        if not (0 <= self.mask_prob <= 1 and 0 <= self.last_mask_prob <= 1):
             raise InputError(
-                f"mask and last_mask are shares from 0 to 1, not {self.mask} and {self.last_mask}."
+                f"mask_prob and last_mask_prob are shares from 0 to 1, not {self.mask_prob} and "
+                f"{self.last_mask_prob}."
             )
 
 
@@ -57,9 +58,11 @@ class BERT4Rec(Transformer):
 
     def __init__(self, config: BERT4RecConfig, item_count: int, generator: torch.Generator) -> None:
         super().__init__(config, item_count, generator)
-        self.task = Cloze(config.mask, config.last_mask, negatives=config.loss == "sampled")
-        self.mask = nn.Parameter(torch.zeros(config.width))
-        nn.init.normal_(self.mask.data, std=config.spread, generator=generator)
+        self.task = Cloze(
+            config.mask_prob, config.last_mask_prob, negatives=config.loss == "sampled"
+        )
+        self.mask = nn.Parameter(torch.zeros(config.dim))
+        nn.init.normal_(self.mask.data, std=config.init_std, generator=generator)
 
     def with_own_slots(self, rows: Tensor) -> Tensor:
         """[CLS] after the newest item."""

@@ -11,23 +11,23 @@ from whence.errors import InputError
 class ChoiceConfig:
     """Sizes, with the defaults of He et al. (2017)."""
 
-    length: int = 50
+    max_len: int = 50
     """How many of a user's newest items are read, or at least shown beside a recommendation."""
-    width: int = 8
+    dim: int = 8
     """The size of what stands for an item or a user."""
-    negatives: int = 4
+    n_negatives: int = 4
     """Items that are not met, which it is asked about for every event."""
-    spread: float = 0.01
+    init_std: float = 0.01
     """The standard deviation of new vectors."""
 
     def __post_init__(self) -> None:
-        if min(self.length, self.width) < 1:
+        if min(self.max_len, self.dim) < 1:
             raise InputError("length and width are from 1 on.")
         fewest = self.fewest_negatives
-        if self.negatives < fewest:
-            raise InputError(f"negatives is at least {fewest}, not {self.negatives}.")
-        if not self.spread > 0:
-            raise InputError(f"spread is a number above 0, not {self.spread}.")
+        if self.n_negatives < fewest:
+            raise InputError(f"negatives is at least {fewest}, not {self.n_negatives}.")
+        if not self.init_std > 0:
+            raise InputError(f"spread is a number above 0, not {self.init_std}.")
 
     @property
     def fewest_negatives(self) -> int:

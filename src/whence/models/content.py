@@ -32,25 +32,27 @@ class ContentSizes:
     In training there is room for as many as the data have, where nobody says how many.
     """
 
-    genders: int = 2
-    ages: int = 7
-    occupations: int = 21
-    genres: int = 18
+    n_genders: int = 2
+    n_ages: int = 7
+    n_occupations: int = 21
+    n_genres: int = 18
 
     def __post_init__(self) -> None:
-        if min(self.of_users) < 1 or self.genres < 0:
-            raise InputError("genders, ages and occupations are from 1 on, and genres from 0 on.")
+        if min(self.of_users) < 1 or self.n_genres < 0:
+            raise InputError(
+                "n_genders, n_ages and n_occupations must be at least 1, and n_genres at least 0."
+            )
 
     @property
     def of_users(self) -> tuple[int, int, int]:
         """In the order of the columns."""
-        return self.genders, self.ages, self.occupations
+        return self.n_genders, self.n_ages, self.n_occupations
 
 
 def content_sizes(data: Interactions) -> dict[str, int]:
     """By the name of its setting, how many different values the data have of each."""
-    of_users = {f"{name}s": len(_known(_told(data, name))) for name in USER_COLUMNS}
-    return {**of_users, "genres": len(_known_genres(_genres(data)))}
+    of_users = {f"n_{name}s": len(_known(_told(data, name))) for name in USER_COLUMNS}
+    return {**of_users, "n_genres": len(_known_genres(_genres(data)))}
 
 
 def require_room(data: Interactions, sizes: ContentSizes) -> None:

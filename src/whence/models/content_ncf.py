@@ -73,48 +73,48 @@ BY_CLASSES_OF_EXPERTS: Final[Mapping[int, Target]] = {
 class ContentNCFConfig(ChoiceConfig, ContentSizes):
     """The ordinary network's, with the defaults of Afchar & Hennequin (2020)."""
 
-    width: int = 64
+    dim: int = 64
     """Numbers that stand for who a user is, and for which item it is."""
-    layers: tuple[int, ...] = (512, 256, 128, 64)
-    spread: float = 0.05
-    ids: bool = True
+    hidden_dims: tuple[int, ...] = (512, 256, 128, 64)
+    init_std: float = 0.05
+    use_ids: bool = True
     """Whether it knows who and which, beside content."""
-    classes: int = 1
+    n_classes: int = 1
     """1 probability, as published; 2 for liked or nothing; 3 also for disliked, by ratings."""
-    disliked: float = 2.0
+    dislike_threshold: float = 2.0
     """The highest rating that says so, with three classes."""
-    ratings: bool = False
+    predict_ratings: bool = False
     """Whether it learns the ratings themselves, of what was rated alone, and has no classes."""
 
     def __post_init__(self) -> None:
         ChoiceConfig.__post_init__(self)
         ContentSizes.__post_init__(self)
-        if min((*self.layers, len(self.layers))) < 1:
+        if min((*self.hidden_dims, len(self.hidden_dims))) < 1:
             raise InputError("layers are the widths of one or more layers, from 1 on.")
-        if self.classes not in OUTPUTS:
-            raise InputError(f"classes is 1, 2 or 3, not {self.classes}.")
-        if self.ratings and self.classes != 1:
+        if self.n_classes not in OUTPUTS:
+            raise InputError(f"classes is 1, 2 or 3, not {self.n_classes}.")
+        if self.predict_ratings and self.n_classes != 1:
             raise InputError("A rating is a number and has no classes; leave one of both out.")
 
     @property
     def fewest_negatives(self) -> int:
         """Ratings are learned of what was rated alone."""
-        return 0 if self.ratings else super().fewest_negatives
+        return 0 if self.predict_ratings else super().fewest_negatives
 
 
 @dataclass(frozen=True)
 class InterpretableNCFConfig(ContentNCFConfig):
     """Those of experts: the layers' widths are one expert's."""
 
-    layers: tuple[int, ...] = (128, 64, 32, 16)
-    links: bool = True
+    hidden_dims: tuple[int, ...] = (128, 64, 32, 16)
+    linked: bool = True
     """Whether experts read the features of those that they contain."""
-    taught: Taught = "all"
+    embeddings_trained_by: Taught = "all"
     """By which experts vectors are learned: all that read them, as published, or the smallest."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.ids:
+        if not self.use_ids:
             raise InputError("Experts are told apart by who knows users and items; leave ids true.")
 
 
@@ -133,44 +133,44 @@ class ContentNCF(Recommender):
     ) -> None:
         super().__init__()
         self.config = config
-        disliked = config.disliked if config.classes == max(OUTPUTS) else None
-        self.task = Choices(config.negatives, disliked)
-        self.target = self.targets[config.classes]
-        known = counts if config.ids else Counts(0, 0)
-        self.user = nn.Parameter(torch.zeros(1 + known.users, config.width))  # row 0 pads
-        self.item = nn.Parameter(torch.zeros(1 + known.items, config.width))
+        disliked = config.dislike_threshold if config.n_classes == max(OUTPUTS) else None
+        self.task = Choices(config.n_negatives, disliked)
+        self.target = self.targets[config.n_classes]
+        known = counts if config.use_ids else Counts(0, 0)
+        self.user = nn.Parameter(torch.zeros(1 + known.users, config.dim))  # row 0 pads
+        self.item = nn.Parameter(torch.zeros(1 + known.items, config.dim))
         sizes = zip(config.of_users, USER_COLUMNS.values(), strict=True)
         self.columns = nn.ParameterList(torch.empty(size) for size in sizes)
         for table in (self.user.data[1:], self.item.data[1:], *self.columns):
-            nn.init.normal_(table, std=config.spread, generator=generator)
-        self.features = dense(1 + config.genres, ITEM_WIDTH, generator)
+            nn.init.normal_(table, std=config.init_std, generator=generator)
+        self.features = dense(1 + config.n_genres, ITEM_WIDTH, generator)
         self.register_buffer(
             "user_content", torch.zeros(counts.users, len(USER_COLUMNS), dtype=torch.int64)
         )
-        self.register_buffer("item_content", torch.zeros(counts.items, 1 + config.genres))
+        self.register_buffer("item_content", torch.zeros(counts.items, 1 + config.n_genres))
         self.build(generator)
 
     def build(self, generator: torch.Generator) -> None:
         """The layers."""
-        sizes = (self.inputs, *self.config.layers, self.target.outputs)
+        sizes = (self.inputs, *self.config.hidden_dims, self.target.outputs)
         self.layers = nn.ModuleList(dense(*pair, generator) for pair in pairwise(sizes))
 
     @property
     def inputs(self) -> int:
         """How many numbers describe a user and an item together."""
-        return CONTENT_WIDTH + (2 * self.config.width if self.config.ids else 0)
+        return CONTENT_WIDTH + (2 * self.config.dim if self.config.use_ids else 0)
 
     @property
     def parameter_count(self) -> int:
         """Numbers that are learned; rows of padding are not."""
-        return sum(one.numel() for one in self.parameters()) - 2 * self.config.width
+        return sum(one.numel() for one in self.parameters()) - 2 * self.config.dim
 
     def meet(self, split: Split) -> None:
         """Note what is known of users and items, beside the weights."""
         data = split.interactions
         require_room(data, self.config)
         self.get_buffer("user_content").copy_(user_content(data))
-        self.get_buffer("item_content").copy_(item_content(data, self.config.genres))
+        self.get_buffer("item_content").copy_(item_content(data, self.config.n_genres))
 
     def answers(self, rows: Tensor, stop: bool = True) -> Tensor:
         """`[H, outputs, R]`: what experts say of rows `[R, inputs]`; here there is one."""
@@ -194,7 +194,7 @@ class ContentNCF(Recommender):
 
     def _truth(self, batch: ChoiceBatch) -> Tensor:
         """`[M]`: 1 for what is liked, or the class; anything where there is no question."""
-        if self.config.classes == 1:
+        if self.config.n_classes == 1:
             return (batch.outcomes == LIKED).to(self.user.dtype)
         return batch.outcomes.clamp(min=0)
 
@@ -203,7 +203,7 @@ class ContentNCF(Recommender):
         users = self._users_content(self.get_buffer("user_content")[batch.users])
         items = self._items_content(self.get_buffer("item_content")[batch.items])
         content = (users, items)
-        if not self.config.ids:
+        if not self.config.use_ids:
             return torch.cat(content, dim=-1)
         ids = (look_up(self.user, batch.users), look_up(self.item, batch.items))
         return torch.cat((*content, *ids), dim=-1)
@@ -285,7 +285,7 @@ class ContentNCF(Recommender):
     @property
     def _features_of_a_row(self) -> int:
         """In all layers."""
-        return sum(self.config.layers)
+        return sum(self.config.hidden_dims)
 
 
 class InterpretableNCF(ContentNCF):
@@ -297,11 +297,13 @@ class InterpretableNCF(ContentNCF):
     def build(self, generator: torch.Generator) -> None:
         """Layers of experts that read those they contain."""
         config = self.config
-        self.family = family_of(config.width)
-        self.first = InputLinear(self.family, config.layers[0], generator, taught=config.taught)
+        self.family = family_of(config.dim)
+        self.first = InputLinear(
+            self.family, config.hidden_dims[0], generator, taught=config.embeddings_trained_by
+        )
         self.layers = nn.ModuleList(
-            LinkedLinear(self.family, *pair, generator, links=config.links)
-            for pair in pairwise((*config.layers, self.target.outputs))
+            LinkedLinear(self.family, *pair, generator, links=config.linked)
+            for pair in pairwise((*config.hidden_dims, self.target.outputs))
         )
         self.register_buffer("sees", torch.tensor(self.family.sees), persistent=False)
 
@@ -314,7 +316,7 @@ class InterpretableNCF(ContentNCF):
         answers = self.answers(rows, stop=False)
         mixed = self.target.mixture(answers, self._selected(answers))
         # Of the one probability there are the logits of 0 and of 1, and of every class its own.
-        return mixed[:, 1:] if self.config.classes == 1 else F.logsigmoid(mixed)
+        return mixed[:, 1:] if self.config.n_classes == 1 else F.logsigmoid(mixed)
 
     def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
         """Of one step of generalised EM."""
@@ -336,7 +338,7 @@ class InterpretableNCF(ContentNCF):
 
     @property
     def _features_of_a_row(self) -> int:
-        return len(SUBSETS) * sum(self.config.layers)
+        return len(SUBSETS) * sum(self.config.hidden_dims)
 
 
 def family_of(width: int) -> Family:
@@ -366,7 +368,7 @@ class _Asked:
         )
         self.of_user = [_towards(every, users, gates * (kinds == CONTENT))]
         self.items = [model._items_content(model.get_buffer("item_content"))]
-        if model.config.ids:
+        if model.config.use_ids:
             self.of_user.append(_towards(model.user[1:], users, gates * (kinds == USER)))
             self.items.append(model.item[1:])
         self.averages = [table.mean(dim=0) for table in self.items]

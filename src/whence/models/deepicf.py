@@ -40,24 +40,24 @@ SMALLEST_VARIANCE = 1e-3
 class LayeredConfig(ItemBasedConfig):
     """What both have, with the defaults of Xue et al. (2019)."""
 
-    layers: tuple[int, ...] = (64, 32, 16)
+    hidden_dims: tuple[int, ...] = (64, 32, 16)
     """The widths of the layers, the first one first."""
-    classes: int = 1
+    n_classes: int = 1
     """1 output for a sigmoid; 2 for liked or nothing; 3 also for disliked, which needs ratings."""
-    disliked: float = 2.0
+    dislike_threshold: float = 2.0
     """The highest rating that says so, with three classes."""
-    balanced: bool = False
+    class_balanced: bool = False
     """Whether a rare class weighs more: by one over its share in the batch (Jain 2019)."""
-    vectors_decay: float = 1e-6
+    embedding_decay: float = 1e-6
     """What the square of every vector costs, and of W."""
-    layers_decay: float = 0.1
+    layer_decay: float = 0.1
     """What the square of every weight of a layer costs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.classes not in OUTPUTS:
-            raise InputError(f"classes is 1, 2 or 3, not {self.classes}.")
-        if not self.layers or min(self.layers) < 1:
+        if self.n_classes not in OUTPUTS:
+            raise InputError(f"classes is 1, 2 or 3, not {self.n_classes}.")
+        if not self.hidden_dims or min(self.hidden_dims) < 1:
             raise InputError("layers are the widths of one or more layers, from 1 on.")
 
 
@@ -73,16 +73,16 @@ class DeepICFConfig(LayeredConfig):
 class AttentiveDeepICFConfig(LayeredConfig):
     """With the defaults of Xue et al. (2019) for DeepICF+a."""
 
-    attention: int = 16
+    attention_dim: int = 16
     """The size of the attention network, a."""
     beta: float = 0.8
     """β, how much a longer history counts for less: at 1 the weights sum to 1."""
-    layers_decay: float = 10.0
+    layer_decay: float = 10.0
     """What the square of every weight of a layer costs; batch normalisation undoes it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.attention < 1 or not 0 <= self.beta <= 1:
+        if self.attention_dim < 1 or not 0 <= self.beta <= 1:
             raise InputError("attention is a width from 1 on, and beta from 0 to 1.")
 
 
@@ -92,20 +92,20 @@ class Layered(ItemBased):
     config: LayeredConfig
 
     def __init__(self, config: LayeredConfig, item_count: int, generator: torch.Generator) -> None:
-        disliked = config.disliked if config.classes == max(OUTPUTS) else None
-        super().__init__(config, item_count, generator, config.classes, disliked)
-        self.balanced = config.balanced
-        widths = (config.width, *config.layers)
+        disliked = config.dislike_threshold if config.n_classes == max(OUTPUTS) else None
+        super().__init__(config, item_count, generator, config.n_classes, disliked)
+        self.balanced = config.class_balanced
+        widths = (config.dim, *config.hidden_dims)
         self.layers = nn.ModuleList(
             _layer(into, out, math.sqrt(2 / (into + out)), generator)
             for into, out in pairwise(widths)
         )
         self.norms = nn.ModuleList(
             RealBatchNorm(width, SMALLEST_VARIANCE, 1 - KEPT_OF_STATISTICS)
-            for width in config.layers
+            for width in config.hidden_dims
         )
         spread = math.sqrt(2 / (widths[-1] + 1))
-        self.last = _layer(widths[-1], config.classes, spread, generator)
+        self.last = _layer(widths[-1], config.n_classes, spread, generator)
 
     def outputs(self, user: Tensor, q: Tensor, real: Tensor | None = None) -> Tensor:
         """Through the layers; their statistics are those of a batch in training."""
@@ -116,15 +116,15 @@ class Layered(ItemBased):
             for layer, norm in zip(self.layers, self.norms, strict=True):
                 rows = norm(layer(rows), counted).relu()
             found: Tensor = self.last(rows)
-        return found.view(*user.shape[:-1], self.config.classes)
+        return found.view(*user.shape[:-1], self.config.n_classes)
 
     def penalty(self) -> Tensor:
         """λ (Σ p² + Σ q²), and that of the layers."""
         of_layers = sum_of_squares(*(layer.weight for layer in self.layers))  # type: ignore[arg-type]
-        found = self.config.layers_decay * of_layers
-        if not self.config.vectors_decay:
+        found = self.config.layer_decay * of_layers
+        if not self.config.embedding_decay:
             return found
-        return found + self.config.vectors_decay * sum_of_squares(*self._vectors())
+        return found + self.config.embedding_decay * sum_of_squares(*self._vectors())
 
     def _vectors(self) -> list[Tensor]:
         """Whose squares cost λ."""
@@ -167,10 +167,10 @@ class AttentiveDeepICF(Layered):
         self, config: AttentiveDeepICFConfig, item_count: int, generator: torch.Generator
     ) -> None:
         super().__init__(config, item_count, generator)
-        spread = math.sqrt(2 / (config.width + config.attention))
-        self.look = nn.Parameter(torch.empty(config.attention, config.width))
-        self.look_bias = nn.Parameter(torch.empty(config.attention))
-        self.look_out = nn.Parameter(torch.ones(config.attention))
+        spread = math.sqrt(2 / (config.dim + config.attention_dim))
+        self.look = nn.Parameter(torch.empty(config.attention_dim, config.dim))
+        self.look_bias = nn.Parameter(torch.empty(config.attention_dim))
+        self.look_out = nn.Parameter(torch.ones(config.attention_dim))
         for values in (self.look.data, self.look_bias.data):
             truncated_normal(values, spread, generator)
 
@@ -213,7 +213,7 @@ class AttentiveDeepICF(Layered):
         weighed = torch.cat((e[..., None], e[..., None] * p), dim=2)  # [B, n, 1 + d]
         q, bias = self.target[targets + 1][:, None], self.bias[targets + 1][:, None]
         coalitions = coalitions.expand(len(batch), *coalitions.shape[-2:])
-        each = batch.shape[1] + sum(self.config.layers) + 4 * self.config.width
+        each = batch.shape[1] + sum(self.config.hidden_dims) + 4 * self.config.dim
         at_once = max(1, memory // (4 * max(1, len(batch)) * each))
         found = []
         for some in row_slices(coalitions.shape[1], at_once):

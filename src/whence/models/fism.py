@@ -22,7 +22,7 @@ class FISMConfig(ItemBasedConfig):
 
     alpha: float = 0.0
     """How much a longer history counts for less: 0 adds, 1 takes the mean."""
-    vectors_decay: float = 1e-7
+    embedding_decay: float = 1e-7
     """What the square of every vector costs."""
 
 
@@ -44,4 +44,4 @@ class FISM(ItemBased):
 
     def penalty(self) -> Tensor:
         """λ (Σ p² + Σ q²)."""
-        return self.config.vectors_decay * sum_of_squares(self.history, self.target)
+        return self.config.embedding_decay * sum_of_squares(self.history, self.target)

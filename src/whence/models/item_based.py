@@ -30,9 +30,9 @@ from whence.randomness import Drop
 class ItemBasedConfig(ChoiceConfig):
     """The sizes that all of them have."""
 
-    length: int = 299
+    max_len: int = 299
     """The longest history it reads, as in the code of Xue et al. (2019)."""
-    width: int = 16
+    dim: int = 16
     """The size of p and q."""
 
 
@@ -53,12 +53,12 @@ class ItemBased(Recommender):
     ) -> None:
         super().__init__()
         self.config = config
-        self.task = WholeUsers(config.negatives, disliked, config.length)
-        self.history = nn.Parameter(torch.zeros(1 + item_count, config.width))  # row 0 pads
-        self.target = nn.Parameter(torch.zeros(1 + item_count, config.width))
+        self.task = WholeUsers(config.n_negatives, disliked, config.max_len)
+        self.history = nn.Parameter(torch.zeros(1 + item_count, config.dim))  # row 0 pads
+        self.target = nn.Parameter(torch.zeros(1 + item_count, config.dim))
         self.bias = nn.Parameter(torch.zeros(1 + item_count, outputs))
         for table in (self.history, self.target):
-            truncated_normal(table.data[1:], config.spread, generator)
+            truncated_normal(table.data[1:], config.init_std, generator)
 
     def pool(self, p: Tensor, q: Tensor, tiled: Tiled) -> Tensor:
         """`[Q, v, d]`: the users' vectors, for each of their targets."""
@@ -140,9 +140,9 @@ class ItemBased(Recommender):
         self, batch: Tensor, present: Tensor | None, embedded: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """`p` `[B, n, d]`, and which of it there is."""
-        if batch.shape[1] > self.config.length:
+        if batch.shape[1] > self.config.max_len:
             raise InputError(
-                f"This {type(self).__name__} reads {self.config.length} items, "
+                f"This {type(self).__name__} reads {self.config.max_len} items, "
                 f"not {batch.shape[1]}."
             )
         seen = self.parts(batch) if present is None else self.parts(batch) & present
@@ -163,7 +163,7 @@ class ItemBased(Recommender):
 
     def _in_slices(self, targets: Tensor, seen: Tensor, of: Callable[[Tensor], Tensor]) -> Tensor:
         """For some targets at a time, so that items by targets by width are not too many."""
-        numbers = seen.numel() * self.config.width
+        numbers = seen.numel() * self.config.dim
         most = SCORES_AT_ONCE_ON_GPU if seen.is_cuda else SCORES_AT_ONCE
         slices = row_slices(targets.shape[1], max(1, most // max(1, numbers)))
         found = [of(targets[:, some]) for some in slices]

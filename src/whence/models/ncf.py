@@ -42,12 +42,12 @@ class NCFConfig(ChoiceConfig):
 class MLPConfig(NCFConfig):
     """Those of layers too."""
 
-    layers: tuple[int, ...] = (64, 32, 16)
+    hidden_dims: tuple[int, ...] = (64, 32, 16)
     """Their widths, the first one that of a user and an item side by side; the width follows."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.layers or min(self.layers) < 1 or self.layers[0] % 2:
+        if not self.hidden_dims or min(self.hidden_dims) < 1 or self.hidden_dims[0] % 2:
             raise InputError("layers are widths from 1 on, of which the first one is even.")
 
 
@@ -69,11 +69,11 @@ class NCF(Recommender):
     ) -> None:
         super().__init__()
         self.config = config
-        self.task = Choices(config.negatives, disliked=None)
+        self.task = Choices(config.n_negatives, disliked=None)
         self.user = nn.Parameter(torch.zeros(1 + counts.users, width))  # row 0 pads
         self.item = nn.Parameter(torch.zeros(1 + counts.items, width))
         for table in (self.user, self.item):
-            nn.init.normal_(table.data[1:], std=config.spread, generator=generator)
+            nn.init.normal_(table.data[1:], std=config.init_std, generator=generator)
         self.last = nn.utils.skip_init(nn.Linear, factors, 1)
         most = math.sqrt(3 / factors)  # LeCun et al. (1998)
         nn.init.uniform_(self.last.weight, -most, most, generator=generator)
@@ -162,7 +162,7 @@ class GMF(NCF):
     """Generalised matrix factorisation."""
 
     def __init__(self, config: NCFConfig, counts: Counts, generator: torch.Generator) -> None:
-        super().__init__(config, counts, config.width, config.width, generator)
+        super().__init__(config, counts, config.dim, config.dim, generator)
 
     def factors(self, user: Tensor, item: Tensor) -> Tensor:
         """The product."""
@@ -175,7 +175,7 @@ class MLP(NCF):
     config: MLPConfig
 
     def __init__(self, config: MLPConfig, counts: Counts, generator: torch.Generator) -> None:
-        super().__init__(config, counts, config.layers[0] // 2, config.width, generator)
+        super().__init__(config, counts, config.hidden_dims[0] // 2, config.dim, generator)
         self.layers = _layers(config, generator)
 
     def factors(self, user: Tensor, item: Tensor) -> Tensor:
@@ -189,13 +189,13 @@ class NeuMF(NCF):
     config: MLPConfig
 
     def __init__(self, config: MLPConfig, counts: Counts, generator: torch.Generator) -> None:
-        width = config.width + config.layers[0] // 2
-        super().__init__(config, counts, width, 2 * config.width, generator)
+        width = config.dim + config.hidden_dims[0] // 2
+        super().__init__(config, counts, width, 2 * config.dim, generator)
         self.layers = _layers(config, generator)
 
     def factors(self, user: Tensor, item: Tensor) -> Tensor:
         """Those of GMF and those of MLP."""
-        sizes = (self.config.width, self.config.layers[0] // 2)
+        sizes = (self.config.dim, self.config.hidden_dims[0] // 2)
         (gmf_user, mlp_user), (gmf_item, mlp_item) = (
             one.split(sizes, dim=-1) for one in (user, item)
         )
@@ -207,8 +207,8 @@ class NeuMF(NCF):
         gmf, mlp = trained["gmf"], trained["mlp"]
         assert isinstance(gmf, GMF)
         assert isinstance(mlp, MLP)
-        own, layers = self.config.width, (self.config.layers, self.config.width)
-        if gmf.config.width != own or (mlp.config.layers, mlp.config.width) != layers:
+        own, layers = self.config.dim, (self.config.hidden_dims, self.config.dim)
+        if gmf.config.dim != own or (mlp.config.hidden_dims, mlp.config.dim) != layers:
             raise InputError("NeuMF begins with a GMF and an MLP of its own width and layers.")
         self.user.copy_(torch.cat((gmf.user, mlp.user), dim=1))
         self.item.copy_(torch.cat((gmf.item, mlp.item), dim=1))
@@ -219,7 +219,7 @@ class NeuMF(NCF):
 
 def _layers(config: MLPConfig, generator: torch.Generator) -> nn.ModuleList:
     """From the widest to the predictive factors, after Glorot and Bengio (2010)."""
-    sizes = pairwise((*config.layers, config.width))
+    sizes = pairwise((*config.hidden_dims, config.dim))
     return nn.ModuleList(dense(*pair, generator) for pair in sizes)
 
 

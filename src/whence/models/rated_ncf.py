@@ -89,14 +89,14 @@ class InterpretableRatedNCF(RatedNCF, InterpretableNCF):
 
 def content_ncf(config: ContentNCFConfig, counts: Counts, generator: torch.Generator) -> ContentNCF:
     """The ordinary network, of what comes of items or of their ratings."""
-    return (RatedNCF if config.ratings else ContentNCF)(config, counts, generator)
+    return (RatedNCF if config.predict_ratings else ContentNCF)(config, counts, generator)
 
 
 def interpretable_ncf(
     config: InterpretableNCFConfig, counts: Counts, generator: torch.Generator
 ) -> InterpretableNCF:
     """The same with experts."""
-    kind = InterpretableRatedNCF if config.ratings else InterpretableNCF
+    kind = InterpretableRatedNCF if config.predict_ratings else InterpretableNCF
     return kind(config, counts, generator)
 
 

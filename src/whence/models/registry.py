@@ -39,7 +39,7 @@ class ModelSpec:
     """Whether several seeds can be trained as one: `torch.vmap` can map its `loss`."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """Settings of training that its authors have, where nobody says others."""
-    begins_with: tuple[str, ...] = ()
+    init_from: tuple[str, ...] = ()
     """Models that it can take its first weights from, all of these at once."""
     knows_users: bool = False
     """Whether it knows users by their numbers, and nobody else."""
@@ -47,9 +47,9 @@ class ModelSpec:
     """By setting, how much of something the data have, of a model made for at least as much."""
 
 
-BY_EVENTS = {"batch": 256, "epochs": 20, "second_moment": 0.999}
+BY_EVENTS = {"batch_size": 256, "epochs": 20, "beta2": 0.999}
 """As He et al. (2017) trained."""
-BY_USERS = {"batch": 1, "epochs": 20, "optimiser": "adagrad", "learning_rate": 0.01}
+BY_USERS = {"batch_size": 1, "epochs": 20, "optimizer": "adagrad", "learning_rate": 0.01}
 """As Xue et al. (2019) trained, but for fewer epochs: every batch is one user."""
 
 
@@ -66,7 +66,7 @@ MODELS: dict[str, ModelSpec] = {
     "gmf": ModelSpec(NCFConfig, GMF, training=BY_EVENTS, knows_users=True),
     "mlp": ModelSpec(MLPConfig, MLP, training=BY_EVENTS, knows_users=True),
     "neumf": ModelSpec(
-        MLPConfig, NeuMF, training=BY_EVENTS, begins_with=("gmf", "mlp"), knows_users=True
+        MLPConfig, NeuMF, training=BY_EVENTS, init_from=("gmf", "mlp"), knows_users=True
     ),
     "content-ncf": ModelSpec(
         ContentNCFConfig, content_ncf, training=BY_EVENTS, knows_users=True, room=content_sizes
@@ -79,14 +79,12 @@ MODELS: dict[str, ModelSpec] = {
         room=content_sizes,
     ),
     "fism": ModelSpec(FISMConfig, of_items(FISM), training=BY_USERS),
-    "deepicf": ModelSpec(
-        DeepICFConfig, of_items(DeepICF), training=BY_USERS, begins_with=("fism",)
-    ),
+    "deepicf": ModelSpec(DeepICFConfig, of_items(DeepICF), training=BY_USERS, init_from=("fism",)),
     "deepicf-a": ModelSpec(
         AttentiveDeepICFConfig,
         of_items(AttentiveDeepICF),
         training=BY_USERS,
-        begins_with=("fism",),
+        init_from=("fism",),
     ),
 }
 

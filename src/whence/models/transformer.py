@@ -30,27 +30,27 @@ from whence.randomness import Drop, keep
 class TransformerConfig:
     """The sizes of the network; the defaults are the paper's for MovieLens."""
 
-    length: int = 50
+    max_len: int = 50
     """The longest history it reads."""
-    width: int = 64
+    dim: int = 64
     """d, the size of an embedding."""
-    blocks: int = 2
+    n_blocks: int = 2
     """b."""
-    heads: int = 1
+    n_heads: int = 1
     """h; each has d/h dimensions."""
     dropout: float = 0.2
-    spread: float = 0.02
+    init_std: float = 0.02
     """The standard deviation of new embeddings."""
 
     def __post_init__(self) -> None:
-        if min(self.length, self.width, self.blocks, self.heads) < 1:
+        if min(self.max_len, self.dim, self.n_blocks, self.n_heads) < 1:
             raise InputError("length, width, blocks and heads are whole numbers from 1 on.")
-        if self.width % self.heads:
-            raise InputError(f"{self.heads} heads do not divide a width of {self.width} evenly.")
+        if self.dim % self.n_heads:
+            raise InputError(f"{self.n_heads} heads do not divide a width of {self.dim} evenly.")
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout is at least 0 and below 1, not {self.dropout}.")
-        if not 0 < self.spread < math.inf:
-            raise InputError(f"spread is a number above 0, not {self.spread}.")
+        if not 0 < self.init_std < math.inf:
+            raise InputError(f"spread is a number above 0, not {self.init_std}.")
 
 
 class Transformer(Recommender):
@@ -67,12 +67,14 @@ class Transformer(Recommender):
     ) -> None:
         super().__init__()
         self.config: TransformerConfig = config
-        self.drops = 1 + 2 * config.blocks
-        self.slots = config.length + self.own_slots
-        self.item = nn.Parameter(torch.zeros(1 + item_count, config.width))  # row 0 pads
-        self.position = nn.Parameter(torch.zeros(self.slots, config.width))
-        self.blocks = nn.ModuleList(Block(config.width, config.heads) for _ in range(config.blocks))
-        initialise(self, config.spread, generator)
+        self.drops = 1 + 2 * config.n_blocks
+        self.slots = config.max_len + self.own_slots
+        self.item = nn.Parameter(torch.zeros(1 + item_count, config.dim))  # row 0 pads
+        self.position = nn.Parameter(torch.zeros(self.slots, config.dim))
+        self.blocks = nn.ModuleList(
+            Block(config.dim, config.n_heads) for _ in range(config.n_blocks)
+        )
+        initialise(self, config.init_std, generator)
 
     def parts(self, batch: Tensor) -> Tensor:
         """Every slot with an item."""
@@ -99,9 +101,9 @@ class Transformer(Recommender):
         attention: Sequence[Tensor | None] | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
         """The rows `S⁽ᵇ⁾` `[B, n, d]` and the attention weights of every block."""
-        if batch.shape[1] > self.config.length:
+        if batch.shape[1] > self.config.max_len:
             raise InputError(
-                f"This {type(self).__name__} reads {self.config.length} items, "
+                f"This {type(self).__name__} reads {self.config.max_len} items, "
                 f"not {batch.shape[1]}."
             )
         parts = self.parts(batch)

@@ -133,13 +133,13 @@ def outcomes(split: Split, task: Choices) -> npt.NDArray[np.int64]:
     if interactions.ratings is None:
         raise InputError(
             "Three classes need ratings, to tell liked from disliked, and these data have none; "
-            "say classes=2."
+            "say n_classes=2."
         )
     found = np.where(interactions.ratings <= task.disliked, DISLIKED, LIKED)
     if (found == found[:1]).all():
         said = "above" if LIKED in found else "at most"
         raise InputError(
             f"Three classes need liked and disliked events, and all ratings are {said} "
-            f"{task.disliked:g}; say another highest rating of what is disliked, or classes=2."
+            f"{task.disliked:g}; say another highest rating of what is disliked, or n_classes=2."
         )
     return found

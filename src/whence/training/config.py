@@ -23,21 +23,21 @@ class TrainingConfig:
     steps: int = 2_500
     epochs: int = 0
     """Instead of steps: how often to go through the data; validate_every counts epochs then."""
-    batch: int = 128
+    batch_size: int = 128
     """Histories a step, or whatever the model learns from: users, or single questions."""
-    optimiser: OptimiserName = "adam"
+    optimizer: OptimiserName = "adam"
     learning_rate: float = 1e-3
-    second_moment: float = 0.98
+    beta2: float = 0.98
     """Adam's β₂, as in the first SASRec."""
     clip: float | None = None
     """The largest norm of the gradient; a larger one is scaled down to it."""
     warmup: int = 0
     """Steps in which the learning rate rises to its full height."""
-    decay: Literal["none", "linear", "cosine"] = "none"
+    lr_decay: Literal["none", "linear", "cosine"] = "none"
     """How the learning rate falls from there to 0 at the last step."""
     validate_every: int = 0
     """Steps between validations; 0 is never."""
-    measure: str = "NDCG@10"
+    metric: str = "NDCG@10"
     """What a validation looks at: recall@k, NDCG@k, MRR, recall@k of 101, HR@k of 100 published.
 
     And of models that foretell ratings, the rating error, of which the lowest is the best.
@@ -50,33 +50,33 @@ class TrainingConfig:
     """Weights kept on the way, equally spaced: the first untrained, the last after all steps."""
     averaging: Rule = "none"
     """How weights are averaged: swa, aswa, naswa, or the last two as they are printed."""
-    epoch: int = 0
+    average_every: int = 0
     """Steps after which an average is taken (SWA) or gone on from; 0 is a tenth of all."""
     swa_start: float = 0.75
     """The share of all steps after which SWA begins."""
-    swa_pace: float = 1.0
+    swa_lr_factor: float = 1.0
     """To which share the learning rate falls in each of SWA's epochs; 1 is constant."""
-    absence: float = 0.0
+    part_dropout: float = 0.0
     """The share of histories that are trained with some items absent, as explainers ask them."""
     precision: Precision = "float32"
     """In which the products of matrices are computed; the weights are float32."""
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.epochs) < 0 or self.batch < 1:
+        if min(self.steps, self.epochs) < 0 or self.batch_size < 1:
             raise InputError("Training needs steps or epochs from 0 on and a batch from 1 on.")
-        if self.optimiser not in get_args(OptimiserName):
+        if self.optimizer not in get_args(OptimiserName):
             known = get_args(OptimiserName)
             raise InputError(
-                f"There is no optimiser '{self.optimiser}': {did_you_mean(self.optimiser, known)}"
+                f"There is no optimiser '{self.optimizer}': {did_you_mean(self.optimizer, known)}"
             )
         if not 0 < self.learning_rate < math.inf:
             raise InputError(f"The learning rate is above 0, not {self.learning_rate}.")
-        if not 0 <= self.second_moment < 1:
-            raise InputError(f"second_moment is from 0 to below 1, not {self.second_moment}.")
+        if not 0 <= self.beta2 < 1:
+            raise InputError(f"second_moment is from 0 to below 1, not {self.beta2}.")
         if self.clip is not None and not 0 < self.clip < math.inf:
             raise InputError(f"Gradients are clipped at a norm above 0, not {self.clip}.")
-        if not 0 <= self.absence <= 1:
-            raise InputError(f"absence is a share from 0 to 1, not {self.absence}.")
+        if not 0 <= self.part_dropout <= 1:
+            raise InputError(f"absence is a share from 0 to 1, not {self.part_dropout}.")
         if min(self.warmup, self.validate_every, self.patience, self.snapshots) < 0:
             raise InputError(
                 "warmup, validate_every, patience and snapshots are whole numbers from 0 on."
@@ -90,7 +90,7 @@ class TrainingConfig:
             raise InputError(
                 "snapshots are spaced over a known number of steps; leave patience out."
             )
-        if self.epoch < 0 or not 0 <= self.swa_start < 1 or not 0 < self.swa_pace <= 1:
+        if self.average_every < 0 or not 0 <= self.swa_start < 1 or not 0 < self.swa_lr_factor <= 1:
             raise InputError(
                 "An epoch is a whole number of steps, swa_start is from 0 to below 1, and swa_pace "
                 "above 0 and up to 1."
@@ -100,7 +100,7 @@ class TrainingConfig:
                 f"After a share of {self.swa_start} of {self.steps} steps, no epoch of "
                 f"{self.steps_of_an_epoch} is left; begin SWA earlier or say a shorter epoch."
             )
-        check_measure(self.measure)
+        check_measure(self.metric)
         if self.patience and not self.validate_every:
             raise InputError("patience counts validations; say validate_every too.")
         require_choice("validate_on", self.validate_on, Held)
@@ -110,7 +110,7 @@ class TrainingConfig:
         """What to add to the protocol of a run whose weights are chosen by what it is tested on."""
         if self.validate_on != "test" or not self.patience:
             return ""
-        return f"; weights chosen by {self.measure} on the test events themselves"
+        return f"; weights chosen by {self.metric} on the test events themselves"
 
     def in_steps(self, of_an_epoch: int) -> TrainingConfig:
         """The same with epochs as steps, where epochs were asked for."""
@@ -121,13 +121,13 @@ class TrainingConfig:
             epochs=0,
             steps=self.epochs * of_an_epoch,
             validate_every=self.validate_every * of_an_epoch,
-            epoch=self.epoch or of_an_epoch,
+            average_every=self.average_every or of_an_epoch,
         )
 
     @property
     def steps_of_an_epoch(self) -> int:
         """As averaging counts them."""
-        return self.epoch or max(1, self.steps // 10)
+        return self.average_every or max(1, self.steps // 10)
 
     @property
     def first_average(self) -> int:
@@ -141,9 +141,9 @@ class TrainingConfig:
             return (step + 1) / self.warmup
         if self.averaging == "swa" and step >= self.first_average:
             t = ((step - self.first_average) % self.steps_of_an_epoch + 1) / self.steps_of_an_epoch
-            return 1 - t + t * self.swa_pace  # (1 − t)·α₁ + t·α₂
+            return 1 - t + t * self.swa_lr_factor  # (1 − t)·α₁ + t·α₂
         left = (self.steps - step) / max(1, self.steps - self.warmup)
-        match self.decay:
+        match self.lr_decay:
             case "linear":
                 return left
             case "cosine":

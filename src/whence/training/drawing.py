@@ -45,15 +45,15 @@ def batches_for(
     if not isinstance(task, Choices):
         return Batches(
             split,
-            model.config.length,
-            config.batch,
+            model.config.max_len,
+            config.batch_size,
             randomness,
             device,
             one_size=recorded,
             task=task,
-            absence=config.absence,
+            absence=config.part_dropout,
         )
-    if config.absence:
+    if config.part_dropout:
         raise InputError(
             f"{type(model).__name__} is not trained on windows of histories, so none of its items "
             "can be absent; leave absence out."
@@ -64,5 +64,5 @@ def batches_for(
             "be weighed; leave weights out."
         )
     if isinstance(task, WholeUsers):
-        return UserBatches(split, task, config.batch, randomness, device, few_sizes=recorded)
-    return ChoiceBatches(split, task, config.batch, randomness, device)
+        return UserBatches(split, task, config.batch_size, randomness, device, few_sizes=recorded)
+    return ChoiceBatches(split, task, config.batch_size, randomness, device)

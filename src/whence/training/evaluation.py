@@ -169,7 +169,7 @@ class Evaluation:
         if model.foretells_chances:
             raise InputError(
                 f"A {RATING_ERROR} is of models that foretell ratings, as content-ncf and "
-                f"intrp-ncf do with ratings=true; choose by another measure, such as NDCG@{TOP}."
+                f"intrp-ncf do with predict_ratings=true; choose another metric, as NDCG@{TOP}."
             )
         if not len(rated_cases(interactions, cases)):
             raise InputError(f"No {self.held} event has a rating to be off from.")

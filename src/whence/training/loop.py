@@ -115,7 +115,7 @@ class Log:
         """Whether too many validations have passed since the best one."""
         if not config.patience or not self.validations:
             return False
-        best = best_of(config.measure, self.validations)
+        best = best_of(config.metric, self.validations)
         return len(self.validations) - 1 - best >= config.patience
 
 
@@ -147,7 +147,7 @@ class Training:
         self._pile(seeds, {})
         if config.validate_every:
             validation = Evaluation(split, config.validate_on, length=1)
-            validation.check(config.measure, self.stack.models[0])
+            validation.check(config.metric, self.stack.models[0])
 
     def _in_steps(self, config: TrainingConfig, seed: int) -> TrainingConfig:
         if not config.epochs:
@@ -237,15 +237,15 @@ class Training:
     def _validate(self) -> None:
         self.read_losses()
         validation = Evaluation(
-            self.split, self.config.validate_on, self.stack.models[0].config.length
+            self.split, self.config.validate_on, self.stack.models[0].config.max_len
         )
         for number, seed in enumerate(self.stack.seeds):
             log = self.logs[seed]
             model = self._model(seed, self.stack.outcome(number))
             with deterministic(self.device):
-                found = validation.mean(self.config.measure, model)
+                found = validation.mean(self.config.metric, model)
             log.validations.append(found)
-            best = best_of(self.config.measure, log.validations)
+            best = best_of(self.config.metric, log.validations)
             if self.config.patience and best == len(log.validations) - 1:
                 log.best = model.state_dict()
         self._leave_out()
@@ -257,7 +257,7 @@ class Training:
         loss = f"loss {_mean([log.losses[-1] for log in logs]):.3f}"
         if not logs[0].validations:
             return loss
-        return f"{loss}, {self.config.measure} {_mean([log.validations[-1] for log in logs]):.3f}"
+        return f"{loss}, {self.config.metric} {_mean([log.validations[-1] for log in logs]):.3f}"
 
     def result(self) -> dict[int, Fitted]:
         """Each seed's model as it is or, where training stops by validations, as it was best."""
@@ -272,7 +272,7 @@ class Training:
             validations = {every * (n + 1): one for n, one in enumerate(log.validations)}
             kept = len(log.losses)
             if log.best:
-                kept = every * (1 + best_of(self.config.measure, log.validations))
+                kept = every * (1 + best_of(self.config.metric, log.validations))
             model = self._model(seed, log.best or outcomes[seed])
             fitted[seed] = Fitted(model, log.losses, validations, kept)
         return fitted

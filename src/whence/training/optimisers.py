@@ -48,12 +48,12 @@ def optimiser_for(
 ) -> torch.optim.Optimizer:
     """The one that was asked for, with a learning rate that can be changed between steps."""
     pace = torch.tensor(config.learning_rate, device=device)
-    if config.optimiser == "adagrad":
+    if config.optimizer == "adagrad":
         return Adagrad(weights, pace)
     return torch.optim.Adam(
         weights,
         lr=pace,
-        betas=(0.9, config.second_moment),
+        betas=(0.9, config.beta2),
         fused=True,
         capturable=device != "cpu",
     )

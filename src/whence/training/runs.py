@@ -37,7 +37,7 @@ def train(
     training: Mapping[str, Any] | None = None,
     seeds: int = 1,
     split: str = "leave-one-out",
-    begin_with: Sequence[Run] = (),
+    init_from: Sequence[Run] = (),
     out: Path | str | None = None,
     overwrite: bool = False,
     device: str = "cpu",
@@ -55,7 +55,7 @@ def train(
     training not done at `until`, by `time.monotonic()`, stops itself with `OutOfTime`.
     Unknown settings raise before anything is read, also where `data` is a function that reads.
 
-    `begin_with` are runs of other models, on the same data and split, that first weights are taken
+    `init_from` are runs of other models, on the same data and split, that first weights are taken
     from: of the same seed where they have it.
     """
     if seeds < 1 or (seeds_at_once is not None and seeds_at_once < 1):
@@ -69,7 +69,7 @@ def train(
             f"{model} knows the users it was trained on, and a user-holdout split asks it about "
             "others; choose leave-one-out, or a model that reads histories."
         )
-    check_beginnings(model, begin_with)
+    check_beginnings(model, init_from)
     check_device(device)
     check_precision(training_config, device)
     if out is None and training_config.snapshots:
@@ -84,7 +84,7 @@ def train(
             "opened again; save them, and train on the saved folder.",
             stacklevel=2,
         )
-    check_known(begin_with, interactions, split)
+    check_known(init_from, interactions, split)
     held_out = split_by(split, interactions)
     # Whoever reads a figure of such a run is told, wherever its protocol is written.
     held_out = replace(held_out, protocol=held_out.protocol + training_config.chosen_on)
@@ -92,7 +92,7 @@ def train(
     described = {
         **asdict(training_config),
         "split": split,
-        "begun_with": [_beginning(run) for run in begin_with],
+        "begun_with": [_beginning(run) for run in init_from],
         "protocol": held_out.protocol,
         "device": device,
         "threads": torch.get_num_threads(),
@@ -113,7 +113,7 @@ def train(
             unfinished=unfinished,
             at_once=seeds_at_once,
             until=until,
-            begin_with=begin_with,
+            init_from=init_from,
         )
     finally:
         if unfinished is not None:
@@ -165,10 +165,10 @@ def check_beginnings(model: str, runs: Sequence[Run]) -> None:
     """Refuse runs that the model cannot begin with."""
     if not runs:
         return
-    wanted = model_spec(model).begins_with
+    wanted = model_spec(model).init_from
     given = tuple(run.model for run in runs)
     if not wanted:
-        raise InputError(f"{model} begins with no other model; leave begin_with out.")
+        raise InputError(f"{model} begins with no other model; leave init_from out.")
     if sorted(given) != sorted(wanted):
         raise InputError(
             f"{model} begins with {' and '.join(wanted)}, and these are {' and '.join(given)}."
@@ -209,7 +209,7 @@ def _measured(fitted: Fitted, split: Split, show_progress: bool) -> dict[str, An
     accuracy: dict[str, Any] = {
         held: plain_measures(
             evaluate(
-                fitted.model, split, held, fitted.model.config.length, show_progress=show_progress
+                fitted.model, split, held, fitted.model.config.max_len, show_progress=show_progress
             )
         )
         for held, cases in split.held.items()

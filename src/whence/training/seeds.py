@@ -47,7 +47,7 @@ def fit_seeds(
     unfinished: Unfinished | None = None,
     at_once: int | None = None,
     until: float | None = None,
-    begin_with: Sequence[Run] = (),
+    init_from: Sequence[Run] = (),
 ) -> dict[int, Fitted]:
     """Train all seeds, in stacks; a stack for which memory turns out too short is halved."""
     if device == "cpu":
@@ -55,8 +55,8 @@ def fit_seeds(
 
     def training_of(some: Sequence[int]) -> Training:
         training = Training(split, model_name, model_settings, config, some, device)
-        if begin_with:
-            training.stack.adopt(begin_with)
+        if init_from:
+            training.stack.adopt(init_from)
         return training
 
     if len(seeds) == 1:

@@ -103,8 +103,8 @@ def attention_map(asked: Asked, _how: AsItComes) -> dict[str, Found]:
 
 def _ask(asked: Asked) -> Asking:
     first, catalog = asked.run.first, asked.run.catalog
-    case = _shortest(asked, first.config.length)
-    (targets,), (scores,) = best_unmet(first, case, first.config.length, len(PLACES))
+    case = _shortest(asked, first.config.max_len)
+    (targets,), (scores,) = best_unmet(first, case, first.config.max_len, len(PLACES))
     if not np.isfinite(scores).all() or len(scores) < len(PLACES):
         raise InputError(
             f"A map of attention explains {len(PLACES)} items, and fewer are left to recommend."

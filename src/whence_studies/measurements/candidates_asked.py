@@ -60,7 +60,7 @@ class Questions:
     def of(self, model: Recommender) -> tuple[Tensor, Tensor, Tensor]:
         """What the model reads, the items and their true classes, where the model lives."""
         device = device_of(model)
-        batch = model.read(self.cases, model.config.length).to(device)
+        batch = model.read(self.cases, model.config.max_len).to(device)
         items = torch.from_numpy(self.items).to(device)
         require(model, ("classes",), who="a study of classes")
         classes = model.classes(batch[:1], items[:1, :1]).shape[2]

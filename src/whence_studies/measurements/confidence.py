@@ -126,7 +126,9 @@ def _halves(asked: Asked) -> tuple[Cases, Cases]:
 
 
 def _predictions(model: Recommender, cases: Cases, temperature: float = 1.0) -> Predictions:
-    return predictions_from_logits(next_item_logits(model, cases, model.config.length), temperature)
+    return predictions_from_logits(
+        next_item_logits(model, cases, model.config.max_len), temperature
+    )
 
 
 def _calibration(model: Recommender, cases: Cases) -> Values:
@@ -143,7 +145,7 @@ def _calibration(model: Recommender, cases: Cases) -> Values:
 def _scaling(model: Recommender, fitted: Cases, measured: Cases) -> Values:
     """Nothing where no temperature is best."""
     try:
-        temperature = fit_temperature(next_item_logits(model, fitted, model.config.length))
+        temperature = fit_temperature(next_item_logits(model, fitted, model.config.max_len))
     except InputError:
         return {}
     before, after = (_predictions(model, measured, one) for one in (1.0, temperature))
@@ -151,7 +153,7 @@ def _scaling(model: Recommender, fitted: Cases, measured: Cases) -> Values:
 
 
 def _permutation(model: Recommender, cases: Cases, shuffles: int) -> Values:
-    batch, _ = questions_of(model, cases, model.config.length)
+    batch, _ = questions_of(model, cases, model.config.max_len)
     permuted = attention_permutation(model, batch, repeats=shuffles)
     known = ~np.isnan(permuted.top)
     sure = permuted.confidence[known]
@@ -215,7 +217,7 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
 @torch.no_grad()
 def _attention(model: Recommender, cases: Cases) -> tuple[Floats, Bools]:
     """`[B, n]` twice: the last block's attention to each part, and which slots are parts."""
-    length = model.config.length
+    length = model.config.max_len
     pieces = []
     for some in row_slices(len(cases), inputs_at_once(length, memory_for(device_of(model)))):
         batch, _ = questions_of(model, cases[some], length)

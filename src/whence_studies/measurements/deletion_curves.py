@@ -76,7 +76,7 @@ CURVES: Final = {
 def deletions(asked: Asked, how: Full) -> dict[str, Found]:
     """The columns of every seed's model, on the same histories."""
     models = list(asked.run.models.values())[: how.seeds]
-    cases = draw_full(asked.split, asked.held, models[0].config.length, how.histories)
+    cases = draw_full(asked.split, asked.held, models[0].config.max_len, how.histories)
     bar = progress_bar("deleting", len(models), asked.show_progress, passing=True)
     found = [of_model(model, cases) for model in bar.track(models)]
     protocol = (
@@ -92,7 +92,7 @@ def deletions(asked: Asked, how: Full) -> dict[str, Found]:
 
 def of_model(model: Recommender, cases: Cases) -> dict[str, float]:
     """By column its mean over the histories."""
-    batch, targets = questions_of(model, cases, model.config.length)
+    batch, targets = questions_of(model, cases, model.config.max_len)
     explained = compare_batch(model, batch, targets, list(EXPLAINED.values()))
     orders: list[Order] = [*explained.values(), "random order", "greedy oracle"]
     curves = deletion_curves(model, batch, orders)

@@ -63,7 +63,7 @@ def dynamics(asked: Asked, how: Watched) -> dict[str, Found]:
     steps = _steps(run)
     cases = draw_points(asked.split, asked.held, how)
     some = _some_events(asked.split, asked.held, how.events)
-    evaluation = Evaluation(some, asked.held, run.first.config.length)
+    evaluation = Evaluation(some, asked.held, run.first.config.max_len)
     seeds = list(run.models)[: how.seeds]
     snapshots = [(seed, step) for seed in seeds for step in steps]
     bar = progress_bar("snapshots", len(snapshots), asked.show_progress, passing=True)

@@ -42,7 +42,7 @@ def example(asked: Asked, how: Coalitions) -> dict[str, Found]:
 
     The history is the first that fills the model's length, whatever comes out.
     """
-    length = asked.run.first.config.length
+    length = asked.run.first.config.max_len
     case = first_full(asked, length)
     target, ranks = _recommended(asked, case, length)
     # In the order of the panels.
@@ -102,7 +102,7 @@ def _newest(
 ) -> Floats:
     """`[methods, items]`: the importance of the newest items, the newest first."""
     device = device_of(model)
-    batch = model.read(case, model.config.length).to(device)
+    batch = model.read(case, model.config.max_len).to(device)
     found = compare_batch(model, batch, torch.tensor([target], device=device), methods, seed)
     return np.stack([one.scores[0, ::-1][:NEWEST] for one in found.values()])
 

@@ -138,7 +138,7 @@ def selections_of(model: Explainable, cases: Cases) -> Floats:
 def _told(model: Recommender, cases: Cases, seed: int) -> Mapping[str, Explanation]:
     """What every method that can says of the same cases."""
     methods = [name for name in METHODS if name != "experts" or offers(model, "selections")]
-    return compare_batch(model, *questions_of(model, cases, model.config.length), methods, seed)
+    return compare_batch(model, *questions_of(model, cases, model.config.max_len), methods, seed)
 
 
 def _found(

@@ -174,7 +174,7 @@ def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> 
 
     Single heads are left out where there is but one.
     """
-    batch, targets = questions_of(model, cases, model.config.length)
+    batch, targets = questions_of(model, cases, model.config.max_len)
     asked: dict[int, dict[str, str]] = {}
     heads = model.attentions(batch[:1])[0].shape[1]
     for symbol in symbols:

@@ -44,7 +44,7 @@ def _of_classes(asked: Asked) -> dict[str, Found]:
     run = asked.run
     try:
         told = [
-            published_class_accuracy(model, asked.split, model.config.length, asked.held)
+            published_class_accuracy(model, asked.split, model.config.max_len, asked.held)
             for model in run.models.values()
         ]
     except CapabilityError:

@@ -59,7 +59,7 @@ def sign(explainer: str, reason: str) -> str:
 def truth(asked: Asked, how: Questioned) -> dict[str, Found]:
     """The columns of every seed's model, asked the same questions."""
     world = _world_of(asked.run)
-    length = asked.run.first.config.length
+    length = asked.run.first.config.max_len
     questions = [world.questions(reason, length, how.questions) for reason in REASONS]
     bar = progress_bar("asking", len(asked.run.models), asked.show_progress, passing=True)
     found = [
@@ -87,7 +87,7 @@ def _world_of(run: Run) -> World:
 
 
 def _answers(model: Recommender, questions: Questions, seed: int) -> dict[str, float]:
-    batch, targets = questions_of(model, questions.cases, model.config.length)
+    batch, targets = questions_of(model, questions.cases, model.config.max_len)
     found = {}
     for name, said in compare_batch(model, batch, targets, EXPLAINERS, seed).items():
         found[precision(name, questions.reason)] = precision_at_cause(said, questions).value

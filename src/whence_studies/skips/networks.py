@@ -85,20 +85,20 @@ class NetworkConfig:
     """What is trained; an ordinary network is as wide as all experts together."""
 
     kind: Kind = "interpretable transformer"
-    width: int = 64
+    dim: int = 64
     """Features of an expert."""
-    heads: int = 8
+    n_heads: int = 8
     """Of an expert, or of the ordinary network."""
-    layers: int = 3
+    n_layers: int = 3
     """Of the encoder, and as many of the decoder; a recurrent network has one."""
-    links: bool = True
+    linked: bool = True
     """Whether experts read those they contain."""
 
     def __post_init__(self) -> None:
         require_choice("kind", self.kind, Kind)
-        if min(self.width, self.heads, self.layers) < 1:
+        if min(self.dim, self.n_heads, self.n_layers) < 1:
             raise InputError("A network needs a feature, a head and a layer at least.")
-        if not (self.links or self.interpretable):
+        if not (self.linked or self.interpretable):
             raise InputError("An ordinary network has no experts, and so no links to leave out.")
 
     @property
@@ -114,12 +114,12 @@ class NetworkConfig:
 
 def make_network(config: NetworkConfig, seed: int) -> SequentialModel:
     """A new one, drawn by the seed."""
-    experts = (EXPERTS, ASKED, config.width, Randomness(seed).torch("init"))
+    experts = (EXPERTS, ASKED, config.dim, Randomness(seed).torch("init"))
     if config.kind == "interpretable gru":
-        return InterpretableGRU(*experts, links=config.links)
+        return InterpretableGRU(*experts, links=config.linked)
     if config.kind == "ordinary gru":
         return OrdinaryGRU(*experts)
-    layers, heads = config.layers, config.heads
+    layers, heads = config.n_layers, config.n_heads
     if config.kind == "ordinary transformer":
         return OrdinaryTransformer(*experts, layers=layers, heads=heads)
-    return InterpretableTransformer(*experts, layers=layers, heads=heads, links=config.links)
+    return InterpretableTransformer(*experts, layers=layers, heads=heads, links=config.linked)

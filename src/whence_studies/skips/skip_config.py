@@ -14,7 +14,7 @@ class SkipConfig:
     """The defaults are those of Afchar & Hennequin (2020), who take up to ten times the steps."""
 
     steps: int = 120_000
-    batch: int = BATCH
+    batch_size: int = BATCH
     """Sessions a step."""
     learning_rate: float = 1e-4
     """Of Adam; their program begins with 1e-3."""
@@ -25,23 +25,23 @@ class SkipConfig:
     """Steps between looks at the validation loss; 0 is never."""
     validation_sessions: int = 5_000
     """How many of them are looked at."""
-    factor: float = 0.8
+    lr_factor: float = 0.8
     """To which share the learning rate falls when the validation loss falls no more."""
     patience: int = 10
     """Validations without a lower loss that are waited for."""
     cooldown: int = 2
     """Validations after a fall that do not count."""
-    least_rate: float = 1e-6
-    in_turn: bool = False
+    min_learning_rate: float = 1e-6
+    levels_in_turn: bool = False
     """Whether one level of experts learns after the other instead of all at once, each in its share
     of the steps, with a learning rate that begins anew."""
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.batch, self.validation_sessions) < 1:
+        if min(self.steps, self.batch_size, self.validation_sessions) < 1:
             raise InputError("Training needs a step, and batches and validations a session.")
         if min(self.warmup, self.validate_every, self.patience, self.cooldown) < 0:
             raise InputError("Warmup, validations, patience and cooldown count from 0.")
-        if not (0 < self.least_rate <= self.learning_rate and 0 < self.factor <= 1):
+        if not (0 < self.min_learning_rate <= self.learning_rate and 0 < self.lr_factor <= 1):
             raise InputError(
                 "A learning rate lies above 0, the least at most as high as the first, and falls "
                 "by a factor of at most 1."
@@ -61,5 +61,9 @@ class SkipConfig:
             if resting:
                 resting, waited = resting - 1, 0
             if waited > self.patience:
-                rate, resting, waited = max(rate * self.factor, self.least_rate), self.cooldown, 0
+                rate, resting, waited = (
+                    max(rate * self.lr_factor, self.min_learning_rate),
+                    self.cooldown,
+                    0,
+                )
         return rate

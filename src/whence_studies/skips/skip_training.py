@@ -117,7 +117,9 @@ class SkipTraining:
         self.seed, self.device, self.weigh, self.slots = seed, device, weigh, slots
         self.model = make_network(network, seed).to(device)
         family = self.model.family
-        self.levels = diagram_of(family).levels if config.in_turn else (tuple(range(len(family))),)
+        self.levels = (
+            diagram_of(family).levels if config.levels_in_turn else (tuple(range(len(family))),)
+        )
         """Experts that learn at once."""
         if config.steps < len(self.levels):
             raise InputError(
@@ -137,10 +139,10 @@ class SkipTraining:
     @property
     def order(self) -> dict[str, int]:
         """What decides where a training goes on: which tracks stand in a batch, and whose turn."""
-        turn = self.steps_of_a_level if self.config.in_turn else 0
+        turn = self.steps_of_a_level if self.config.levels_in_turn else 0
         return {
             "seed": self.seed,
-            "batch": self.config.batch,
+            "batch": self.config.batch_size,
             "slots": self.slots,
             "steps a level": turn,
         }
@@ -162,7 +164,7 @@ class SkipTraining:
 
     def _teach(self) -> None:
         """Let those learn whose turn it is."""
-        if self.config.in_turn:
+        if self.config.levels_in_turn:
             self.model.teach_only(self.levels[self.level])
 
     def _new_optimizer(self) -> torch.optim.Adam:
@@ -173,7 +175,7 @@ class SkipTraining:
         stream = Randomness(self.seed).sequence("batches")
         epoch = np.random.SeedSequence(self.seed, spawn_key=(*stream.spawn_key, self.epoch))
         order = int(epoch.generate_state(1)[0])
-        every = batches(self.parts.train, self.tracks, self.config.batch, order, self.slots)
+        every = batches(self.parts.train, self.tracks, self.config.batch_size, order, self.slots)
         return islice(every, self.place, None)
 
     def _next(self) -> Halves:
@@ -228,7 +230,7 @@ class SkipTraining:
     def _validate(self) -> None:
         """The mean loss over the first validation sessions, which the learning rate follows."""
         total, count = 0.0, 0
-        batch = self.config.batch
+        batch = self.config.batch_size
         some = -(-self.config.validation_sessions // batch)
         every = batches(self.parts.validation, self.tracks, batch, slots=self.slots)
         with deterministic(self.device):

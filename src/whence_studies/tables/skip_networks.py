@@ -32,24 +32,24 @@ class Learning:
     def protocol(self, row: str) -> str:
         """How a row comes about."""
         network, training = self.networks[row], self.training_of(row)
-        width, heads = f"{network.width} features", f"{network.heads} heads"
-        all_together = f"{len(EXPERTS) * network.width} features"
+        width, heads = f"{network.dim} features", f"{network.n_heads} heads"
+        all_together = f"{len(EXPERTS) * network.dim} features"
         built = f"{len(EXPERTS)} experts of {width}" if network.interpretable else all_together
-        layers = "layer" if network.layers == 1 else "layers"
-        depth = "" if network.recurrent else f" and {heads}, {network.layers} {layers} each way"
-        links = "" if network.links else ", not linked"
+        layers = "layer" if network.n_layers == 1 else "layers"
+        depth = "" if network.recurrent else f" and {heads}, {network.n_layers} {layers} each way"
+        links = "" if network.linked else ", not linked"
         anew = ", one level of experts after another, each with a learning rate that begins anew"
-        turns = anew if training.in_turn else ""
-        learned = f"{training.steps:,} steps of {training.batch} sessions{turns}"
+        turns = anew if training.levels_in_turn else ""
+        learned = f"{training.steps:,} steps of {training.batch_size} sessions{turns}"
         rises = f" after {training.warmup:,} steps of warmup" if training.warmup else ""
-        falls = f", times {training.factor:g} on plateaus" if training.validate_every else ""
+        falls = f", times {training.lr_factor:g} on plateaus" if training.validate_every else ""
         return f"{built}{depth}{links}; {learned}, Adam {training.learning_rate:g}{rises}{falls}"
 
 
 def four_kinds(network: NetworkConfig, ordinary_heads: int) -> dict[str, NetworkConfig]:
     """Both architectures of that size, each with experts and without."""
     return {
-        ORDINARY: replace(network, kind="ordinary transformer", heads=ordinary_heads),
+        ORDINARY: replace(network, kind="ordinary transformer", n_heads=ordinary_heads),
         INTERPRETABLE: replace(network, kind="interpretable transformer"),
         ORDINARY_GRU: replace(network, kind="ordinary gru"),
         INTERPRETABLE_GRU: replace(network, kind="interpretable gru"),
@@ -71,7 +71,7 @@ def ablations(learning: Learning) -> Learning:
     """
     networks: dict[str, NetworkConfig] = {}
     otherwise: dict[str, SkipConfig] = {}
-    every = replace(learning.training, in_turn=True)
+    every = replace(learning.training, levels_in_turn=True)
     share = replace(
         every,
         warmup=every.warmup // LEVELS,
@@ -80,7 +80,7 @@ def ablations(learning: Learning) -> Learning:
     longer = replace(every, steps=LEVELS * every.steps)
     for row, network in learning.networks.items():
         if network.interpretable:
-            networks[f"{row}{NOT_LINKED}"] = replace(network, links=False)
+            networks[f"{row}{NOT_LINKED}"] = replace(network, linked=False)
             in_turn = {IN_TURN: share, LONGER: longer} if network.recurrent else {IN_TURN: share}
             for words, training in in_turn.items():
                 networks[f"{row}{words}"] = network
@@ -89,15 +89,15 @@ def ablations(learning: Learning) -> Learning:
 
 
 SMALL: Final = Learning(
-    four_kinds(NetworkConfig(width=16, heads=2, layers=2), ordinary_heads=8),
+    four_kinds(NetworkConfig(dim=16, n_heads=2, n_layers=2), ordinary_heads=8),
     SkipConfig(
         steps=6_000,
-        batch=100,
+        batch_size=100,
         learning_rate=2e-3,
         warmup=600,
         validate_every=250,
         validation_sessions=2_000,
-        factor=0.5,
+        lr_factor=0.5,
         patience=2,
         cooldown=0,
     ),
@@ -105,8 +105,8 @@ SMALL: Final = Learning(
 """Small enough for some minutes a seed on one thread of a CPU."""
 PUBLISHED: Final = Learning(
     {
-        "Transformer (128)": NetworkConfig("ordinary transformer", width=128 // len(EXPERTS)),
-        "Interpretable Transformer (128)": NetworkConfig("interpretable transformer", width=128),
+        "Transformer (128)": NetworkConfig("ordinary transformer", dim=128 // len(EXPERTS)),
+        "Interpretable Transformer (128)": NetworkConfig("interpretable transformer", dim=128),
     },
     SkipConfig(),
 )

@@ -122,7 +122,7 @@ def _over_seeds(run: Run, one: Measure) -> list[Figure]:
 def _beside_rules(audited: Audited) -> dict[str, tuple[PerCase, PerCase]]:
     """By rule, the model and the rule on the same cases."""
     audited.require_events()
-    evaluation = Evaluation(audited.split, HELD, audited.model.config.length)
+    evaluation = Evaluation(audited.split, HELD, audited.model.config.max_len)
     own = evaluation.full(audited.model)
     return {name: (own, evaluation.full(make(audited.split))) for name, make in BASELINES.items()}
 
@@ -155,7 +155,7 @@ def _of_ratings(audited: Audited) -> Finding | None:
     """How far off ratings are, beside their mean; nothing of who foretells none."""
     if audited.model.foretells_chances:
         return None
-    evaluation = Evaluation(audited.split, HELD, audited.model.config.length)
+    evaluation = Evaluation(audited.split, HELD, audited.model.config.max_len)
     own, rule = (evaluation.rated(one) for one in (audited.model, MeanRating(audited.split)))
     if not own.values:
         return None

@@ -74,7 +74,7 @@ class Audited:
     @property
     def length(self) -> int:
         """How many items of a history are read."""
-        own = self.model.config.length
+        own = self.model.config.max_len
         return own if self.longest is None else min(own, self.longest)
 
     @cached_property
@@ -205,7 +205,7 @@ def _usual_shapley(model: Recommender) -> str:
     """Of a few groups they are exact, with nothing to draw."""
     if answers_by_groups(model):
         return "shapley"
-    return f"shapley:coalitions={max(COALITIONS, 4 * model.config.length)}"
+    return f"shapley:coalitions={max(COALITIONS, 4 * model.config.max_len)}"
 
 
 def with_control(methods: Sequence[str]) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ def precision_on_likeness(
     for explainer in explainers:
         find_explainer(explainer)
     world = world_like(interactions, users=users, seed=seed)
-    length = run.first.config.length
+    length = run.first.config.max_len
     asked = [world.questions(reason, length, cases, seed) for reason in REASONS]
     asked = [questions for questions in asked if len(questions.cases)]
     if not asked:
@@ -122,7 +122,7 @@ def _learned(trained: Run, interactions: Interactions, by: str) -> Learned | Non
     if not len(split.held[HELD]):
         return None
     own = [Measure.from_dict(found[HELD][LEARNED]) for found in trained.metrics.values()]
-    rule = Evaluation(split, HELD, trained.first.config.length).full(Popularity(split))
+    rule = Evaluation(split, HELD, trained.first.config.max_len).full(Popularity(split))
     return Learned(_over_seeds(own), rule.measures()[LEARNED])
 
 
@@ -142,7 +142,7 @@ def _in_fewer_steps(run: Run, steps: int) -> dict[str, Any]:
 def _answer(
     model: Recommender, questions: Questions, explainer: str, seed: int, memory: int | None
 ) -> Explanation:
-    batch, targets = questions_of(model, questions.cases, model.config.length)
+    batch, targets = questions_of(model, questions.cases, model.config.max_len)
     return explain_batch(model, batch, targets, explainer, seed, memory=memory)
 
 

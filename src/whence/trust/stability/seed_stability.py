@@ -48,7 +48,7 @@ def seed_stability(
     `memory` bytes at a time.
     """
     check_interval_over(len(models))
-    lengths = {model.config.length for model in models.values()}
+    lengths = {model.config.max_len for model in models.values()}
     if len(lengths) > 1:
         read = ", ".join(map(str, sorted(lengths)))
         raise InputError(
@@ -58,7 +58,7 @@ def seed_stability(
     lists = np.stack([_best(model, asked, split) for model in models.values()])
     sizes = [_sizes(model, asked, methods, own, memory) for own, model in models.items()]
     model = next(iter(models.values()))
-    parts = model.parts(questions_of(model, asked, model.config.length)[0]).cpu().numpy()
+    parts = model.parts(questions_of(model, asked, model.config.max_len)[0]).cpu().numpy()
     found = {f"top-{TOP} overlap": overlap(lists)}
     for method in methods:
         of_seeds = np.stack([of_seed[method] for of_seed in sizes])
@@ -92,7 +92,7 @@ def _best(model: Recommender, cases: Cases, split: Split) -> Ints:
     """`[B, 10]`: what the model recommends; `PAD` where a user has met nearly everything."""
     pieces = []
     for some in row_slices(len(cases), cases_at_once(split.interactions.item_count)):
-        items, scores = best_unmet(model, cases[some], model.config.length, TOP)
+        items, scores = best_unmet(model, cases[some], model.config.max_len, TOP)
         pieces.append(np.where(np.isfinite(scores), items, PAD))
     return np.concatenate(pieces)
 
@@ -102,8 +102,8 @@ def _sizes(
 ) -> dict[str, Floats]:
     """By method, `[B, n]`: how much each part matters to this model, for or against."""
     pieces = []
-    for some in row_slices(len(cases), cases_at_once(model.config.length**2)):
-        batch, targets = questions_of(model, cases[some], model.config.length)
+    for some in row_slices(len(cases), cases_at_once(model.config.max_len**2)):
+        batch, targets = questions_of(model, cases[some], model.config.max_len)
         pieces.append(compare_batch(model, batch, targets, methods, seed, memory=memory))
     return {
         method: np.concatenate([piece[method].magnitude() for piece in pieces])
