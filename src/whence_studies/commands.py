@@ -20,7 +20,7 @@ RESULTS = Path("results")
 def list_(results: Results = RESULTS) -> None:
     """The studies there are, whether their data are here, and how far they are done."""
     from whence.errors import InputError
-    from whence.report.plain import captioned, plain_table
+    from whence.terminal import captioned, plain_table
     from whence_studies.records import read_records, records_file
     from whence_studies.results import rows_done
     from whence_studies.study import find_study, study_files

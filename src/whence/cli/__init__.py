@@ -327,7 +327,7 @@ def explainers(
 def doctor() -> None:
     """Print what is installed and what can be used here."""
     from whence.doctor import environment
-    from whence.report.plain import pairs_table
+    from whence.terminal import pairs_table
 
     out.print(pairs_table("Whence here", environment()))
 

@@ -18,7 +18,7 @@ app = typer.Typer(help="Look at, get and prepare interactions.", no_args_is_help
 def list_() -> None:
     """The datasets known by name, and which of them are here."""
     from whence.data import NAMED
-    from whence.report.plain import captioned, plain_table
+    from whence.terminal import captioned, plain_table
 
     table = plain_table("Datasets known by name", "name", "here", "what it is")
     for name, named in NAMED.items():
@@ -52,7 +52,7 @@ def get(
 def stats(data: Callable[[], "Interactions"], as_json: AsJson = False) -> None:
     """Users, items, events, ties in time, and how dense they are."""
     from whence.data import statistics
-    from whence.report.plain import statistics_table
+    from whence.terminal import statistics_table
 
     interactions = data()
     found = statistics(interactions)

@@ -16,8 +16,8 @@ from whence.files import new_file
 from whence.report.audit_charts import alternative, draw
 from whence.report.charts import to_svg
 from whence.report.pages import render
-from whence.report.plain import plain_table
 from whence.spoken import spoken_of
+from whence.terminal import plain_table
 from whence.trust.audit.audited import HELD
 from whence.trust.audit.auditor import Audit
 from whence.trust.audit.finding import ENOUGH, Chart

@@ -15,7 +15,7 @@ from whence.measure import Measure, mean_over_seeds
 from whence.memory import row_slices
 from whence.reasons.checked import Reason
 from whence.recommendation import Recommendations
-from whence.report.plain import captioned, plain_table
+from whence.terminal import captioned, plain_table
 from whence.training.evaluation import RATING_ERROR
 
 Accuracy = Mapping[str, Mapping[str, Measure]]

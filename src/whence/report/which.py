@@ -25,8 +25,8 @@ from whence.explainers.measured import (
 from whence.explainers.registry import EXPLAINERS
 from whence.explainers.signed_rollout import SIGNS
 from whence.measure import mean_over_seeds
-from whence.report.plain import captioned, plain_table
 from whence.spoken import OF_HISTORIES
+from whence.terminal import captioned, plain_table
 
 QUESTION: Final = "Which explainer should I use?"
 NOT_MEASURED: Final = (

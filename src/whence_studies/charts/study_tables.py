@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import Group
 from rich.markup import escape
 
-from whence.report.plain import captioned, plain_table
+from whence.terminal import captioned, plain_table
 from whence_studies.charts.cells import ABSENT, StudyTable, cell_text
 from whence_studies.charts.tabulated import tabulated
 from whence_studies.measurements.found import Bars, Curves, Figure, Grid, Map, Shares

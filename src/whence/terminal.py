@@ -1,0 +1,126 @@
+"""Tables for the terminal, and what every result can do: print, save itself and load again."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from whence.errors import InputError
+from whence.files import new_file
+
+NOTEBOOK_COLUMNS = 110
+NOTEBOOK_HTML = '<pre style="line-height:1.3;white-space:pre">{code}</pre>'
+
+
+class Result:
+    """A result with `show()`, `to_json()`, `save(path)`, `load(path)` and a notebook view.
+
+    A subclass says what its plain form is (`as_dict`, `from_dict`) and how it looks (`__rich__`).
+    """
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types only, complete enough for `from_dict`."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return the result that `as_dict` described."""
+        raise NotImplementedError
+
+    def __rich__(self) -> RenderableType:
+        """Return what `show` prints."""
+        raise NotImplementedError
+
+    def show(self) -> None:
+        """Print the result as a table."""
+        Console().print(self.__rich__())
+
+    def to_json(self) -> str:
+        """Return the result as one JSON document."""
+        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the result that `to_json` wrote."""
+        try:
+            return cls.from_dict(json.loads(text))
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            name = cls.__name__
+            raise InputError(f"This is not the JSON of {name}.to_json(): {problem!r}.") from None
+
+    def save(self, path: Path | str) -> Path:
+        """Write the JSON document to a file, replacing what is there."""
+        with new_file(Path(path)) as partial:
+            partial.write_text(self.to_json() + "\n", encoding="utf-8")
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Return the result that `save` wrote."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise InputError(f"{path} cannot be read: {problem}.") from None
+        return cls.from_json(text)
+
+    def _repr_html_(self) -> str:
+        return to_html(self.__rich__())
+
+
+def to_html(shown: RenderableType) -> str:
+    """Return what the terminal would show as HTML for a notebook."""
+    console = Console(record=True, file=io.StringIO(), width=NOTEBOOK_COLUMNS)
+    console.print(shown)
+    return console.export_html(inline_styles=True, code_format=NOTEBOOK_HTML)
+
+
+def plain_table(title: str, *headings: str, numbers: int = 0) -> Table:
+    """Return an empty table in the house style; its last `numbers` columns align right."""
+    table = Table(
+        title=escape(title),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for place, heading in enumerate(headings):
+        right = place >= len(headings) - numbers
+        # Fold long cells: a truncated figure would read as another figure.
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    return table
+
+
+def captioned(table: Table, caption: str) -> Group:
+    """Return the table with a caption below it, which may be wider than the table."""
+    return Group(table, Text(caption, style="dim"), "") if caption else Group(table)
+
+
+def pairs_table(title: str, pairs: Mapping[str, object]) -> Table:
+    """Return a table of names and values, with separators in large numbers."""
+    table = plain_table(title, "", "")
+    table.show_header = False
+    for name, value in pairs.items():
+        shown = f"{value:,}" if isinstance(value, int) else value
+        shown = f"{value:.4g}" if isinstance(value, float) else shown
+        table.add_row(name, "unknown" if shown is None else escape(str(shown)))
+    return table
+
+
+def statistics_table(title: str, found: Mapping[str, Any]) -> Table:
+    """Return what `whence.statistics` counted, without rows that do not apply."""
+    shown = {name: value for name, value in found.items() if value not in (None, [], {})}
+    shown["density"] = f"{100 * found['density']:.3f} %"
+    for name in ("item features", "user features"):
+        if name in shown:
+            shown[name] = ", ".join(shown[name])
+    left_out = shown.pop("left out", {})
+    return pairs_table(title, {**shown, **{f"left out: {what}": n for what, n in left_out.items()}})
