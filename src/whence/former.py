@@ -1,4 +1,4 @@
-"""What settings were called in version 0.1, so that its runs still open."""
+"""The names that settings had in version 0.1, so that its run folders still open."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ TRAINING: Final = {
 
 
 def renamed(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The same settings under today's names."""
+    """Return the same settings under their current names."""
     return {names.get(key, key): value for key, value in settings.items()}

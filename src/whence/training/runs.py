@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 import whence
-from whence.config import build
+from whence.config import build, suggest_setting
 from whence.data.interactions import Interactions
 from whence.data.sources import Source, load
 from whence.data.splits import Split, split_by
 from whence.devices import check_device
-from whence.errors import InputError, did_you_mean
+from whence.errors import InputError
 from whence.files import make_parent, refuse_existing
 from whence.measure import Measure
 from whence.models import ModelSpec, model_spec
@@ -256,7 +256,7 @@ def split_settings(
         if key not in own | training:
             raise InputError(
                 f"Neither {model} nor training has a setting '{key}': "
-                f"{did_you_mean(key, own | training)}"
+                f"{suggest_setting(key, own | training)}"
             )
     return (
         {key: value for key, value in settings.items() if key in own},
