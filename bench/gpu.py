@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import seeds
 from measuring import RUNS, Record
-from whence.data import Split, leave_one_out, load
+from whence.data import Split, last_two, load
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.explainers.shapley import Shapley
@@ -49,7 +49,7 @@ def measure() -> Iterator[Record]:
     copied = copy_rate()
     for name, length in SETTINGS:
         try:
-            split = leave_one_out(load(name))
+            split = last_two(load(name))
         except InputError as problem:
             print(f"{name} is not measured: {problem}")
             continue
@@ -147,7 +147,7 @@ def explanations() -> Iterator[Record]:
         print("no GPU here")
         return
     try:
-        split = leave_one_out(load(EXPLAINED))
+        split = last_two(load(EXPLAINED))
     except InputError as problem:
         print(f"{EXPLAINED} is not measured: {problem}")
         return

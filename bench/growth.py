@@ -111,7 +111,7 @@ def at_sizes(sizes: list[tuple[int, int]]) -> dict[str, dict[str, float]]:
 
 def made_up(users: int, items: int) -> Split:
     """Events at random, the last two of each user held out."""
-    from whence.data import Interactions, leave_one_out
+    from whence.data import Interactions, last_two
     from whence.data.catalog import Catalog
 
     rng = np.random.default_rng(0)
@@ -123,7 +123,7 @@ def made_up(users: int, items: int) -> Split:
         times=None,
         ratings=None,
     )
-    return leave_one_out(data)
+    return last_two(data)
 
 
 def one_size(users: int, items: int) -> dict[str, float]:

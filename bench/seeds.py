@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from measuring import Record, in_turn
-from whence.data import Split, leave_one_out, load
+from whence.data import Split, last_two, load
 from whence.errors import InputError
 from whence.memory import reuse_freed_memory
 from whence.training.averaging import Rule
@@ -33,7 +33,7 @@ def measure() -> Iterator[Record]:
     torch.set_num_threads(THREADS)
     reuse_freed_memory()
     try:
-        split, long = leave_one_out(load(DATA)), leave_one_out(load(LONG_DATA))
+        split, long = last_two(load(DATA)), last_two(load(LONG_DATA))
     except InputError as problem:
         print(f"not measured: {problem}")
         return

@@ -20,7 +20,7 @@ import torch
 import whence
 from conftest import LIVELY
 from whence.contract import PAD
-from whence.data import Catalog, Interactions, leave_one_out
+from whence.data import Catalog, Interactions, last_two
 from whence.explainers import EXPLAINERS
 from whence.explainers.measured import read_measured
 from whence.training.averaging import Rule
@@ -226,7 +226,7 @@ def small_world() -> World:
 def test_events_weigh_by_models_that_were_not_taught_by_their_users(
     weighing: dict[str, Any], small_world: World
 ) -> None:
-    split = leave_one_out(small_world.interactions)
+    split = last_two(small_world.interactions)
     asked = weighing["learned_from"](split)
     offsets = split.interactions.offsets
     for start, end in pairwise(offsets):
@@ -242,7 +242,7 @@ def test_a_genre_is_a_reason_where_it_is_commoner_than_usual(
     weighing: dict[str, Any], small_world: World
 ) -> None:
     """Counted event by event."""
-    split, genre = leave_one_out(small_world.interactions), small_world.genre
+    split, genre = last_two(small_world.interactions), small_world.genre
     data = split.interactions
     found = weighing["brought_by_taste"](small_world, split, 4)
     usual = Counter(genre[data.items[split.trained()]].tolist())
@@ -259,7 +259,7 @@ def test_films_of_the_genre_bring_what_the_logit_loses_without_each(
     weighing: dict[str, Any], small_world: World
 ) -> None:
     genre = small_world.genre
-    cases = leave_one_out(small_world.interactions).held["test"][:6]
+    cases = last_two(small_world.interactions).held["test"][:6]
     model = LIVELY["sasrec"](items=small_world.interactions.item_count, length=6)
     found = weighing["left_out"](model, cases, genre, 6)
     for case, target in enumerate(cases.targets.tolist()):

@@ -24,7 +24,7 @@ from gains import Found, measure_and_print
 
 from whence.arrays import Bools, Floats, Ints32
 from whence.contract import PAD
-from whence.data import Interactions, Split, leave_one_out
+from whence.data import Interactions, Split, last_two
 from whence.data.histories import Cases
 from whence.explainers import explain_batch
 from whence.models import Recommender
@@ -87,7 +87,7 @@ def measure_seed(
     world: World, settings: Settings, seed: int, device: str, quiet: bool
 ) -> dict[str, float]:
     """All in the same world, from the same first weights and in the same order."""
-    split = leave_one_out(world.interactions)
+    split = last_two(world.interactions)
     asked, reasoned = learned_from(split), has_reason(world)
     by_model = brought_by_films(world, split, settings, seed, device, quiet)
     attributed = share_gone(np.maximum(by_model, brought_by_taste(world, split, settings.max_len)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from whence.data import Interactions as Interactions
     from whence.data import Preparation as Preparation
     from whence.data import Reading as Reading
-    from whence.data import leave_one_out as leave_one_out
+    from whence.data import last_two as last_two
     from whence.data import load as load
     from whence.data import prepare as prepare
     from whence.data import statistics as statistics
@@ -62,7 +62,7 @@ _HOMES = {
         "Interactions",
         "Preparation",
         "Reading",
-        "leave_one_out",
+        "last_two",
         "load",
         "prepare",
         "statistics",

@@ -12,7 +12,7 @@ import torch
 from whence.data.interactions import Interactions
 from whence.data.named import NAMED
 from whence.data.sources import load
-from whence.data.splits import Split, leave_one_out
+from whence.data.splits import Split, last_two
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch
 from whence.explanation import Explanation
@@ -56,7 +56,7 @@ def demonstrate(
     """Train on the embedded data (or a world, without them), recommend, explain and measure."""
     name = data or default_data()
     interactions = load(name)
-    split = leave_one_out(interactions)
+    split = last_two(interactions)
     if len(split.held["test"]) == 0:
         raise InputError(f"No user in {name} has the three events that a demonstration needs.")
     run = train(

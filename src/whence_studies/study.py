@@ -153,7 +153,7 @@ class StudyFile:
     Without groups every column has a table, with the variants side by side.
     """
     seeds: int = 10
-    split: str = "leave-one-out"
+    split: str = "last-two"
     held: Held = "validation"
     """The part of the events that is measured on."""
     claims: tuple[Claim, ...] = ()

@@ -249,7 +249,7 @@ def test_without_validation_no_temperature_is_fitted() -> None:
         interactions_of([[1, 2, 3, 4], [2, 5, 3], [4, 3, 6, 1]] * 8),
         training={"steps": 2},
         model_settings={"max_len": 4, "dim": 4},
-        split="leave-last-out",
+        split="last-one",
         show_progress=False,
     )
     finding = STAGES["calibration"].find(Audited(run, 0, (CONTROL,), 30))

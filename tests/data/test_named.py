@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whence.data import NAMED, Interactions, Preparation, leave_one_out, load, prepare, statistics
+from whence.data import NAMED, Interactions, Preparation, last_two, load, prepare, statistics
 from whence.errors import InputError
 
 PUBLISHED: dict[str, dict[str, str]] = {
@@ -103,7 +103,7 @@ def test_movielens_10m_and_25m(tmp_path: Path) -> None:
 def test_the_split_of_ncf(tmp_path: Path) -> None:
     """What was held out comes last, though another rating is of the same second, or later."""
     data = read_published("ml-1m-ncf", tmp_path)
-    held = leave_one_out(data).held["test"]
+    held = last_two(data).held["test"]
     assert data.catalog.raw_ids(held.targets) == [25]
     assert data.catalog.raw_ids(data.history(0)) == [32, 34, 25]
 
@@ -228,7 +228,7 @@ def test_sasrecs_file_is_ml_1m_with_counts_taken_once() -> None:
 @pytest.mark.needs("data")
 def test_the_published_test_ratings_are_the_last_ones() -> None:
     data = load("ml-1m-ncf")
-    held = leave_one_out(data).held["test"]
+    held = last_two(data).held["test"]
     assert len(held) == 6_040
     assert len(np.unique(held.targets)) == 1_921
 
@@ -236,7 +236,7 @@ def test_the_published_test_ratings_are_the_last_ones() -> None:
 @pytest.mark.needs("data")
 def test_amazon_games_has_users_too_short_to_be_asked() -> None:
     data = load("amazon-games-sasrec")
-    assert len(leave_one_out(data).held["test"]) == 31_013 - 112
+    assert len(last_two(data).held["test"]) == 31_013 - 112
 
 
 def real_files(name: str) -> Mapping[str, Path]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from conftest import NCF_EVENTS, ncf_layout
-from whence.data import NAMED, Interactions, leave_last_out, leave_one_out, load
+from whence.data import NAMED, Interactions, last_one, last_two, load
 from whence.data.published_negatives import find_negatives, published_negatives
 from whence.errors import InputError
 
@@ -26,7 +26,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interactions:
 
 def test_negatives_are_joined_by_user_and_item(data: Interactions) -> None:
     """The file is in another order than the data."""
-    cases = leave_last_out(data).held["test"]
+    cases = last_one(data).held["test"]
     found = published_negatives(data).of(cases)
     assert found.shape == (4, 99)
     for row, user in enumerate(cases.users):
@@ -39,7 +39,7 @@ def test_negatives_are_joined_by_user_and_item(data: Interactions) -> None:
 
 def test_the_same_events_of_another_split(data: Interactions) -> None:
     """Leave-one-out tests on the last event too; what it validates on is another one."""
-    held = leave_one_out(data).held
+    held = last_two(data).held
     negatives = published_negatives(data)
     assert negatives.fits(held["test"])
     assert not negatives.fits(held["validation"])
@@ -49,14 +49,14 @@ def test_the_same_events_of_another_split(data: Interactions) -> None:
 
 def test_items_that_were_left_out_are_told(data: Interactions) -> None:
     """Who prepares the data may lose negatives; that is not passed over."""
-    split = leave_last_out(data)
+    split = last_one(data)
     kept = np.ones(len(data), dtype=bool)
     kept[data.offsets[0]] = False  # item 100 of user 7, chosen once
     fewer = data.select(kept, "one item")
     negatives = published_negatives(fewer)
     with pytest.raises(InputError, match="3 of the published negatives .* take ml-1m-ncf"):
-        negatives.of(leave_last_out(fewer).held["test"])
-    assert not negatives.fits(leave_last_out(fewer).held["test"])
+        negatives.of(last_one(fewer).held["test"])
+    assert not negatives.fits(last_one(fewer).held["test"])
     assert published_negatives(data).fits(split.held["test"])
 
 
@@ -78,7 +78,7 @@ def test_the_publishers_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(contents[use])
     data = load("ml-1m-ncf")
-    found = published_negatives(data).of(leave_last_out(data).held["test"])
+    found = published_negatives(data).of(last_one(data).held["test"])
     assert [data.catalog.raw_ids(row) for row in found] == [negatives[0], negatives[1]]
 
 
@@ -117,7 +117,7 @@ def test_absent_files_and_other_data_are_one_sentence(
 def test_the_published_test_events() -> None:
     """The counts of Table 3.1 of Jain (2019), and every row of the file, read another way."""
     data = load("ml-1m-ncf")
-    split = leave_last_out(data)
+    split = last_one(data)
     cases = split.held["test"]
     assert (int(split.trained().sum()), len(cases)) == (994_169, 6_040)
     found = published_negatives(data).of(cases)
@@ -142,7 +142,7 @@ def test_the_published_test_events() -> None:
 def test_ties_make_other_test_events_of_ml_1m() -> None:
     """1,667 users have another rating of the last second after that of He et al. (2017)."""
     data = load("ml-1m")
-    cases = leave_last_out(data).held["test"]
+    cases = last_one(data).held["test"]
     assert not published_negatives(data).fits(cases)
     with pytest.raises(InputError, match="1,667 of the 6,040 events .* ml-1m-ncf"):
         published_negatives(data).of(cases)

@@ -12,8 +12,8 @@ from whence.data import (
     SPLITS,
     Interactions,
     Times,
-    leave_last_out,
-    leave_one_out,
+    last_one,
+    last_two,
     split_by,
     temporal,
     user_holdout,
@@ -29,7 +29,7 @@ users = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), min_size=1
 @given(users=users)
 def test_leave_one_out_by_hand(users: list[list[int]]) -> None:
     data = interactions_of(users)
-    split = leave_one_out(data)
+    split = last_two(data)
     long_enough = [number for number, items in enumerate(users) if len(items) >= 3]
     for number, items in enumerate(users):
         size = split.train_ends[number] - data.offsets[number]
@@ -48,7 +48,7 @@ def test_leave_one_out_by_hand(users: list[list[int]]) -> None:
 @given(users=users)
 def test_leave_last_out_by_hand(users: list[list[int]]) -> None:
     data = interactions_of(users)
-    split = leave_last_out(data)
+    split = last_one(data)
     long_enough = [number for number, items in enumerate(users) if len(items) >= 2]
     sizes = (split.train_ends - data.offsets[:-1]).tolist()
     assert sizes == [max(1, len(items) - 1) for items in users]
@@ -80,7 +80,7 @@ def test_one_history() -> None:
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_short_users_are_for_training_only(size: int) -> None:
-    split = leave_one_out(interactions_of([list(range(size))]))
+    split = last_two(interactions_of([list(range(size))]))
     assert len(split.held["test"]) == 0
     assert split.trained().all()
 

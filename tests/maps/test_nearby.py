@@ -103,7 +103,7 @@ def test_recommendations_of_a_model_that_knows_users_say_who_chose_them() -> Non
         model="gmf",
         model_settings={"dim": 4},
         training={"steps": 1},
-        split="leave-last-out",
+        split="last-one",
         show_progress=False,
     )
     only = alone.interactions.users["user"][0].as_py()

@@ -8,7 +8,7 @@ import torch
 
 from conftest import interactions_of
 from whence.contract import ALL, PAD
-from whence.data import Interactions, Split, leave_one_out
+from whence.data import Interactions, Split, last_two
 from whence.models import baselines
 from whence.models.baselines import ItemToItem, LastItem, Popularity
 
@@ -23,12 +23,12 @@ def hand_made() -> Interactions:
 
 
 def test_popularity_counts_training_events() -> None:
-    scores = Popularity(leave_one_out(hand_made())).score(torch.tensor([[3, PAD]]), ALL)
+    scores = Popularity(last_two(hand_made())).score(torch.tensor([[3, PAD]]), ALL)
     assert scores.tolist() == [[2.0, 3.0, 3.0, 0.0, 0.0]]
 
 
 def test_last_item_counts_what_followed_in_training() -> None:
-    model = LastItem(leave_one_out(hand_made()))
+    model = LastItem(last_two(hand_made()))
     follows = np.zeros((5, 5))
     for one, two in [(0, 1), (1, 2), (1, 2), (2, 0), (2, 1)]:
         follows[one, two] += 1
@@ -39,7 +39,7 @@ def test_last_item_counts_what_followed_in_training() -> None:
 
 
 def test_last_item_falls_back_to_the_newest_present_then_to_fame() -> None:
-    model = LastItem(leave_one_out(hand_made()))
+    model = LastItem(last_two(hand_made()))
     history = torch.tensor([[PAD, 1, 2]])
     without_newest = model.score(history, ALL, present=torch.tensor([[True, True, False]]))
     torch.testing.assert_close(without_newest, model.score(torch.tensor([[1]]), ALL))
@@ -93,7 +93,7 @@ def test_item_to_item_keeps_the_nearest(split: Split, monkeypatch: pytest.Monkey
 def test_item_to_item_counts_the_newest_events_of_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "RECENT", 2)
     data = interactions_of([[0, 1, 2, 3, 4]])  # trained on 0 1 2
-    similar = ItemToItem(leave_one_out(data)).similar.toarray()
+    similar = ItemToItem(last_two(data)).similar.toarray()
     assert np.argwhere(similar).tolist() == [[1, 2], [2, 1]]
 
 

@@ -15,7 +15,7 @@ import torch
 import whence
 from conftest import LIVELY
 from whence.contract import ALL, PAD, All, Explainable, Selections
-from whence.data import Interactions, Split, leave_one_out
+from whence.data import Interactions, Split, last_two
 from whence.data.catalog import Catalog
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
@@ -102,7 +102,7 @@ def test_too_little_room_is_one_sentence_about_all_of_it(films: Interactions) ->
     )
     said = r"^The data have 2 ages and 2 genres; make room for them: --set n_ages=2,n_genres=2\.$"
     with pytest.raises(InputError, match=said):
-        model.meet(leave_one_out(films))
+        model.meet(last_two(films))
 
 
 def test_nothing_known_is_no_error(films: Interactions) -> None:

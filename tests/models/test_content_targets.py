@@ -21,7 +21,7 @@ import whence
 from conftest import LIVELY, interactions_of
 from whence.cli import app
 from whence.contract import ALL, offers
-from whence.data import Interactions, leave_one_out
+from whence.data import Interactions, last_two
 from whence.data.catalog import Catalog
 from whence.errors import InputError
 from whence.measure import Measure
@@ -191,7 +191,7 @@ def rated(of: str = "genre", users: int = 60, items: int = 24) -> Interactions:
 @pytest.mark.parametrize("name", ["content-ncf", "intrp-ncf"])
 @pytest.mark.parametrize("settings", KINDS)
 def test_a_seed_in_a_stack_goes_the_same_way_as_alone(name: str, settings: dict[str, Any]) -> None:
-    split, config = leave_one_out(rated()), TrainingConfig(steps=20, batch_size=32)
+    split, config = last_two(rated()), TrainingConfig(steps=20, batch_size=32)
     chosen = {**SMALL, **settings}
     stacked = fit_together(Training(split, name, chosen, config, [0, 1], "cpu"), False)
     alone = fit(split, name, chosen, config, 1, show_progress=False)
@@ -202,7 +202,7 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone(name: str, settings: dict[
 def test_batches_of_ratings_are_events_alone() -> None:
     """Every one once an epoch, with its own rating, and filling at the end."""
     data = rated()
-    split = leave_one_out(data)
+    split = last_two(data)
     batches = ChoiceBatches(split, Ratings(), 100, [Randomness(0)])
     assert data.ratings is not None
     by_pair = dict(zip(data.pairs().tolist(), data.ratings.tolist(), strict=True))
@@ -234,7 +234,7 @@ def trained(name: str, of: str, seeds: int = 1, **settings: Any) -> Run:  # noqa
 def test_who_knows_what_ratings_come_of_is_selected(of: str) -> None:
     """Of ratings by genre, content suffices; by user, who the user is must be seen, and no more."""
     model, data = trained("intrp-ncf", of, ratings=True).first, rated(of)
-    split = leave_one_out(data)
+    split = last_two(data)
     held = split.held["test"]
     batch, targets = model.read(held, 1), torch.from_numpy(held.targets)
     with torch.no_grad():
@@ -251,7 +251,7 @@ def test_who_knows_what_ratings_come_of_is_selected(of: str) -> None:
 def test_the_error_of_ratings_by_hand() -> None:
     """|expected − given| of held-out events one by one, but for those without a rating."""
     data = rated()
-    split, model = leave_one_out(data), trained("intrp-ncf", "genre", ratings=True).first
+    split, model = last_two(data), trained("intrp-ncf", "genre", ratings=True).first
     held, ratings = split.held["test"], data.ratings
     assert ratings is not None
     gaps = ratings.copy()
@@ -281,14 +281,14 @@ def test_who_foretells_no_ratings_has_no_error_of_them() -> None:
     assert "rating error" not in classes.metrics[0]["test"]
     run = trained("intrp-ncf", "genre", ratings=True)
     assert {"rating error", "recall@10"} <= set(run.metrics[0]["test"])
-    split = leave_one_out(rated())
+    split = last_two(rated())
     unrated = replace(split, interactions=replace(split.interactions, ratings=None))
     assert "rating error" not in evaluate(run.first, unrated, "test", 1)
 
 
 def test_weights_are_chosen_by_the_lowest_rating_error() -> None:
     """The error falls and rises again: training stops there, and goes back to the lowest."""
-    split = leave_one_out(rated())
+    split = last_two(rated())
     config = TrainingConfig(
         steps=400,
         batch_size=32,
@@ -310,7 +310,7 @@ def test_weights_are_chosen_by_the_lowest_rating_error() -> None:
 
 
 def test_who_has_no_rating_error_cannot_be_chosen_by_it() -> None:
-    split, config = leave_one_out(rated()), TrainingConfig(validate_every=1, metric="rating error")
+    split, config = last_two(rated()), TrainingConfig(validate_every=1, metric="rating error")
     with pytest.raises(InputError, match="is of models that foretell ratings, as content-ncf"):
         Training(split, "intrp-ncf", SMALL, config, [0], "cpu")
     ratings = split.interactions.ratings
@@ -371,7 +371,7 @@ def test_the_audit_of_ratings_speaks_of_ratings() -> None:
 def test_three_classes_by_genre_are_told_by_content() -> None:
     """What is never met is of no genre; among events, the disliked are told from the liked."""
     model, data = trained("intrp-ncf", "genre", classes=3, negatives=1).first, rated()
-    held = leave_one_out(data).held["test"]
+    held = last_two(data).held["test"]
     batch, targets = model.read(held, 1), torch.from_numpy(held.targets)[:, None]
     assert data.ratings is not None
     with torch.no_grad():
@@ -459,7 +459,7 @@ def test_ratings_are_learned_of_what_was_rated_alone(name: str) -> None:
 def test_held_out_ratings_are_not_known() -> None:
     """The units that are learned in are those of the events for training."""
     data = rated()
-    split, ratings = leave_one_out(data), data.ratings
+    split, ratings = last_two(data), data.ratings
     assert ratings is not None
     known = split.trained()
     other = replace(data, ratings=np.where(known, ratings, np.float32(np.nan)))
@@ -467,7 +467,7 @@ def test_held_out_ratings_are_not_known() -> None:
         model = build_model(
             "intrp-ncf", {**SMALL, "predict_ratings": True}, events.counts, torch.Generator()
         )
-        model.meet(leave_one_out(events))
+        model.meet(last_two(events))
         assert float(model.get_buffer("rating_mean")) == pytest.approx(ratings[known].mean())
         assert float(model.get_buffer("rating_spread")) == pytest.approx(ratings[known].std())
 
@@ -481,13 +481,13 @@ def test_ratings_that_say_nothing_are_one_sentence() -> None:
         "intrp-ncf", {**SMALL, "predict_ratings": True}, bare.counts, torch.Generator()
     )
     with pytest.raises(InputError, match=r"^Ratings are to be learned, and these data have none;"):
-        model.meet(leave_one_out(bare))
+        model.meet(last_two(bare))
     for ratings, said in ((np.nan, "^Some ratings are no numbers"), (4.0, "^All ratings are 4;")):
         same = replace(data, ratings=np.full_like(data.ratings, ratings))
         model = build_model(
             "intrp-ncf", {**SMALL, "predict_ratings": True}, same.counts, torch.Generator()
         )
         with pytest.raises(InputError, match=said):
-            model.meet(leave_one_out(same))
+            model.meet(last_two(same))
     with pytest.raises(InputError, match=r"^Three classes need ratings, to tell liked from"):
         whence.train(bare, model="intrp-ncf", model_settings={"n_classes": 3}, show_progress=False)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import whence
 from conftest import ncf_layout
-from whence.data import Interactions, leave_last_out, leave_one_out
+from whence.data import Interactions, last_one, last_two
 from whence.errors import InputError
 from whence.files import read_json
 from whence.models.sasrec import SASRec, SASRecConfig
@@ -97,8 +97,8 @@ def trained(data: Interactions, split: str) -> Run:
 
 
 def test_columns_are_what_training_measured_in_per_cent(data: Interactions) -> None:
-    run = trained(data, "leave-last-out")
-    asked = Asked(run, leave_last_out(data), "test", show_progress=False)
+    run = trained(data, "last-one")
+    asked = Asked(run, last_one(data), "test", show_progress=False)
     found = measurement.published_negatives(asked, AsItComes())
     assert list(found) == ["HR@10 in %", "NDCG@10 in %"], "SASRec tells no classes"
     measured = [metrics["test"]["HR@10 of 100 published"] for metrics in run.metrics.values()]
@@ -108,13 +108,13 @@ def test_columns_are_what_training_measured_in_per_cent(data: Interactions) -> N
 
 
 def test_models_that_tell_classes_have_columns_of_them(data: Interactions) -> None:
-    run = trained(data, "leave-last-out")
+    run = trained(data, "last-one")
     config = SASRecConfig(max_len=6, dim=8)
     telling = {}
     for seed, model in run.models.items():
         telling[seed] = ForOrAgainst(config, data.item_count, torch.Generator()).eval()
         telling[seed].load_state_dict(model.state_dict())
-    split = leave_last_out(data)
+    split = last_one(data)
     asked = Asked(replace(run, models=telling), split, "test", show_progress=False)
     found = measurement.published_negatives(asked, AsItComes())
     assert set(found) == set(MEASUREMENTS["published-negatives"].columns) - {
@@ -125,11 +125,11 @@ def test_models_that_tell_classes_have_columns_of_them(data: Interactions) -> No
         scores = model.score(model.read(cases, 6), torch.from_numpy(cases.targets)[:, None])
         share = 100 * (scores > 0).double().mean().item()
         assert found["accuracy of liked in %"].per_seed[number] == pytest.approx(share)
-    assert found["accuracy of liked in %"].protocol.endswith("; leave-last-out by time")
+    assert found["accuracy of liked in %"].protocol.endswith("; last-one split by time")
 
 
 def test_other_events_are_one_sentence(data: Interactions) -> None:
-    run = trained(data, "leave-one-out")
-    asked = Asked(run, leave_one_out(data), "validation", show_progress=False)
+    run = trained(data, "last-two")
+    asked = Asked(run, last_two(data), "validation", show_progress=False)
     with pytest.raises(InputError, match="validation events have no published negatives"):
         measurement.published_negatives(asked, AsItComes())

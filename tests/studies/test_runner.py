@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 import whence
-from whence.data import leave_one_out
+from whence.data import last_two
 from whence.errors import InputError
 from whence_studies.cache import Cache, Measured, default_folder
 from whence_studies.claims import Estimate
@@ -82,7 +82,7 @@ def test_the_records_are_what_training_by_hand_gives(
         seeds=3,
         show_progress=False,
     )
-    split = leave_one_out(data)
+    split = last_two(data)
     for record in records[4:8]:
         values = [
             whence.evaluate(model, split, "validation", 8)[record.column].value
@@ -95,7 +95,7 @@ def test_the_records_are_what_training_by_hand_gives(
         assert (record.n, record.seeds) == (300, (0, 1, 2))
         assert (record.dataset, record.model) == (str(data_folder), "sasrec")
         assert (record.published, record.verdict) == (None, UNPUBLISHED)
-        assert record.protocol.startswith("300 validation events, leave-one-out by time; ranked")
+        assert record.protocol.startswith("300 validation events, last-two split by time; ranked")
         assert record.machine == f"{os.cpu_count()} CPU cores"
         assert record.command == f"whence study run {study.name}"
     claim = records[-1]

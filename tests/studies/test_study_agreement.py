@@ -15,7 +15,7 @@ from scipy.special import softmax
 from conftest import TRANSFORMERS, interactions_of
 from whence.arrays import Floats
 from whence.contract import ALL
-from whence.data import Split, leave_one_out
+from whence.data import Split, last_two
 from whence.data.catalog import Catalog
 from whence.explainers import explain_batch
 from whence.explainers.shapley import Shapley
@@ -37,7 +37,7 @@ def users() -> Split:
     """Histories of 2 to 15 items, some of them longer than the models read."""
     rng = np.random.default_rng(0)
     chosen = [rng.permutation(ITEMS)[: 4 + user % 14].tolist() for user in range(80)]
-    return leave_one_out(interactions_of(chosen))
+    return last_two(interactions_of(chosen))
 
 
 def measured(users: Split, *models: Recommender) -> dict[str, Found]:
@@ -163,7 +163,7 @@ def test_every_column_is_what_loops_over_points_give(users: Split, name: str, he
                 counted = (expected[column] < edges + rounding).mean(axis=1)
                 assert below(upto, counted + 1e-12 * np.sign(rounding)).all()
     assert found["ρ(∇, α)"].n == POINTS
-    assert found["ρ(∇, α)"].protocol.startswith("15 validation events, leave-one-out by")
+    assert found["ρ(∇, α)"].protocol.startswith("15 validation events, last-two split by")
 
 
 def test_estimates_from_other_draws_differ_where_not_all_coalitions_are_asked(users: Split) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from conftest import LIVELY, ncf_layout
-from whence.data import leave_one_out
+from whence.data import last_two
 from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.experts import TOYS, InterpretableMLP, fit
@@ -190,7 +190,7 @@ def test_the_movielens_study_from_end_to_end(
     assert claims[0].verdict in (HOLDS, "does not hold", "undecided")
     cell = next(cell for cell in study.cells() if cell.model == "Intrp-MLP")
     assert cell.variant == "plain"
-    assert len(leave_one_out(data).held["test"]) == found["intrp-ncf", "plain", SIMPLE].n
+    assert len(last_two(data).held["test"]) == found["intrp-ncf", "plain", SIMPLE].n
 
 
 def test_selections_are_the_models() -> None:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from conftest import interactions_of
-from whence.data import Split, leave_one_out
+from whence.data import Split, last_two
 from whence.data.histories import Cases
 from whence.data.splits import Held
 from whence.errors import InputError
@@ -19,7 +19,7 @@ LENGTHS = np.array([3, 4, 10, 2, 30])
 
 @pytest.fixture(scope="module")
 def users() -> Split:
-    return leave_one_out(interactions_of([list(range(length)) for length in LENGTHS]))
+    return last_two(interactions_of([list(range(length)) for length in LENGTHS]))
 
 
 def same(one: Cases, two: Cases) -> bool:
@@ -75,7 +75,7 @@ def test_full_histories_are_full_and_each_there_once(split: Split) -> None:
 def test_what_cannot_be_drawn_is_said(users: Split) -> None:
     with pytest.raises(InputError, match="No validation event has a history of 29 items to ask"):
         draw_full(users, "validation", 29, 5)
-    nobody = leave_one_out(interactions_of([[0, 1, 2], [3, 4]]))
+    nobody = last_two(interactions_of([[0, 1, 2], [3, 4]]))
     with pytest.raises(InputError, match="No validation event has a history of 2 items to ask"):
         draw_points(nobody, "validation", Points(5))
     with pytest.raises(InputError, match="at least 1 point, not 0"):

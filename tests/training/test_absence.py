@@ -15,7 +15,7 @@ from scipy import stats
 from conftest import TRANSFORMERS, interactions_of, lively_bert4rec, lively_sasrec
 from whence.coalitions import size_shares
 from whence.contract import ALL, PAD
-from whence.data import Split, leave_one_out
+from whence.data import Split, last_two
 from whence.errors import InputError
 from whence.models.tasks import Batch, Cloze, NextItem
 from whence.randomness import Randomness, keep
@@ -66,7 +66,7 @@ def test_some_and_not_all_of_the_items_that_can_be(
 
 def test_sizes_by_the_kernel_and_all_of_a_size_alike() -> None:
     """A single user, whose six training events make five inputs."""
-    split = leave_one_out(interactions_of([list(range(8))]))
+    split = last_two(interactions_of([list(range(8))]))
     present = presence(batch_of(split, NextItem(), size=4_000)).view(4_000, -1)[:, :5]
     sizes = np.bincount(present.sum(1).numpy(), minlength=6)
     assert sizes[0] == sizes[5] == 0
@@ -78,7 +78,7 @@ def test_sizes_by_the_kernel_and_all_of_a_size_alike() -> None:
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_a_share_of_the_histories(task: NextItem | Cloze) -> None:
-    split = leave_one_out(interactions_of([list(range(12))]))
+    split = last_two(interactions_of([list(range(12))]))
     batch = batch_of(split, task, absence=0.25, size=2_000)
     absent = batch.inputs.histories[~presence(batch)].unique()
     assert len(absent) / 2_000 == pytest.approx(0.25, abs=0.03)
@@ -137,7 +137,7 @@ def test_the_loss_of_bert4rec_is_that_of_present(split: Split) -> None:
 def test_a_row_that_sees_nothing_attends_to_nothing() -> None:
     """SASRec's oldest items, where they are absent themselves."""
     model = lively_sasrec()
-    split = leave_one_out(interactions_of([[4, 9, 2, 7, 1]]))
+    split = last_two(interactions_of([[4, 9, 2, 7, 1]]))
     batch = batch_of(split, NextItem(), size=1)
     present = torch.tensor([False, True]).repeat(4)
     inputs = batch.inputs._replace(present=present)

@@ -121,5 +121,5 @@ def test_other_data_are_one_sentence_though_their_sizes_are_the_same(
 
 def test_another_split_is_one_sentence(interactions: Interactions, fism: Run) -> None:
     """What the one holds out the other might have learned."""
-    with pytest.raises(InputError, match="by leave-one-out, and would know what temporal holds"):
+    with pytest.raises(InputError, match="by last-two, and would know what temporal holds"):
         trained(interactions, "deepicf", WIDTH, init_from=[fism], split="temporal")

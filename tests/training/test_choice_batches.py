@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import interactions_of
-from whence.data import Split, leave_one_out
+from whence.data import Split, last_two
 from whence.errors import InputError
 from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING, Choices
 from whence.randomness import Randomness
@@ -22,7 +22,7 @@ from whence.training.choice_batches import ChoiceBatches, outcomes
 def split_of(sizes: list[int]) -> Split:
     rng = np.random.default_rng(0)
     chosen = [rng.permutation(30)[: size + 2].tolist() for size in sizes]
-    return leave_one_out(interactions_of([*chosen, list(range(30))]))
+    return last_two(interactions_of([*chosen, list(range(30))]))
 
 
 def batches_of(
@@ -94,7 +94,7 @@ def test_negatives_are_drawn_anew_every_epoch() -> None:
 
 
 def test_who_has_met_everything_is_asked_about_anything() -> None:
-    split = leave_one_out(interactions_of([[0, 1, 2, 0, 1], [0, 1, 2, 2, 1]]))
+    split = last_two(interactions_of([[0, 1, 2, 0, 1], [0, 1, 2, 2, 1]]))
     found = asked(batches_of(split, 64, negatives=9), 0)
     assert len(found) == 60
     assert {item for *_, item, outcome in found if outcome == NOTHING} == {0, 1, 2}

@@ -16,7 +16,7 @@ import torch
 import whence
 from conftest import interactions_of
 from whence.contract import ALL
-from whence.data import Interactions, Split, leave_one_out
+from whence.data import Interactions, Split, last_two
 from whence.errors import InputError
 from whence.models.tasks import UserBatch
 from whence.randomness import Randomness, keep
@@ -36,7 +36,7 @@ def few(interactions: Interactions) -> Split:
         interactions.items[interactions.offsets[user] : interactions.offsets[user + 1]].tolist()
         for user in range(11)
     ]
-    return leave_one_out(interactions_of(events))
+    return last_two(interactions_of(events))
 
 
 EPOCHS = {
@@ -157,7 +157,7 @@ def test_users_who_are_not_known_are_one_sentence(model: str, interactions: Inte
 @pytest.mark.parametrize("model", ["gmf", "fism", "deepicf", "deepicf-a"])
 def test_items_and_users_that_training_never_saw_have_scores(model: str) -> None:
     """Some items are held out alone, and of the last user there is one event."""
-    split = leave_one_out(interactions_of([[0, 1, 2, 8], [3, 4, 5, 9], [6, 7, 0, 8, 9], [4]]))
+    split = last_two(interactions_of([[0, 1, 2, 8], [3, 4, 5, 9], [6, 7, 0, 8, 9], [4]]))
     assert (split.item_counts() == 0).sum() == 4
     config = TrainingConfig(steps=20, batch_size=2, learning_rate=0.05)
     found = fit(split, model, {"dim": 4, "max_len": 3}, config, 0, show_progress=False).model
@@ -175,9 +175,9 @@ def test_items_cannot_be_absent_where_no_windows_are_trained_on(few: Split) -> N
 
 TRAIN_AND_TELL = """
 import resource, whence
-from whence.data import leave_one_out, load
+from whence.data import last_two, load
 from whence.training import TrainingConfig, fit
-split = leave_one_out(load("ml-1m"))
+split = last_two(load("ml-1m"))
 config = TrainingConfig(steps=4, batch=8, optimiser="adagrad", learning_rate=0.01)
 found = fit(split, "deepicf-a", {}, config, 0, show_progress=False)
 print(found.losses[-1], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)

@@ -11,7 +11,7 @@ import torch
 
 import whence
 from conftest import interactions_of
-from whence.data import Split, leave_one_out
+from whence.data import Split, last_two
 from whence.devices import deterministic
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, compare_batch
@@ -88,7 +88,7 @@ def uneven() -> Split:
     in an epoch, and 40 steps are more than one."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(3, 63, 120)
-    return leave_one_out(interactions_of([rng.permutation(90)[:size].tolist() for size in sizes]))
+    return last_two(interactions_of([rng.permutation(90)[:size].tolist() for size in sizes]))
 
 
 def losses_of(training: Training) -> dict[int, list[float]]:

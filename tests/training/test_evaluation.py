@@ -16,7 +16,7 @@ from scipy import stats
 
 from conftest import interactions_of, lively_sasrec
 from whence.contract import All, Explainable
-from whence.data import Interactions, Split, leave_one_out
+from whence.data import Interactions, Split, last_two
 from whence.data.splits import Held
 from whence.errors import InputError
 from whence.measure import bootstrap_interval, mean_measure, mean_over_seeds, over_seeds
@@ -176,7 +176,7 @@ ODD = st.sampled_from([float("nan"), float("inf"), -float("inf"), 0.0, 1.0, 2.0]
 )
 def test_ranks_of_odd_scores_by_loops(scores: list[float], history: list[int]) -> None:
     """Not numbers, infinities and ties; what was met again, and a true item that was met before."""
-    split = leave_one_out(interactions_of([*([item] for item in range(6)), [*history, 0, 3]]))
+    split = last_two(interactions_of([*([item] for item in range(6)), [*history, 0, 3]]))
     cases = split.held["test"]
     (found,) = full_ranks(Given(scores), cases, 10, 6)
     target = int(cases.targets[0])
@@ -199,7 +199,7 @@ def test_a_tiny_catalog_is_found_by_everyone() -> None:
     """Ten items: whatever the model, the true one is among the first ten."""
     user, item = np.repeat(np.arange(30), 5), np.tile(np.arange(10), 15)
     data = Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([item]))
-    found = evaluate(lively_sasrec(items=10), leave_one_out(data), "test", 8)
+    found = evaluate(lively_sasrec(items=10), last_two(data), "test", 8)
     assert found["recall@10"].value == 1.0
     assert list(found) == ["recall@10", "NDCG@10", "MRR"], "too few items to sample a hundred"
     assert "row order" in found["MRR"].protocol
@@ -225,4 +225,4 @@ def test_a_question_without_sense_is_one_sentence(
 def test_nothing_to_measure_is_one_sentence() -> None:
     data = Interactions.from_columns(pa.chunked_array([[1, 1]]), pa.chunked_array([[1, 2]]))
     with pytest.raises(InputError, match="three events"):
-        evaluate(lively_sasrec(), leave_one_out(data), "test", 8)
+        evaluate(lively_sasrec(), last_two(data), "test", 8)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from conftest import interactions_of, pack
 from whence.contract import PAD
-from whence.data import Interactions, Split, leave_one_out
+from whence.data import Interactions, Split, last_two
 from whence.errors import InputError
 from whence.models import MODELS
 from whence.models.sasrec import SASRec, SASRecConfig
@@ -97,7 +97,7 @@ def test_every_user_with_two_events_takes_part() -> None:
     user = [0, 1, 1, 2, 2, 2, 2]
     item = [0, 1, 2, 3, 4, 5, 6]
     data = Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([item]))
-    batch = Batches(leave_one_out(data), 4, 200, [Randomness(0)]).draw(torch.tensor(0)).of(0)
+    batch = Batches(last_two(data), 4, 200, [Randomness(0)]).draw(torch.tensor(0)).of(0)
     assert set(batch.inputs.items.tolist()) <= {1, 3, PAD}
     assert {1, 3} <= set(batch.inputs.items.tolist())
 
@@ -139,7 +139,7 @@ def test_the_one_size_is_hardly_ever_too_small(count: int) -> None:
 def test_nothing_to_learn_from_is_one_sentence() -> None:
     data = Interactions.from_columns(pa.chunked_array([[1, 2]]), pa.chunked_array([[1, 2]]))
     with pytest.raises(InputError, match="nothing to train on"):
-        Batches(leave_one_out(data), 4, 2, [Randomness(0)])
+        Batches(last_two(data), 4, 2, [Randomness(0)])
 
 
 def test_a_diverged_loss_is_one_sentence(split: Split, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_validation_needs_something_to_validate_on() -> None:
     data = interactions_of([[0, 1], [1, 0], [0, 1]])
     config = TrainingConfig(validate_every=5)
     with pytest.raises(InputError, match="No validation events are held out"):
-        fit(leave_one_out(data), "sasrec", SMALL, config, 0, show_progress=False)
+        fit(last_two(data), "sasrec", SMALL, config, 0, show_progress=False)
 
 
 def test_a_training_leaves_its_model_alone_in_memory(split: Split) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from conftest import interactions_of
 from whence.contract import PAD
-from whence.data import Split, leave_one_out
+from whence.data import Split, last_two
 from whence.models.tasks import Batch, Cloze
 from whence.randomness import Randomness
 from whence.training.history_batches import Batches, Masks
@@ -87,7 +87,7 @@ def test_at_least_one_of_every_history_and_otherwise_the_share(share: float, spl
 
 
 def test_where_none_was_drawn_every_place_is_as_likely() -> None:
-    split = leave_one_out(interactions_of([[0, 1, 2, 3, 4, 5]]))
+    split = last_two(interactions_of([[0, 1, 2, 3, 4, 5]]))
     places = Counter[int]()
     for batch in drawn(split, cloze(0.0)):
         places.update(batch.positives.tolist())

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import whence
 from conftest import lively_sasrec, ncf_layout
 from whence.cli import app
-from whence.data import Interactions, Split, leave_last_out, leave_one_out, load
+from whence.data import Interactions, Split, last_one, last_two, load
 from whence.data.published_negatives import published_negatives
 from whence.errors import InputError
 from whence.models.baselines import BASELINES
@@ -64,7 +64,7 @@ def test_ranks_by_loops(
 
 
 def test_hits_and_gains_by_hand(data: Interactions) -> None:
-    split = leave_last_out(data)
+    split = last_one(data)
     model = lively_sasrec(items=data.item_count, length=5)
     found = Evaluation(split, "test", 5, top=60).of(model)
     hit, gain = "HR@60 of 100 published", "NDCG@60 of 100 published"
@@ -87,7 +87,7 @@ def test_events_without_negatives_are_measured_without_them(
     assert HIT not in evaluate(model, split, "test", 8)
     with pytest.raises(InputError, match="No negatives are published for"):
         Evaluation(split, "test", 8).mean(HIT, model)
-    held = leave_one_out(data)
+    held = last_two(data)
     model = lively_sasrec(items=data.item_count, length=8)
     assert HIT in evaluate(model, held, "test", 8)
     assert HIT not in evaluate(model, held, "validation", 8)
@@ -117,7 +117,7 @@ def test_training_stops_by_the_test_events_and_says_so(
         model=model,
         model_settings={"max_len": 6, "dim": 8},
         training={**TRAINING, "validate_on": "test"},
-        split="leave-last-out",
+        split="last-one",
         out=tmp_path / "run",
         show_progress=False,
     )
@@ -148,8 +148,8 @@ def test_what_cannot_be_validated_is_said_before_training(data: Interactions, sp
         with pytest.raises(InputError, match=sentence):
             fit(on, "sasrec", settings, config, 0, show_progress=False)
 
-    refused("No validation events are held out; leave validate_every", leave_last_out(data))
-    refused("4 of the 4 events are not those", leave_one_out(data))
+    refused("No validation events are held out; leave validate_every", last_one(data))
+    refused("4 of the 4 events are not those", last_two(data))
     refused("No negatives are published for", split, validate_on="test")
     with pytest.raises(InputError, match="validate_on cannot be 'train': known: "):
         TrainingConfig(validate_on="train")  # type: ignore[arg-type]
@@ -157,14 +157,14 @@ def test_what_cannot_be_validated_is_said_before_training(data: Interactions, sp
 
 def test_the_split_on_the_command_line(data_folder: Path, tmp_path: Path) -> None:
     run = CliRunner()
-    assert "leave-last-out" in run.invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).output
-    order = ["train", str(data_folder), "--out", str(tmp_path / "run"), "--split", "leave-last-out"]
+    assert "last-one" in run.invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).output
+    order = ["train", str(data_folder), "--out", str(tmp_path / "run"), "--split", "last-one"]
     done = run.invoke(app, [*order, "--set", "steps=3,max_len=6,dim=8"])
     assert done.exit_code == 0, done.output
-    assert "leave-last-out" in done.output
+    assert "last-one" in done.output
     again = whence.open_run(tmp_path / "run")
     assert "validation" not in again.metrics[0]
-    assert "leave-last-out" in again.metrics[0]["test"]["MRR"]["protocol"]
+    assert "last-one" in again.metrics[0]["test"]["MRR"]["protocol"]
     assert whence.recommend(again, user=again.interactions.users["user"][0].as_py()).picks
 
 
@@ -172,7 +172,7 @@ def test_the_split_on_the_command_line(data_folder: Path, tmp_path: Path) -> Non
 def test_popularity_on_the_published_negatives() -> None:
     """Counted and ranked with nothing of what is tested."""
     data = load("ml-1m-ncf")
-    split = leave_last_out(data)
+    split = last_one(data)
     found = Evaluation(split, "test", 5).published(BASELINES["popularity"](split))
     path = Path(os.environ["WHENCE_DATA"]) / "ml-1m" / "ncf_leave_one_out_test.csv.gz"
     with gzip.open(path) as packed:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import interactions_of
 from whence.contract import PAD
-from whence.data import Split, leave_one_out
+from whence.data import Split, last_two
 from whence.errors import InputError
 from whence.models.tasks import LIKED, NO_QUESTION, NOTHING, UserBatch, WholeUsers
 from whence.randomness import Randomness
@@ -26,7 +26,7 @@ def split_of(sizes: list[int], seed: int = 0) -> Split:
     rng = np.random.default_rng(seed)
     chosen = [rng.permutation(ITEMS)[: size + 2].tolist() for size in sizes]
     chosen.append(list(range(ITEMS)))  # so that every item is known
-    return leave_one_out(interactions_of(chosen))
+    return last_two(interactions_of(chosen))
 
 
 def batches_of(
@@ -132,7 +132,7 @@ def test_an_epoch_has_every_user_with_every_event_and_its_negatives_once(
 
 def test_negatives_are_not_among_what_a_long_history_has_left_out() -> None:
     """All training items of a user are met, and the newest few are read."""
-    split = leave_one_out(interactions_of([list(range(22)), list(range(18, 40))]))
+    split = last_two(interactions_of([list(range(22)), list(range(18, 40))]))
     batches = batches_of(split, 2, negatives=8, length=5)
     for step in range(10):
         for history, questions in users_of(drawn(batches, step).of(0)):
@@ -201,7 +201,7 @@ def test_users_come_in_another_order_every_epoch_and_for_every_seed() -> None:
 
 def test_a_user_who_has_met_everything_is_asked_about_anything() -> None:
     data = interactions_of([[0, 1, 2, 3, 0, 1], [0, 1, 2, 3, 2, 3]])
-    batches = batches_of(leave_one_out(data), 2, negatives=20)
+    batches = batches_of(last_two(data), 2, negatives=20)
     for history, questions in users_of(drawn(batches, 0).of(0)):
         unmet = {item for item, outcome in questions if outcome == NOTHING}
         assert set(history) == {0, 1, 2, 3} == unmet

@@ -11,7 +11,7 @@ import torch
 
 from conftest import interactions_of
 from whence.contract import ALL, PAD
-from whence.data import Split, leave_one_out
+from whence.data import Split, last_two
 from whence.errors import InputError
 from whence.models.tasks import Cloze, NextItem
 from whence.randomness import Randomness
@@ -38,7 +38,7 @@ def test_every_question_has_the_weight_of_the_event_it_asks_for(
     sizes = np.random.default_rng(0).integers(4, 20, 12).tolist()
     starts = np.cumsum([0, *sizes]).tolist()
     data = interactions_of([list(range(a, b)) for a, b in pairwise(starts)])
-    split = weighed(leave_one_out(data))
+    split = weighed(last_two(data))
     assert split.weights is not None
     of_item = np.zeros(data.item_count)
     of_item[data.items] = split.weights / split.weights[split.trained()].mean()
@@ -78,7 +78,7 @@ def test_what_has_no_weight_is_not_learned(name: str) -> None:
     """After 0 and 1 most users choose 2, some 5; only the choice of the few counts."""
     common, rare = ([0, 1, choice, 3, 4] for choice in (2, 5))
     data = interactions_of([common] * 30 + [rare] * 10)
-    split = leave_one_out(data)
+    split = last_two(data)
     weights = (data.items != 2).astype(np.float32)
     config = TrainingConfig(steps=200, batch_size=40, learning_rate=0.01)
     history = torch.tensor([[PAD] * 6 + [0, 1]])

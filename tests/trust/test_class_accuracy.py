@@ -15,7 +15,7 @@ from torch import Tensor
 
 from conftest import NCF_EVENTS, interactions_of, lively_sasrec, ncf_layout
 from whence.contract import Explainable
-from whence.data import Split, leave_last_out
+from whence.data import Split, last_one
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.errors import CapabilityError, InputError
@@ -52,7 +52,7 @@ def table(classes: int, seed: int = 0) -> Tensor:
 
 def cases_of(users: int, seed: int = 0) -> Cases:
     rng = np.random.default_rng(seed)
-    return leave_last_out(
+    return last_one(
         interactions_of([list(range(ITEMS)), *rng.integers(0, ITEMS, (users - 1, 4)).tolist()])
     ).held["test"]
 
@@ -125,7 +125,7 @@ def test_slices_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_published_negatives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ratings are those of the events that are tested: 1 + 200 % 5 = 1, then 2, 3 and 4."""
     data = ncf_layout(tmp_path, monkeypatch)
-    split = leave_last_out(data)
+    split = last_one(data)
 
     class Certain(Explainable):
         def classes(

@@ -42,7 +42,7 @@ def test_marks_are_those_of_the_same_model_trained_on_the_world(
     assert found.learned is not None
     recall = [metrics["test"]["recall@10"]["value"] for metrics in trained.metrics.values()]
     assert found.learned.model.value == pytest.approx(np.mean(recall))
-    rules = baseline_accuracy(world.interactions, "leave-one-out", 12)
+    rules = baseline_accuracy(world.interactions, "last-two", 12)
     assert found.learned.popularity == rules["popularity"]["recall@10"]
     for reason in REASONS:
         asked = world.questions(reason, 12, 20, seed=5)

@@ -17,7 +17,7 @@ import whence
 from conftest import interactions_of, lively_sasrec
 from whence.arrays import Bools, Floats, Ints
 from whence.contract import PAD
-from whence.data import Interactions, Split, leave_one_out
+from whence.data import Interactions, Split, last_two
 from whence.errors import InputError
 from whence.explainers import compare_batch, explain_batch
 from whence.explanation import Explanation
@@ -333,7 +333,7 @@ def test_trained_seeds(three: Run, split: Split) -> None:
         assert len(values) == 3
         assert np.mean(values) == pytest.approx(measure.value), column
         assert measure.range[0] < measure.value < measure.range[1]
-        assert measure.protocol.startswith("60 validation events, leave-one-out by")
+        assert measure.protocol.startswith("60 validation events, last-two split by")
     assert found == seed_stability(three.models, split, "validation", cases=60)
     assert found != seed_stability(three.models, split, "validation", cases=60, seed=1)
 
@@ -388,7 +388,7 @@ def test_the_same_model_under_every_seed(split: Split) -> None:
 
 def test_who_has_met_nearly_everything() -> None:
     """Four of six items are met, two can be recommended, and three models name the same two."""
-    split = leave_one_out(interactions_of([[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0]]))
+    split = last_two(interactions_of([[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0]]))
     models: dict[int, Recommender] = {seed: lively_sasrec(items=6, seed=seed) for seed in range(3)}
     found = seed_stability(models, split, "validation", [])
     assert list(found) == ["top-10 overlap"]

@@ -32,7 +32,7 @@ MODEL_NAMES = "sasrec, bert4rec, gmf, mlp, neumf, content-ncf, intrp-ncf, fism, 
 USUAL = ("rollout", "signed-rollout", "integrated-gradients", "leave-one-out", "shapley", "random")
 """What is asked unless said otherwise: one of each kind, to fit beside each other."""
 
-SplitName = Literal["leave-one-out", "leave-last-out", "temporal", "user-holdout"]
+SplitName = Literal["last-two", "last-one", "temporal", "user-holdout"]
 
 app = typer.Typer(
     help="Train recommenders that can say why, and measure whether the why can be believed.",
@@ -96,7 +96,7 @@ def train(
         int | None,
         typer.Option(min=1, help="How many as one computation; by default what is fastest."),
     ] = None,
-    split: Annotated[SplitName, typer.Option(help="What is held out.")] = "leave-one-out",
+    split: Annotated[SplitName, typer.Option(help="What is held out.")] = "last-two",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the model or training."),

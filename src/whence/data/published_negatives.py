@@ -56,7 +56,7 @@ class PublishedNegatives:
         if others:
             raise InputError(
                 f"{others:,} of the {len(cases):,} events are not those that negatives are "
-                "published for; take the test events of ml-1m-ncf, with the split leave-last-out."
+                "published for; take the test events of ml-1m-ncf, with the split last-one."
             )
         missing = int((self.items[cases.users] < 0).sum())
         if missing:

@@ -52,7 +52,7 @@ class Split:
         return np.bincount(items, minlength=self.interactions.item_count)
 
 
-def leave_one_out(interactions: Interactions) -> Split:
+def last_two(interactions: Interactions) -> Split:
     """The last event of each user for testing, the one before it for validation.
 
     Users with fewer than three events go wholly into training.
@@ -64,7 +64,7 @@ def leave_one_out(interactions: Interactions) -> Split:
     return Split(
         interactions,
         train_ends,
-        protocol=f"leave-one-out by {_order(interactions)}",
+        protocol=f"last-two split by {_order(interactions)}",
         held={
             "validation": _cases(interactions, evaluated, ends[evaluated] - 2),
             "test": _cases(interactions, evaluated, ends[evaluated] - 1),
@@ -72,7 +72,7 @@ def leave_one_out(interactions: Interactions) -> Split:
     )
 
 
-def leave_last_out(interactions: Interactions) -> Split:
+def last_one(interactions: Interactions) -> Split:
     """The last event of each user for testing, as He et al. (2017) do, and none for validation.
 
     Users with fewer than two events go wholly into training.
@@ -85,7 +85,7 @@ def leave_last_out(interactions: Interactions) -> Split:
     return Split(
         interactions,
         train_ends,
-        protocol=f"leave-last-out by {_order(interactions)}",
+        protocol=f"last-one split by {_order(interactions)}",
         held={
             "validation": _cases(interactions, nobody, ends[nobody]),
             "test": _cases(interactions, evaluated, ends[evaluated] - 1),
@@ -105,13 +105,13 @@ def temporal(interactions: Interactions) -> Split:
         missing = len(interactions) if times is None else int((times == UNKNOWN_TIME).sum())
         raise InputError(
             f"A temporal split needs the time of every event, and {missing:,} have none; choose "
-            "leave-one-out instead."
+            "last-two instead."
         )
     shares = [1 - VALIDATION_SHARE - TEST_SHARE, 1 - TEST_SHARE]
     validation, test = np.quantile(times, shares, method="higher")
     if not times.min() < validation < test:
         raise InputError(
-            "The events lie at too few points in time for a temporal split; choose leave-one-out."
+            "The events lie at too few points in time for a temporal split; choose last-two."
         )
     ends = [_first_at(interactions, point) for point in (validation, test)]
     return Split(
@@ -155,8 +155,8 @@ def user_holdout(interactions: Interactions, seed: int = 0) -> Split:
 
 
 SPLITS: dict[str, Callable[[Interactions], Split]] = {
-    "leave-one-out": leave_one_out,
-    "leave-last-out": leave_last_out,
+    "last-two": last_two,
+    "last-one": last_one,
     "temporal": temporal,
     "user-holdout": user_holdout,
 }

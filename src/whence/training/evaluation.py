@@ -89,8 +89,8 @@ class Evaluation:
             )
         if not len(self.split.held[self.held]):
             raise InputError(
-                f"No {self.held} events are held out to measure accuracy on; leave-one-out needs "
-                "users with three events, and leave-last-out, with two, holds out no validation."
+                f"No {self.held} events are held out to measure accuracy on; last-two needs "
+                "users with three events, and last-one, with two, holds out no validation."
             )
 
     def of(self, model: Explainable) -> PerCase:

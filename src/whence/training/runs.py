@@ -36,7 +36,7 @@ def train(
     model_settings: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
     seeds: int = 1,
-    split: str = "leave-one-out",
+    split: str = "last-two",
     init_from: Sequence[Run] = (),
     out: Path | str | None = None,
     overwrite: bool = False,
@@ -67,7 +67,7 @@ def train(
     if spec.knows_users and split == "user-holdout":
         raise InputError(
             f"{model} knows the users it was trained on, and a user-holdout split asks it about "
-            "others; choose leave-one-out, or a model that reads histories."
+            "others; choose last-two, or a model that reads histories."
         )
     check_beginnings(model, init_from)
     check_device(device)

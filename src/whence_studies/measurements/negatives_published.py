@@ -25,7 +25,7 @@ def published_negatives(asked: Asked, _how: AsItComes) -> dict[str, Found]:
     if any(name not in first for name in MEASURED.values()):
         raise InputError(
             f"The {asked.held} events have no published negatives; take those of ml-1m-ncf, with "
-            "the split leave-last-out."
+            "the split last-one."
         )
     hits = {
         column: Found(

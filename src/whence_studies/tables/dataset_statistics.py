@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from whence.data import NAMED, Interactions, leave_last_out, load, statistics
+from whence.data import NAMED, Interactions, last_one, load, statistics
 from whence.devices import machine
 from whence_studies.records import NEEDS_FILE, Record
 from whence_studies.study import Study
@@ -68,7 +68,7 @@ def _baumhauer(_: str, data: Interactions) -> dict[str, float]:
 def _jain(row: str, data: Interactions) -> dict[str, float]:
     """The whole, or without or with alone the last rating of each user."""
     test = np.zeros(len(data), dtype=bool)
-    test[leave_last_out(data).held["test"].ends] = True
+    test[last_one(data).held["test"].ends] = True
     part = {"Full": np.ones(len(data), dtype=bool), "Train": ~test, "Test": test}[row]
     return {
         "interactions": int(part.sum()),
