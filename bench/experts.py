@@ -26,7 +26,7 @@ from whence.memory import reuse_freed_memory
 from whence.models import build_model
 from whence.models.content_ncf import family_of
 from whence.models.tasks import ChoiceBatch
-from whence.randomness import keep
+from whence.randomness import no_dropout
 from whence_studies.skips.networks import ASKED, EXPERTS, Kind, make_network
 from whence_studies.tables.skip_networks import SMALL
 from whence_studies.toy_data import TOYS
@@ -190,7 +190,7 @@ def ncf(name: str) -> Network:
         torch.randint(0, most, (ROWS,), generator=generator)
         for most in (counts.users, counts.items, 2)
     )
-    return model, partial(model.loss, ChoiceBatch(users, items, outcomes), keep)
+    return model, partial(model.loss, ChoiceBatch(users, items, outcomes), no_dropout)
 
 
 def trained(name: str, ours: Network, ordinary: Network) -> Pair:

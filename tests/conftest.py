@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from hypothesis import settings
 
 import whence
-from whence.data import NAMED, Interactions, Split, last_two, load
+from whence.data import DATASETS, Interactions, Split, last_two, load
 from whence.data.interactions import Counts
 from whence.models import MODELS, Recommender, build_model
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
@@ -281,7 +281,7 @@ def ncf_layout(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Interactions:
     """
     monkeypatch.setenv("WHENCE_DATA", str(folder))
     monkeypatch.setenv("XDG_DATA_HOME", str(folder / "home"))
-    monkeypatch.setitem(NAMED, "ml-1m-ncf", replace(NAMED["ml-1m-ncf"], counts=None))
+    monkeypatch.setitem(DATASETS, "ml-1m-ncf", replace(DATASETS["ml-1m-ncf"], counts=None))
     (folder / "ml-1m").mkdir()
     rows = [
         (user, item, 1 + item % 5, 0, place)

@@ -20,7 +20,7 @@ from whence.cli import SplitName
 from whence.cli.options import Format, Repeats
 from whence.data import SPLITS, load
 from whence.data.preparation import REPEATS
-from whence.data.readers.reading import FORMATS
+from whence.data.readers.tabular import FORMATS
 
 
 def whence(
@@ -65,8 +65,8 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_prepare_then_load(ratings: Path, tmp_path: Path) -> None:
     done = whence(
         "data", "prepare", ratings, "--items", ratings.parent / "items.csv", "--verb", "bought",
-        "--min-rating", 2, "--min-user", 3, "--min-item", 3, "--core", "--repeats", "last",
-        "--out", tmp_path / "p",
+        "--min-rating", 2, "--min-user-events", 3, "--min-item-events", 3, "--core",
+        "--repeats", "last", "--out", tmp_path / "p",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (
@@ -88,7 +88,13 @@ def test_prepare_then_load(ratings: Path, tmp_path: Path) -> None:
         "events rated below 2",
     ]
     assert manifest["origin"]["preparation"] == [
-        {"min_rating": 2.0, "repeats": "last", "min_user": 3, "min_item": 3, "core": True}
+        {
+            "min_rating": 2.0,
+            "repeats": "last",
+            "min_user_events": 3,
+            "min_item_events": 3,
+            "core": True,
+        }
     ]
 
 
@@ -153,7 +159,7 @@ def test_offline_says_which_file_to_put_where(tmp_path: Path) -> None:
         (["--user", "who"], "no column 'who' for the user; it has customer, sku, stars, ts"),
         (["--min-rating", "9"], "No event is left after: events rated below 9"),
         (
-            ["--min-user", "99"],
+            ["--min-user-events", "99"],
             "No event is left after: users of fewer than 99 events, counted once",
         ),
         (["--format", "json"], "row 1: .* is no record|is no record"),

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from whence.coalitions import Sizes, size_shares
-from whence.randomness import Chance, Randomness
+from whence.randomness import CounterRandom, Randomness
 
 
 @pytest.mark.parametrize("count", [2, 3, 10, 50])
@@ -25,7 +25,9 @@ def test_the_shares_are_the_kernel_times_the_number_of_coalitions(count: int) ->
 
 @pytest.mark.parametrize("count", [3, 7, 50])
 def test_sizes_are_drawn_by_their_shares(count: int) -> None:
-    numbers = Chance([Randomness(3).key("absence")]).whole(torch.tensor(0), range(1), 50_000)[0, 0]
+    numbers = CounterRandom([Randomness(3).key("part_dropout")]).integers(
+        torch.tensor(0), range(1), 50_000
+    )[0, 0]
     drawn = Sizes(50).draw(torch.full((50_000,), count), numbers)
     found = np.bincount(drawn.numpy(), minlength=count + 1)
     expected = 50_000 * size_shares(count)

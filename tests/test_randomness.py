@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.errors import InputError
-from whence.randomness import STREAMS, Chance, Dropout, Randomness, keep, uniform_by_content
+from whence.randomness import (
+    STREAMS,
+    CounterRandom,
+    Dropout,
+    Randomness,
+    no_dropout,
+    uniform_by_content,
+)
 
 
 def test_streams_are_the_children_of_one_seed_sequence() -> None:
@@ -34,7 +41,7 @@ def test_a_negative_seed_is_refused() -> None:
 
 
 def dropout(rate: float, seed: int = 0, ahead: int = 1) -> Dropout:
-    return Dropout(rate, Chance([Randomness(seed).key("dropout")]), ahead)
+    return Dropout(rate, CounterRandom([Randomness(seed).key("dropout")]), ahead)
 
 
 def test_dropout_keeps_the_share_and_the_mean() -> None:
@@ -92,12 +99,12 @@ def test_chance_is_splitmix64(key: int, step: int, call: int, place: int) -> Non
     state = (state ^ (state >> 27)) * 0x94D049BB133111EB % 2**64
     state ^= state >> 31
     calls = range(call, call + 1)
-    found = Chance([7, key]).bits(torch.tensor(step), calls, place + 1)[0, 1, place]
+    found = CounterRandom([7, key]).bits(torch.tensor(step), calls, place + 1)[0, 1, place]
     assert int(found) % 2**64 == state
 
 
 def test_more_places_change_no_number_and_leave_what_a_recording_reads_where_it_is() -> None:
-    chance, calls = Chance([5, 6]), range(2)
+    chance, calls = CounterRandom([5, 6]), range(2)
     few = chance.bits(torch.tensor(3), calls, 4)
     read = chance.begun[calls]
     before = read.clone()
@@ -108,7 +115,7 @@ def test_more_places_change_no_number_and_leave_what_a_recording_reads_where_it_
 
 
 def test_numbers_below_a_limit_are_even() -> None:
-    whole = Chance([1]).whole(torch.tensor(3), range(1), 60_000)
+    whole = CounterRandom([1]).integers(torch.tensor(3), range(1), 60_000)
     assert whole.min() >= 0
     drawn = whole.flatten() % 6
     counts = torch.bincount(drawn)
@@ -118,7 +125,7 @@ def test_numbers_below_a_limit_are_even() -> None:
 
 def test_no_dropout_is_the_identity() -> None:
     values = torch.rand(5)
-    assert keep(values) is values
+    assert no_dropout(values) is values
     assert dropout(0.0)(values) is values
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from whence.data import Catalog as Catalog
     from whence.data import Interactions as Interactions
     from whence.data import Preparation as Preparation
-    from whence.data import Reading as Reading
+    from whence.data import ReadOptions as ReadOptions
     from whence.data import last_two as last_two
     from whence.data import load as load
     from whence.data import prepare as prepare
@@ -61,7 +61,7 @@ _HOMES = {
         "Catalog",
         "Interactions",
         "Preparation",
-        "Reading",
+        "ReadOptions",
         "last_two",
         "load",
         "prepare",

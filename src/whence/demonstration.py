@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import torch
 
+from whence.data.datasets import DATASETS
 from whence.data.interactions import Interactions
-from whence.data.named import NAMED
 from whence.data.sources import load
 from whence.data.splits import Split, last_two
 from whence.errors import InputError
@@ -92,7 +92,7 @@ def demonstrate(
 
 def default_data() -> str:
     """The embedded data, or a world where their package is not installed."""
-    return next(name for name in PREFERRED if NAMED[name].available)
+    return next(name for name in PREFERRED if DATASETS[name].available)
 
 
 def _typical_user(interactions: Interactions) -> object:

@@ -8,7 +8,7 @@ from importlib import metadata
 import torch
 
 from whence import __version__
-from whence.data.published import data_folders
+from whence.data.dataset_files import data_folders
 
 CORE = ("torch", "numpy", "scipy", "pyarrow", "safetensors", "rich", "typer")
 FOR_REPORTS = ("altair", "vl-convert-python", "jinja2")

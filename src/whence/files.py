@@ -41,7 +41,7 @@ MANIFEST = "manifest.json"
 """Every folder that Whence writes has one."""
 
 
-def refuse_existing(folder: Path, overwrite: bool) -> None:
+def check_can_write(folder: Path, overwrite: bool) -> None:
     """Raise if something stands in the way; only what Whence wrote may be overwritten."""
     if not folder.exists():
         return
@@ -62,7 +62,7 @@ def new_folder(folder: Path, overwrite: bool = False) -> Iterator[Path]:
     """
     folder = folder.resolve()
     _tidy(folder)
-    refuse_existing(folder, overwrite)
+    check_can_write(folder, overwrite)
     partial, former = _beside(folder, "partial"), _beside(folder, "former")
     with _writing(folder):
         try:

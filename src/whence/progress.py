@@ -53,12 +53,12 @@ def progress_bar(title: str, total: int, show: bool = True, passing: bool = Fals
     return Bar(_progress(counts, show, passing), total, title)
 
 
-def byte_bar(title: str, total: int | None, done: int = 0, show: bool = True) -> Bar:
+def download_bar(title: str, total: int | None, done: int = 0, show: bool = True) -> Bar:
     """A new bar that counts bytes, of which some may be there already."""
     return Bar(_progress((DownloadColumn(), TransferSpeedColumn()), show), total, title, done)
 
 
-def tell(text: str, show: bool = True) -> None:
+def print_line(text: str, show: bool = True) -> None:
     """A line between the bars, such as how far the whole is."""
     if show:
         Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)

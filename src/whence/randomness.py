@@ -25,12 +25,12 @@ STREAMS = (
     "explain",
     "evaluation",
     "masks",
-    "absence",
+    "part_dropout",
 )
 """In this order for ever: a stream is known by its place."""
 
 
-class Drop(Protocol):
+class DropoutFunction(Protocol):
     """Dropout, or nothing of the kind."""
 
     def __call__(self, values: Tensor, onto: Tensor | None = None) -> Tensor:
@@ -67,7 +67,7 @@ class Randomness:
         )
 
 
-class Chance:
+class CounterRandom:
     """Numbers that a seed's key, the step and their place decide, and nothing else.
 
     Those of several seeds come at once, a seed in a stack has the same as alone, every device has
@@ -113,12 +113,12 @@ class Chance:
             self.begun[calls] = begun
         return begun
 
-    def whole(self, step: Tensor, calls: range, count: int) -> Tensor:
+    def integers(self, step: Tensor, calls: range, count: int) -> Tensor:
         """The same as whole numbers of 62 bits, whose remainders by any limit are even enough."""
         return self.bits(step, calls, count).bitwise_and_(2**62 - 1)
 
 
-def happens(numbers: Tensor, share: float) -> Tensor:
+def bernoulli(numbers: Tensor, share: float) -> Tensor:
     """Whether what happens in that share of all cases does, by whole numbers of 62 bits."""
     return numbers < round(share * 2**62)
 
@@ -147,7 +147,7 @@ class Dropout:
     fill the seed up to others' length change nothing for its own.
     """
 
-    def __init__(self, rate: float, chance: Chance, ahead: int = 1) -> None:
+    def __init__(self, rate: float, chance: CounterRandom, ahead: int = 1) -> None:
         self.dropped = min(round(rate * 2**16), 2**16 - 1)
         self.scale = 2**16 / (2**16 - self.dropped)
         self.chance, self.ahead = chance, ahead
@@ -166,7 +166,7 @@ class Dropout:
     def __call__(self, values: Tensor, onto: Tensor | None = None) -> Tensor:
         """`values` with some zeroed, added to what they go `onto`."""
         if self.dropped == 0:
-            return keep(values, onto)
+            return no_dropout(values, onto)
         if len(self.chance.keys) == 1:
             below = None if onto is None else onto[None]
             return self.of_stack(values[None], below).squeeze(0)
@@ -217,12 +217,12 @@ class _DroppedInStack(torch.autograd.Function):
         return dropout.of_stack(values.movedim(in_dims[0], 0), onto), 0
 
 
-def whole_below(limits: Tensor, generator: torch.Generator) -> Tensor:
+def random_below(limits: Tensor, generator: torch.Generator) -> Tensor:
     """A whole number from 0 to below each limit; their bias is less than limit/2⁶²."""
     return torch.empty_like(limits).random_(0, 2**62, generator=generator) % limits
 
 
-def keep(values: Tensor, onto: Tensor | None = None) -> Tensor:
+def no_dropout(values: Tensor, onto: Tensor | None = None) -> Tensor:
     """No dropout: how a model runs outside training."""
     return values if onto is None else onto + values
 

@@ -18,7 +18,7 @@ import torch
 import whence
 from whence.config import build
 from whence.data.interactions import Interactions
-from whence.data.splits import Held
+from whence.data.splits import HeldOut
 from whence.errors import InputError, RunError
 from whence.files import new_file, read_json, write_json
 from whence.models import model_spec
@@ -72,7 +72,7 @@ class Measuring:
     """What is measured of a run, how, and on which part of the events."""
 
     measurement: str
-    held: Held
+    held: HeldOut
     options: DataclassInstance
 
     @property

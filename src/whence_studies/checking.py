@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from whence.data import NAMED, SPLITS
+from whence.data import DATASETS, SPLITS
 from whence.errors import InputError, did_you_mean
 from whence.trust.stability.seed_pairs import check_interval_over
 from whence_studies.cache import resolve
@@ -66,10 +66,10 @@ def _check_tables(study: Study) -> None:
 
 def _check_data(study: Study) -> None:
     for shown, dataset in study.datasets.items():
-        if dataset.data not in NAMED and not dataset.available:
+        if dataset.data not in DATASETS and not dataset.available:
             raise InputError(
                 f"The data of {shown}, '{dataset.data}', are no file and no dataset of that name: "
-                f"{did_you_mean(dataset.data, NAMED)}"
+                f"{did_you_mean(dataset.data, DATASETS)}"
             )
     _check_unique("datasets", [dataset.data for dataset in study.datasets.values()])
 

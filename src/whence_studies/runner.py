@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from whence.data import Interactions, load, split_by
 from whence.devices import check_device, machine
 from whence.errors import InputError, OutOfTime, WhenceError, did_you_mean
-from whence.progress import tell
+from whence.progress import print_line
 from whence_studies.cache import Cache, Measured, Measuring, Recipe, resolve
 from whence_studies.checking import check_study
 from whence_studies.measurements.found import Asked
@@ -105,14 +105,14 @@ class _Work:
         except OutOfTime:
             raise
         except WhenceError as problem:
-            tell(f"{cell} is left out: {problem}", self.show_progress)
+            print_line(f"{cell} is left out: {problem}", self.show_progress)
 
     def finish(self, cell: Cell) -> None:
         """Train and measure; what is measured is kept at once."""
         if self.until is not None and time.monotonic() >= self.until:
             raise OutOfTime("The time is over.")
         cells, found = self.study.cells(), self.results.found[cell]
-        tell(f"row {cells.index(cell) + 1} of {len(cells)}: {cell}", self.show_progress)
+        print_line(f"row {cells.index(cell) + 1} of {len(cells)}: {cell}", self.show_progress)
         recipe = self._recipe(cell)
         run = self.cache.run(recipe, self.until, self.show_progress)
         split = split_by(self.study.split, recipe.data)
@@ -132,7 +132,7 @@ class _Work:
 
     def _recipe(self, cell: Cell) -> Recipe:
         if cell.dataset not in self.data:
-            tell(f"reading {cell.dataset}", self.show_progress)
+            print_line(f"reading {cell.dataset}", self.show_progress)
             self.data[cell.dataset] = load(self.study.datasets[cell.dataset].data)
         settings, training = resolve(self.study, cell)
         return Recipe(

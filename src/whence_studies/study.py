@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from whence.config import build
-from whence.data.named import NAMED
-from whence.data.splits import Held
+from whence.data.datasets import DATASETS
+from whence.data.splits import HeldOut
 from whence.errors import InputError, did_you_mean
 from whence.files import read_json, reason
 from whence.models import model_spec
@@ -38,8 +38,8 @@ class Dataset:
     @property
     def available(self) -> bool:
         """Whether it can be read here and now."""
-        if self.data in NAMED:
-            return NAMED[self.data].available
+        if self.data in DATASETS:
+            return DATASETS[self.data].available
         return Path(self.data).exists() or session_folder(self.data) is not None
 
 
@@ -154,7 +154,7 @@ class StudyFile:
     """
     seeds: int = 10
     split: str = "last-two"
-    held: Held = "validation"
+    held: HeldOut = "validation"
     """The part of the events that is measured on."""
     claims: tuple[Claim, ...] = ()
 

@@ -49,7 +49,7 @@ from whence.trust.likeness import likeness_finding as likeness_module
 from whence.trust.likeness.world_likeness import Learned
 from whence.trust.permutation.permutation_finding import REPEATS
 from whence.trust.stability import stability_finding as stability_module
-from whence.worlds import Alike
+from whence.worlds import StatisticPair
 
 METHODS = ("attention-last", "rollout", "gradient-norm", "leave-one-out")
 
@@ -376,7 +376,7 @@ def test_likeness_holds_explainers_against_chance_case_by_case(
         }
         for name, hits in right.items()
     }
-    alike = [Alike("users", 300, 4280)]
+    alike = [StatisticPair("users", 300, 4280)]
     learned: Learned | None = Learned(replace(measure, value=0.12), replace(measure, value=0.05))
     asked: dict[str, Any] = {}
 

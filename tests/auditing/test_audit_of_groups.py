@@ -29,7 +29,7 @@ from whence.trust.audit.stages import STAGES
 
 NAMES = ["its genres", "your personal history", "who else chose it"]
 THROUGH_ITS_SCORES = ("gradient-input", "integrated-gradients", "leave-one-out", "shapley")
-NAMED = "The parts are groups of features: 'its genres', 'your personal history' and 'who else"
+DATASETS = "The parts are groups of features: 'its genres', 'your personal history' and 'who else"
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_faithfulness_hides_the_parts(audited: Audited) -> None:
             changed.append(bool(before != after))
         found = figures[name, "first recommendation changed by one part"]
         assert found == pytest.approx(np.mean(changed)), name
-    assert finding.notes[0].startswith(NAMED)
+    assert finding.notes[0].startswith(DATASETS)
     assert "cut to" not in finding.notes[1], "groups have no newest"
     assert finding.notes[-1].endswith("parts are left out by way of 'averages'.")
 
@@ -121,7 +121,7 @@ def test_agreement_is_between_orders_of_groups(audited: Audited) -> None:
     assert figures["every pair", "rank agreement"] == pytest.approx(np.mean(rho))
     assert ("every pair", "shared first three") not in figures, "there are but three"
     assert {of for of, _ in figures} == {"every pair", *audited.explainers}
-    assert finding.notes[0].startswith(NAMED)
+    assert finding.notes[0].startswith(DATASETS)
 
 
 def test_experts_who_all_see_one_group_put_it_first(audited: Audited) -> None:

@@ -55,7 +55,11 @@ def one_by_one(rows: list[Row], how: Preparation) -> list[Row]:
         rows = kept if how.repeats == "first" else kept[::-1]
     while True:
         users, items = Counter(row[0] for row in rows), Counter(row[1] for row in rows)
-        left = [r for r in rows if users[r[0]] >= how.min_user and items[r[1]] >= how.min_item]
+        left = [
+            r
+            for r in rows
+            if users[r[0]] >= how.min_user_events and items[r[1]] >= how.min_item_events
+        ]
         if not how.core or left == rows:
             return left
         rows = left
@@ -67,8 +71,8 @@ def one_by_one(rows: list[Row], how: Preparation) -> list[Row]:
         Preparation,
         min_rating=st.sampled_from([None, 3.0]),
         repeats=st.sampled_from(["keep", "first", "last"]),
-        min_user=st.integers(1, 4),
-        min_item=st.integers(1, 4),
+        min_user_events=st.integers(1, 4),
+        min_item_events=st.integers(1, 4),
         core=st.booleans(),
     ),
 )
@@ -106,15 +110,15 @@ def test_counting_once_leaves_users_below_the_minimum() -> None:
     rows = [(1, item, 5, item) for item in range(3)] + [(user, 0, 5, 0) for user in (2, 3)]
     rows += [(user, 1, 5, 1) for user in (2, 3)]
     events = interactions(rows)
-    once = prepare(events, Preparation(min_user=2, min_item=3))
+    once = prepare(events, Preparation(min_user_events=2, min_item_events=3))
     assert np.diff(once.offsets).tolist() == [2, 2, 2]
     assert once.item_count == 2
-    once = prepare(events, Preparation(min_user=3, min_item=3))
+    once = prepare(events, Preparation(min_user_events=3, min_item_events=3))
     assert np.diff(once.offsets).tolist() == [2], "kept for three events, and left with two"
     with pytest.raises(
         InputError, match="users of fewer than 3 events and items .* until none is left"
     ):
-        prepare(events, Preparation(min_user=3, min_item=3, core=True))
+        prepare(events, Preparation(min_user_events=3, min_item_events=3, core=True))
 
 
 def test_what_travels_along() -> None:
@@ -123,7 +127,7 @@ def test_what_travels_along() -> None:
         pa.chunked_array([[1, 2, 3]]),
         title=pa.chunked_array([["one", "two", "three"]]),
     )
-    left = prepare(events, Preparation(min_user=2))
+    left = prepare(events, Preparation(min_user_events=2))
     assert left.users["user"].to_pylist() == ["b"]
     assert left.catalog.table.to_pylist() == [
         {"item": 2, "title": "two"},
@@ -140,7 +144,7 @@ def test_nothing_to_do_is_nothing_done() -> None:
     ("settings", "sentence"),
     [
         ({"repeats": "some"}, "one of keep, first, last"),
-        ({"min_user": 0}, "numbers from 1 on"),
+        ({"min_user_events": 0}, "numbers from 1 on"),
         ({"min_rating": float("-inf")}, "The least rating is a number"),
     ],
 )

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from conftest import NCF_EVENTS, ncf_layout
-from whence.data import NAMED, Interactions, last_one, last_two, load
+from whence.data import DATASETS, Interactions, last_one, last_two, load
 from whence.data.published_negatives import find_negatives, published_negatives
 from whence.errors import InputError
 
@@ -64,8 +64,8 @@ def test_the_publishers_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Lines of (user,item) and negatives, with the ids of that release."""
     monkeypatch.setenv("WHENCE_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    layout = NAMED["ml-1m-ncf"].layouts[0]
-    monkeypatch.setitem(NAMED, "ml-1m-ncf", replace(NAMED["ml-1m-ncf"], counts=None))
+    layout = DATASETS["ml-1m-ncf"].layouts[0]
+    monkeypatch.setitem(DATASETS, "ml-1m-ncf", replace(DATASETS["ml-1m-ncf"], counts=None))
     train = "".join(f"{u}\t{i}\t4\t{i}\n" for u in range(2) for i in range(u, 100 + u))
     test = "0\t100\t5\t500\n1\t0\t3\t600\n"
     negatives = {0: list(range(100, 1, -1)), 1: list(range(1, 100))}

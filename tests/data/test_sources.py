@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from whence.data import Preparation, Reading, load
+from whence.data import Preparation, ReadOptions, load
 from whence.data.sources import reload
 from whence.errors import InputError
 
@@ -41,19 +41,19 @@ def test_other_addresses_are_one_sentence_without_the_password(url: str) -> None
 def test_a_query_is_for_a_database(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user,item\n1,2\n")
     with pytest.raises(InputError, match="is no database, and a query is for one"):
-        load(tmp_path / "a.csv", Reading(query="SELECT 1"))
+        load(tmp_path / "a.csv", ReadOptions(query="SELECT 1"))
 
 
 def test_what_is_known_by_name_needs_no_columns() -> None:
     with pytest.raises(InputError, match="read as they are"):
-        load("world", Reading(user="who"))
-    assert load("world", Reading(verb="met")).verb == "met"
+        load("world", ReadOptions(user="who"))
+    assert load("world", ReadOptions(verb="met")).verb == "met"
 
 
 def test_preparation_is_part_of_the_origin(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text("user,item,rating\n" + "1,2,5\n1,3,1\n2,2,4\n2,3,5\n2,4,5\n")
-    data = load(path, preparation=Preparation(min_rating=4, min_item=2))
+    data = load(path, preparation=Preparation(min_rating=4, min_item_events=2))
     assert data.catalog.raw_ids(data.items) == [2, 2]
     again = reload(data.origin)
     assert again.content_hash == data.content_hash

@@ -20,7 +20,7 @@ from whence.data import (
 )
 from whence.data.histories import histories, one_history
 from whence.data.interactions import UNKNOWN_TIME
-from whence.data.splits import Held
+from whence.data.splits import HeldOut
 from whence.errors import InputError
 
 users = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), min_size=1, max_size=6)
@@ -34,7 +34,7 @@ def test_leave_one_out_by_hand(users: list[list[int]]) -> None:
     for number, items in enumerate(users):
         size = split.train_ends[number] - data.offsets[number]
         assert size == (len(items) - 2 if number in long_enough else len(items))
-    places: dict[Held, int] = {"validation": -2, "test": -1}
+    places: dict[HeldOut, int] = {"validation": -2, "test": -1}
     for held, place in places.items():
         cases = split.held[held]
         assert cases.users.tolist() == long_enough

@@ -12,7 +12,7 @@ from whence.contract import ALL, PAD
 from whence.errors import InputError
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.tasks import Batch
-from whence.randomness import Randomness, keep
+from whence.randomness import Randomness, no_dropout
 
 MASK = -2
 """Where a history has the mask."""
@@ -167,7 +167,7 @@ def test_the_loss_and_its_gradients_equal_the_plain_ones(heads: int, cases: int)
     model = lively_bert4rec(heads=heads)
     histories, batch = masked_batch(cases, seed=cases)
     expected = F.cross_entropy(plain_logits(model, histories), batch.positives[:-1])
-    found = model.loss(batch, keep)
+    found = model.loss(batch, no_dropout)
     torch.testing.assert_close(found, expected)
     weights = list(model.parameters())
     gradients = torch.autograd.grad(found, weights)
@@ -186,7 +186,7 @@ def test_the_sampled_loss_is_that_of_one_negative() -> None:
     scores = torch.cat((positive, negative))
     labels = torch.cat((torch.ones_like(positive), torch.zeros_like(negative)))
     expected = 2 * F.binary_cross_entropy_with_logits(scores, labels)
-    torch.testing.assert_close(model.loss(batch, keep), expected)
+    torch.testing.assert_close(model.loss(batch, no_dropout), expected)
 
 
 @pytest.mark.parametrize(

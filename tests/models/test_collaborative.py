@@ -18,7 +18,7 @@ from whence.data.interactions import Counts
 from whence.errors import CapabilityError, InputError
 from whence.models import Recommender, build_model
 from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING, ChoiceBatch, UserBatch
-from whence.randomness import Randomness, keep
+from whence.randomness import Randomness, no_dropout
 
 Config: TypeAlias = Any
 ITEMS, USERS, WIDTH = 12, 7, 6
@@ -370,7 +370,7 @@ def test_the_loss_of_whole_users_is_its_formula(
         weight = [len(each) / (kinds * outcomes.count(outcome)) for outcome in outcomes]
         each = [one * other for one, other in zip(each, weight, strict=True)]
     expected = sum(each) / len(each) + penalty(name, model.config, w)
-    assert float(model.loss(batch, keep).detach()) == pytest.approx(expected, rel=1e-9)
+    assert float(model.loss(batch, no_dropout).detach()) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ITEM_BASED)
@@ -388,7 +388,7 @@ def test_filling_and_the_order_of_pairs_change_no_loss_and_no_gradient(name: str
     found = []
     for one in (batch, more):
         model = model_of(name, **({"n_classes": 3} if name == "deepicf-a" else {})).train()
-        loss = model.loss(one, keep)
+        loss = model.loss(one, no_dropout)
         loss.backward()
         found.append((loss.detach(), {key: p.grad for key, p in model.named_parameters()}))
         assert not model.history.grad[0].any(), "padding learns nothing"  # type: ignore[index]
@@ -405,7 +405,7 @@ def test_what_a_new_network_tells_apart_it_does_in_half_precision_too(name: str)
     for half in (False, True):
         model = build_model(name, settings, Counts(ITEMS, USERS), Randomness(1).torch("init"))
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            loss = model.train().loss(batch, keep)
+            loss = model.train().loss(batch, no_dropout)
         (learned,) = torch.autograd.grad(loss, model.history)  # type: ignore[arg-type]
         found.append((loss.detach(), learned.flatten()))
     (full, learned), (halved, learned_by_half) = found
@@ -422,7 +422,7 @@ def test_the_loss_of_single_questions_is_the_mean_log_loss(name: str) -> None:
     outcomes[-1] = NO_QUESTION
     logits = np.array([[ncf_logit(name, w, user, item)] for user, item, _ in asked])
     expected = np.mean(costs(logits, [outcome for *_, outcome in asked]))
-    found = model.loss(ChoiceBatch(users, items, outcomes), keep)
+    found = model.loss(ChoiceBatch(users, items, outcomes), no_dropout)
     assert float(found.detach()) == pytest.approx(expected)
 
 

@@ -31,7 +31,7 @@ from whence.models.content import (
 )
 from whence.models.content_ncf import ContentNCF, InterpretableNCF
 from whence.models.tasks import LIKED, NO_QUESTION, NOTHING, ChoiceBatch
-from whence.randomness import Randomness, keep
+from whence.randomness import Randomness, no_dropout
 from whence.reasons.evidence import Evidence, evidence_by_seeds, find_evidence
 from whence.run import Run, open_run
 
@@ -179,7 +179,7 @@ def test_the_loss_is_weighted_over_the_batch() -> None:
     alpha = torch.stack((torch.ones(2), left[0], left[0], left[0] * left[1] * left[2]))
     losses = torch.stack((-(p[:, 0] + 1e-6).log(), -(1 - p[:, 1] + 1e-6).log()), dim=1)
     expected = (alpha * losses).sum() / (alpha.sum() + 1e-6)
-    torch.testing.assert_close(model.loss(batch, keep), expected)
+    torch.testing.assert_close(model.loss(batch, no_dropout), expected)
 
 
 @pytest.mark.parametrize("name", ["content-ncf", "intrp-ncf"])

@@ -30,7 +30,7 @@ from whence.models.baselines import MeanRating
 from whence.models.content_ncf import ContentNCF, InterpretableNCF
 from whence.models.rated_ncf import InterpretableRatedNCF, RatedNCF
 from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING, ChoiceBatch, Ratings
-from whence.randomness import Randomness, keep
+from whence.randomness import Randomness, no_dropout
 from whence.reasons.evidence import find_evidence
 from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, evaluate, fit
@@ -80,7 +80,7 @@ def test_the_loss_of_three_classes_by_hand() -> None:
     alpha = left_over(distance, reach)
     losses = torch.stack([-p[:, said, case].log() for case, said in enumerate((0, 1, 2))], dim=1)
     expected = (alpha * losses).sum() / (alpha.sum() + 1e-6)
-    torch.testing.assert_close(model.loss(batch, keep), expected)
+    torch.testing.assert_close(model.loss(batch, no_dropout), expected)
 
 
 def test_the_loss_of_ratings_by_hand() -> None:
@@ -95,7 +95,7 @@ def test_the_loss_of_ratings_by_hand() -> None:
     away = torch.tensor([1.0, -1.0]) - answers[:, 0]
     losses = away**2 / left_open / 2 + left_open.sqrt().log()
     expected = (alpha * losses).sum() / (alpha.sum() + 1e-6)
-    torch.testing.assert_close(model.loss(batch, keep), expected)
+    torch.testing.assert_close(model.loss(batch, no_dropout), expected)
 
 
 def test_the_ordinary_network_has_the_same_targets() -> None:
@@ -103,14 +103,14 @@ def test_the_ordinary_network_has_the_same_targets() -> None:
     model, batch = lively_of("content-ncf", classes=3), questions(CLASSES)
     answers = model.answers(model._described(batch))[0].T[:3]
     expected = torch.nn.functional.cross_entropy(answers, CLASSES[:3])
-    torch.testing.assert_close(model.loss(batch, keep), expected)
+    torch.testing.assert_close(model.loss(batch, no_dropout), expected)
     rated = lively_of("content-ncf", ratings=True)
     batch = questions(CLASSES[[0, 0, 3]], torch.tensor([0.5, -2.0, 0.0]))
     mean, left_open = rated.answers(rated._described(batch))[0, :, :2]
     variance = 1e-4 + (1 - 1e-4) * left_open.sigmoid()
     truth = torch.tensor([0.5, -2.0], dtype=torch.float64)
     expected = torch.nn.functional.gaussian_nll_loss(mean, truth, variance, eps=0)
-    torch.testing.assert_close(rated.loss(batch, keep), expected)
+    torch.testing.assert_close(rated.loss(batch, no_dropout), expected)
 
 
 @pytest.mark.parametrize("settings", KINDS)

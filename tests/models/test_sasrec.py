@@ -13,7 +13,7 @@ from whence.contract import ALL, PAD
 from whence.errors import InputError
 from whence.models.blocks import Block
 from whence.models.sasrec import SASRec, SASRecConfig
-from whence.randomness import Randomness, keep
+from whence.randomness import Randomness, no_dropout
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -133,7 +133,7 @@ def test_packed_histories_score_as_padded_ones(heads: int, cases: int) -> None:
     targets = torch.randint(0, 30, (len(packed.items), 2), generator=chance)
     rows, _ = model.encode(batch)
     padded = (model.embed(targets[packed.real]) @ rows[batch != PAD][:, :, None]).squeeze(-1)
-    found = model.next_scores(packed, targets, drop=keep)[packed.real]
+    found = model.next_scores(packed, targets, drop=no_dropout)[packed.real]
     torch.testing.assert_close(found, padded)
     weights = list(model.parameters())
     mix = torch.randn(found.shape, dtype=found.dtype, generator=chance)

@@ -20,10 +20,10 @@ from whence_studies.measurements.attention_map import (
     ALIKE,
     BY_CHANCE,
     CELLS,
+    DATASETS,
     EVEN,
     LARGEST,
     MEASUREMENT,
-    NAMED,
     OTHER,
     PLACES,
     attention_map,
@@ -117,7 +117,7 @@ def test_what_is_named_is_left_out_and_named_by_two(
             np.delete(falls[seed, target], named[seed, target]).mean()
             for target in range(len(targets))
         ]
-        assert found[NAMED].per_seed[seed] == pytest.approx(np.mean(own))
+        assert found[DATASETS].per_seed[seed] == pytest.approx(np.mean(own))
         assert found[OTHER].per_seed[seed] == pytest.approx(np.mean(rest))
     pairs = [np.mean(named[one] == named[other]) for one, other in combinations(range(3), 2)]
     assert np.mean(found[ALIKE].per_seed) == pytest.approx(np.mean(pairs))

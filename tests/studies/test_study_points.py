@@ -9,7 +9,7 @@ from scipy import stats
 from conftest import interactions_of
 from whence.data import Split, last_two
 from whence.data.histories import Cases
-from whence.data.splits import Held
+from whence.data.splits import HeldOut
 from whence.errors import InputError
 from whence_studies.measurements.points import Drawn, Points, draw_full, draw_points
 
@@ -44,7 +44,7 @@ def test_users_are_drawn_as_often_as_said(
 
 
 def test_a_point_is_the_event_that_is_held_out(users: Split) -> None:
-    by_held: dict[Held, int] = {"validation": 2, "test": 1}
+    by_held: dict[HeldOut, int] = {"validation": 2, "test": 1}
     for held, back in by_held.items():
         cases = draw_points(users, held, Points(200))
         lengths = LENGTHS[cases.users]

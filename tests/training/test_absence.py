@@ -18,7 +18,7 @@ from whence.contract import ALL, PAD
 from whence.data import Split, last_two
 from whence.errors import InputError
 from whence.models.tasks import Batch, Cloze, NextItem
-from whence.randomness import Randomness, keep
+from whence.randomness import Randomness, no_dropout
 from whence.training import TrainingConfig, fit
 from whence.training.history_batches import Batches
 from whence.training.loop import Training, fit_together
@@ -108,7 +108,7 @@ def test_the_loss_of_sasrec_is_that_of_present(split: Split) -> None:
     losses = F.softplus(-(rows * model.embed(positives)).sum(-1))
     losses = losses + F.softplus((rows * model.embed(negatives)).sum(-1))
     expected = losses[items != PAD].mean()
-    found = model.loss(batch, keep)
+    found = model.loss(batch, no_dropout)
     torch.testing.assert_close(found, expected)
     weights = list(model.parameters())
     torch.testing.assert_close(
@@ -117,7 +117,7 @@ def test_the_loss_of_sasrec_is_that_of_present(split: Split) -> None:
     )
     newest = model.score(items, positives[:, -1:], present=present)[:, 0]
     torch.testing.assert_close(newest, (rows[:, -1] * model.embed(positives[:, -1])).sum(-1))
-    whole = model.loss(batch._replace(inputs=batch.inputs._replace(present=None)), keep)
+    whole = model.loss(batch._replace(inputs=batch.inputs._replace(present=None)), no_dropout)
     assert not torch.isclose(found, whole)
 
 
@@ -129,7 +129,7 @@ def test_the_loss_of_bert4rec_is_that_of_present(split: Split) -> None:
     present = padded(batch, presence(batch).long(), 9, 1).bool()[:, :-1]
     targets = batch.positives[batch.positives != PAD].long()
     scores = model.score(items, ALL, present=present)
-    found = model.loss(batch, keep)
+    found = model.loss(batch, no_dropout)
     torch.testing.assert_close(found, F.cross_entropy(scores, targets))
     assert not torch.isclose(found, F.cross_entropy(model.score(items, ALL), targets))
 
@@ -143,7 +143,7 @@ def test_a_row_that_sees_nothing_attends_to_nothing() -> None:
     inputs = batch.inputs._replace(present=present)
     expected, _ = model.encode(inputs.items[None, :2], present=present[None, :2])
     rows = model.embed(inputs.items) + model.position[inputs.slots]
-    found = model.encode_packed(rows, inputs, keep)
+    found = model.encode_packed(rows, inputs, no_dropout)
     torch.testing.assert_close(found[:2], expected[0])
 
 

@@ -19,7 +19,7 @@ from whence.models import MODELS
 from whence.models.packed import Packed
 from whence.models.registry import ModelSpec, of_items
 from whence.models.sasrec import SASRec, SASRecConfig
-from whence.randomness import Drop, Randomness, keep
+from whence.randomness import DropoutFunction, Randomness, no_dropout
 from whence.training import TrainingConfig, fit
 from whence.training.averaging import RULES, Averaging, Rule, average_weights, in_one_row
 from whence.training.history_batches import Batches
@@ -368,7 +368,7 @@ class Normed(SASRec):
         super().__init__(config, item_count, generator)
         self.norm = nn.BatchNorm1d(2)
 
-    def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
+    def next_scores(self, batch: Packed, targets: Tensor, drop: DropoutFunction) -> Tensor:
         scores: Tensor = self.norm(super().next_scores(batch, targets, drop))
         return scores
 
@@ -392,7 +392,9 @@ def test_a_model_with_batch_norm_trains_in_a_stack_and_is_refreshed(
             assert batch.negatives is not None
             targets = torch.stack((batch.positives, batch.negatives), dim=-1)
             with torch.no_grad():
-                means.append(SASRec.next_scores(model, batch.inputs, targets, keep).mean(dim=0))
+                means.append(
+                    SASRec.next_scores(model, batch.inputs, targets, no_dropout).mean(dim=0)
+                )
         torch.testing.assert_close(
             model.norm.running_mean, torch.stack(means).mean(dim=0), rtol=1e-4, atol=1e-6
         )

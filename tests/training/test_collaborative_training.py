@@ -19,7 +19,7 @@ from whence.contract import ALL
 from whence.data import Interactions, Split, last_two
 from whence.errors import InputError
 from whence.models.tasks import UserBatch
-from whence.randomness import Randomness, keep
+from whence.randomness import Randomness, no_dropout
 from whence.training import TrainingConfig, fit
 from whence.training.averaging import Rule
 from whence.training.drawing import batches_for
@@ -102,7 +102,7 @@ def test_averaged_weights_have_statistics_of_their_own(model: str, rule: Rule, f
         batch = batches.draw(torch.tensor(step)).of(0)
         assert isinstance(batch, UserBatch)
         with torch.no_grad():
-            found.loss(batch, keep)
+            found.loss(batch, no_dropout)
         rows, counted = first[-1]
         real = counted.share > 0
         means.append(rows[real].mean(dim=0))

@@ -17,7 +17,7 @@ from scipy import stats
 from conftest import interactions_of, lively_sasrec
 from whence.contract import All, Explainable
 from whence.data import Interactions, Split, last_two
-from whence.data.splits import Held
+from whence.data.splits import HeldOut
 from whence.errors import InputError
 from whence.measure import bootstrap_interval, mean_measure, mean_over_seeds, over_seeds
 from whence.randomness import Randomness
@@ -47,7 +47,7 @@ class Coarse(Explainable):
 
 @pytest.mark.parametrize("held", ["validation", "test"])
 @pytest.mark.parametrize("coarse", [False, True])
-def test_full_ranking_by_loops(split: Split, held: Held, coarse: bool) -> None:
+def test_full_ranking_by_loops(split: Split, held: HeldOut, coarse: bool) -> None:
     data = split.interactions
     model: Explainable = lively_sasrec(items=data.item_count, length=10)
     model = Coarse(model) if coarse else model

@@ -17,7 +17,7 @@ from whence.errors import InputError
 from whence.models import MODELS
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.models.tasks import Batch
-from whence.randomness import Randomness, keep
+from whence.randomness import Randomness, no_dropout
 from whence.training import TrainingConfig, evaluate, fit
 from whence.training.history_batches import Batches, _most
 from whence.training.loop import Training, fit_together
@@ -187,7 +187,7 @@ def test_the_loss_by_hand() -> None:
     """Two items with a next one: mean of −ln σ(p) − ln(1 − σ(q)) over them."""
     inputs = pack(torch.tensor([[PAD, 4, 5]]))
     batch = Batch(inputs, inputs.items, inputs.items)
-    found = Fixed(SASRecConfig(), 9, torch.Generator()).loss(batch, keep)
+    found = Fixed(SASRecConfig(), 9, torch.Generator()).loss(batch, no_dropout)
     second = np.log1p(np.exp(-1.0)) + np.log1p(np.exp(-1.0))
     third = np.log(2.0) + np.log1p(np.exp(2.0))
     assert found.item() == pytest.approx((second + third) / 2, rel=1e-6)

@@ -18,7 +18,7 @@ from whence.run import Run
 from whence.training.runs import baseline_accuracy
 from whence.trust import precision_at_cause, precision_on_likeness, sign_at_cause
 from whence.trust.likeness import world_likeness as likeness_module
-from whence.worlds import REASONS, how_alike, world_like
+from whence.worlds import REASONS, compare_statistics, world_like
 
 SMALL: dict[str, Any] = {"users": 60, "steps": 3, "cases": 20, "show_progress": False}
 
@@ -38,7 +38,7 @@ def test_marks_are_those_of_the_same_model_trained_on_the_world(
         show_progress=False,
     )
     assert list(found.marks) == methods
-    assert found.alike == how_alike(interactions, world.interactions)
+    assert found.alike == compare_statistics(interactions, world.interactions)
     assert found.learned is not None
     recall = [metrics["test"]["recall@10"]["value"] for metrics in trained.metrics.values()]
     assert found.learned.model.value == pytest.approx(np.mean(recall))

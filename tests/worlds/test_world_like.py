@@ -15,7 +15,7 @@ from conftest import interactions_of
 from whence.data import Interactions
 from whence.data.sources import reload
 from whence.errors import InputError
-from whence.worlds import REASONS, World, WorldConfig, how_alike, make_world, world_like
+from whence.worlds import REASONS, World, WorldConfig, compare_statistics, make_world, world_like
 from whence.worlds.films import correct_fame, design_films
 
 
@@ -40,7 +40,9 @@ def popularity_of(interactions: Interactions) -> np.ndarray:
 
 def top_share(interactions: Interactions) -> float:
     (share,) = (
-        row.data for row in how_alike(interactions, interactions) if "top 10 %" in row.figure
+        row.data
+        for row in compare_statistics(interactions, interactions)
+        if "top 10 %" in row.figure
     )
     return share
 
@@ -137,7 +139,7 @@ def test_figures_by_hand() -> None:
     """20 items of which one is met by everybody, in a world where each is met once."""
     data = interactions_of([[0, 1, 2], [0, 3], [0, 4, 5, 6, 7, 8, 9]])
     world = interactions_of([list(range(20))])
-    rows = {row.figure: (row.data, row.world) for row in how_alike(data, world)}
+    rows = {row.figure: (row.data, row.world) for row in compare_statistics(data, world)}
     assert rows == {
         "users": (3, 1),
         "items": (10, 20),

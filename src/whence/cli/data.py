@@ -17,11 +17,11 @@ app = typer.Typer(help="Look at, get and prepare interactions.", no_args_is_help
 @app.command("list")
 def list_() -> None:
     """The datasets known by name, and which of them are here."""
-    from whence.data import NAMED
+    from whence.data import DATASETS
     from whence.terminal import captioned, plain_table
 
     table = plain_table("Datasets known by name", "name", "here", "what it is")
-    for name, named in NAMED.items():
+    for name, named in DATASETS.items():
         absent = f"needs {named.package}" if named.package else "no"
         table.add_row(name, "yes" if named.available else absent, named.summary)
     out.print(captioned(table, "'whence data get NAME' downloads one from its publisher."))
@@ -35,14 +35,14 @@ def get(
     ] = None,
 ) -> None:
     """Download a dataset from its publisher; again after an interruption goes on from there."""
-    from whence.data.named import NAMED
-    from whence.data.named import get as get_named
+    from whence.data.datasets import DATASETS
+    from whence.data.datasets import get as get_named
     from whence.errors import InputError, did_you_mean
 
-    if name not in NAMED:
-        raise InputError(f"No dataset is called '{name}': {did_you_mean(name, NAMED)}")
-    if NAMED[name].terms:
-        err.print(f"{name} is {NAMED[name].terms}", markup=False, highlight=False, style="dim")
+    if name not in DATASETS:
+        raise InputError(f"No dataset is called '{name}': {did_you_mean(name, DATASETS)}")
+    if DATASETS[name].terms:
+        err.print(f"{name} is {DATASETS[name].terms}", markup=False, highlight=False, style="dim")
     found = get_named(name, mirror)
     say(f"{name} is here: {len(found):,} events of {found.user_count:,} users")
 
@@ -70,9 +70,9 @@ def prepare(
     overwrite: Overwrite = False,
 ) -> None:
     """Read interactions once and keep them as flat arrays, quick to load again."""
-    from whence.files import refuse_existing
+    from whence.files import check_can_write
 
-    refuse_existing(folder, overwrite)
+    check_can_write(folder, overwrite)
     interactions = data()
     interactions.save(folder, overwrite)
     err.print(f"{len(interactions):,} events in {folder}", markup=False)

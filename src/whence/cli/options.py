@@ -78,8 +78,8 @@ def _data_options(
     repeats: Annotated[
         Repeats, _leaving_out("Of a user's events with one item, leave out all but these.")
     ] = "keep",
-    min_user: Annotated[int, _leaving_out("Leave out users of fewer events.", min=1)] = 1,
-    min_item: Annotated[int, _leaving_out("Leave out items of fewer events.", min=1)] = 1,
+    min_user_events: Annotated[int, _leaving_out("Leave out users of fewer events.", min=1)] = 1,
+    min_item_events: Annotated[int, _leaving_out("Leave out items of fewer events.", min=1)] = 1,
     core: Annotated[
         bool, _leaving_out("Count again until both hold (the k-core), not once.", "--core")
     ] = False,
@@ -111,20 +111,20 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
 def _load(data: str, how: dict[str, Any]) -> "Interactions":
     from dataclasses import fields
 
-    from whence.data import Preparation, Reading, load
+    from whence.data import Preparation, ReadOptions, load
 
     leave_out = {field.name: how[field.name] for field in fields(Preparation)}
-    reading = Reading(**{field.name: how[field.name] for field in fields(Reading)})
+    reading = ReadOptions(**{field.name: how[field.name] for field in fields(ReadOptions)})
     with err.status("reading the data"):
         found = load(data, reading, Preparation(**leave_out))
-    tell_reading(found)
+    report_reading(found)
     return found
 
 
-def tell_reading(found: "Interactions") -> None:
+def report_reading(found: "Interactions") -> None:
     """What was guessed, and what was left out just now."""
     from whence.data.interactions import DUPLICATES
-    from whence.data.readers.reading import GUESSES
+    from whence.data.readers.tabular import GUESSES
 
     if not found.origin.keys() & {"reading", "preparation"}:
         return

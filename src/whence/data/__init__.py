@@ -1,11 +1,11 @@
 """Interactions: read, prepared, split and cut into histories."""
 
 from whence.data.catalog import Catalog
+from whence.data.datasets import DATASETS, get
 from whence.data.histories import Cases, histories
 from whence.data.interactions import Interactions, Times
-from whence.data.named import NAMED, get
 from whence.data.preparation import Preparation, prepare
-from whence.data.readers.reading import Reading
+from whence.data.readers.tabular import ReadOptions
 from whence.data.sources import load
 from whence.data.splits import (
     SPLITS,
@@ -19,13 +19,13 @@ from whence.data.splits import (
 from whence.data.summary import statistics
 
 __all__ = [
-    "NAMED",
+    "DATASETS",
     "SPLITS",
     "Cases",
     "Catalog",
     "Interactions",
     "Preparation",
-    "Reading",
+    "ReadOptions",
     "Split",
     "Times",
     "get",

@@ -20,7 +20,7 @@ from shutil import copyfileobj
 import whence
 from whence.errors import InputError
 from whence.files import make_parent, new_file, reason
-from whence.progress import byte_bar
+from whence.progress import download_bar
 
 BLOCK = 1 << 18
 TIMEOUT_SECONDS = 30
@@ -127,7 +127,7 @@ def _fetch_rest(url: str, file: FileIO, path: Path, show_progress: bool) -> None
             raise _InterruptedError(f"it was asked for from byte {start:,} on and sent {begins}")
         length = response.headers["Content-Length"] or ""
         total = file.tell() + int(length) if length.isdecimal() else None
-        bar = byte_bar(path.name, total, file.tell(), show_progress)
+        bar = download_bar(path.name, total, file.tell(), show_progress)
         for block in bar.track(_blocks(response), size=len):
             file.write(block)
         if total is not None and file.tell() < total:

@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 
 from whence.data.interactions import UNKNOWN_TIME, Interactions, Times
 from whence.data.readers.delimited import DelimitedFile
+from whence.data.readers.detect import open_tabular
 from whence.data.readers.events import add_features, read_events
 from whence.data.readers.features import read_features
-from whence.data.readers.opening import open_bytes
-from whence.data.readers.reading import Reading, Tabular
-from whence.data.readers.recognise import open_tabular
 from whence.data.readers.sequences import SequenceFile
+from whence.data.readers.source_files import open_bytes
+from whence.data.readers.tabular import ReadOptions, Tabular
 from whence.errors import InputError
 
-LATIN = Reading(header=False, encoding="latin-1")
-WATCHED = Reading(verb="watched")
+LATIN = ReadOptions(header=False, encoding="latin-1")
+WATCHED = ReadOptions(verb="watched")
 MOVIES = ("item", "title", "genres")
 USERS = ("user", "gender", "age", "occupation", "zip")
 USERS_100K = ("user", "age", "gender", "occupation", "zip")
@@ -35,7 +35,9 @@ Files = Mapping[str, Path]
 def read_csv_release(files: Files) -> Interactions:
     """Ratings, films and perhaps users with headers, as 20M, 25M, latest and latest-small have."""
     tables = [
-        read_features(open_tabular(files[kind], Reading()), role, None) if kind in files else None
+        read_features(open_tabular(files[kind], ReadOptions()), role, None)
+        if kind in files
+        else None
         for kind, role in (("items", "item"), ("users", "user"))
     ]
     return add_features(read_events(open_tabular(files["events"], WATCHED), WATCHED), *tables)
@@ -52,7 +54,7 @@ def read_1m(files: Files) -> Interactions:
 
 def read_10m(files: Files) -> Interactions:
     """As 1M, in UTF-8 and without users."""
-    movies = DelimitedFile(files["items"], Reading(header=False), "::")
+    movies = DelimitedFile(files["items"], ReadOptions(header=False), "::")
     return add_features(_ratings(files["events"], "::"), _named_columns(movies, MOVIES))
 
 
@@ -75,7 +77,7 @@ def read_columnar(files: Files) -> Interactions:
 def read_ncf(files: Files) -> Interactions:
     """As `read_columnar`, with the rating that He et al. (2017) held out last in each history."""
     ratings = pq.read_table(files["events"])
-    held = open_tabular(files["test"], Reading()).read(["user_id", "movie_id"], [])
+    held = open_tabular(files["test"], ReadOptions()).read(["user_id", "movie_id"], [])
     place = ratings["pos"].to_numpy().astype(np.int64)
     place[_rows_of(ratings, held)] = len(place)
     return add_features(_placed(ratings, place), *_movies_and_users(files))
@@ -101,8 +103,8 @@ def read_ncf_release(files: Files) -> Interactions:
 def read_sasrec_with_titles(files: Files) -> Interactions:
     """SASRec's lines, whose items are numbered anew; `map` leads back to MovieLens' own ids."""
     events = read_events(SequenceFile(files["events"], WATCHED), WATCHED)
-    back = open_tabular(files["map"], Reading()).read(["item", "movie_id"], [])
-    movies = read_features(open_tabular(files["items"], Reading()), "item", "movie_id")
+    back = open_tabular(files["map"], ReadOptions()).read(["item", "movie_id"], [])
+    movies = read_features(open_tabular(files["items"], ReadOptions()), "item", "movie_id")
     row = pc.index_in(back["movie_id"], value_set=movies["item"].combine_chunks())
     features = movies.drop_columns("item").take(row).append_column("movie_id", back["movie_id"])
     return add_features(events, features.append_column("item", back["item"]))
@@ -168,8 +170,8 @@ def _movies_100k(files: Files) -> pa.Table:
 
 
 def _movies_and_users(files: Files) -> tuple[pa.Table, pa.Table]:
-    movies = read_features(open_tabular(files["items"], Reading()), "item", "movie_id")
-    return movies, read_features(open_tabular(files["users"], Reading()), "user", "user_id")
+    movies = read_features(open_tabular(files["items"], ReadOptions()), "item", "movie_id")
+    return movies, read_features(open_tabular(files["users"], ReadOptions()), "user", "user_id")
 
 
 def _placed(ratings: pa.Table, place: np.ndarray) -> Interactions:

@@ -24,9 +24,9 @@ class Preparation:
     """Events rated lower are left out; None takes every rating as interest."""
     repeats: str = "keep"
     """Of a user's events with one item: keep all, or the first or the last alone."""
-    min_user: int = 1
+    min_user_events: int = 1
     """The fewest events of a user."""
-    min_item: int = 1
+    min_item_events: int = 1
     """The fewest events of an item."""
     core: bool = False
     """Repeat the count filters until both hold (the k-core), instead of counting once before both.
@@ -39,7 +39,7 @@ class Preparation:
             raise InputError(f"Repeats are one of {', '.join(REPEATS)}, not '{self.repeats}'.")
         if self.min_rating is not None and not math.isfinite(self.min_rating):
             raise InputError(f"The least rating is a number, not {self.min_rating}.")
-        if self.min_user < 1 or self.min_item < 1:
+        if self.min_user_events < 1 or self.min_item_events < 1:
             raise InputError("The fewest events of a user and of an item are numbers from 1 on.")
 
 
@@ -57,7 +57,7 @@ def prepare(events: Interactions, how: Preparation) -> Interactions:
         )
     if how.repeats != "keep":
         events = events.select(_one_of_each(events, how.repeats), _repeats_in_words(how.repeats))
-    if how.min_user > 1 or how.min_item > 1:
+    if how.min_user_events > 1 or how.min_item_events > 1:
         events = events.select(_frequent(events, how), _counts_in_words(how))
     if how == Preparation():
         return events
@@ -82,7 +82,11 @@ def _frequent(events: Interactions, how: Preparation) -> Kept:
     while True:
         per_user = np.bincount(users[kept], minlength=events.user_count)
         per_item = np.bincount(items[kept], minlength=events.item_count)
-        still = kept & (per_user[users] >= how.min_user) & (per_item[items] >= how.min_item)
+        still = (
+            kept
+            & (per_user[users] >= how.min_user_events)
+            & (per_item[items] >= how.min_item_events)
+        )
         if not how.core or still.sum() == kept.sum():
             return still
         kept = still
@@ -95,7 +99,7 @@ def _repeats_in_words(which: str) -> str:
 def _counts_in_words(how: Preparation) -> str:
     few = [
         f"{kind} of fewer than {least} events"
-        for kind, least in (("users", how.min_user), ("items", how.min_item))
+        for kind, least in (("users", how.min_user_events), ("items", how.min_item_events))
         if least > 1
     ]
     return f"{' and '.join(few)}, {'until none is left' if how.core else 'counted once'}"

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from whence.arrays import Ints
+from whence.data.dataset_files import NOT_AS_PUBLISHED, data_folders, find_file, layout_here
+from whence.data.datasets import DATASETS
 from whence.data.histories import Cases
 from whence.data.interactions import Interactions
-from whence.data.named import NAMED
-from whence.data.published import NOT_AS_PUBLISHED, data_folders, find_file, layout_here
-from whence.data.readers.opening import open_bytes, reading_from
-from whence.data.readers.reading import Reading
-from whence.data.readers.recognise import open_tabular
+from whence.data.readers.detect import open_tabular
+from whence.data.readers.source_files import clear_read_errors, open_bytes
+from whence.data.readers.tabular import ReadOptions
 from whence.errors import InputError
 
 NEGATIVES: Final = 99
@@ -72,7 +72,7 @@ def published_negatives(interactions: Interactions) -> PublishedNegatives:
     """Those of a dataset known by name; where there are none, a sentence says so."""
     source, file = _place(interactions)
     if file is None:
-        known = [name for name, one in NAMED.items() if any(i.negatives for i in one.layouts)]
+        known = [name for name, one in DATASETS.items() if any(i.negatives for i in one.layouts)]
         raise InputError(f"No negatives are published for {source}, only for {', '.join(known)}.")
     found = find_negatives(interactions)
     if found is None:
@@ -97,12 +97,12 @@ def find_negatives(interactions: Interactions) -> PublishedNegatives | None:
 def _place(interactions: Interactions) -> tuple[str, str | None]:
     """The data's name, and where their negatives should lie, if any are published."""
     source = str(interactions.origin.get("source", "data in memory"))
-    layout = layout_here(NAMED[source]) if source in NAMED else None
+    layout = layout_here(DATASETS[source]) if source in DATASETS else None
     return source, None if layout is None else layout.negatives
 
 
 def _read(interactions: Interactions, source: str, path: Path) -> PublishedNegatives:
-    with reading_from(str(path)):
+    with clear_read_errors(str(path)):
         try:
             raw = _translated(path) if _has_header(path) else _release(path)
             if raw.shape[1] != 2 + NEGATIVES:
@@ -135,7 +135,9 @@ def _release(path: Path) -> Ints:
 
 def _translated(path: Path) -> Ints:
     """The same, from columns `user_id`, `movie_id` and `negatives`, these separated by blanks."""
-    table = open_tabular(path, Reading()).read(["user_id", "movie_id", "negatives"], ["negatives"])
+    table = open_tabular(path, ReadOptions()).read(
+        ["user_id", "movie_id", "negatives"], ["negatives"]
+    )
     user, item = (table[name].to_numpy().astype(np.int64) for name in ("user_id", "movie_id"))
     negatives = [line.split() for line in table["negatives"].to_pylist()]
     return np.column_stack((user, item, np.array(negatives).astype(np.int64)))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from whence.config import build
+from whence.data.datasets import DATASETS, read_named, world_interactions
 from whence.data.interactions import Interactions, read_prepared
-from whence.data.named import NAMED, make_world_again, read_named
 from whence.data.preparation import Preparation, prepare
 from whence.data.readers.arrow import FrameTable
 from whence.data.readers.database import (
@@ -18,10 +18,10 @@ from whence.data.readers.database import (
     open_query,
     without_password,
 )
+from whence.data.readers.detect import open_tabular
 from whence.data.readers.events import read_events
-from whence.data.readers.opening import reading_from
-from whence.data.readers.reading import Frame, Reading
-from whence.data.readers.recognise import open_tabular
+from whence.data.readers.source_files import clear_read_errors
+from whence.data.readers.tabular import Frame, ReadOptions
 from whence.errors import InputError, did_you_mean
 from whence.files import MANIFEST
 
@@ -30,14 +30,14 @@ Source = str | Path | Frame | Interactions
 
 
 def load(
-    source: Source, reading: Reading | None = None, preparation: Preparation | None = None
+    source: Source, reading: ReadOptions | None = None, preparation: Preparation | None = None
 ) -> Interactions:
     """Interactions from a known name, a file, a prepared folder, a database or a frame."""
-    events = _read(source, reading or Reading())
+    events = _read(source, reading or ReadOptions())
     return events if preparation is None else prepare(events, preparation)
 
 
-def _read(source: Source, reading: Reading) -> Interactions:
+def _read(source: Source, reading: ReadOptions) -> Interactions:
     if isinstance(source, Interactions):
         return source
     if not isinstance(source, str | Path):
@@ -48,13 +48,13 @@ def _read(source: Source, reading: Reading) -> Interactions:
         return read_events(
             open_query(str(source), reading), reading, {"source": without_password(str(source))}
         )
-    if str(source) in NAMED:
+    if str(source) in DATASETS:
         return _with_verb(read_named(str(source)), reading)
-    with reading_from(str(source)):
+    with clear_read_errors(str(source)):
         return _read_path(source, reading)
 
 
-def _read_path(source: str | Path, reading: Reading) -> Interactions:
+def _read_path(source: str | Path, reading: ReadOptions) -> Interactions:
     path = Path(source)
     if path.is_dir() and (path / MANIFEST).exists():
         return _with_verb(read_prepared(path), reading)
@@ -67,12 +67,12 @@ def _read_path(source: str | Path, reading: Reading) -> Interactions:
     if not path.exists():
         raise InputError(
             f"There is no file '{source}', and no dataset of that name: "
-            f"{did_you_mean(str(source), NAMED)}"
+            f"{did_you_mean(str(source), DATASETS)}"
         )
     return read_events(open_tabular(path, reading), reading, {"source": str(path.absolute())})
 
 
-def _with_verb(events: Interactions, reading: Reading) -> Interactions:
+def _with_verb(events: Interactions, reading: ReadOptions) -> Interactions:
     """What is known by name or prepared needs no reading; only its verb may be another."""
     if reading.said().keys() - {"verb"}:
         raise InputError(
@@ -87,14 +87,14 @@ def reload(origin: Mapping[str, Any]) -> Interactions:
     if "source" not in origin:
         raise InputError("These data came from memory; save them, and train on the saved folder.")
     if "world" in origin:
-        return make_world_again(origin["world"])
+        return world_interactions(origin["world"])
     source = origin["source"]
-    if source not in NAMED and not is_database_url(source) and not Path(source).exists():
+    if source not in DATASETS and not is_database_url(source) and not Path(source).exists():
         raise InputError(
             f"The data of this run were in {source}, and are no longer there; put them back, or "
             "give a history by hand."
         )
-    events = load(source, build(Reading, origin.get("reading", {})))
+    events = load(source, build(ReadOptions, origin.get("reading", {})))
     for step in origin.get("preparation", []):
         events = prepare(events, build(Preparation, step))
     return events

@@ -15,7 +15,7 @@ from whence.errors import InputError, did_you_mean
 
 VALIDATION_SHARE = TEST_SHARE = 0.1
 """Of the events, or of the users, that the splits by share hold out for each."""
-Held = Literal["validation", "test"]
+HeldOut = Literal["validation", "test"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Split:
     interactions: Interactions
     train_ends: npt.NDArray[np.int64]
     protocol: str
-    held: dict[Held, Cases]
+    held: dict[HeldOut, Cases]
     """The cases of each held-out part; their history is all that came before."""
     weights: npt.NDArray[np.float32] | None = None
     """How much each event counts, as something to foretell; without them all count alike."""

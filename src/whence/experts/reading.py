@@ -27,7 +27,7 @@ from whence.experts.family import Family
 TWICE = ("Cannot overwrite", "Cannot declare", "Cannot mutate")
 """How Python begins to say that a name is there twice."""
 AT_LINE = re.compile(r"at line (\d+)")
-NAMED = re.compile(r"\((?:'.*', )?'(.*?)',?\)")
+DATASETS = re.compile(r"\((?:'.*', )?'(.*?)',?\)")
 """The last of the names that lead to what is there twice, where Python says them."""
 BEGUN = re.compile(r"""\s*(\[)?\s*("[^"]*"|'[^']*'|[\w.-]+)\s*(?(1)\]|=)""")
 """What may begin a line: a name with its value, or the name of a table."""
@@ -71,7 +71,7 @@ def parse_family(text: str, columns: Sequence[str] = ()) -> Family:
 
 def _not_toml(text: str, problem: str) -> InputError:
     """Of a value that is there twice Python says where it ends, and not always its name."""
-    line, named = AT_LINE.search(problem), NAMED.search(problem)
+    line, named = AT_LINE.search(problem), DATASETS.search(problem)
     read = text.splitlines()[: int(line[1]) if line else None]
     begun = [found[2].strip("'\"") for one in read if (found := BEGUN.match(one))]
     if not begun or not problem.startswith(TWICE):

@@ -22,7 +22,7 @@ from whence.explanation import Explanation, Labels
 from whence.models import Recommender
 from whence.ranking import device_of
 
-NAMED: Final = 2
+DATASETS: Final = 2
 MOST: Final = 0.5
 """The share from which on what is named is most of it."""
 
@@ -53,7 +53,7 @@ def reason_map(
     return explain_batch(model, several, asked, method, seed, labels)
 
 
-def reason_sentences(explanation: Explanation, named: int = NAMED) -> list[str]:
+def reason_sentences(explanation: Explanation, named: int = DATASETS) -> list[str]:
     """A sentence a target, or one for all where the target makes no difference."""
     shares = favour_shares(explanation)
     if len(shares) > 1 and (explanation.scores == explanation.scores[0]).all():

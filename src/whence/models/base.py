@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from whence.contract import Explainable
 from whence.data.splits import Split
 from whence.models.tasks import AnyBatch, NextItem, Task
-from whence.randomness import Drop
+from whence.randomness import DropoutFunction
 
 
 class ModelConfig(Protocol):
@@ -44,7 +44,7 @@ class Recommender(nn.Module, Explainable):
         """Take first weights from trained models, by their names in the registry."""
         raise NotImplementedError
 
-    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
+    def loss(self, batch: AnyBatch, drop: DropoutFunction) -> Tensor:
         """The mean over all questions of a batch that was drawn for the model's task.
 
         Seeds train together through `torch.vmap`: so no step in it may depend on a value, or write

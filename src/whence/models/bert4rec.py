@@ -22,7 +22,7 @@ from whence.models.losses import mean_where, sampled_bce
 from whence.models.softmax import log_sum_exp
 from whence.models.tasks import AnyBatch, Batch, Cloze
 from whence.models.transformer import Transformer, TransformerConfig
-from whence.randomness import Drop
+from whence.randomness import DropoutFunction
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class BERT4Rec(Transformer):
         """[CLS] after the newest item."""
         return torch.cat((rows, self.mask.expand(len(rows), 1, -1)), dim=1)
 
-    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
+    def loss(self, batch: AnyBatch, drop: DropoutFunction) -> Tensor:
         """The mean over all masks: −log softmax(h · e)ᵢ over all items, or beside one negative."""
         assert isinstance(batch, Batch)
         assert batch.rows is not None

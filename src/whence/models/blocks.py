@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from whence.contract import PAD
 from whence.models.packed import Windows
-from whence.randomness import Drop, keep
+from whence.randomness import DropoutFunction, no_dropout
 
 
 class Embedded(Protocol):
@@ -83,21 +83,21 @@ class Block(nn.Module):
         logits: Tensor = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         return logits
 
-    def forward(self, rows: Tensor, weights: Tensor, drop: Drop) -> Tensor:
+    def forward(self, rows: Tensor, weights: Tensor, drop: DropoutFunction) -> Tensor:
         """The block's output rows, given its attention weights."""
         mixed = weights @ self._heads(self.value(rows))
         return self._mixed(rows, mixed.transpose(1, 2).flatten(2), drop)  # heads side by side
 
-    def packed(self, rows: Tensor, windows: Windows, drop: Drop) -> Tensor:
+    def packed(self, rows: Tensor, windows: Windows, drop: DropoutFunction) -> Tensor:
         """The same for the rows `[T, d]` of packed histories."""
         projections = torch.cat((self.query.weight, self.key.weight, self.value.weight))
         return self._mixed(rows, windows.attend(F.linear(rows, projections), self.heads), drop)
 
-    def _mixed(self, rows: Tensor, mixed: Tensor, drop: Drop) -> Tensor:
+    def _mixed(self, rows: Tensor, mixed: Tensor, drop: DropoutFunction) -> Tensor:
         """From what the attention brought to the output rows."""
         return self.feed_forward(drop(self.output(mixed), onto=rows), drop)
 
-    def feed_forward(self, g: Tensor, drop: Drop = keep) -> Tensor:
+    def feed_forward(self, g: Tensor, drop: DropoutFunction = no_dropout) -> Tensor:
         """LayerNorm(Dropout(FFN(LayerNorm(g))) + g)."""
         out: Tensor = self.outer_norm(drop(self.ffn(g), onto=g))
         return out

@@ -47,7 +47,7 @@ from whence.models.lookup import look_up, look_up_few
 from whence.models.losses import mean_where
 from whence.models.outcomes import OUTPUTS, class_logits, liked_logit
 from whence.models.tasks import LIKED, NO_QUESTION, AnyBatch, ChoiceBatch, Choices
-from whence.randomness import Drop
+from whence.randomness import DropoutFunction
 
 KINDS: Final = ("content", "user", "item")
 CONTENT, USER, ITEM = range(len(KINDS))
@@ -186,7 +186,7 @@ class ContentNCF(Recommender):
         """`[H, R]`: how far each expert is; the only one is always."""
         return answers.new_ones(len(answers), answers.shape[2])
 
-    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
+    def loss(self, batch: AnyBatch, drop: DropoutFunction) -> Tensor:
         """The mean log loss."""
         assert isinstance(batch, ChoiceBatch)
         losses = self.target.loss(self.answers(self._described(batch)), self._truth(batch))
@@ -318,7 +318,7 @@ class InterpretableNCF(ContentNCF):
         # Of the one probability there are the logits of 0 and of 1, and of every class its own.
         return mixed[:, 1:] if self.config.n_classes == 1 else F.logsigmoid(mixed)
 
-    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
+    def loss(self, batch: AnyBatch, drop: DropoutFunction) -> Tensor:
         """Of one step of generalised EM."""
         assert isinstance(batch, ChoiceBatch)
         answers, asked = self.answers(self._described(batch)), batch.outcomes != NO_QUESTION

@@ -23,7 +23,7 @@ from whence.models.lookup import look_up
 from whence.models.outcomes import class_logits, liked_logit, outcome_loss
 from whence.models.pooling import Tiled, taken
 from whence.models.tasks import NO_QUESTION, AnyBatch, UserBatch, WholeUsers
-from whence.randomness import Drop
+from whence.randomness import DropoutFunction
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ItemBased(Recommender):
     balanced = False
     """Whether rare classes weigh more."""
 
-    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
+    def loss(self, batch: AnyBatch, drop: DropoutFunction) -> Tensor:
         """What is asked of each item, from the others that the user chose."""
         assert isinstance(batch, UserBatch)
         p, q = look_up(self.history, batch.history), look_up(self.target, batch.items)

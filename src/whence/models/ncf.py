@@ -30,7 +30,7 @@ from whence.models.choice_config import ChoiceConfig
 from whence.models.lookup import look_up
 from whence.models.outcomes import class_logits, liked_logit, outcome_loss
 from whence.models.tasks import AnyBatch, ChoiceBatch, Choices
-from whence.randomness import Drop
+from whence.randomness import DropoutFunction
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class NCF(Recommender):
         """`[…, f]`: what the last layer reads, from `[…, d]` each."""
         raise NotImplementedError
 
-    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
+    def loss(self, batch: AnyBatch, drop: DropoutFunction) -> Tensor:
         """The mean log loss."""
         assert isinstance(batch, ChoiceBatch)
         user, item = look_up(self.user, batch.users), look_up(self.item, batch.items)

@@ -22,7 +22,7 @@ from whence.models.losses import mean_where, sampled_bce
 from whence.models.packed import Packed
 from whence.models.tasks import AnyBatch, Batch
 from whence.models.transformer import Transformer, TransformerConfig
-from whence.randomness import Drop
+from whence.randomness import DropoutFunction
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SASRec(Transformer):
 
     causal = True
 
-    def loss(self, batch: AnyBatch, drop: Drop) -> Tensor:
+    def loss(self, batch: AnyBatch, drop: DropoutFunction) -> Tensor:
         """The cross-entropy with one negative, the mean over all items that have a next one."""
         assert isinstance(batch, Batch)
         assert batch.negatives is not None
@@ -43,7 +43,7 @@ class SASRec(Transformer):
         positive, negative = self.next_scores(batch.inputs, targets, drop).unbind(-1)
         return mean_where(batch.inputs.real, batch.weigh(sampled_bce(positive, negative)))
 
-    def next_scores(self, batch: Packed, targets: Tensor, drop: Drop) -> Tensor:
+    def next_scores(self, batch: Packed, targets: Tensor, drop: DropoutFunction) -> Tensor:
         """`[T, t]`: after every item, the scores of its targets `[T, t]`."""
         # One look-up for inputs and targets, and so one gradient of the item table.
         embedded = look_up(self.item, torch.cat((batch.items[:, None], targets), dim=1))

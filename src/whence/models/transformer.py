@@ -23,7 +23,7 @@ from whence.models.base import Recommender
 from whence.models.blocks import Block, columns_of_padding, initialise
 from whence.models.coalition_scores import scores_of_coalitions
 from whence.models.packed import Packed, Windows
-from whence.randomness import Drop, keep
+from whence.randomness import DropoutFunction, no_dropout
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Transformer(Recommender):
             assert isinstance(block, Block)
             given = None if attention is None else attention[depth]
             weights = block.attention(rows, visible) if given is None else given
-            rows = block(rows, weights, keep) * real[..., None]
+            rows = block(rows, weights, no_dropout) * real[..., None]
             used.append(weights)
         return rows, used
 
@@ -171,7 +171,7 @@ class Transformer(Recommender):
             memory=memory,
         )
 
-    def encode_packed(self, rows: Tensor, batch: Packed, drop: Drop) -> Tensor:
+    def encode_packed(self, rows: Tensor, batch: Packed, drop: DropoutFunction) -> Tensor:
         """The rows `S⁽ᵇ⁾` `[T, d]` of packed histories from `S⁽⁰⁾`, in training."""
         windows = Windows(batch, self.slots, causal=self.causal)
         for block in self.blocks:

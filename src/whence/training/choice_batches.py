@@ -20,7 +20,7 @@ from whence.models.tasks import (
     Choices,
     Ratings,
 )
-from whence.randomness import Chance, Randomness
+from whence.randomness import CounterRandom, Randomness
 from whence.training.negatives import Unseen
 
 
@@ -48,9 +48,9 @@ class Order:
         epoch, place = divmod(step, self.steps)
         if epoch != self.epoch:
             # Not kept: its numbers are as many as the things, and come once an epoch.
-            chance = Chance(self.keys, self.device)
+            chance = CounterRandom(self.keys, self.device)
             turn = torch.tensor(epoch, device=self.device)
-            (numbers,) = chance.whole(turn, range(1), self.count)
+            (numbers,) = chance.integers(turn, range(1), self.count)
             self.drawn[:, : self.count] = numbers.argsort(dim=1, stable=True)
             self.epoch = epoch
         return place
@@ -97,7 +97,7 @@ class ChoiceBatches:
         self.each = 1 + task.negatives
         self.order = Order(self.each * len(events), size, randomness, device)
         self.unseen = Unseen.of(split, device)
-        self.chance = Chance([one.key("negatives") for one in randomness], device)
+        self.chance = CounterRandom([one.key("negatives") for one in randomness], device)
 
     @property
     def steps_of_an_epoch(self) -> int:
@@ -114,7 +114,7 @@ class ChoiceBatches:
         question = self.order.at(step)
         event = question // self.each
         users, outcomes = self.users[event], self.outcomes[event]
-        (drawn,) = self.chance.whole(step, range(1), question.shape[1])
+        (drawn,) = self.chance.integers(step, range(1), question.shape[1])
         unmet = self.unseen.ranked(users, drawn % self.unseen.choices(users))
         met = question % self.each == 0
         return ChoiceBatch(

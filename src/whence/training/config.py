@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from whence.config import require_choice
-from whence.data.splits import Held
+from whence.data.splits import HeldOut
 from whence.errors import InputError, did_you_mean
 from whence.training.averaging import Rule
 from whence.training.evaluation import check_measure
@@ -42,7 +42,7 @@ class TrainingConfig:
 
     And of models that foretell ratings, the rating error, of which the lowest is the best.
     """
-    validate_on: Held = "validation"
+    validate_on: HeldOut = "validation"
     """The events that validations look at; by "test" weights are chosen as Jain (2019) did."""
     patience: int = 0
     """Stop after so many validations without a better one, and keep the best; 0 is never."""
@@ -103,7 +103,7 @@ class TrainingConfig:
         check_measure(self.metric)
         if self.patience and not self.validate_every:
             raise InputError("patience counts validations; say validate_every too.")
-        require_choice("validate_on", self.validate_on, Held)
+        require_choice("validate_on", self.validate_on, HeldOut)
 
     @property
     def chosen_on(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from whence.arrays import Floats
 from whence.contract import Explainable
 from whence.data.published_negatives import NEGATIVES, find_negatives, published_negatives
-from whence.data.splits import Held, Split
+from whence.data.splits import HeldOut, Split
 from whence.errors import InputError, did_you_mean
 from whence.measure import Direction, Measure, mean_measure
 from whence.training.negatives import Unseen
@@ -70,7 +70,7 @@ class Evaluation:
     """A question that can be put to any model: how well does it foresee what is held out?"""
 
     split: Split
-    held: Held
+    held: HeldOut
     length: int
     """How many items of a history the model reads."""
     top: int = TOP
@@ -197,7 +197,7 @@ class Evaluation:
 def evaluate(
     model: Explainable,
     split: Split,
-    held: Held,
+    held: HeldOut,
     length: int,
     *,
     top: int = TOP,

@@ -18,7 +18,7 @@ from whence.data.splits import Split
 from whence.errors import InputError
 from whence.models.packed import NO_HISTORY, Packed
 from whence.models.tasks import Batch, Cloze, NextItem
-from whence.randomness import Chance, Randomness, happens
+from whence.randomness import CounterRandom, Randomness, bernoulli
 from whence.training.negatives import Unseen
 
 
@@ -30,14 +30,14 @@ class Absence:
     ) -> None:
         self.share = share
         self.sizes = Sizes(longest, device)
-        self.chance = Chance([one.key("absence") for one in randomness], device)
+        self.chance = CounterRandom([one.key("part_dropout") for one in randomness], device)
 
     def draw(self, step: Tensor, laid: Laid, items: Tensor) -> Tensor:
         """`[S, T]`: which rows are present in that step; only `items` `[S, T]` can be absent."""
-        (turn,) = self.chance.whole(step, range(1), items.shape[1])
-        which, size = self.chance.whole(step, range(1, 3), laid.sizes.shape[1])
+        (turn,) = self.chance.integers(step, range(1), items.shape[1])
+        which, size = self.chance.integers(step, range(1, 3), laid.sizes.shape[1])
         counts = laid.count(items)
-        chosen = happens(which, self.share)
+        chosen = bernoulli(which, self.share)
         present = torch.where(chosen, self.sizes.draw(counts, size), counts)
         return ~items | (laid.rank(turn, items) < present.gather(1, laid.history))
 
@@ -97,17 +97,17 @@ class Masks:
 
     def __init__(self, task: Cloze, randomness: Sequence[Randomness], device: str) -> None:
         self.task = task
-        self.chance = Chance([one.key("masks") for one in randomness], device)
+        self.chance = CounterRandom([one.key("masks") for one in randomness], device)
 
     def draw(self, step: Tensor, laid: Laid) -> Tensor:
         """`[S, T]`: which rows are masked in that step."""
-        (each,) = self.chance.whole(step, range(1), laid.row.shape[1])
-        one, kind = self.chance.whole(step, range(1, 3), laid.sizes.shape[1])
-        masked = laid.real & happens(each, self.task.share)
+        (each,) = self.chance.integers(step, range(1), laid.row.shape[1])
+        one, kind = self.chance.integers(step, range(1, 3), laid.sizes.shape[1])
+        masked = laid.real & bernoulli(each, self.task.share)
         chosen = laid.reach - 1 - one % laid.sizes
         alone = laid.count(masked) == 0
         if self.task.only_last:
-            only_last = happens(kind, self.task.only_last)
+            only_last = bernoulli(kind, self.task.only_last)
             masked &= ~only_last.gather(1, laid.history)
             chosen = torch.where(only_last, laid.reach - 1, chosen)
             alone |= only_last
@@ -188,7 +188,7 @@ class Batches:
         asks_negatives = isinstance(task, NextItem) or task.negatives
         self.unseen = Unseen.of(split, device) if asks_negatives else None
         self.chance, self.chance_of_negatives = (
-            Chance([one.key(stream) for one in randomness], device)
+            CounterRandom([one.key(stream) for one in randomness], device)
             for stream in ("batches", "negatives")
         )
 
@@ -203,7 +203,7 @@ class Batches:
 
     def draw(self, step: Tensor) -> Batch:
         """The batch `[S, T]` of that step."""
-        who, where = self.chance.whole(step, range(2), self.size)
+        who, where = self.chance.integers(step, range(2), self.size)
         users = self.users[who % len(self.users)]
         starts, ends = self._windows(users, where)
         laid = self._lay_out(ends - starts - self.ahead)
@@ -263,7 +263,7 @@ class Batches:
         """`[S, M]`: an item that the user has not met, for every question."""
         if self.unseen is None:
             return None
-        (drawn,) = self.chance_of_negatives.whole(step, range(1), user.shape[1])
+        (drawn,) = self.chance_of_negatives.integers(step, range(1), user.shape[1])
         negatives = self.unseen.ranked(user, drawn % self.unseen.choices(user))
         return torch.where(asked, negatives, PAD)
 

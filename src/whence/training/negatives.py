@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from whence.data.splits import Split
-from whence.randomness import whole_below
+from whence.randomness import random_below
 
 _MADE: WeakKeyDictionary[Split, dict[str, Unseen]] = WeakKeyDictionary()
 
@@ -47,7 +47,7 @@ class Unseen:
     def draw(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
         """`[B, count]` items. A user who has seen everything gets any item."""
         users = users[:, None].repeat(1, count)
-        return self.ranked(users, whole_below(self.choices(users), generator))
+        return self.ranked(users, random_below(self.choices(users), generator))
 
     def choices(self, users: Tensor) -> Tensor:
         """Among how many items each user's draw chooses."""

@@ -17,7 +17,7 @@ from whence.data.sources import Source, load
 from whence.data.splits import Split, split_by
 from whence.devices import check_device
 from whence.errors import InputError
-from whence.files import make_parent, refuse_existing
+from whence.files import check_can_write, make_parent
 from whence.measure import Measure
 from whence.models import ModelSpec, model_spec
 from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
@@ -75,7 +75,7 @@ def train(
     if out is None and training_config.snapshots:
         raise InputError("snapshots are kept in the run folder; say where, with out.")
     if out is not None:
-        refuse_existing(Path(out), overwrite)
+        check_can_write(Path(out), overwrite)
         make_parent(Path(out))
     interactions = data() if callable(data) else load(data)
     if out is not None and "source" not in interactions.origin:

@@ -21,7 +21,7 @@ from whence.data.splits import Split
 from whence.devices import deterministic
 from whence.models import Recommender, build_model
 from whence.models.tasks import AnyBatch
-from whence.randomness import Chance, Drop, Dropout, Randomness, keep
+from whence.randomness import CounterRandom, Dropout, DropoutFunction, Randomness, no_dropout
 from whence.run import Run
 from whence.training.averaging import Averaging, in_one_row
 from whence.training.config import TrainingConfig
@@ -66,7 +66,7 @@ class Stack:
         self.batches = batches_for(self.models[0], split, config, chance, device, self.on_gpu)
         self.steps = 0
         """How many are done."""
-        keys = Chance([one.key("dropout") for one in chance], device)
+        keys = CounterRandom([one.key("dropout") for one in chance], device)
         self.drop = Dropout(first.dropout, keys, self.models[0].drops)
         self.clock = torch.zeros((), dtype=torch.int64, device=device)
         """The number of the step, where chance can read it."""
@@ -272,7 +272,7 @@ class _Loss(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, batch: AnyBatch, drop: Drop = keep) -> Tensor:
+    def forward(self, batch: AnyBatch, drop: DropoutFunction = no_dropout) -> Tensor:
         """Of one seed on its batch."""
         return self.model.loss(batch, drop)
 

@@ -15,7 +15,7 @@ from whence.contract import PAD
 from whence.data.splits import Split
 from whence.errors import InputError
 from whence.models.tasks import NO_QUESTION, NOTHING, UserBatch, WholeUsers
-from whence.randomness import Chance, Randomness
+from whence.randomness import CounterRandom, Randomness
 from whence.training.choice_batches import Order, outcomes
 from whence.training.negatives import Unseen
 
@@ -71,7 +71,7 @@ class UserBatches:
         )
         self.order = Order(len(users), size, randomness, device)
         self.unseen = Unseen.of(split, device)
-        self.chance = Chance([one.key("negatives") for one in randomness], device)
+        self.chance = CounterRandom([one.key("negatives") for one in randomness], device)
         self.epoch = -1
         self.ahead = AHEAD if few_sizes and size == 1 else 0
         self.drawn_ahead: UserBatch | None = None
@@ -186,7 +186,7 @@ class UserBatches:
 
     def _unmet(self, step: Tensor, user: Tensor, shape: torch.Size) -> Tensor:
         """`[S, Q, w]`: an item that the user has not met, for every place."""
-        (drawn,) = self.chance.whole(step, range(1), shape[1] * shape[2])
+        (drawn,) = self.chance.integers(step, range(1), shape[1] * shape[2])
         users = user[:, :, None].expand(shape)
         return self.unseen.ranked(users, drawn.view(shape) % self.unseen.choices(users))
 

@@ -13,19 +13,19 @@ that would otherwise have come. Against that an explainer's answer is right or w
 data can say.
 """
 
-from whence.worlds.config import NONE, Kind, WorldConfig
-from whence.worlds.likeness import Alike, how_alike, world_like
 from whence.worlds.world import REASONS, Questions, World, make_world
+from whence.worlds.world_config import NONE, Kind, WorldConfig
+from whence.worlds.world_like import StatisticPair, compare_statistics, world_like
 
 __all__ = [
     "NONE",
     "REASONS",
-    "Alike",
     "Kind",
     "Questions",
+    "StatisticPair",
     "World",
     "WorldConfig",
-    "how_alike",
+    "compare_statistics",
     "make_world",
     "world_like",
 ]

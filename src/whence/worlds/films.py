@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from whence.arrays import Floats, Ints32
 from whence.data.catalog import Catalog
-from whence.worlds.config import GENRES, NONE, WorldConfig
+from whence.worlds.world_config import GENRES, NONE, WorldConfig
 
 FAME_DECAY = 0.6
 """The film in place r of the charts is watched in proportion to r to the power of minus this."""

@@ -14,8 +14,8 @@ from whence.arrays import Ints32
 from whence.data.histories import Cases, span_events
 from whence.data.interactions import Interactions
 from whence.errors import InputError
-from whence.worlds.config import NONE, Kind, WorldConfig
 from whence.worlds.films import Films, correct_fame, design_films, name_films
+from whence.worlds.world_config import NONE, Kind, WorldConfig
 
 Rows = npt.NDArray[np.int64]
 

@@ -28,7 +28,7 @@ SHOWN: Final = 10
 """Items of the history."""
 LARGEST: Final = {place: f"largest share for the {place}" for place in PLACES}
 EVEN = "even share"
-NAMED, OTHER = "fall without the named item", "fall without another"
+DATASETS, OTHER = "fall without the named item", "fall without another"
 ALIKE, BY_CHANCE = "same item named by two seeds", "same item named, by chance"
 CELLS: Final = {
     (f"{number}", place): f"attention for the {place}, {number}"
@@ -89,7 +89,7 @@ def attention_map(asked: Asked, _how: AsItComes) -> dict[str, Found]:
             for column, own, title in zip(LARGEST.values(), largest.T, explained, strict=True)
         },
         EVEN: found([1 / length] * len(models), said),
-        NAMED: found(without.mean(axis=1)),
+        DATASETS: found(without.mean(axis=1)),
         OTHER: found(others.mean(axis=1)),
         ALIKE: found(alike.over_seeds(), f"{words}; {alike.protocol}, jackknife over seeds"),
         BY_CHANCE: found([1 / length] * len(models)),
@@ -155,7 +155,7 @@ def _sentences(explained: Sequence[str], titles: Sequence[str], asking: Asking) 
 
 
 MEASUREMENT: Final = Measurement(
-    (*LARGEST.values(), EVEN, NAMED, OTHER, ALIKE, BY_CHANCE),
+    (*LARGEST.values(), EVEN, DATASETS, OTHER, ALIKE, BY_CHANCE),
     attention_map,
     maps={
         "attention": Map(

@@ -13,7 +13,7 @@ from whence.arrays import Bools, Floats, Ints
 from whence.contract import require
 from whence.data.histories import Cases
 from whence.data.published_negatives import NEGATIVES, published_negatives
-from whence.data.splits import Held, Split
+from whence.data.splits import HeldOut, Split
 from whence.errors import InputError
 from whence.models import Recommender
 from whence.models.tasks import NOTHING
@@ -46,7 +46,7 @@ class Questions:
     """`[B, 100]`: which of them are asked about: what came, and what is a negative indeed."""
     ratings: Floats | None
     """`[B]`: of what came, where it is known."""
-    held: Held
+    held: HeldOut
     split: str
 
     @property
@@ -69,14 +69,14 @@ class Questions:
         return batch, items, torch.from_numpy(true).to(device)
 
 
-def draw_cases(split: Split, held: Held, most: int) -> Cases:
+def draw_cases(split: Split, held: HeldOut, most: int) -> Cases:
     """At most so many of the held-out events, each once, the same for every model and seed."""
     every = split.held[held]
     order = Randomness(0).numpy("evaluation").permutation(len(every))
     return every[np.sort(order[:most])]
 
 
-def draw_questions(split: Split, held: Held, how: Users) -> Questions:
+def draw_questions(split: Split, held: HeldOut, how: Users) -> Questions:
     """Those of at most so many users.
 
     As published, a few items are among their own negatives; those are not asked about.
@@ -98,7 +98,9 @@ def validation_questions(split: Split, how: Users) -> Questions:
     return _questions(split, "validation", cases, negatives, negatives != cases.targets[:, None])
 
 
-def _questions(split: Split, held: Held, cases: Cases, negatives: Ints, indeed: Bools) -> Questions:
+def _questions(
+    split: Split, held: HeldOut, cases: Cases, negatives: Ints, indeed: Bools
+) -> Questions:
     """The item that came is asked about, and what is a negative indeed `[B, 99]`."""
     return Questions(
         cases,

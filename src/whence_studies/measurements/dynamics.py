@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from whence.arrays import Floats
-from whence.data.splits import Held, Split
+from whence.data.splits import HeldOut, Split
 from whence.errors import InputError
 from whence.models import Recommender
 from whence.progress import progress_bar
@@ -119,7 +119,7 @@ def _steps(run: Run) -> list[int]:
     return kept
 
 
-def _some_events(split: Split, held: Held, most: int) -> Split:
+def _some_events(split: Split, held: HeldOut, most: int) -> Split:
     """The same split with at most so many of the held-out events."""
     every = split.held[held]
     rows = np.linspace(0, len(every) - 1, min(most, len(every))).round().astype(np.int64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from whence.config import build
-from whence.data.splits import Held, Split
+from whence.data.splits import HeldOut, Split
 from whence.measure import Direction
 from whence.run import Run
 
@@ -39,7 +39,7 @@ class Asked:
 
     run: Run
     split: Split
-    held: Held
+    held: HeldOut
     show_progress: bool = True
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from whence.config import require_choice
 from whence.data.histories import Cases
-from whence.data.splits import Held, Split
+from whence.data.splits import HeldOut, Split
 from whence.errors import InputError
 from whence.randomness import Randomness
 
@@ -38,7 +38,7 @@ class Points:
         return f"{by}, of {FEWEST_ITEMS} items or more"
 
 
-def draw_points(split: Split, held: Held, how: Points) -> Cases:
+def draw_points(split: Split, held: HeldOut, how: Points) -> Cases:
     """With replacement, so that chances are exactly as said."""
     every = split.held[held]
     every = every[np.flatnonzero(every.ends - every.starts >= FEWEST_ITEMS)]
@@ -51,7 +51,7 @@ def draw_points(split: Split, held: Held, how: Points) -> Cases:
     return every[rng.choice(len(every), how.points, p=weight / weight.sum())]
 
 
-def draw_full(split: Split, held: Held, length: int, most: int) -> Cases:
+def draw_full(split: Split, held: HeldOut, length: int, most: int) -> Cases:
     """At most so many whose history fills the model's length, each once."""
     every = split.held[held]
     every = every[np.flatnonzero(every.ends - every.starts >= length)]

@@ -13,7 +13,7 @@ import torch
 from whence.arrays import Floats, Ints
 from whence.errors import InputError
 from whence.models import Recommender
-from whence.progress import tell
+from whence.progress import print_line
 from whence.trust.bins import EqualWidth
 from whence.trust.class_predictions import LIKED, class_logits
 from whence.trust.stability.class_stability import DIFFERENCE, class_stability
@@ -55,7 +55,7 @@ def class_stabilities(asked: Asked, how: Users) -> dict[str, Found]:
     """All users, and by tenths."""
     questions = draw_questions(asked.split, asked.held, how)
     models = list(asked.run.models.values())
-    tell(f"comparing {len(models)} seeds", asked.show_progress)
+    print_line(f"comparing {len(models)} seeds", asked.show_progress)
     liked = np.stack([_liked(model, questions) for model in models])
     batch, items, _ = questions.of(models[0])
     lengths = models[0].parts(batch).sum(dim=1).cpu().numpy()

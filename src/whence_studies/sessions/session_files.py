@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from whence.data.published import data_folders
+from whence.data.dataset_files import data_folders
 from whence.errors import InputError
 
 LOGS, TRACKS, CAUSES = "training_set", "track_features", "causes"

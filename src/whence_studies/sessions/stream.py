@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from whence.data.readers.opening import (
+from whence.data.readers.source_files import (
     UTF_8_ALONE,
+    clear_read_errors,
     not_in_encoding,
     open_bytes,
-    reading_from,
     sample,
 )
 from whence.errors import InputError, nearest
@@ -85,7 +85,7 @@ class CsvStream:
         """The number of the first row, and the rows, block after block."""
         row = FIRST_ROW
         try:
-            with reading_from(str(self.path)), open_bytes(self.path) as content:
+            with clear_read_errors(str(self.path)), open_bytes(self.path) as content:
                 pieces = self._open(content)
                 while some := list(islice(pieces, PIECES)):
                     table = pa.Table.from_batches(some).unify_dictionaries().combine_chunks()
@@ -126,7 +126,7 @@ class CsvStream:
 
     def _line(self, row: int) -> int:
         """The line of the file that a row stands on: blank lines are no rows."""
-        with reading_from(str(self.path)), open_bytes(self.path) as content:
+        with clear_read_errors(str(self.path)), open_bytes(self.path) as content:
             text = io.TextIOWrapper(content, "latin-1")
             rows = (number for number, line in enumerate(text, 1) if line != "\n")
             return next(islice(rows, row - 1, None), row)

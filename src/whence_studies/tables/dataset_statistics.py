@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from whence.data import NAMED, Interactions, last_one, load, statistics
+from whence.data import DATASETS, Interactions, last_one, load, statistics
 from whence.devices import machine
 from whence_studies.records import NEEDS_FILE, Record
 from whence_studies.study import Study
@@ -34,7 +34,7 @@ def count(study: Study) -> list[Record]:
 
 def _row_records(study: Study, table: str, row: str, printed: Mapping[str, str]) -> list[Record]:
     name = printed["dataset"]
-    found = COUNTS[table](row, load(name)) if NAMED[name].available else {}
+    found = COUNTS[table](row, load(name)) if DATASETS[name].available else {}
     return [
         Record(
             study=study.id,

@@ -22,10 +22,10 @@ from whence_studies.skips.skip_attribution import ALL_CAUSES, EVERY_CAUSE, SEEN
 FIRST, MEAN_SHARE = "most selected: ", "mean attribution: "
 AS_PLOTTED: Final = "as plotted: "
 """Before what is said of experts selected by |F|, as the paper plots them, instead of by F²."""
-NAMED: Final = (ALL_CAUSES, EVERY_CAUSE, *(cause.word for cause in EXPERT_OF))
+DATASETS: Final = (ALL_CAUSES, EVERY_CAUSE, *(cause.word for cause in EXPERT_OF))
 CAUSED: Final = (
-    *NAMED,
-    *(f"{AS_PLOTTED}{name}" for name in NAMED),
+    *DATASETS,
+    *(f"{AS_PLOTTED}{name}" for name in DATASETS),
     *(SEEN, f"{SEEN}, mean over causes", *(f"{SEEN}: {cause.word}" for cause in EXPERT_OF)),
 )
 """Of a network with experts, where causes are known."""

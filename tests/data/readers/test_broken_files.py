@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.data import Reading, load
+from whence.data import ReadOptions, load
 from whence.errors import InputError
 
 GOOD = b"user,item,rating,time\n" + b"".join(b"%d,%d,5,%d\n" % (n, n, n) for n in range(5_000))
@@ -153,10 +153,10 @@ def test_no_file_no_folder_no_permission(tmp_path: Path) -> None:
 def test_a_wrong_format_is_one_sentence(kind: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_bytes(BROKEN[name][0])
-    reads_or_says(path, Reading(format=kind))
+    reads_or_says(path, ReadOptions(format=kind))
 
 
-def reads_or_says(path: Path, reading: Reading | None = None) -> None:
+def reads_or_says(path: Path, reading: ReadOptions | None = None) -> None:
     try:
         events = load(path, reading)
     except InputError as problem:
@@ -233,4 +233,4 @@ def test_no_damage_makes_a_traceback(
 def test_no_sequence_makes_a_traceback(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("fuzz") / "lines.txt"
     path.write_text(text)
-    reads_or_says(path, Reading(format="sequences"))
+    reads_or_says(path, ReadOptions(format="sequences"))

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from conftest import postgres_folder
-from whence.data import Reading, load
+from whence.data import ReadOptions, load
 from whence.data.readers.database import without_password
 from whence.data.sources import reload
 from whence.errors import InputError
@@ -30,7 +30,7 @@ ROWS = [
     (-7, 'a,"b"\nc', 2.0, "2019-12-31 00:00:00+00"),
 ]
 QUERY = "SELECT who, what, stars, at FROM events;"
-COLUMNS = Reading(user="who", item="what", rating="stars", time="at", query=QUERY)
+COLUMNS = ReadOptions(user="who", item="what", rating="stars", time="at", query=QUERY)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_sqlite_data_can_be_read_again(sqlite: str) -> None:
 
 def test_sqlite_is_not_written_to(sqlite: str) -> None:
     with pytest.raises(InputError, match="readonly|read-only|no rows"):
-        load(sqlite, Reading(query="DELETE FROM events"))
+        load(sqlite, ReadOptions(query="DELETE FROM events"))
     assert len(load(sqlite, COLUMNS)) == 4
 
 
@@ -138,27 +138,27 @@ def test_sqlite_is_not_written_to(sqlite: str) -> None:
 )
 def test_bad_queries_are_one_sentence(sqlite: str, query: str | None, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        load(sqlite, Reading(query=query))
+        load(sqlite, ReadOptions(query=query))
 
 
 def test_bad_sqlite_files_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no SQLite file 'absent.db'"):
-        load("sqlite:///absent.db", Reading(query="SELECT 1"))
+        load("sqlite:///absent.db", ReadOptions(query="SELECT 1"))
     (tmp_path / "text.db").write_text("not a database at all, but long enough to be looked at" * 9)
     with pytest.raises(InputError, match="file is not a database"):
-        load(f"sqlite:///{tmp_path}/text.db", Reading(query="SELECT * FROM events"))
+        load(f"sqlite:///{tmp_path}/text.db", ReadOptions(query="SELECT * FROM events"))
 
 
 def test_ids_of_several_kinds_are_texts(sqlite: str) -> None:
     user = "CASE stars WHEN 5.0 THEN 'a' ELSE who END"
     query = f"SELECT {user} AS user, what AS item, at AS time FROM events"
-    found = load(sqlite, Reading(query=query)).users["user"].to_pylist()
+    found = load(sqlite, ReadOptions(query=query)).users["user"].to_pylist()
     assert found == ["a", str(10**15), "-7"]
 
 
 def test_rows_in_a_given_order_need_no_time(sqlite: str) -> None:
     query = "SELECT who AS user, what AS item FROM events ORDER BY stars DESC"
-    data = load(sqlite, Reading(query=query))
+    data = load(sqlite, ReadOptions(query=query))
     assert data.catalog.raw_ids(data.history(0)) == ["x", "007", 'a,"b"\nc']
 
 
@@ -173,7 +173,7 @@ def test_postgres_rows_of_more_than_one_block(postgres: str) -> None:
         "SELECT n % 1000 AS user_id, 'item ' || n % 77 AS item_id, n AS ts "
         "FROM generate_series(1, 200000) AS n -- a comment"
     )
-    data = load(postgres, Reading(query=query))
+    data = load(postgres, ReadOptions(query=query))
     assert (len(data), data.user_count, data.item_count) == (200_000, 1_000, 77)
     assert data.times is not None
     assert (data.times[data.offsets[:-1]] <= 1_000).all()
@@ -185,7 +185,7 @@ def test_the_urls_own_options_hold(postgres: str) -> None:
         base.execute("CREATE SCHEMA shop")
         base.execute("CREATE TABLE shop.sold AS SELECT 1 AS buyer, 'x' AS sku, 5 AS at")
     url = f"{postgres}?options=-csearch_path%3Dshop"
-    assert len(load(url, Reading(query="SELECT * FROM sold"))) == 1
+    assert len(load(url, ReadOptions(query="SELECT * FROM sold"))) == 1
 
 
 @pytest.mark.needs("postgres")
@@ -225,7 +225,7 @@ def test_wrong_urls_and_queries_are_one_sentence(
     postgres: str, change: tuple[str, str], query: str, sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence) as caught:
-        load(postgres.replace(*change) if change[0] else postgres, Reading(query=query))
+        load(postgres.replace(*change) if change[0] else postgres, ReadOptions(query=query))
     assert "s3cret" not in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(load(postgres, COLUMNS)) == 4
@@ -237,7 +237,7 @@ def test_a_dead_server_is_one_sentence() -> None:
         port = free.getsockname()[1]
     url = f"postgresql://me:s3cret@127.0.0.1:{port}/db"
     with pytest.raises(InputError, match="failed: .*refused.*check the URL") as caught:
-        load(url, Reading(query="SELECT 1"))
+        load(url, ReadOptions(query="SELECT 1"))
     assert "s3cret" not in str(caught.value)
 
 
@@ -256,7 +256,7 @@ def test_a_wrong_url_is_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PGHOST", "127.0.0.1")
     monkeypatch.setenv("PGPORT", "1")
     with pytest.raises(InputError) as caught:
-        load(url, Reading(query="SELECT 1"))
+        load(url, ReadOptions(query="SELECT 1"))
     assert "s3cret" not in str(caught.value)
 
 
@@ -284,7 +284,7 @@ def test_urls_are_shown_without_the_password(url: str, shown: str) -> None:
 def test_without_the_driver_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:
     """In a process in which the package cannot be imported."""
     (tmp_path / "psycopg.py").write_text("raise ImportError\n")
-    code = "import whence; whence.load('postgresql://x/y', whence.Reading(query='SELECT 1'))"
+    code = "import whence; whence.load('postgresql://x/y', whence.ReadOptions(query='SELECT 1'))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

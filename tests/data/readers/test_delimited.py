@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.data import Reading, load
+from whence.data import ReadOptions, load
 from whence.data.interactions import DUPLICATES
 from whence.data.sources import reload
 from whence.errors import InputError
@@ -34,7 +34,7 @@ def test_columns_are_guessed(tmp_path: Path) -> None:
 
 def test_columns_are_told_and_times_may_be_dates(tmp_path: Path) -> None:
     text = "who,what,when\nann,x,2020-01-02 00:00:00\nann,y,2020-01-01 00:00:00\n"
-    data = load(csv(tmp_path, text), Reading(user="who", item="what", time="when"))
+    data = load(csv(tmp_path, text), ReadOptions(user="who", item="what", time="when"))
     assert data.catalog.raw_ids(data.items) == ["y", "x"]
     assert data.times is not None
     assert np.diff(data.times).tolist() == [86_400]
@@ -48,7 +48,7 @@ def test_without_times_the_rows_are_in_order(tmp_path: Path) -> None:
 
 def test_it_can_be_read_again_from_its_origin(tmp_path: Path) -> None:
     path = csv(tmp_path, "who,what\na,1\nb,2\n")
-    data = load(path, Reading(user="who", item="what"))
+    data = load(path, ReadOptions(user="who", item="what"))
     assert reload(data.origin).content_hash == data.content_hash
 
 
@@ -113,7 +113,7 @@ def test_bad_files_are_one_sentence(tmp_path: Path, text: str, sentence: str) ->
 
 def test_a_wrong_column_names_those_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no column 'who' for the user; it has user, item"):
-        load(csv(tmp_path, "user,item\n1,2\n"), Reading(user="who"))
+        load(csv(tmp_path, "user,item\n1,2\n"), ReadOptions(user="who"))
 
 
 def test_undecodable_bytes_are_one_sentence(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_guess_can_be_refused_and_is_recorded(tmp_path: Path) -> None:
     path = csv(tmp_path, "user,item,rating\n1,2,\n")
     with pytest.raises(InputError, match="there is no value"):
         load(path)
-    data = load(path, Reading(rating="none"))
+    data = load(path, ReadOptions(rating="none"))
     assert data.ratings is None
     expected = {"user": "user", "item": "item", "time": "none", "rating": "none", "title": "none"}
     assert data.origin["reading"] == expected
@@ -184,18 +184,18 @@ def test_without_a_header_columns_are_known_by_their_looks(
 
 def test_columns_without_names_are_told_by_number(tmp_path: Path) -> None:
     """As the Amazon ratings of 2018 have them: the item first."""
-    data = load(csv(tmp_path, "B01,A1,5.0,978480000\n"), Reading(user="2", item="1"))
+    data = load(csv(tmp_path, "B01,A1,5.0,978480000\n"), ReadOptions(user="2", item="1"))
     assert data.users["user"].to_pylist() == ["A1"]
     assert data.catalog.raw_ids([0]) == ["B01"]
     with pytest.raises(InputError, match="which column is the user.*1, 2, 3, 4"):
-        load(csv(tmp_path, "B01,A1,5.0,978480000\n"), Reading(item="1"))
+        load(csv(tmp_path, "B01,A1,5.0,978480000\n"), ReadOptions(item="1"))
 
 
 def test_words_in_the_first_row_may_be_an_event(tmp_path: Path) -> None:
     path = csv(tmp_path, "ann,apple\nbob,pear\n")
     with pytest.raises(InputError, match="which column is the user"):
         load(path)
-    assert load(path, Reading(header=False)).users["user"].to_pylist() == ["ann", "bob"]
+    assert load(path, ReadOptions(header=False)).users["user"].to_pylist() == ["ann", "bob"]
 
 
 @pytest.mark.parametrize("separator", [",", "\t", ";", "|", "::", " "])
@@ -231,9 +231,9 @@ def test_another_encoding_can_be_told(tmp_path: Path) -> None:
         InputError, match="row 2, is not written in utf-8; say --encoding cp1252 or latin-1"
     ):
         load(path)
-    assert load(path, Reading(encoding="latin-1")).catalog.labels([0]) == ["Café"]
+    assert load(path, ReadOptions(encoding="latin-1")).catalog.labels([0]) == ["Café"]
     with pytest.raises(InputError, match="No encoding is 'klingon'"):
-        Reading(encoding="klingon")
+        ReadOptions(encoding="klingon")
 
 
 def test_undecodable_bytes_far_into_the_file_are_one_sentence(tmp_path: Path) -> None:
@@ -274,36 +274,36 @@ def test_equal_rows_are_dropped_and_counted(tmp_path: Path) -> None:
     data = load(csv(tmp_path, text))
     assert data.catalog.raw_ids(data.items) == [2, 3, 2, 2]
     assert data.filters == ({"what": DUPLICATES, "dropped": 2},)
-    assert len(load(csv(tmp_path, text), Reading(keep_duplicates=True))) == 6
+    assert len(load(csv(tmp_path, text), ReadOptions(keep_duplicates=True))) == 6
     assert len(load(csv(tmp_path, "user,item\n1,2\n1,2\n"))) == 2, "nothing tells them apart"
 
 
 def test_a_column_of_dates_is_the_time_whatever_its_name(tmp_path: Path) -> None:
     text = "kunde;artikel;datum;menge\n1;2;2020-01-02;5\n1;3;2020-01-01;7\n"
-    data = load(csv(tmp_path, text), Reading(user="kunde", item="artikel"))
+    data = load(csv(tmp_path, text), ReadOptions(user="kunde", item="artikel"))
     assert data.catalog.raw_ids(data.items) == [3, 2]
     assert data.origin["reading"]["time"] == "datum"
-    untimed = load(csv(tmp_path, text), Reading(user="kunde", item="artikel", time="none"))
+    untimed = load(csv(tmp_path, text), ReadOptions(user="kunde", item="artikel", time="none"))
     assert untimed.times is None
 
 
 def test_columns_may_be_told_by_number_although_they_have_names(tmp_path: Path) -> None:
-    data = load(csv(tmp_path, "who,what\n1,2\n"), Reading(user="1", item="2"))
+    data = load(csv(tmp_path, "who,what\n1,2\n"), ReadOptions(user="1", item="2"))
     assert data.origin["reading"]["user"] == "who"
     with pytest.raises(InputError, match="no column '3' for the user"):
-        load(csv(tmp_path, "who,what\n1,2\n"), Reading(user="3", item="2"))
+        load(csv(tmp_path, "who,what\n1,2\n"), ReadOptions(user="3", item="2"))
 
 
 def test_one_column_is_not_both(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'who' cannot be both user and item"):
-        load(csv(tmp_path, "who,what\n1,2\n"), Reading(user="who", item="who"))
+        load(csv(tmp_path, "who,what\n1,2\n"), ReadOptions(user="who", item="who"))
 
 
 def test_utf8_is_read_as_such_whatever_encoding_is_told(tmp_path: Path) -> None:
     """So that events and items may be in two encodings."""
     path = tmp_path / "events.csv"
     path.write_text("user,item,title\nü,2,Café\n", encoding="utf-8")
-    assert load(path, Reading(encoding="latin-1")).catalog.labels([0]) == ["Café"]
+    assert load(path, ReadOptions(encoding="latin-1")).catalog.labels([0]) == ["Café"]
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_whatever_python_writes_is_read_back(
 
 def test_decimal_commas_do_not_separate(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"column '3': '3,5' is not a number \(write 3.5\)"):
-        load(csv(tmp_path, "1;2;3,5\n1;3;4,0\n"), Reading(rating="3"))
+        load(csv(tmp_path, "1;2;3,5\n1;3;4,0\n"), ReadOptions(rating="3"))
     assert load(csv(tmp_path, "1;2;3,5\n1;3;4,0\n")).users["user"].to_pylist() == [1]
 
 
@@ -423,9 +423,9 @@ def test_undecodable_bytes_in_a_told_encoding_are_one_sentence(tmp_path: Path) -
     rows = b"".join(b"%d,%d\n" % (row, row) for row in range(50_000))
     path.write_bytes(b"user,item\n" + rows + b"\x81,1\n")
     with pytest.raises(InputError, match="events.csv is not written in cp1252"):
-        load(path, Reading(encoding="cp1252"))
+        load(path, ReadOptions(encoding="cp1252"))
     path.write_bytes(rows.replace(b",", b" ") + b"\x81 1\n")
     with pytest.raises(InputError, match="events.csv is not written in cp1252"):
-        load(path, Reading(encoding="cp1252"))
+        load(path, ReadOptions(encoding="cp1252"))
     with pytest.raises(InputError, match="No encoding is 'undefined'"):
-        Reading(encoding="undefined")
+        ReadOptions(encoding="undefined")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from whence.data import Reading, load
+from whence.data import ReadOptions, load
 from whence.errors import InputError
 
 ROWS = {
@@ -110,7 +110,8 @@ def test_parquet_of_every_number_and_time_type(tmp_path: Path) -> None:
 
 def test_a_rating_may_be_a_yes(tmp_path: Path) -> None:
     data = load(
-        pa.table({"user": [1, 1], "item": [1, 2], "liked": [True, False]}), Reading(rating="liked")
+        pa.table({"user": [1, 1], "item": [1, 2], "liked": [True, False]}),
+        ReadOptions(rating="liked"),
     )
     assert data.ratings is not None
     assert data.ratings.tolist() == [1, 0]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.data import Reading, load
+from whence.data import ReadOptions, load
 from whence.data.readers.records import RecordFile, parse_json, parse_literal
 
 AMAZON = [
@@ -67,7 +67,7 @@ def test_arrow_and_line_by_line_agree(tmp_path: Path, parse: object) -> None:
         {"user": n % 7, "item": f"é{n % 11}", "time": 100.5 + n, "more": [n]} for n in range(99)
     ]
     path = write(tmp_path / "a.json", [json.dumps(row) for row in rows])
-    file = RecordFile(path, Reading(), parse)  # type: ignore[arg-type]
+    file = RecordFile(path, ReadOptions(), parse)  # type: ignore[arg-type]
     columns = ["user", "item", "time"]
     assert file._by_line(columns, ["user", "item"]).equals(file.read(columns, ["user", "item"]))
 
@@ -103,7 +103,7 @@ def test_a_long_first_record(tmp_path: Path) -> None:
 def test_json_in_another_encoding(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes('{"user": "é", "item": 2}\n'.encode("latin-1"))
-    assert load(path, Reading(encoding="latin-1")).users["user"].to_pylist() == ["é"]
+    assert load(path, ReadOptions(encoding="latin-1")).users["user"].to_pylist() == ["é"]
 
 
 def test_ids_that_become_texts_far_into_the_file_are_texts_from_the_start(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.data import Reading, load
+from whence.data import ReadOptions, load
 
 
 def lines(tmp_path: Path, text: str) -> Path:
@@ -44,7 +44,7 @@ histories = st.lists(st.tuples(words, st.lists(words, min_size=1, max_size=6)), 
 def test_against_a_loop(rows: list[tuple[str, list[str]]], tmp_path_factory: object) -> None:
     path = tmp_path_factory.mktemp("lines") / "a.txt"  # type: ignore[attr-defined]
     path.write_text("".join(f"{user} {' '.join(items)}\n" for user, items in rows))
-    data = load(path, Reading(format="sequences"))
+    data = load(path, ReadOptions(format="sequences"))
     expected: dict[str, list[str]] = {}
     for user, items in rows:
         expected.setdefault(user, []).extend(items)

@@ -9,8 +9,8 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from whence.data.readers.opening import is_packed, open_bytes, reading_from
-from whence.data.readers.reading import FileTable, Frame, Tabular
+from whence.data.readers.source_files import clear_read_errors, compression_of, open_bytes
+from whence.data.readers.tabular import FileTable, Frame, Tabular
 from whence.errors import InputError
 
 DAMAGED = (pa.ArrowException, OSError)
@@ -63,7 +63,7 @@ class ParquetTable(FileTable):
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        with reading_from(self.place):
+        with clear_read_errors(self.place):
             try:
                 return self._file.schema_arrow
             except DAMAGED as problem:
@@ -75,7 +75,7 @@ class ParquetTable(FileTable):
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Only these columns are read."""
-        with reading_from(self.place):
+        with clear_read_errors(self.place):
             try:
                 table = self._file.read(columns=list(columns))
                 table.validate(full=True)
@@ -86,7 +86,7 @@ class ParquetTable(FileTable):
     @property
     def _file(self) -> pq.ParquetFile:
         """Parquet is read from many places at once, so a packed file is unpacked before."""
-        if is_packed(self.path):
+        if compression_of(self.path):
             with open_bytes(self.path) as content:
                 return pq.ParquetFile(pa.BufferReader(content.read()))
         return pq.ParquetFile(self.path)

@@ -15,9 +15,9 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from whence.data.readers.blocks import ROWS_AT_ONCE, BlockColumn
+from whence.data.readers.column_builder import ROWS_AT_ONCE, ColumnBuilder
 from whence.data.readers.delimited import parse_csv
-from whence.data.readers.reading import Reading, Tabular
+from whence.data.readers.tabular import ReadOptions, Tabular
 from whence.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def is_database_url(source: str) -> bool:
     return "://" in source and _scheme(source) in (*SQLITE, *POSTGRES)
 
 
-def open_query(url: str, reading: Reading) -> Tabular:
+def open_query(url: str, reading: ReadOptions) -> Tabular:
     """The database's answer to the reading's query."""
     if not reading.query or not reading.query.strip():
         raise InputError(
@@ -119,7 +119,7 @@ class SqliteQuery(_Query):
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Fetched in blocks."""
-        taken = {name: BlockColumn(self.place, name, name in ids) for name in columns}
+        taken = {name: ColumnBuilder(self.place, name, name in ids) for name in columns}
         with self._answer() as cursor:
             while rows := cursor.fetchmany(ROWS_AT_ONCE):
                 values = dict(zip(self._columns, zip(*rows, strict=True), strict=True))

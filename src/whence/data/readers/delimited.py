@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from whence.data.readers.opening import (
+from whence.data.readers.source_files import (
     MOST_BLOCK,
     block_size,
+    clear_read_errors,
     not_in_encoding,
     open_bytes,
-    reading_from,
     sample,
 )
-from whence.data.readers.reading import FileTable, Reading, guess_roles
+from whence.data.readers.tabular import FileTable, ReadOptions, guess_roles
 from whence.data.readers.values import DATE, EARLIEST, NUMBER
 from whence.errors import InputError
 
@@ -39,7 +39,7 @@ def has_quotes(path: Path, separator: str) -> bool:
     separated by tabs may begin with such a letter, for they are seldom quoted at all.
     """
     found = _Quotes(separator)
-    with reading_from(str(path)), open_bytes(path) as file:
+    with clear_read_errors(str(path)), open_bytes(path) as file:
         for block in _blocks(file):
             found.look_at(block)
     if found.wrong_line is None and found.inside:
@@ -121,7 +121,7 @@ ROW = re.compile(r"Row #(\d+): (.*)", re.DOTALL)
 class DelimitedFile(FileTable):
     """A file whose columns are named by its first row, or numbered from 1."""
 
-    reading: Reading
+    reading: ReadOptions
     separator: str
 
     @property
@@ -181,7 +181,7 @@ class DelimitedFile(FileTable):
                 raise self._blamed(str(problem)) from None
 
     def _parse(self, columns: Sequence[str], ids: Collection[str], threads: bool) -> pa.Table:
-        with reading_from(self.place), self._content() as content:
+        with clear_read_errors(self.place), self._content() as content:
             return parse_csv(
                 content,
                 self.names(),

@@ -12,15 +12,15 @@ import pyarrow as pa
 from whence.data.catalog import Catalog
 from whence.data.interactions import Interactions
 from whence.data.readers.arrow import FrameTable
+from whence.data.readers.detect import open_tabular
 from whence.data.readers.features import read_features, with_features
-from whence.data.readers.reading import GUESSES, NOT_USED, Frame, Reading, Tabular
-from whence.data.readers.recognise import open_tabular
+from whence.data.readers.tabular import GUESSES, NOT_USED, Frame, ReadOptions, Tabular
 from whence.data.readers.values import Column
 from whence.errors import InputError
 
 
 def read_events(
-    source: Tabular, reading: Reading, origin: Mapping[str, Any] | None = None
+    source: Tabular, reading: ReadOptions, origin: Mapping[str, Any] | None = None
 ) -> Interactions:
     """Every row an event; without a time column the row order is the order in time."""
     roles = source.roles(reading)
@@ -67,7 +67,7 @@ def add_features(
     return events
 
 
-def _with_tables(events: Interactions, reading: Reading, title: str | None) -> Interactions:
+def _with_tables(events: Interactions, reading: ReadOptions, title: str | None) -> Interactions:
     """The item and user features of the files or frames that the reading names."""
     items = users = None
     if reading.items is not None:
@@ -77,13 +77,13 @@ def _with_tables(events: Interactions, reading: Reading, title: str | None) -> I
     return add_features(events, items, users)
 
 
-def _table(source: str | Path | Frame, reading: Reading) -> Tabular:
+def _table(source: str | Path | Frame, reading: ReadOptions) -> Tabular:
     if isinstance(source, str | Path):
-        return open_tabular(Path(source), Reading(encoding=reading.encoding))
+        return open_tabular(Path(source), ReadOptions(encoding=reading.encoding))
     return FrameTable(source)
 
 
-def _said(reading: Reading) -> dict[str, Any]:
+def _said(reading: ReadOptions) -> dict[str, Any]:
     """With files named so that they are found from anywhere, and frames as what they are."""
     said = reading.said()
     for name in said.keys() & {"items", "users"}:
@@ -92,5 +92,5 @@ def _said(reading: Reading) -> dict[str, Any]:
     return said
 
 
-def _from_memory(reading: Reading) -> bool:
+def _from_memory(reading: ReadOptions) -> bool:
     return any(isinstance(table, Frame) for table in (reading.items, reading.users))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.data.readers.reading import NOT_USED, Tabular, bare
+from whence.data.readers.tabular import NOT_USED, Tabular, bare
 from whence.data.readers.values import Column
 from whence.errors import InputError
 

@@ -15,15 +15,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as pa_json
 
-from whence.data.readers.blocks import ROWS_AT_ONCE, BlockColumn
-from whence.data.readers.opening import (
+from whence.data.readers.column_builder import ROWS_AT_ONCE, ColumnBuilder
+from whence.data.readers.source_files import (
     MOST_BLOCK,
+    clear_read_errors,
     not_in_encoding,
     open_bytes,
-    reading_from,
     sample,
 )
-from whence.data.readers.reading import FileTable, Reading, guess_roles
+from whence.data.readers.tabular import FileTable, ReadOptions, guess_roles
 from whence.data.readers.values import DATE
 from whence.errors import InputError
 
@@ -75,7 +75,7 @@ def _plain_value(token: str) -> Any:  # noqa: ANN401
 class RecordFile(FileTable):
     """A record a line, of which each may have other keys."""
 
-    reading: Reading
+    reading: ReadOptions
     parse: Parser
 
     def names(self) -> list[str]:
@@ -107,7 +107,7 @@ class RecordFile(FileTable):
         if any(len(kind) > 1 or not kind <= ARROW_TYPES.keys() for kind in kinds.values()):
             return None
         schema = pa.schema([(name, ARROW_TYPES[kind.pop()]) for name, kind in kinds.items()])
-        with reading_from(self.place), open_bytes(self.path) as content:
+        with clear_read_errors(self.place), open_bytes(self.path) as content:
             try:
                 table = pa_json.read_json(
                     content,
@@ -123,7 +123,7 @@ class RecordFile(FileTable):
 
     def _by_line(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Slower, and exact about what stands where."""
-        taken = {name: BlockColumn(self.place, name, name in ids) for name in columns}
+        taken = {name: ColumnBuilder(self.place, name, name in ids) for name in columns}
         records = self._records(keys=columns)
         while rows := list(islice(records, ROWS_AT_ONCE)):
             for name, column in taken.items():
@@ -139,7 +139,7 @@ class RecordFile(FileTable):
 
     def _records(self, keys: Collection[str]) -> Iterator[Record]:
         """All of them, with these keys at least."""
-        with reading_from(self.place), open_bytes(self.path) as content:
+        with clear_read_errors(self.place), open_bytes(self.path) as content:
             yield from self._parsed(_lines(content), frozenset(keys))
 
     def _parsed(

@@ -18,8 +18,13 @@ from whence.data.readers.delimited import (
     decoded_sample,
     parse_csv,
 )
-from whence.data.readers.opening import block_size, not_in_encoding, open_bytes, reading_from
-from whence.data.readers.reading import FileTable, Reading
+from whence.data.readers.source_files import (
+    block_size,
+    clear_read_errors,
+    not_in_encoding,
+    open_bytes,
+)
+from whence.data.readers.tabular import FileTable, ReadOptions
 from whence.errors import InputError
 
 EMPTY = pa.table({"user": pa.array([], TEXT_IDS), "item": pa.array([], TEXT_IDS)})
@@ -29,7 +34,7 @@ EMPTY = pa.table({"user": pa.array([], TEXT_IDS), "item": pa.array([], TEXT_IDS)
 class SequenceFile(FileTable):
     """`user item item …` a line, separated by blanks; a user may have several lines."""
 
-    reading: Reading
+    reading: ReadOptions
 
     def names(self) -> list[str]:
         """What a line begins with, and what follows."""
@@ -51,7 +56,7 @@ class SequenceFile(FileTable):
         first = decoded_sample(self.path, self.reading.encoding).split("\n")[:SAMPLED_ROWS]
         if any(len(line.split(" ")) != 2 for line in first if line):
             return None
-        with reading_from(self.place), open_bytes(self.path) as content:
+        with clear_read_errors(self.place), open_bytes(self.path) as content:
             try:
                 table = parse_csv(
                     content,
@@ -88,7 +93,7 @@ class SequenceFile(FileTable):
         )
 
     def _lines(self) -> pa.ChunkedArray:
-        with reading_from(self.place), open_bytes(self.path) as content:
+        with clear_read_errors(self.place), open_bytes(self.path) as content:
             try:
                 table = pa_csv.read_csv(
                     content,

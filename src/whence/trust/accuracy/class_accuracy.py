@@ -15,7 +15,7 @@ from whence.arrays import Bools, Floats, Ints
 from whence.contract import Explainable, require
 from whence.data.histories import Cases
 from whence.data.published_negatives import published_negatives
-from whence.data.splits import Held, Split
+from whence.data.splits import HeldOut, Split
 from whence.errors import CapabilityError, InputError
 from whence.measure import Measure, mean_measure
 from whence.memory import questions_at_once, row_slices
@@ -73,7 +73,7 @@ def class_accuracy(
 
 
 def published_class_accuracy(
-    model: Explainable, split: Split, length: int, held: Held = "test", seed: int = 0
+    model: Explainable, split: Split, length: int, held: HeldOut = "test", seed: int = 0
 ) -> dict[str, Measure | None]:
     """The same of the test events that He et al. (2017) published 99 negatives for."""
     cases = split.held[held]

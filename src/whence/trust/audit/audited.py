@@ -14,7 +14,7 @@ from torch import Tensor
 from whence.arrays import Ints
 from whence.contract import answers_by_groups, has_reasons
 from whence.data.histories import Cases
-from whence.data.splits import Held, Split, split_by
+from whence.data.splits import HeldOut, Split, split_by
 from whence.errors import InputError
 from whence.explainers import OWN, able, compare_batch
 from whence.explanation import Explanation
@@ -27,7 +27,7 @@ from whence.spoken import Spoken, spoken_of
 from whence.trust.audit.words import listed
 
 CASES: Final = 300
-HELD: Final[Held] = "test"
+HELD: Final[HeldOut] = "test"
 CONTROL: Final = "random"
 CHEAP: Final = (
     "attention-first",
@@ -87,7 +87,7 @@ class Audited:
         if not len(self.split.held[HELD]):
             raise InputError(f"No {HELD} events are held out to ask about.")
 
-    def draw(self, held: Held, most: int) -> Cases:
+    def draw(self, held: HeldOut, most: int) -> Cases:
         """At most so many held-out cases in random order, the first the same however many."""
         every = self.split.held[held]
         order = Randomness(self.seed).numpy("evaluation").permutation(len(every))

@@ -12,7 +12,7 @@ from whence.contract import no_history, require, require_reasons
 from whence.errors import InputError, WhenceError
 from whence.explainers import find_explainer
 from whence.files import new_file, write_json
-from whence.progress import tell
+from whence.progress import print_line
 from whence.run import Run
 from whence.trust.audit.audited import CASES, CONTROL, Audited, usual_methods, with_control
 from whence.trust.audit.finding import Finding
@@ -91,7 +91,7 @@ def audit(
     findings: dict[str, Finding] = {}
     obstacles: dict[str, str] = {}
     for number, (name, stage) in enumerate(asked.items(), start=1):
-        tell(f"{number} of {len(asked)}: {stage.question}", show_progress)
+        print_line(f"{number} of {len(asked)}: {stage.question}", show_progress)
         found = _answer(name, stage, audited, kept)
         if isinstance(found, Finding):
             findings[name] = found

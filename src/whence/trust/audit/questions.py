@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from whence.data.histories import Cases
-from whence.data.splits import Held
+from whence.data.splits import HeldOut
 from whence.errors import InputError
 from whence.models.tasks import NOTHING, Choices
 from whence.randomness import Randomness
@@ -36,7 +36,7 @@ class Questions:
     """`[B, 1 + r]`: their classes."""
 
 
-def questions(audited: Audited, held: Held, most: int) -> Questions:
+def questions(audited: Audited, held: HeldOut, most: int) -> Questions:
     """About at most so many of the held-out events.
 
     The others are drawn evenly from the items that the user meets nowhere in the data, as many as

@@ -12,7 +12,7 @@ from torch import Tensor
 from whence.arrays import Ints
 from whence.contract import offers
 from whence.data.histories import Cases
-from whence.data.splits import Held
+from whence.data.splits import HeldOut
 from whence.errors import InputError, WhenceError
 from whence.measure import Measure
 from whence.ranking import met_items
@@ -38,7 +38,7 @@ from whence.trust.resampling import mean_of_cases
 
 TIMES: Final = 10
 """As many times the audit's histories are asked about here, as each is but one input."""
-FITTED_ON: Final[Held] = "validation"
+FITTED_ON: Final[HeldOut] = "validation"
 TENTH, THIRD = 0.1, 1 / 3
 """Of what the model says, or of how often it is right: up to there it is called calibrated, or
 partly so."""
@@ -143,7 +143,7 @@ class _Answers(NamedTuple):
         return predictions_from_logits(self.logits, temperature, protocol).of_users(self.users)
 
 
-def _answers(audited: Audited, held: Held) -> _Answers:
+def _answers(audited: Audited, held: HeldOut) -> _Answers:
     most = TIMES * audited.cases
     model = audited.model
     if not offers(model, "classes"):

@@ -24,7 +24,7 @@ from whence.trust.audit.finding import (
 )
 from whence.trust.audit.words import between, percent, short, too_few
 from whence.trust.likeness.world_likeness import LEARNED, USERS, Learned, Mark
-from whence.worlds import Alike
+from whence.worlds import StatisticPair
 
 STEPS: Final = 1_000
 """Of the training on the world, at most; no more than the run's own had."""
@@ -124,7 +124,7 @@ def _what_was_learned(learned: Learned | None) -> list[str]:
     ]
 
 
-def _users(alike: Sequence[Alike]) -> int:
+def _users(alike: Sequence[StatisticPair]) -> int:
     """Of the world."""
     return next(int(one.world) for one in alike if one.figure == "users")
 
@@ -139,7 +139,7 @@ def _chart(reason: str, marks: Mapping[str, Mark]) -> Chart:
     )
 
 
-def _beside_each_other(alike: Sequence[Alike]) -> Table:
+def _beside_each_other(alike: Sequence[StatisticPair]) -> Table:
     return Table(
         "How alike the data and the world are",
         ("the data", "the world"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from whence.config import build
 from whence.data.interactions import Interactions
-from whence.data.splits import Held, split_by
+from whence.data.splits import HeldOut, split_by
 from whence.errors import InputError
 from whence.explainers import explain_batch, find_explainer
 from whence.explanation import Explanation
@@ -22,9 +22,9 @@ from whence.ranking import device_of, questions_of
 from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, train
 from whence.trust.likeness.truth import hits_at_cause, precision_at_cause, sign_at_cause
-from whence.worlds import REASONS, Alike, Questions, how_alike, world_like
+from whence.worlds import REASONS, Questions, StatisticPair, compare_statistics, world_like
 
-HELD: Final[Held] = "test"
+HELD: Final[HeldOut] = "test"
 LEARNED: Final = "recall@10"
 USERS: Final = 5_000
 """Of the world, at most."""
@@ -56,7 +56,7 @@ class Learned:
 class OnLikeness:
     """What a world in the likeness of the data says of explainers."""
 
-    alike: Sequence[Alike]
+    alike: Sequence[StatisticPair]
     """The data beside the world, a row a figure."""
     marks: Mapping[str, Mapping[str, Mark]]
     """By explainer, then by reason; a reason that nothing has in the world is left out."""
@@ -113,7 +113,7 @@ def precision_on_likeness(
         ]
         marks[explainer][questions.reason] = _mark(said, questions)
     learned = _learned(trained, world.interactions, run.training["split"])
-    return OnLikeness(how_alike(interactions, world.interactions), marks, learned)
+    return OnLikeness(compare_statistics(interactions, world.interactions), marks, learned)
 
 
 def _learned(trained: Run, interactions: Interactions, by: str) -> Learned | None:

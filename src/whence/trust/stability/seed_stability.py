@@ -10,7 +10,7 @@ import numpy as np
 from whence.arrays import Floats, Ints
 from whence.contract import PAD
 from whence.data.histories import Cases
-from whence.data.splits import Held, Split
+from whence.data.splits import HeldOut, Split
 from whence.errors import InputError, did_you_mean
 from whence.explainers import compare_batch
 from whence.measure import Measure
@@ -33,7 +33,7 @@ METHODS = ("attention-first", "attention-last", "rollout", "gradient-norm", "ran
 def seed_stability(
     models: Mapping[int, Recommender],
     split: Split,
-    held: Held,
+    held: HeldOut,
     methods: Sequence[str] = METHODS,
     *,
     cases: int = 1_000,
@@ -74,7 +74,7 @@ def seed_stability(
     }
 
 
-def _draw(split: Split, held: Held, most: int, seed: int) -> Cases:
+def _draw(split: Split, held: HeldOut, most: int, seed: int) -> Cases:
     """At most so many of the held-out cases, in their order."""
     if held not in split.held:
         raise InputError(f"Nothing is held out as '{held}': {did_you_mean(held, split.held)}")

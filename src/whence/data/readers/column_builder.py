@@ -15,7 +15,7 @@ NOT_ONE_KIND = (pa.ArrowException, OverflowError, UnicodeEncodeError, TypeError)
 
 
 @dataclass
-class BlockColumn:
+class ColumnBuilder:
     """A column that grows by blocks of values.
 
     Ids of several kinds, or too large for 64 bits, are texts; other values are of one kind, and

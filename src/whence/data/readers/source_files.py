@@ -23,10 +23,10 @@ UTF_8_ALONE = "save it as UTF-8"
 
 def open_bytes(path: Path) -> pa.NativeFile:
     """The file's content as bytes, unpacked on the way if it is packed."""
-    return pa.input_stream(str(path), compression=is_packed(path))
+    return pa.input_stream(str(path), compression=compression_of(path))
 
 
-def is_packed(path: Path) -> str | None:
+def compression_of(path: Path) -> str | None:
     """What with, if it is."""
     with path.open("rb") as file:
         start = file.read(4)
@@ -40,7 +40,7 @@ def block_size(path: Path) -> int:
 
 def sample(path: Path) -> bytes:
     """The first bytes of the content, whole lines where there are several."""
-    with reading_from(str(path)), open_bytes(path) as file:
+    with clear_read_errors(str(path)), open_bytes(path) as file:
         start: bytes = file.read(SAMPLE)
         while len(start) < LONGEST_LINE and b"\n" not in start and (more := file.read(SAMPLE)):
             start += more
@@ -57,7 +57,7 @@ def encoding_of(path: Path, told: str) -> str:
     if codecs.lookup(told).name.startswith("utf"):
         return told
     decoder = codecs.getincrementaldecoder("utf-8")()
-    with reading_from(str(path)), open_bytes(path) as file:
+    with clear_read_errors(str(path)), open_bytes(path) as file:
         try:
             while block := file.read(SAMPLE):
                 decoder.decode(block)
@@ -68,7 +68,7 @@ def encoding_of(path: Path, told: str) -> str:
 
 
 @contextmanager
-def reading_from(place: str) -> Iterator[None]:
+def clear_read_errors(place: str) -> Iterator[None]:
     """What the system says against reading, as one sentence."""
     try:
         yield

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whence.data import NAMED, Interactions, Preparation, last_two, load, prepare, statistics
+from whence.data import DATASETS, Interactions, Preparation, last_two, load, prepare, statistics
 from whence.errors import InputError
 
 PUBLISHED: dict[str, dict[str, str]] = {
@@ -62,7 +62,7 @@ def read_published(name: str, folder: Path) -> Interactions:
     for use, text in PUBLISHED[name].items():
         files[use] = folder / f"{use}.txt"
         files[use].write_bytes(text.encode("latin-1" if name in LATIN else "utf-8"))
-    return NAMED[name].layouts[0].read(files)
+    return DATASETS[name].layouts[0].read(files)
 
 
 def test_movielens_100k(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_damaged_published_files_are_one_sentence(
 ) -> None:
     monkeypatch.setenv("WHENCE_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    for one, file in NAMED[name].layouts[0].files.items():
+    for one, file in DATASETS[name].layouts[0].files.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         text = PUBLISHED[name][one].encode("latin-1" if name in LATIN else "utf-8")
         (tmp_path / file).write_bytes(content if one == use else text)
@@ -149,13 +149,13 @@ def test_damaged_published_files_are_one_sentence(
         load(name)
 
 
-@pytest.mark.parametrize("name", [name for name, named in NAMED.items() if named.layouts])
+@pytest.mark.parametrize("name", [name for name, named in DATASETS.items() if named.layouts])
 def test_an_absent_dataset_says_which_file_to_put_where(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WHENCE_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    wanted = next(iter(NAMED[name].layouts[0].files.values()))
+    wanted = next(iter(DATASETS[name].layouts[0].files.values()))
     with pytest.raises(
         InputError, match=f"'whence data get {name}' downloads it, or put .*{wanted}"
     ):
@@ -167,7 +167,7 @@ def test_files_are_found_packed_and_in_either_folder(
 ) -> None:
     monkeypatch.setenv("WHENCE_DATA", str(tmp_path / "named"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    assert not NAMED["ml-latest"].available
+    assert not DATASETS["ml-latest"].available
     folder = tmp_path / "home" / "whence" / "ml-latest"
     folder.mkdir(parents=True)
     for use, file in (("events", "ratings.csv.gz"), ("items", "movies.csv")):
@@ -178,7 +178,7 @@ def test_files_are_found_packed_and_in_either_folder(
 
 
 def test_every_download_has_a_place_that_is_read() -> None:
-    for name, named in NAMED.items():
+    for name, named in DATASETS.items():
         places = {file for layout in named.layouts for file in layout.files.values()}
         places |= {layout.negatives for layout in named.layouts if layout.negatives}
         for one in named.downloads:
@@ -218,7 +218,7 @@ def test_half_of_the_steps_of_ml_1m_are_ties() -> None:
 @pytest.mark.needs("data")
 def test_sasrecs_file_is_ml_1m_with_counts_taken_once() -> None:
     """Kang & McAuley's filter, on the ratings, gives their events in their order."""
-    filtered = prepare(load("ml-1m"), Preparation(min_user=5, min_item=5))
+    filtered = prepare(load("ml-1m"), Preparation(min_user_events=5, min_item_events=5))
     published = load("ml-1m-sasrec")
     movie = published.catalog.table["movie_id"].to_numpy()[published.items]
     assert np.array_equal(published.offsets, filtered.offsets)

@@ -40,7 +40,7 @@ FORMATS = ("delimited", "sequences", "json", "literals", "parquet")
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How to read a source; what is left out is guessed, and a column "none" is not used."""
 
     user: str | None = None
@@ -144,7 +144,7 @@ class Tabular(ABC):
         """The columns that hold nothing but dates, as far as one sees without reading all."""
         return []
 
-    def roles(self, reading: Reading) -> dict[str, str]:
+    def roles(self, reading: ReadOptions) -> dict[str, str]:
         """Role to column name: as told, else as guessed."""
         names, told = self.distinct_names(), reading.told()
         if reading.items is not None and told.get("title") not in (NOT_USED, *names):
@@ -190,7 +190,7 @@ class Tabular(ABC):
 
 def option(name: str) -> str:
     """How to tell something, on the command line and in Python."""
-    return f"--{name} NAME (in Python Reading({name}=…))"
+    return f"--{name} NAME (in Python ReadOptions({name}=…))"
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedDataset:
     """A dataset known by name."""
 
     summary: str
@@ -94,12 +94,12 @@ def find_file(name: str) -> Path | None:
     return next((path for path in places if path.is_file()), None)
 
 
-def layout_here(named: Named) -> Layout | None:
+def layout_here(named: NamedDataset) -> Layout | None:
     """The layout that the dataset is read by."""
     return next((layout for layout in named.layouts if find_files(layout) is not None), None)
 
 
-def read_published(name: str, named: Named) -> Interactions:
+def read_published(name: str, named: NamedDataset) -> Interactions:
     """The dataset, if its files are here and hold what they should."""
     if named.make is not None:
         events = named.make()
@@ -120,7 +120,7 @@ def read_published(name: str, named: Named) -> Interactions:
 
 
 def get_published(
-    name: str, named: Named, mirror: str | None = None, show_progress: bool = True
+    name: str, named: NamedDataset, mirror: str | None = None, show_progress: bool = True
 ) -> Interactions:
     """The dataset, downloaded into the first data folder unless it is here already."""
     if not named.available:
@@ -135,7 +135,7 @@ def get_published(
     return read_published(name, named)
 
 
-def _check_counts(name: str, named: Named, events: Interactions, files: Files) -> None:
+def _check_counts(name: str, named: NamedDataset, events: Interactions, files: Files) -> None:
     """What has no checksum is known by its counts."""
     if named.counts is None:
         return
@@ -151,7 +151,7 @@ def _check_counts(name: str, named: Named, events: Interactions, files: Files) -
         )
 
 
-def _how_to_get(name: str, named: Named) -> str:
+def _how_to_get(name: str, named: NamedDataset) -> str:
     """One sentence: which file to put where."""
     if named.package is not None:
         return f"{name} comes with the package {named.package}; install it."

@@ -13,10 +13,10 @@ from whence.data.readers.delimited import (
     separator_of,
     split_rows,
 )
-from whence.data.readers.opening import encoding_of, sample
-from whence.data.readers.reading import Reading, Tabular, guess_roles
 from whence.data.readers.records import RecordFile, parse_json, parse_literal
 from whence.data.readers.sequences import SequenceFile
+from whence.data.readers.source_files import encoding_of, sample
+from whence.data.readers.tabular import ReadOptions, Tabular, guess_roles
 from whence.errors import InputError
 
 ELSEWHERE = {
@@ -26,7 +26,7 @@ ELSEWHERE = {
 """How files begin that hold events in a way one must say more about."""
 
 
-def open_tabular(path: Path, reading: Reading) -> Tabular:
+def open_tabular(path: Path, reading: ReadOptions) -> Tabular:
     """The file, ready to be asked for its columns."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file in it.")
@@ -46,7 +46,7 @@ def open_tabular(path: Path, reading: Reading) -> Tabular:
     return _make(path, reading, reading.format or _format_of(path, reading))
 
 
-def _format_of(path: Path, reading: Reading) -> str:
+def _format_of(path: Path, reading: ReadOptions) -> str:
     text = decoded_sample(path, reading.encoding)
     first_line = text.lstrip().split("\n", 1)[0]
     if first_line.startswith("{"):
@@ -70,7 +70,7 @@ def _blank_separated_table(words: list[list[str]]) -> bool:
     return sum(timed) == 1 and any(timed[2:])
 
 
-def _make(path: Path, reading: Reading, kind: str) -> Tabular:
+def _make(path: Path, reading: ReadOptions, kind: str) -> Tabular:
     match kind:
         case "parquet":
             return ParquetTable(path)

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from whence.data.interactions import Interactions
 from whence.errors import InputError
-from whence.worlds.config import WorldConfig
 from whence.worlds.films import quantiles
 from whence.worlds.world import World, make_world
+from whence.worlds.world_config import WorldConfig
 
 ITEMS_OF_A_GENRE: Final = 10
 CHOICE: Final = 2
@@ -50,7 +50,7 @@ def world_like(
 
 
 @dataclass(frozen=True)
-class Alike:
+class StatisticPair:
     """One figure of the data beside the same of the world."""
 
     figure: str
@@ -58,10 +58,10 @@ class Alike:
     world: float
 
 
-def how_alike(data: Interactions, world: Interactions) -> list[Alike]:
+def compare_statistics(data: Interactions, world: Interactions) -> list[StatisticPair]:
     """A row a figure; of the items those count that somebody met."""
     pairs = zip(_figures(data).items(), _figures(world).values(), strict=True)
-    return [Alike(figure, of_data, of_world) for (figure, of_data), of_world in pairs]
+    return [StatisticPair(figure, of_data, of_world) for (figure, of_data), of_world in pairs]
 
 
 def _figures(interactions: Interactions) -> dict[str, float]:
