@@ -61,7 +61,7 @@ def class_accuracy(
     shares = {
         "liked": right[came == LIKED],
         "nothing": told[~np.isnan(told)],
-        "dislike_threshold": right[came == DISLIKED],
+        "disliked": right[came == DISLIKED],
     }
     what = f"likeliest of {count} classes, mean over users"
     return {

@@ -60,7 +60,7 @@ READINGS: Final = {
 BY_CLASS: Final = {
     "liked": "Of what came next and counts as liked, it expects {value} to be liked.",
     "nothing": "Of items never met, it expects of {value} that nothing comes of them.",
-    "dislike_threshold": "Of what came next and was disliked, it expects {value} to be disliked.",
+    "disliked": "Of what came next and was disliked, it expects {value} to be disliked.",
 }
 """How the accuracy of each class is read."""
 

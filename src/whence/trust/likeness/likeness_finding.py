@@ -92,7 +92,7 @@ def _steps(audited: Audited) -> int:
     """Enough to learn from the world, but no more than the run had itself."""
     training = audited.run.training
     users = min(USERS, audited.split.interactions.user_count)
-    enough = max(STEPS, EPOCHS * math.ceil(users / int(training["batch"])))
+    enough = max(STEPS, EPOCHS * math.ceil(users / int(training["batch_size"])))
     return min(enough, int(audited.run.metrics[audited.seed]["steps"]))
 
 

@@ -28,7 +28,7 @@ HELD: Final[HeldOut] = "test"
 LEARNED: Final = "recall@10"
 USERS: Final = 5_000
 """Of the world, at most."""
-IN_STEPS: Final = ("warmup", "epoch", "validate_every")
+IN_STEPS: Final = ("warmup", "average_every", "validate_every")
 """Settings of a training that stay the same share of all its steps."""
 
 
