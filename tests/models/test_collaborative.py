@@ -201,7 +201,7 @@ def test_attention_does_not_take_the_largest_away_first() -> None:
 
 @pytest.mark.parametrize("classes", [1, 2, 3])
 def test_given_attention_stands_in_for_its_own(classes: int) -> None:
-    model = model_of("deepicf-a", classes=classes)
+    model = model_of("deepicf-a", n_classes=classes)
     batch, targets = ragged_batch(4, 8, ITEMS), torch.tensor([0, 3, 11, 7])
     own = model.attentions(batch, targets)
     for other in (own, [own[0].flip(3)], [torch.zeros_like(own[0])]):
@@ -261,7 +261,7 @@ def test_neumf_refuses_others_than_its_own_sizes(gmf: dict[str, Any], mlp: dict[
 @pytest.mark.parametrize("name", ["deepicf", "deepicf-a"])
 @pytest.mark.parametrize("classes", [1, 2])
 def test_deepicf_takes_the_tables_and_the_bias_of_fism(name: str, classes: int) -> None:
-    fism, model = model_of("fism"), model_of(name, classes=classes)
+    fism, model = model_of("fism"), model_of(name, n_classes=classes)
     layers = weights_of(model)["layers.0.weight"].copy()
     model.adopt({"fism": fism})
     theirs, own = weights_of(fism), weights_of(model)

@@ -72,7 +72,7 @@ def left_over(distance: Tensor, reach: float) -> Tensor:
 
 def test_the_loss_of_three_classes_by_hand() -> None:
     """To know nothing is (0.15, 0.7, 0.15), and the farthest from it is to be sure of a rare."""
-    model, batch = experts_of(classes=3), questions(CLASSES)
+    model, batch = experts_of(n_classes=3), questions(CLASSES)
     p = model.answers(model._described(batch))[..., :3].softmax(dim=1)
     centre = torch.tensor([0.15, 0.7, 0.15], dtype=torch.float64)
     distance = ((p - centre[:, None]) ** 2).sum(dim=1).div(2).sqrt()
@@ -85,7 +85,7 @@ def test_the_loss_of_three_classes_by_hand() -> None:
 
 def test_the_loss_of_ratings_by_hand() -> None:
     """Of ratings 5 and 1 about 3 by 2: a normal density, by how much of the variance is open."""
-    model = experts_of(ratings=True)
+    model = experts_of(predict_ratings=True)
     model.get_buffer("rating_mean").fill_(3)
     model.get_buffer("rating_spread").fill_(2)
     batch = questions(torch.tensor([LIKED, LIKED, NO_QUESTION]), torch.tensor([5.0, 1.0, 0.0]))
@@ -100,11 +100,11 @@ def test_the_loss_of_ratings_by_hand() -> None:
 
 def test_the_ordinary_network_has_the_same_targets() -> None:
     """Without weights: the mean of the cross-entropy, and of the normal log-density."""
-    model, batch = lively_of("content-ncf", classes=3), questions(CLASSES)
+    model, batch = lively_of("content-ncf", n_classes=3), questions(CLASSES)
     answers = model.answers(model._described(batch))[0].T[:3]
     expected = torch.nn.functional.cross_entropy(answers, CLASSES[:3])
     torch.testing.assert_close(model.loss(batch, no_dropout), expected)
-    rated = lively_of("content-ncf", ratings=True)
+    rated = lively_of("content-ncf", predict_ratings=True)
     batch = questions(CLASSES[[0, 0, 3]], torch.tensor([0.5, -2.0, 0.0]))
     mean, left_open = rated.answers(rated._described(batch))[0, :, :2]
     variance = 1e-4 + (1 - 1e-4) * left_open.sigmoid()
@@ -135,7 +135,7 @@ def test_no_gradient_crosses_to_what_an_expert_does_not_see(settings: dict[str, 
 @pytest.mark.parametrize("name", ["content-ncf", "intrp-ncf"])
 @pytest.mark.parametrize("classes", [1, 2, 3])
 def test_the_score_is_the_logit_of_liked(name: str, classes: int) -> None:
-    model = lively_of(name, classes=classes)
+    model = lively_of(name, n_classes=classes)
     batch, targets = torch.arange(30).view(10, 3), torch.arange(20).view(10, 2)
     p = model.classes(batch, targets).softmax(dim=2)
     assert p.shape == (10, 2, max(2, classes))
@@ -143,7 +143,7 @@ def test_the_score_is_the_logit_of_liked(name: str, classes: int) -> None:
 
 
 def test_classes_are_mixed_by_who_is_selected() -> None:
-    model = experts_of(classes=3)
+    model = experts_of(n_classes=3)
     batch, item = torch.tensor([[12, 13, 14]]), torch.tensor([9])
     row = model._described(ChoiceBatch(torch.tensor([4]), item, item))
     p = model.answers(row, stop=False)[..., 0].softmax(dim=1)
@@ -154,7 +154,7 @@ def test_classes_are_mixed_by_who_is_selected() -> None:
 
 def test_the_score_of_ratings_is_a_rating() -> None:
     """The experts' means, mixed, in the units of the data; and it has no classes."""
-    model = experts_of(ratings=True)
+    model = experts_of(predict_ratings=True)
     assert isinstance(model, InterpretableRatedNCF)
     model.get_buffer("rating_mean").fill_(3)
     model.get_buffer("rating_spread").fill_(2)
@@ -233,7 +233,7 @@ def trained(name: str, of: str, seeds: int = 1, **settings: Any) -> Run:  # noqa
 @pytest.mark.parametrize("of", ["genre", "user"])
 def test_who_knows_what_ratings_come_of_is_selected(of: str) -> None:
     """Of ratings by genre, content suffices; by user, who the user is must be seen, and no more."""
-    model, data = trained("intrp-ncf", of, ratings=True).first, rated(of)
+    model, data = trained("intrp-ncf", of, predict_ratings=True).first, rated(of)
     split = last_two(data)
     held = split.held["test"]
     batch, targets = model.read(held, 1), torch.from_numpy(held.targets)
@@ -251,7 +251,7 @@ def test_who_knows_what_ratings_come_of_is_selected(of: str) -> None:
 def test_the_error_of_ratings_by_hand() -> None:
     """|expected − given| of held-out events one by one, but for those without a rating."""
     data = rated()
-    split, model = last_two(data), trained("intrp-ncf", "genre", ratings=True).first
+    split, model = last_two(data), trained("intrp-ncf", "genre", predict_ratings=True).first
     held, ratings = split.held["test"], data.ratings
     assert ratings is not None
     gaps = ratings.copy()
@@ -277,9 +277,9 @@ def test_the_error_of_ratings_by_hand() -> None:
 
 
 def test_who_foretells_no_ratings_has_no_error_of_them() -> None:
-    classes = trained("intrp-ncf", "genre", classes=3, negatives=1)
+    classes = trained("intrp-ncf", "genre", n_classes=3, n_negatives=1)
     assert "rating error" not in classes.metrics[0]["test"]
-    run = trained("intrp-ncf", "genre", ratings=True)
+    run = trained("intrp-ncf", "genre", predict_ratings=True)
     assert {"rating error", "recall@10"} <= set(run.metrics[0]["test"])
     split = last_two(rated())
     unrated = replace(split, interactions=replace(split.interactions, ratings=None))
@@ -323,7 +323,7 @@ def test_who_has_no_rating_error_cannot_be_chosen_by_it() -> None:
 
 
 def test_the_audit_tells_how_far_off_ratings_are() -> None:
-    run = trained("intrp-ncf", "genre", 3, ratings=True)
+    run = trained("intrp-ncf", "genre", 3, predict_ratings=True)
     finding = audit(run, stages=["accuracy"], show_progress=False).findings["accuracy"]
     figures = {(one.of, one.name): one for one in finding.figures}
     own = figures["intrp-ncf", "rating error"]
@@ -339,7 +339,7 @@ def test_the_audit_tells_how_far_off_ratings_are() -> None:
 
 def test_the_audit_of_ratings_speaks_of_ratings() -> None:
     """By hand: how far apart seeds expect what came next, and what goes with the first reason."""
-    run = trained("intrp-ncf", "genre", 3, ratings=True)
+    run = trained("intrp-ncf", "genre", 3, predict_ratings=True)
     audited = Audited(run, 0, ("shapley", CONTROL), 30)
     batch = run.first.read(audited.asked, 1)
     came_next = torch.from_numpy(audited.asked.targets)[:, None]
@@ -370,7 +370,7 @@ def test_the_audit_of_ratings_speaks_of_ratings() -> None:
 
 def test_three_classes_by_genre_are_told_by_content() -> None:
     """What is never met is of no genre; among events, the disliked are told from the liked."""
-    model, data = trained("intrp-ncf", "genre", classes=3, negatives=1).first, rated()
+    model, data = trained("intrp-ncf", "genre", n_classes=3, n_negatives=1).first, rated()
     held = last_two(data).held["test"]
     batch, targets = model.read(held, 1), torch.from_numpy(held.targets)[:, None]
     assert data.ratings is not None

@@ -26,9 +26,9 @@ CHANGES = (
         'seeds = 3\nmeasuring = { agreement = { points = 4 } }\ncurves = ["histograms"]\n'
         'groups = { Few = ["ρ(∇, α)", "ρ(|φ|, α first)", "ρ(∇, α first 2)"] }',
     ),
-    ("one = { settings = { blocks = 1 } }", "one = {}"),
+    ("one = { settings = { n_blocks = 1 } }", "one = {}"),
     (
-        "two = { settings = { blocks = 2 }, training = { steps = 8 } }",
+        "two = { settings = { n_blocks = 2 }, training = { steps = 8 } }",
         'two = { measuring = { agreement = { drawn = "uniformly" } } }',
     ),
     ('"recall@10 of 101"', '"ρ(∇, α)"'),

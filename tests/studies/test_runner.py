@@ -116,7 +116,7 @@ def test_what_is_trained_serves_again_and_serves_others(
     on_test = run(other, cache)
     assert times(cache) == before, "nothing was trained again"
     assert "300 test events" in on_test[0].protocol
-    wider = find_study(str(tiny(("width = 8", "width = 4"), name="wider")))
+    wider = find_study(str(tiny(("dim = 8", "dim = 4"), name="wider")))
     run(wider, cache)
     assert len({path.parents[2] for path in times(cache) if path.name == "metrics.json"}) == 4
 
@@ -205,7 +205,7 @@ def test_data_that_are_not_here_are_said_to_be_missing(
 
 
 def test_only_some_datasets(tiny: Tiny, tmp_path: Path) -> None:
-    small = '[datasets]\nSmall = { data = "world", settings = { length = 4, width = 4 } }'
+    small = '[datasets]\nSmall = { data = "world", settings = { max_len = 4, dim = 4 } }'
     study = find_study(str(tiny(("[datasets]", small))))
     records = run(study, tmp_path / "cache", only="World")
     assert {one.verdict for one in records if one.dataset == "world"} == {NOT_RUN}

@@ -67,8 +67,8 @@ def test_the_trainings_of_table_3_2() -> None:
 
 def test_what_is_said_of_less_goes_first(tiny: Callable[..., Path]) -> None:
     path = tiny(
-        ('{ name = "sasrec" }', '{ name = "sasrec", settings = { width = 4 }, '
-         'on = { World = { dropout = 0.5, blocks = 9 } }, training = { batch = 8, steps = 7 } }')
+        ('{ name = "sasrec" }', '{ name = "sasrec", settings = { dim = 4 }, '
+         'on = { World = { dropout = 0.5, n_blocks = 9 } }, training = { batch_size = 8, steps = 7 } }')
     )  # fmt: skip
     study = read_study(path, "tiny")
     one, two = (study.settings_of(cell) for cell in study.cells())
@@ -134,7 +134,7 @@ MISTAKES = [
     (('"accuracy"', '"acuracy"'), "no measurement 'acuracy': did you mean 'accuracy'"),
     (('"accuracy"', '"counts", "accuracy"'), "no measurement 'counts'"),
     (('"sasrec"', '"sasrek"'), "There is no model 'sasrek'"),
-    (("blocks = 1", "bloks = 1"), "has no setting 'bloks': did you mean 'blocks'"),
+    (("n_blocks = 1", "n_bloks = 1"), "has no setting 'n_bloks': did you mean 'n_blocks'"),
     (("steps = 8", "step = 8"), "has no setting 'step'"),
     (('of = { variant = "two" }', 'of = { variant = "too" }'), "There is no variant 'too'"),
     (('"recall@10 of 101"', '"recall"'), "There is no column 'recall'"),

@@ -151,7 +151,7 @@ def test_calibration_is_that_of_every_item(
 
 
 def test_the_temperature_is_fitted_on_every_other_user(asked: Callable[..., Asked]) -> None:
-    what = asked(classes=2)
+    what = asked(n_classes=2)
     found = calibration.class_calibration(what, EVERYBODY)
     for place, model in enumerate(what.run.models.values()):
         cases = cases_of(model, what)
@@ -185,7 +185,7 @@ def surprise(cases: list[Case], log_t: float) -> float:
 def test_where_there_are_validation_events_the_temperature_is_fitted_on_them(
     classes: int, asked: Callable[..., Asked]
 ) -> None:
-    what = asked(split="last-two", classes=classes)
+    what = asked(split="last-two", n_classes=classes)
     found = calibration.class_calibration(what, EVERYBODY)
     for place, model in enumerate(what.run.models.values()):
         test = cases_of(model, what)
@@ -223,7 +223,7 @@ def validation_cases(model: Recommender, split: Split) -> list[Case]:
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_permutation_by_kind_and_confidence(classes: int, asked: Callable[..., Asked]) -> None:
-    what = asked(classes=classes)
+    what = asked(n_classes=classes)
     how = permutation.Shuffled(100, shuffles=5)
     found = permutation.class_permutations(what, how)
     assert set(found) <= set(permutation.MEASUREMENT.all_columns)
@@ -259,7 +259,7 @@ def test_permutation_by_kind_and_confidence(classes: int, asked: Callable[..., A
 
 
 def test_stability_by_tenths(asked: Callable[..., Asked]) -> None:
-    what = asked(classes=2)
+    what = asked(n_classes=2)
     models = list(what.run.models.values())
     found = stability.class_stabilities(what, EVERYBODY)
     assert set(found) <= set(stability.MEASUREMENT.all_columns)
@@ -340,7 +340,7 @@ def test_what_the_text_says_of_the_jaccard_index() -> None:
 
 
 def test_a_few_users_are_drawn_once_for_all(asked: Callable[..., Asked]) -> None:
-    what = asked(classes=2)
+    what = asked(n_classes=2)
     one, other = (draw_questions(what.split, "test", Users(3)) for _ in range(2))
     assert len(one.cases) == 3
     assert len(set(one.cases.users.tolist())) == 3
