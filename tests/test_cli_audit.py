@@ -15,9 +15,9 @@ import pytest
 
 from whence.cli.audit import CASES, STAGE_NAMES, _command
 from whence.run import Run
-from whence.trust.audit.audited import CASES as CASES_IN_PYTHON
-from whence.trust.audit.kept import default_folder
-from whence.trust.audit.stages import STAGES
+from whence.trust.audit.context import CASES as CASES_IN_PYTHON
+from whence.trust.audit.folder import default_folder
+from whence.trust.audit.stage import STAGES
 
 QUICK = ("--cases", "20", "--method", "rollout", "--method", "gradient-norm")
 FEW = ("--stages", "accuracy,agreement")

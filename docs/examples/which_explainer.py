@@ -28,8 +28,7 @@ from whence.measure import mean_over_seeds
 from whence.models import Recommender
 from whence.report.which import as_markdown, fill_page
 from whence.trust import precision_at_cause, sign_agreement
-from whence.trust.agreement.rank_agreement import agreement
-from whence.trust.likeness.truth import sure_parts
+from whence.trust.agreement.rank_agreement import agreement, sure_parts
 from whence.worlds import REASONS, Questions, WorldConfig, make_world
 
 MODELS: dict[str, dict[str, Any]] = {"sasrec": {}, "bert4rec": {"mask_prob": 0.2}}

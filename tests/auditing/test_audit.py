@@ -28,7 +28,7 @@ from whence.run import Run
 from whence.spoken import OF_HISTORIES
 from whence.trust import (
     Mark,
-    OnLikeness,
+    TruthOnWorld,
     attention_permutation,
     coalition_values,
     importance_entropy,
@@ -37,18 +37,18 @@ from whence.trust import (
 )
 from whence.trust.accuracy import accuracy_finding as accuracy_module
 from whence.trust.agreement import agreement_finding as agreement_module
-from whence.trust.audit.audited import CHEAP, CONTROL, Audited, usual_methods
 from whence.trust.audit.auditor import Audit, audit
+from whence.trust.audit.context import CHEAP, CONTROL, AuditContext, default_methods
 from whence.trust.audit.finding import ENOUGH, Finding, Standing, read_finding
-from whence.trust.audit.kept import kept_in
-from whence.trust.audit.stages import STAGES, Stage
+from whence.trust.audit.folder import open_audit_folder
+from whence.trust.audit.stage import STAGES, Stage
 from whence.trust.audit.verdict import reach_verdict
 from whence.trust.audit.words import listed, percent, points, points_between, signed, too_few
-from whence.trust.faithfulness import target_finding as of_target_module
-from whence.trust.likeness import likeness_finding as likeness_module
-from whence.trust.likeness.world_likeness import Learned
+from whence.trust.faithfulness import explained_item as of_target_module
 from whence.trust.permutation.permutation_finding import REPEATS
 from whence.trust.stability import stability_finding as stability_module
+from whence.trust.truth import truth_finding as likeness_module
+from whence.trust.truth.true_reasons import Learned
 from whence.worlds import StatisticPair
 
 METHODS = ("attention-last", "rollout", "gradient-norm", "leave-one-out")
@@ -137,7 +137,7 @@ def test_accuracy_is_what_training_measured(whole: tuple[Audit, Path], three: Ru
 
 
 def test_agreement_is_scipys(three: Run) -> None:
-    audited = Audited(three, 0, (*METHODS, CONTROL), 30)
+    audited = AuditContext(three, 0, (*METHODS, CONTROL), 30)
     finding = STAGES["agreement"].find(audited)
     rho, same = [], []
     for case in range(len(audited.asked)):
@@ -158,7 +158,7 @@ def test_agreement_is_scipys(three: Run) -> None:
 
 
 def test_faithfulness_is_what_leaving_out_does(three: Run) -> None:
-    audited = Audited(three, 0, (*METHODS, CONTROL), 30)
+    audited = AuditContext(three, 0, (*METHODS, CONTROL), 30)
     finding = STAGES["faithfulness"].find(audited)
     figures = {(one.of, one.name): one.measure for one in finding.figures}
     for name in METHODS:
@@ -190,7 +190,7 @@ def test_faithfulness_is_what_leaving_out_does(three: Run) -> None:
 
 def test_what_the_recommendation_loses_without_its_reason(three: Run) -> None:
     """The same by hand, a history at a time; and what is foretold on parts of it."""
-    audited = Audited(three, 0, (*METHODS, CONTROL), 30)
+    audited = AuditContext(three, 0, (*METHODS, CONTROL), 30)
     figures = {(one.of, one.name): one for one in STAGES["faithfulness"].find(audited).figures}
     values = coalition_values(audited.model, audited.batch, audited.targets, 128)
     for name in (*METHODS, CONTROL):
@@ -213,7 +213,7 @@ def test_what_the_recommendation_loses_without_its_reason(three: Run) -> None:
 
 
 def test_a_few_cases_make_nothing_clear(three: Run) -> None:
-    few = Audited(three, 0, (*METHODS, CONTROL), 7)
+    few = AuditContext(three, 0, (*METHODS, CONTROL), 7)
     finding = STAGES["faithfulness"].find(few)
     assert finding.answer == "partly"
     assert finding.summary.endswith(
@@ -271,7 +271,7 @@ def test_memory_and_progress_reach_every_stage(three: Run, monkeypatch: pytest.M
 
         return stand_in
 
-    monkeypatch.setattr(likeness_module, "precision_on_likeness", recording("likeness"))
+    monkeypatch.setattr(likeness_module, "precision_on_world", recording("likeness"))
     monkeypatch.setattr(stability_module, "seed_stability", recording("stability"))
     found = quick(three, stages=["likeness", "stability"], memory=2**20, show_progress=True)
     assert set(found.obstacles.values()) == {"Enough is known."}
@@ -280,14 +280,14 @@ def test_memory_and_progress_reach_every_stage(three: Run, monkeypatch: pytest.M
 
 
 def test_of_a_single_pair_nobody_is_most_alike(three: Run) -> None:
-    finding = STAGES["agreement"].find(Audited(three, 0, ("rollout", "fading", CONTROL), 20))
+    finding = STAGES["agreement"].find(AuditContext(three, 0, ("rollout", "fading", CONTROL), 20))
     assert "most alike" not in finding.summary
 
 
 def test_the_ends_of_agreement_are_those_of_the_chart(three: Run) -> None:
     """Explainers that differ in signs alone are named as such, and not left out in silence."""
     methods = ("rollout", "signed-rollout", "fading", "leave-one-out", CONTROL)
-    finding = STAGES["agreement"].find(Audited(three, 0, methods, 20))
+    finding = STAGES["agreement"].find(AuditContext(three, 0, methods, 20))
     rho = {
         (row["one"], row["other"]): row["value"]
         for row in finding.charts[0].rows
@@ -346,7 +346,7 @@ def test_chance_is_explained_only_where_it_is_above_nothing() -> None:
 
 
 def test_permutation_is_relative_to_the_probability(three: Run) -> None:
-    audited = Audited(three, 0, METHODS, 30)
+    audited = AuditContext(three, 0, METHODS, 30)
     share, often, plain, spread = STAGES["permutation"].find(audited).figures
     found = attention_permutation(audited.model, audited.batch, repeats=REPEATS)
     relative = found.top / found.confidence
@@ -380,12 +380,12 @@ def test_likeness_holds_explainers_against_chance_case_by_case(
     learned: Learned | None = Learned(replace(measure, value=0.12), replace(measure, value=0.05))
     asked: dict[str, Any] = {}
 
-    def made_up(*given: object, **settings: Any) -> OnLikeness:  # noqa: ANN401
+    def made_up(*given: object, **settings: Any) -> TruthOnWorld:  # noqa: ANN401
         asked.update(settings)
-        return OnLikeness(alike, marks, learned)
+        return TruthOnWorld(alike, marks, learned)
 
-    monkeypatch.setattr(likeness_module, "precision_on_likeness", made_up)
-    finding = likeness_module.likeness(Audited(three, 0, tuple(right), 30))
+    monkeypatch.setattr(likeness_module, "precision_on_world", made_up)
+    finding = likeness_module.likeness(AuditContext(three, 0, tuple(right), 30))
     assert (asked["steps"], asked["cases"]) == (30, 30), "no more than the run and the audit have"
     assert finding.answer == "yes"
     rollout, left_out = finding.ranking
@@ -410,14 +410,14 @@ def test_likeness_holds_explainers_against_chance_case_by_case(
     for name, hits in right.items():
         marks[name]["caused"] = replace(marks[name]["caused"], hits=hits[:19])
     learned = None
-    few = likeness_module.likeness(Audited(three, 0, tuple(right), 30))
+    few = likeness_module.likeness(AuditContext(three, 0, tuple(right), 30))
     assert (len(few.figures), len(few.notes)) == (6, 1), "nothing is said of what is not known"
     assert (few.answer, any(one.better_than_random for one in few.ranking)) == ("partly", False)
     assert few.summary.endswith("19 cases are too few to call a difference clear, which takes 20.")
 
 
 def test_what_is_explained_is_what_would_be_recommended(three: Run) -> None:
-    audited = Audited(three, 1, METHODS, 5)
+    audited = AuditContext(three, 1, METHODS, 5)
     users = three.interactions.users["user"].to_pylist()
     for user, target, end in zip(
         audited.asked.users, audited.targets.tolist(), audited.asked.ends, strict=True
@@ -496,7 +496,7 @@ class Bag(Recommender):
 
 def test_a_model_without_attention_is_asked_what_it_can_answer(three: Run) -> None:
     bag = replace(three, models={0: Bag(len(three.catalog))}, folder=None)
-    assert usual_methods(bag.first) == ("leave-one-out", "shapley:coalitions=512", CONTROL)
+    assert default_methods(bag.first) == ("leave-one-out", "shapley:coalitions=512", CONTROL)
     found = audit(bag, cases=10, show_progress=False)
     assert "agreement" in found.findings
     with pytest.raises(CapabilityError, match="no 'attentions', which rollout needs"):
@@ -504,7 +504,7 @@ def test_a_model_without_attention_is_asked_what_it_can_answer(three: Run) -> No
 
 
 def test_the_usual_explainers_are_the_cheap_ones_and_shapley(three: Run) -> None:
-    assert usual_methods(three.first) == (*CHEAP, "shapley:coalitions=512", CONTROL)
+    assert default_methods(three.first) == (*CHEAP, "shapley:coalitions=512", CONTROL)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -512,7 +512,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ran: list[str] = []
 
     def counting(name: str, stage: Stage) -> Stage:
-        def find(audited: Audited) -> Finding:
+        def find(audited: AuditContext) -> Finding:
             ran.append(name)
             return stage.find(audited)
 
@@ -558,7 +558,7 @@ def test_what_is_found_of_one_run_is_not_told_of_another(
 def test_a_stage_that_is_stopped_leaves_those_before_it(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(audited: Audited) -> Finding:
+    def stop(audited: AuditContext) -> Finding:
         raise KeyboardInterrupt
 
     broken = replace(STAGES["agreement"], find=stop)
@@ -590,16 +590,16 @@ def test_mistakes_are_told_before_anything_is_written(
 def test_a_folder_of_something_else_is_left_alone(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis.doc").write_text("all my work")
     with pytest.raises(InputError, match=r"holds thesis.doc, so it is not an audit's"):
-        kept_in(tmp_path, run, {})
+        open_audit_folder(tmp_path, run, {})
     (tmp_path / "audit").mkdir()
     for name in (".audit.json.partial-7", ".DS_Store"):
         (tmp_path / "audit" / name).write_text("left over")
-    assert kept_in(tmp_path / "audit", run, {}).folder == tmp_path / "audit"
+    assert open_audit_folder(tmp_path / "audit", run, {}).folder == tmp_path / "audit"
     shutil.rmtree(tmp_path / "audit")
     with pytest.raises(InputError, match="is a file"):
-        kept_in(tmp_path / "thesis.doc", run, {})
+        open_audit_folder(tmp_path / "thesis.doc", run, {})
     with pytest.raises(InputError, match="in memory alone"):
-        kept_in(tmp_path / "new", replace(run, folder=None), {})
+        open_audit_folder(tmp_path / "new", replace(run, folder=None), {})
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.doc"]
 
 

@@ -23,9 +23,9 @@ from whence.explainers.registry import READY
 from whence.report.audit_page import write_audit
 from whence.run import Run
 from whence.spoken import OF_GROUPS, OF_HISTORIES
-from whence.trust.audit.audited import CONTROL, Audited, usual_methods
 from whence.trust.audit.auditor import Audit, audit
-from whence.trust.audit.stages import STAGES
+from whence.trust.audit.context import CONTROL, AuditContext, default_methods
+from whence.trust.audit.stage import STAGES
 
 NAMES = ["its genres", "your personal history", "who else chose it"]
 THROUGH_ITS_SCORES = ("gradient-input", "integrated-gradients", "leave-one-out", "shapley")
@@ -52,8 +52,8 @@ def whole(three: Run) -> Audit:
 
 
 @pytest.fixture(scope="module")
-def audited(three: Run) -> Audited:
-    return Audited(three, 0, usual_methods(three.first), 40)
+def audited(three: Run) -> AuditContext:
+    return AuditContext(three, 0, default_methods(three.first), 40)
 
 
 def test_only_what_needs_items_or_attention_is_left_out(whole: Audit) -> None:
@@ -73,23 +73,23 @@ def test_only_what_needs_items_or_attention_is_left_out(whole: Audit) -> None:
 
 
 def test_experts_stand_beside_the_usual_explainers(three: Run, interactions: Interactions) -> None:
-    assert usual_methods(three.first) == ("experts", *THROUGH_ITS_SCORES, CONTROL)
+    assert default_methods(three.first) == ("experts", *THROUGH_ITS_SCORES, CONTROL)
     ordinary = whence.train(
         interactions, model="content-ncf", training={"steps": 1}, show_progress=False
     )
-    assert usual_methods(ordinary.first) == (*THROUGH_ITS_SCORES, CONTROL)
+    assert default_methods(ordinary.first) == (*THROUGH_ITS_SCORES, CONTROL)
     with pytest.raises(CapabilityError, match="no 'selections', which experts needs"):
         audit(ordinary, methods=["experts"])
     with pytest.raises(CapabilityError, match="no 'attentions', which rollout needs"):
         audit(three, methods=["rollout"])
 
 
-def test_one_of_two_gradients_is_enough(audited: Audited) -> None:
+def test_one_of_two_gradients_is_enough(audited: AuditContext) -> None:
     norm = explain_batch(audited.model, audited.batch, audited.targets, "gradient-norm")
     np.testing.assert_allclose(norm.scores, audited.explanations["gradient-input"].magnitude())
 
 
-def test_faithfulness_hides_the_parts(audited: Audited) -> None:
+def test_faithfulness_hides_the_parts(audited: AuditContext) -> None:
     finding = STAGES["faithfulness"].find(audited)
     figures = {(one.of, one.name): one.measure.value for one in finding.figures}
     for name in audited.explainers:
@@ -110,7 +110,7 @@ def test_faithfulness_hides_the_parts(audited: Audited) -> None:
     assert finding.notes[-1].endswith("parts are left out by way of 'averages'.")
 
 
-def test_agreement_is_between_orders_of_groups(audited: Audited) -> None:
+def test_agreement_is_between_orders_of_groups(audited: AuditContext) -> None:
     finding = STAGES["agreement"].find(audited)
     figures = {(one.of, one.name): one.measure.value for one in finding.figures}
     sizes = [audited.explanations[name].magnitude() for name in audited.explainers]
@@ -124,7 +124,7 @@ def test_agreement_is_between_orders_of_groups(audited: Audited) -> None:
     assert finding.notes[0].startswith(DATASETS)
 
 
-def test_experts_who_all_see_one_group_put_it_first(audited: Audited) -> None:
+def test_experts_who_all_see_one_group_put_it_first(audited: AuditContext) -> None:
     notes = STAGES["agreement"].find(audited).notes
     first = {
         name: audited.explanations[name].magnitude().argmax(axis=1) for name in audited.methods
@@ -136,7 +136,7 @@ def test_experts_who_all_see_one_group_put_it_first(audited: Audited) -> None:
         assert any(note.startswith(f"{name} puts") for note in notes) == always
 
 
-def test_stability_is_how_alike_importance_is_shared_out(three: Run, audited: Audited) -> None:
+def test_stability_is_how_alike_importance_is_shared_out(three: Run, audited: AuditContext) -> None:
     finding = STAGES["stability"].find(audited)
     figures = {(one.of, one.name): one for one in finding.figures}
     assert {of for of, name in figures if name == "difference of shares"} == {*audited.methods}

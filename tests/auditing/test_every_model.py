@@ -19,17 +19,17 @@ from whence.models.registry import MODELS
 from whence.report.audit_page import write_audit
 from whence.run import Run
 from whence.trust import (
-    PermutedClasses,
+    ClassPermutation,
     class_permutation,
     class_predictions,
     class_stability,
     expected_calibration_error,
     popularity_bias,
 )
-from whence.trust.audit.audited import CONTROL, HELD, Audited, usual_methods
 from whence.trust.audit.auditor import audit
-from whence.trust.audit.questions import questions
-from whence.trust.audit.stages import STAGES
+from whence.trust.audit.class_questions import questions
+from whence.trust.audit.context import CONTROL, HELD, AuditContext, default_methods
+from whence.trust.audit.stage import STAGES
 from whence.trust.calibration import calibration_finding as calibration_module
 
 ABOUT_HISTORIES = {"likeness", "popularity"}
@@ -55,9 +55,9 @@ def trained(name: str, seeds: int = 3, **settings: Any) -> Run:  # noqa: ANN401
     )
 
 
-def audited_of(name: str, cases: int = 30, **settings: Any) -> Audited:  # noqa: ANN401
+def audited_of(name: str, cases: int = 30, **settings: Any) -> AuditContext:  # noqa: ANN401
     run = trained(name, **settings)
-    return Audited(run, 0, usual_methods(run.first), cases)
+    return AuditContext(run, 0, default_methods(run.first), cases)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -84,7 +84,7 @@ def test_every_model_can_be_audited(name: str, tmp_path: Any) -> None:  # noqa: 
             assert low <= figure.measure.value <= high or figure.measure.n < 3, figure
     page = write_audit(found, tmp_path / "audit.html", "whence audit RUN").read_text()
     assert page.count("<svg") == sum(len(one.charts) for one in found.findings.values())
-    assert set(found.settings["methods"]) == set(usual_methods(run.first))
+    assert set(found.settings["methods"]) == set(default_methods(run.first))
     if not explained:
         assert found.settings["methods"] == []
         assert found.verdict.sentence.startswith(f"{type(run.first).__name__} knows users")
@@ -122,7 +122,7 @@ def three_classes() -> Run:
 
 
 def test_of_three_classes_what_came_may_be_disliked() -> None:
-    put = questions(Audited(three_classes(), 0, (CONTROL,), 50), HELD, 50)
+    put = questions(AuditContext(three_classes(), 0, (CONTROL,), 50), HELD, 50)
     came = put.targets[:, 0]
     assert torch.equal(put.true[:, 0], torch.where(came == 4, 2, 0))
     assert 0 < (came == 4).sum() < len(came)
@@ -135,14 +135,14 @@ def test_whoever_has_met_everything_is_not_asked() -> None:
         training={"steps": 1},
         show_progress=False,
     )
-    put = questions(Audited(run, 0, (), 5), HELD, 5)
+    put = questions(AuditContext(run, 0, (), 5), HELD, 5)
     assert len(put.batch) == 1
     everything = whence.train(
         interactions_of([[1, 2, 3], [2, 1, 3]]), model="gmf", training={"steps": 1},
         show_progress=False,
     )  # fmt: skip
     with pytest.raises(InputError, match="there is none to ask about besides"):
-        questions(Audited(everything, 0, (), 5), HELD, 5)
+        questions(AuditContext(everything, 0, (), 5), HELD, 5)
 
 
 def test_calibration_of_classes_is_that_of_their_questions() -> None:
@@ -188,7 +188,7 @@ def test_every_class_is_looked_at_alone() -> None:
 
 
 def test_what_is_disliked_is_known_by_its_rating() -> None:
-    audited = Audited(three_classes(), 0, (CONTROL,), 50)
+    audited = AuditContext(three_classes(), 0, (CONTROL,), 50)
     figures = {one.name: one.measure for one in STAGES["calibration"].find(audited).figures}
     put = questions(audited, HELD, 500)
     with torch.no_grad():
@@ -252,12 +252,12 @@ def test_without_validation_no_temperature_is_fitted() -> None:
         split="last-one",
         show_progress=False,
     )
-    finding = STAGES["calibration"].find(Audited(run, 0, (CONTROL,), 30))
+    finding = STAGES["calibration"].find(AuditContext(run, 0, (CONTROL,), 30))
     assert finding.notes[-1] == "Without validation events, no temperature can be fitted."
     assert "temperature" not in finding.summary
 
 
-def shuffled(audited: Audited) -> PermutedClasses:
+def shuffled(audited: AuditContext) -> ClassPermutation:
     """By the measure itself, of the questions that the audit puts."""
     put = questions(audited, HELD, 30)
     return class_permutation(

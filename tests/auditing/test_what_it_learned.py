@@ -19,10 +19,10 @@ from whence.measure import Measure
 from whence.report.audit_charts import draw
 from whence.report.charts import to_svg
 from whence.run import Run
-from whence.trust import learned as learned_module
-from whence.trust.audit.audited import Audited
+from whence.trust import learned_finding as learned_module
+from whence.trust.audit.context import AuditContext
 from whence.trust.audit.finding import Finding
-from whence.trust.audit.stages import STAGES
+from whence.trust.audit.stage import STAGES
 
 ITEMS, USERS = 30, 24
 AGES = (20, 30, 60)
@@ -56,7 +56,7 @@ def trained(data: Interactions, model: str = "gmf") -> Run:
 
 
 def found_of(run: Run) -> Finding:
-    return STAGES["learned"].find(Audited(run, 0, (), 20))
+    return STAGES["learned"].find(AuditContext(run, 0, (), 20))
 
 
 def shares(values: list[Any], vectors: torch.Tensor) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from whence.data import Split
 from whence.errors import CapabilityError, InputError
 from whence.explanation import Explanation
 from whence.maps import reason_map, reason_sentences
-from whence.maps.reading_map import favour_shares
+from whence.maps.reason_map import favour_shares
 from whence.run import Run
 
 TARGETS = [5, 17, 40]

@@ -36,10 +36,10 @@ from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, evaluate, fit
 from whence.training.choice_batches import ChoiceBatches
 from whence.training.loop import Training, fit_together
-from whence.trust.audit.audited import CONTROL, Audited
 from whence.trust.audit.auditor import audit
+from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import read_finding
-from whence.trust.audit.stages import STAGES
+from whence.trust.audit.stage import STAGES
 
 CLASSES = torch.tensor([LIKED, NOTHING, DISLIKED, NO_QUESTION])
 SMALL = {"dim": 4, "hidden_dims": (8, 6)}
@@ -340,7 +340,7 @@ def test_the_audit_tells_how_far_off_ratings_are() -> None:
 def test_the_audit_of_ratings_speaks_of_ratings() -> None:
     """By hand: how far apart seeds expect what came next, and what goes with the first reason."""
     run = trained("intrp-ncf", "genre", 3, predict_ratings=True)
-    audited = Audited(run, 0, ("shapley", CONTROL), 30)
+    audited = AuditContext(run, 0, ("shapley", CONTROL), 30)
     batch = run.first.read(audited.asked, 1)
     came_next = torch.from_numpy(audited.asked.targets)[:, None]
     with torch.no_grad():

@@ -15,7 +15,7 @@ from whence.report.audit_page import audit_table, write_audit
 from whence.run import Run
 from whence.trust.audit.auditor import Audit
 from whence.trust.audit.finding import Chart, Figure, Finding, Table
-from whence.trust.audit.stages import Stage
+from whence.trust.audit.stage import Stage
 from whence.trust.audit.verdict import Verdict
 
 EVIL = "<script>alert('x')</script>"

@@ -13,7 +13,7 @@ from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.explanation import Explanation, Labels
 from whence.maps import Groups, LearnedMap
-from whence.maps.learned import OTHERS, SEVERAL
+from whence.maps.learned_map import OTHERS, SEVERAL
 from whence.report.charts import to_png
 from whence.report.map_charts import (
     learned_chart,

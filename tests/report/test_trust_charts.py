@@ -12,19 +12,19 @@ import pytest
 
 from whence.report.charts import specification, to_svg
 from whence.report.trust_charts import attention_chart, permutation_chart, stability_chart
-from whence.trust import Binned, EqualMass, EqualWidth, JainBins, PermutedClasses
+from whence.trust import Binned, ClassPermutation, EqualMass, EqualWidth, JainBins
 from whence.trust.bins import binned
 
 
 @pytest.fixture(scope="module")
-def permuted() -> PermutedClasses:
+def permuted() -> ClassPermutation:
     rng = np.random.default_rng(0)
     shape = 40, 25
     sure = rng.uniform(0.5, 1, shape)
     sure[(sure > 0.8) & (sure < 0.9)] = 0.95  # one bin is empty
     change = (1 - sure) * rng.random(shape)
     true, said = (rng.integers(0, 2, shape) for _ in range(2))
-    return PermutedClasses(
+    return ClassPermutation(
         change, change / 2, sure, said, true, rng.uniform(0.01, 0.4, shape), 2, "by hand"
     )
 
@@ -56,7 +56,7 @@ def same(rows: list[dict[str, Any]], lines: Mapping[str, Binned]) -> None:
             np.testing.assert_array_equal(drawn, values[some], err_msg=f"{name} {key}")
 
 
-def test_shuffled_attention_by_confidence(permuted: PermutedClasses) -> None:
+def test_shuffled_attention_by_confidence(permuted: ClassPermutation) -> None:
     lines = permuted.by_confidence()
     assert (lines["all"].count == 0).sum() == 1
     drawn, data = drawn_by(permutation_chart(lines))
@@ -69,7 +69,7 @@ def test_shuffled_attention_by_confidence(permuted: PermutedClasses) -> None:
     assert above["layer"][0]["encoding"]["color"]["scale"]["domain"] == list(lines)
 
 
-def test_median_change_by_attention(permuted: PermutedClasses) -> None:
+def test_median_change_by_attention(permuted: ClassPermutation) -> None:
     kinds = permuted.by_attention()
     for rows in drawn_by(attention_chart(kinds))[1]:
         same(rows, kinds)

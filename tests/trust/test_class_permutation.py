@@ -15,7 +15,7 @@ from whence.contract import Explainable, offers
 from whence.errors import CapabilityError, InputError
 from whence.measure import Measure, bootstrap_interval
 from whence.randomness import Randomness
-from whence.trust import EqualWidth, PermutedClasses, class_predictions
+from whence.trust import ClassPermutation, EqualWidth, class_predictions
 from whence.trust.permutation.attention_permutation import sources
 from whence.trust.permutation.class_permutation import class_permutation
 
@@ -31,7 +31,7 @@ def shuffles(items: list[int], repeats: int, seed: int = 0) -> list[list[int]]:
     return listed
 
 
-def same(found: PermutedClasses, expected: PermutedClasses) -> None:
+def same(found: ClassPermutation, expected: ClassPermutation) -> None:
     for name in ("change", "median", "confidence", "most", "predicted", "true"):
         one, other = getattr(found, name), getattr(expected, name)
         np.testing.assert_allclose(one, other, atol=1e-9, err_msg=name)
@@ -109,7 +109,7 @@ def test_the_interval_of_the_mean_is_over_users() -> None:
         change = np.repeat(of_user[:, None], 200, axis=1)
         liked = np.zeros(change.shape, dtype=np.int64)
         sure = np.full(change.shape, 0.8)
-        return PermutedClasses(change, change, sure, liked, liked, sure, 2, "by hand").measure()
+        return ClassPermutation(change, change, sure, liked, liked, sure, 2, "by hand").measure()
 
     of_user = np.random.default_rng(0).random(12)
     found = by_hand(of_user)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from whence.trust.likeness import world_likeness as likeness_module
 
 import whence
 from conftest import interactions_of
@@ -16,8 +17,7 @@ from whence.explanation import Explanation
 from whence.measure import mean_over_seeds
 from whence.run import Run
 from whence.training.runs import baseline_accuracy
-from whence.trust import precision_at_cause, precision_on_likeness, sign_at_cause
-from whence.trust.likeness import world_likeness as likeness_module
+from whence.trust import precision_at_cause, precision_on_world, sign_at_cause
 from whence.worlds import REASONS, compare_statistics, world_like
 
 SMALL: dict[str, Any] = {"users": 60, "steps": 3, "cases": 20, "show_progress": False}
@@ -28,7 +28,7 @@ def test_marks_are_those_of_the_same_model_trained_on_the_world(
 ) -> None:
     """The same way by hand, for two seeds, each of which has its own value."""
     methods = ["rollout", "leave-one-out"]
-    found = precision_on_likeness(run, interactions, methods, seeds=2, seed=5, **SMALL)
+    found = precision_on_world(run, interactions, methods, seeds=2, seed=5, **SMALL)
     world = world_like(interactions, users=60, seed=5)
     trained = whence.train(
         world.interactions,
@@ -72,7 +72,7 @@ def test_one_seed_is_the_default_and_gives_the_same_again(
     run: Run, interactions: Interactions
 ) -> None:
     one, again = (
-        precision_on_likeness(run, interactions, ["leave-one-out"], **SMALL) for _ in range(2)
+        precision_on_world(run, interactions, ["leave-one-out"], **SMALL) for _ in range(2)
     )
     assert one == again
     mark = one.marks["leave-one-out"]["taste"]
@@ -83,7 +83,7 @@ def test_one_seed_is_the_default_and_gives_the_same_again(
 def test_a_trained_model_is_explained_better_than_by_chance(
     run: Run, interactions: Interactions
 ) -> None:
-    marks = precision_on_likeness(
+    marks = precision_on_world(
         run, interactions, ["leave-one-out", "random"], steps=300, show_progress=False
     ).marks
     found, chance = (marks[name]["caused"].precision for name in ("leave-one-out", "random"))
@@ -109,7 +109,7 @@ def test_training_is_set_as_in_the_run_but_for_its_steps(
     longer = replace(longer, training=older)
     world = world_like(interactions, users=300)
     assert world.interactions.item_count == len(run.catalog), "the run stands for the trained one"
-    precision_on_likeness(
+    precision_on_world(
         longer, interactions, ["random"], users=300, steps=50, cases=1, show_progress=False
     )
     training = handed["training"]
@@ -126,17 +126,17 @@ def test_nothing_is_trained_for_what_cannot_be_asked(
 ) -> None:
     monkeypatch.delattr(likeness_module, "train")
     with pytest.raises(InputError, match="There is no explainer 'nonsense'"):
-        precision_on_likeness(run, interactions, ["random", "nonsense"])
+        precision_on_world(run, interactions, ["random", "nonsense"])
     with pytest.raises(InputError, match="need an explainer and at least one case"):
-        precision_on_likeness(run, interactions, [])
+        precision_on_world(run, interactions, [])
     with pytest.raises(InputError, match="need an explainer and at least one case"):
-        precision_on_likeness(run, interactions, ["random"], cases=0)
+        precision_on_world(run, interactions, ["random"], cases=0)
     short = interactions_of([[user % 40, (user + 1) % 40] for user in range(50)])
     with pytest.raises(InputError, match=r"^No user of these data has the 3 events"):
-        precision_on_likeness(run, short, ["random"])
+        precision_on_world(run, short, ["random"])
     mostly_one = interactions_of([[1, 2, 3], *([user] for user in range(50))])
     with pytest.raises(InputError, match="nothing has a reason"):
-        precision_on_likeness(run, mostly_one, ["random"], users=5)
+        precision_on_world(run, mostly_one, ["random"], users=5)
 
 
 def test_explainers_use_the_memory_that_is_given(
@@ -149,5 +149,5 @@ def test_explainers_use_the_memory_that_is_given(
         return explain_batch(*case, **settings)
 
     monkeypatch.setattr(likeness_module, "explain_batch", explain)
-    precision_on_likeness(run, interactions, ["random"], memory=2**20, **SMALL)
+    precision_on_world(run, interactions, ["random"], memory=2**20, **SMALL)
     assert set(used) == {2**20}

@@ -13,7 +13,13 @@ from whence.contract import ALL, PAD, All, Explainable
 from whence.errors import CapabilityError, InputError
 from whence.models.transformer import Transformer
 from whence.randomness import Randomness
-from whence.trust import Bins, EqualMass, Permuted, attention_permutation, symmetrised_kl
+from whence.trust import (
+    AttentionPermutation,
+    Bins,
+    EqualMass,
+    attention_permutation,
+    symmetrised_kl,
+)
 from whence.trust.permutation.attention_permutation import sources
 
 ITEMS, LENGTH, CASES, REPEATS = 30, 6, 6, 5
@@ -191,7 +197,7 @@ def test_a_batch_equals_its_loop_and_little_memory_the_whole(model: Transformer)
     batch, targets = ragged_batch(CASES, LENGTH, ITEMS), torch.arange(CASES)
     whole = attention_permutation(model, batch, targets, repeats=REPEATS)
 
-    def same(found: Permuted, cases: slice) -> None:
+    def same(found: AttentionPermutation, cases: slice) -> None:
         assert found.target is not None
         assert whole.target is not None
         np.testing.assert_allclose(found.top, whole.top[cases], atol=1e-9)

@@ -58,8 +58,8 @@ def audit(
     from whence.memory import read_size
     from whence.report.audit_page import audit_table, write_audit
     from whence.trust.audit.auditor import audit as audit_run
-    from whence.trust.audit.kept import PAGE, default_folder
-    from whence.trust.audit.stages import chosen_stages
+    from whence.trust.audit.folder import PAGE, default_folder
+    from whence.trust.audit.stage import chosen_stages
 
     names = None if stages is None else [name.strip() for name in stages.split(",")]
     chosen_stages(names)

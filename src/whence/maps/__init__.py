@@ -8,10 +8,10 @@ read for several targets, and `reason_sentences` says it in words.
 """
 
 from whence.maps.groups import Groups, SameGroup, ages_of, genres_of, same_group
-from whence.maps.learned import LearnedMap, map_items, map_users
+from whence.maps.learned_map import LearnedMap, map_items, map_users
 from whence.maps.nearest import Nearest, nearest
 from whence.maps.projection import Projection, pca, tsne
-from whence.maps.reading_map import reason_map, reason_sentences
+from whence.maps.reason_map import reason_map, reason_sentences
 
 __all__ = [
     "Groups",

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from whence.maps import learned as maps
+from whence.maps import learned_map as maps
 from whence.report.charts import (
     FOR,
     NEUTRAL,

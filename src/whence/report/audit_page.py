@@ -18,8 +18,8 @@ from whence.report.charts import to_svg
 from whence.report.pages import render
 from whence.spoken import spoken_of
 from whence.terminal import plain_table
-from whence.trust.audit.audited import HELD
 from whence.trust.audit.auditor import Audit
+from whence.trust.audit.context import HELD
 from whence.trust.audit.finding import ENOUGH, Chart
 
 FEW: Final = 6

@@ -11,7 +11,7 @@ import numpy as np
 from whence.arrays import Floats
 from whence.errors import InputError
 from whence.explanation import Explanation
-from whence.maps.learned import OTHERS, SEVERAL, LearnedMap
+from whence.maps.learned_map import OTHERS, SEVERAL, LearnedMap
 from whence.report.charts import AGAINST, BLANK, NEUTRAL, dress, inline
 
 SIDE: Final = 460

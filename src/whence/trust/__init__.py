@@ -18,7 +18,7 @@ Does anything change when attention is shuffled? `attention_permutation`, and `c
 what a model says of targets; both also by how sure the model was, as `binned` has any number.
 
 Does it name the true cause, on the right side? `precision_at_cause` and `sign_at_cause`, on a
-world; `precision_on_likeness` on one in the likeness of the data.
+world; `precision_on_world` on one in the likeness of the data.
 
 Does it name what everybody chooses? `popularity_bias` and `popularity_correlation`.
 
@@ -44,6 +44,7 @@ from whence.trust.agreement.rank_agreement import (
     mu_lin_agreement,
     mu_log,
     mu_log_agreement,
+    sign_agreement,
     signed_rank,
     spearman,
     top_agreement,
@@ -70,11 +71,6 @@ from whence.trust.calibration.temperature import (
     fit_temperature,
     temperature_scaling,
 )
-from whence.trust.class_predictions import (
-    class_logits,
-    class_predictions,
-    positives_and_negatives,
-)
 from whence.trust.faithfulness.coalition_values import (
     CoalitionValues,
     coalition_values,
@@ -90,10 +86,12 @@ from whence.trust.faithfulness.curves import (
     symmetrised_kl,
 )
 from whence.trust.faithfulness.deletion import Flips, deletion_curves, flips
-from whence.trust.likeness.truth import precision_at_cause, sign_agreement, sign_at_cause
-from whence.trust.likeness.world_likeness import Mark, OnLikeness, precision_on_likeness
-from whence.trust.permutation.attention_permutation import Permuted, attention_permutation
-from whence.trust.permutation.class_permutation import PermutedClasses, class_permutation
+from whence.trust.measures import MEASURES, SEED_MEASURES, MeasureSpec
+from whence.trust.permutation.attention_permutation import (
+    AttentionPermutation,
+    attention_permutation,
+)
+from whence.trust.permutation.class_permutation import ClassPermutation, class_permutation
 from whence.trust.permutation.entropy import entropy, importance_entropy
 from whence.trust.popularity import (
     popularity_bias,
@@ -106,7 +104,6 @@ from whence.trust.predictions import (
     predictions_from_logits,
     predictions_of,
 )
-from whence.trust.registry import MEASURES, SEED_MEASURES, MeasureSpec
 from whence.trust.stability.class_stability import ClassStability, class_stability
 from whence.trust.stability.seed_pairs import (
     SeedPairs,
@@ -119,13 +116,27 @@ from whence.trust.stability.seed_pairs import (
     prediction_difference,
 )
 from whence.trust.stability.seed_stability import seed_stability
+from whence.trust.target_classes import (
+    class_logits,
+    class_predictions,
+    positives_and_negatives,
+)
+from whence.trust.truth.true_reasons import (
+    Mark,
+    TruthOnWorld,
+    precision_at_cause,
+    precision_on_world,
+    sign_at_cause,
+)
 
 __all__ = [
     "DIVERGENCES",
     "MEASURES",
     "SEED_MEASURES",
+    "AttentionPermutation",
     "Binned",
     "Bins",
+    "ClassPermutation",
     "ClassStability",
     "CoalitionValues",
     "Curves",
@@ -136,14 +147,12 @@ __all__ = [
     "Mark",
     "MeasureSpec",
     "NextItemCalibration",
-    "OnLikeness",
-    "Permuted",
-    "PermutedClasses",
     "Predictions",
     "Reliability",
     "SeedPairs",
     "SignedRank",
     "TemperatureScaling",
+    "TruthOnWorld",
     "adaptive_calibration_error",
     "agreement",
     "attention_kl",
@@ -187,7 +196,7 @@ __all__ = [
     "popularity_percentiles",
     "positives_and_negatives",
     "precision_at_cause",
-    "precision_on_likeness",
+    "precision_on_world",
     "prediction_deviation",
     "prediction_difference",
     "predictions_from_logits",

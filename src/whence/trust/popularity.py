@@ -16,7 +16,7 @@ from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.measure import Measure, by_case, mean_over_cases
 from whence.trust.agreement.rank_agreement import kendall, orders
-from whence.trust.audit.audited import CONTROL, Audited
+from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import ENOUGH, Answer, Chart, Figure, Finding, clearly_positive, dot
 from whence.trust.audit.words import (
     listed,
@@ -118,7 +118,7 @@ FEW: Final = 3
 ALONE: Final = "popularity alone"
 
 
-def popularity(audited: Audited) -> Finding:
+def popularity(audited: AuditContext) -> Finding:
     """How much more popular the items named first are than the histories they are of."""
     items: Ints = audited.batch.cpu().numpy()
     counts = audited.split.item_counts()

@@ -17,7 +17,7 @@ from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.maps import reason_map
-from whence.maps.reading_map import favour_shares
+from whence.maps.reason_map import favour_shares
 from whence.ranking import best_unmet
 from whence.trust.stability.seed_pairs import same_choice
 from whence_studies.measurements.found import AsItComes, Asked, Found, Map, Measurement

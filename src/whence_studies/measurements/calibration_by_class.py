@@ -22,8 +22,8 @@ from whence.progress import progress_bar
 from whence.trust.bins import EqualMass, JainBins
 from whence.trust.calibration.reliability import reliability
 from whence.trust.calibration.temperature import fit_temperature
-from whence.trust.class_predictions import class_logits, positives_and_negatives
 from whence.trust.predictions import Predictions, logits_of, predictions_from_logits
+from whence.trust.target_classes import class_logits, positives_and_negatives
 from whence_studies.measurements.candidates_asked import (
     Questions,
     Users,

@@ -25,11 +25,14 @@ from whence.trust.bins import EqualMass
 from whence.trust.calibration.next_item import next_item_logits
 from whence.trust.calibration.reliability import reliability
 from whence.trust.calibration.temperature import fit_temperature
-from whence.trust.candidates import attention_to
-from whence.trust.permutation.attention_permutation import Permuted, attention_permutation
+from whence.trust.permutation.attention_permutation import (
+    AttentionPermutation,
+    attention_permutation,
+)
 from whence.trust.predictions import Predictions, predictions_from_logits
 from whence.trust.stability.class_stability import DIFFERENCE
 from whence.trust.stability.seed_pairs import attention_kl, jaccard_index, prediction_difference
+from whence.trust.target_classes import attention_to_parts
 from whence_studies.measurements.between_seeds import (
     BY_CHANCE,
     DEVIATION,
@@ -167,7 +170,7 @@ def _permutation(model: Recommender, cases: Cases, shuffles: int) -> Values:
 
 
 def _changes_by_tenth(
-    permuted: Permuted, changes: Mapping[str, Floats], sure: Floats
+    permuted: AttentionPermutation, changes: Mapping[str, Floats], sure: Floats
 ) -> dict[str, tuple[float, int]]:
     bins = EqualMass(TENTHS)
     binned = permuted.by_confidence(bins)
@@ -222,7 +225,9 @@ def _attention(model: Recommender, cases: Cases) -> tuple[Floats, Bools]:
     for some in row_slices(len(cases), inputs_at_once(length, memory_for(device_of(model)))):
         batch, _ = questions_of(model, cases[some], length)
         parts = model.parts(batch)
-        pieces.append((attention_to(model.attentions(batch), parts).double().cpu(), parts.cpu()))
+        pieces.append(
+            (attention_to_parts(model.attentions(batch), parts).double().cpu(), parts.cpu())
+        )
     weights, parts = (torch.cat(one) for one in zip(*pieces, strict=True))
     return weights.numpy(), parts.numpy()
 

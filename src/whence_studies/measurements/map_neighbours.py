@@ -16,7 +16,7 @@ from whence.contract import offers
 from whence.errors import InputError
 from whence.maps import Groups, pca
 from whence.maps.groups import AGE_BANDS, same_group
-from whence.maps.learned import SIDES
+from whence.maps.learned_map import SIDES
 from whence.progress import progress_bar
 from whence_studies.measurements.found import AsItComes, Asked, Found, Map, Measurement
 

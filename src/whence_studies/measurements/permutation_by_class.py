@@ -13,7 +13,7 @@ from whence.models import Recommender
 from whence.progress import progress_bar
 from whence.trust.bins import Binned, EqualMass
 from whence.trust.permutation.attention_permutation import REPEATS, check_repeats
-from whence.trust.permutation.class_permutation import PermutedClasses, class_permutation
+from whence.trust.permutation.class_permutation import ClassPermutation, class_permutation
 from whence_studies.measurements.candidates_asked import (
     Questions,
     Users,
@@ -111,7 +111,7 @@ def of_model(model: Recommender, questions: Questions, shuffles: int) -> Values:
     return {**_by_kind(permuted), **_by_confidence(permuted), **_by_attention(permuted)}
 
 
-def _by_kind(permuted: PermutedClasses) -> Values:
+def _by_kind(permuted: ClassPermutation) -> Values:
     columns: dict[str, tuple[float, int]] = {}
     for kind, rows in permuted.kinds().items():
         some = rows & ~np.isnan(permuted.change)
@@ -129,7 +129,7 @@ def rank_correlation(one: Floats, other: Floats) -> float:
     return float(stats.spearmanr(one, other).statistic)
 
 
-def _by_confidence(permuted: PermutedClasses) -> Values:
+def _by_confidence(permuted: ClassPermutation) -> Values:
     columns: dict[str, tuple[float, int]] = {}
     for kind, found in permuted.by_confidence().items():
         for edge, mean, count in _bins(found):
@@ -137,7 +137,7 @@ def _by_confidence(permuted: PermutedClasses) -> Values:
     return columns
 
 
-def _by_attention(permuted: PermutedClasses) -> Values:
+def _by_attention(permuted: ClassPermutation) -> Values:
     """In ten bins of equally many; nothing where so many have the same share that some are lost."""
     columns: dict[str, tuple[float, int]] = {}
     for said, found in permuted.by_attention(EqualMass(PARTS)).items():

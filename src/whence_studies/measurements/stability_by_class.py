@@ -15,8 +15,8 @@ from whence.errors import InputError
 from whence.models import Recommender
 from whence.progress import print_line
 from whence.trust.bins import EqualWidth
-from whence.trust.class_predictions import LIKED, class_logits
 from whence.trust.stability.class_stability import DIFFERENCE, class_stability
+from whence.trust.target_classes import LIKED, class_logits
 from whence_studies.measurements.between_seeds import (
     BY_CHANCE,
     DEVIATION,

@@ -12,7 +12,7 @@ from whence.models import Recommender
 from whence.progress import progress_bar
 from whence.ranking import questions_of
 from whence.run import Run
-from whence.trust.likeness.truth import precision_at_cause, sign_at_cause
+from whence.trust.truth.true_reasons import precision_at_cause, sign_at_cause
 from whence.worlds import REASONS, Questions, World, WorldConfig, make_world
 from whence_studies.measurements.found import Asked, Found, Map, Measurement
 

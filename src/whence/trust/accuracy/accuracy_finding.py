@@ -12,7 +12,7 @@ from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
 from whence.run import Run
 from whence.training import Evaluation, PerCase
 from whence.training.evaluation import RATING_ERROR
-from whence.trust.audit.audited import HELD, LISTED, Audited
+from whence.trust.audit.context import HELD, LISTED, AuditContext
 from whence.trust.audit.finding import ENOUGH, Answer, Chart, Figure, Finding, clearly_positive, dot
 from whence.trust.audit.words import (
     between,
@@ -37,7 +37,7 @@ READINGS: Final = {
 }
 
 
-def accuracy(audited: Audited) -> Finding:
+def accuracy(audited: AuditContext) -> Finding:
     """What training measured, beside simple rules where the data are at hand."""
     run = audited.run
     found = run.metrics[audited.seed].get(HELD)
@@ -93,7 +93,7 @@ def accuracy(audited: Audited) -> Finding:
     )
 
 
-def _list_is_catalog(audited: Audited) -> bool:
+def _list_is_catalog(audited: AuditContext) -> bool:
     """As far as it is known without the data."""
     try:
         return audited.list_is_catalog
@@ -119,7 +119,7 @@ def _over_seeds(run: Run, one: Measure) -> list[Figure]:
     ]
 
 
-def _beside_rules(audited: Audited) -> dict[str, tuple[PerCase, PerCase]]:
+def _beside_rules(audited: AuditContext) -> dict[str, tuple[PerCase, PerCase]]:
     """By rule, the model and the rule on the same cases."""
     audited.require_events()
     evaluation = Evaluation(audited.split, HELD, audited.model.config.max_len)
@@ -151,7 +151,7 @@ def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[A
     return "partly" if better else "no", f"{said}; against simple rules it is {told}."
 
 
-def _of_ratings(audited: Audited) -> Finding | None:
+def _of_ratings(audited: AuditContext) -> Finding | None:
     """How far off ratings are, beside their mean; nothing of who foretells none."""
     if audited.model.foretells_chances:
         return None

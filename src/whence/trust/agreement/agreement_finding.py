@@ -14,7 +14,7 @@ from whence.explanation import Explanation
 from whence.measure import Direction, Measure, mean_measure, mean_over_cases
 from whence.spoken import Spoken
 from whence.trust.agreement.rank_agreement import TOP, centred_ranks, correlate, top_jaccard
-from whence.trust.audit.audited import CONTROL, Audited
+from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import Answer, Chart, Figure, Finding
 from whence.trust.audit.words import between, listed, percent, rounded, signed
 
@@ -29,7 +29,7 @@ WEAK: Final = 0.3
 Pair = tuple[str, str]
 
 
-def agreement(audited: Audited) -> Finding:
+def agreement(audited: AuditContext) -> Finding:
     """How alike every two explainers order the parts of a case, by size and whatever sign."""
     spoken = audited.spoken
     names = audited.telling
@@ -106,7 +106,7 @@ def _mean_of_pairs(rho: list[Floats]) -> Measure:
     return mean_over_cases(np.mean(rho, axis=0), f"{PROTOCOL}; mean over pairs", *SIDES)
 
 
-def _always_first(name: str, first: Ints, audited: Audited) -> list[str]:
+def _always_first(name: str, first: Ints, audited: AuditContext) -> list[str]:
     """That an explainer puts one group first whatever is asked, so that it tells no case apart."""
     called = {row[slot] for row, slot in zip(audited.groups, first, strict=False)}
     if len(called) != 1:

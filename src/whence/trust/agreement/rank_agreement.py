@@ -15,7 +15,7 @@ from scipy import stats
 from whence.arrays import Bools, Floats
 from whence.errors import InputError
 from whence.explanation import Explanation
-from whence.measure import Measure, by_case, mean_over_cases, same_parts
+from whence.measure import Measure, by_case, mean_measure, mean_over_cases, same_parts
 
 
 def agreement(first: Explanation, second: Explanation, signed: bool = False) -> Measure:
@@ -156,7 +156,7 @@ def largest(
 
 
 DECIMALS: Final = 12
-"""Kept of μ, so that rounding tells no two rankings apart that are equally alike."""
+"""AuditFolder of μ, so that rounding tells no two rankings apart that are equally alike."""
 
 
 def mu_log_agreement(first: Explanation, second: Explanation) -> Measure:
@@ -226,6 +226,41 @@ def _sums(values: Floats) -> Floats:
     """Of none, of the first, of the first two, …"""
     sums: Floats = np.concatenate(([0.0], values.cumsum()))
     return sums
+
+
+# Signs
+
+
+SURE = 2.0
+"""Standard errors that an importance must exceed for its sign to count."""
+PROTOCOL = "mean over histories of the share of parts with the sign of the reference"
+
+
+def sign_agreement(
+    explanation: Explanation, reference: Explanation, weighted: bool = False
+) -> Measure:
+    """The share of a history's parts that speak for or against as they do in the reference.
+
+    Only parts count whose sign the reference is sure of: an importance of more than `SURE` standard
+    errors, or any but 0 where it draws nothing. Weighted, each counts by its size there. A method
+    without a sign is taken to speak for every part; a sign of 0 takes no side and is not the same.
+    Histories without a part that counts are left out.
+    """
+    side = np.sign(explanation.scores) if explanation.signed else 1.0
+    same = side == np.sign(reference.scores)
+    weight = np.where(sure_parts(reference), reference.magnitude() if weighted else 1.0, 0.0)
+    total = weight.sum(axis=1)
+    counts = total > 0
+    share = (weight * same).sum(axis=1)[counts] / total[counts]
+    sizes = ", by their size there" if weighted else ""
+    return mean_measure(share, f"{PROTOCOL}{sizes}; parts of more than {SURE:g} standard errors")
+
+
+def sure_parts(reference: Explanation) -> Bools:
+    """`[B, n]`: the parts of which it is sure whether they speak for or against."""
+    error = 0.0 if reference.error is None else reference.error
+    sure: Bools = reference.parts & (reference.magnitude() > SURE * error)
+    return sure
 
 
 # Wilcoxon's signed-rank test: is one number of a case smaller than another of the same case?

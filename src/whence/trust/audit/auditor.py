@@ -14,10 +14,10 @@ from whence.explainers import find_explainer
 from whence.files import new_file, write_json
 from whence.progress import print_line
 from whence.run import Run
-from whence.trust.audit.audited import CASES, CONTROL, Audited, usual_methods, with_control
+from whence.trust.audit.context import CASES, CONTROL, AuditContext, default_methods, with_control
 from whence.trust.audit.finding import Finding
-from whence.trust.audit.kept import DOCUMENT, Kept, kept_in
-from whence.trust.audit.stages import Stage, chosen_stages
+from whence.trust.audit.folder import DOCUMENT, AuditFolder, open_audit_folder
+from whence.trust.audit.stage import Stage, chosen_stages
 from whence.trust.audit.verdict import Verdict, reach_verdict
 
 FORMAT: Final = 1
@@ -85,7 +85,7 @@ def audit(
     """
     asked = chosen_stages(stages)
     audited = _audited(run, methods, cases, seed, memory, show_progress)
-    kept = None if out is None else kept_in(Path(out), run, audited.settings())
+    kept = None if out is None else open_audit_folder(Path(out), run, audited.settings())
     if kept is not None and fresh:
         kept.forget()
     findings: dict[str, Finding] = {}
@@ -115,7 +115,7 @@ def _audited(
     seed: int | None,
     memory: int | None,
     show_progress: bool,
-) -> Audited:
+) -> AuditContext:
     """What can be told to be wrong before anything is computed."""
     if cases < 1:
         raise InputError(f"An audit asks about at least one history, not {cases}.")
@@ -127,13 +127,15 @@ def _audited(
     for method in methods or ():
         require_reasons(model, f"'{method}'")
         require(model, ("parts", "score", *find_explainer(method)[1].needs), who=method)
-    chosen = usual_methods(model) if methods is None else with_control(methods)
+    chosen = default_methods(model) if methods is None else with_control(methods)
     if methods is not None and chosen == (CONTROL,):
         raise InputError(f"'{CONTROL}' is what explainers are held against; name one beside it.")
-    return Audited(run, seed, chosen, cases, memory, show_progress)
+    return AuditContext(run, seed, chosen, cases, memory, show_progress)
 
 
-def _answer(name: str, stage: Stage, audited: Audited, kept: Kept | None) -> Finding | str:
+def _answer(
+    name: str, stage: Stage, audited: AuditContext, kept: AuditFolder | None
+) -> Finding | str:
     """What is kept, what is found now, or why nothing is."""
     if kept is not None and (found := kept.find(name)) is not None:
         return found

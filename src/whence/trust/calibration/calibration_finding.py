@@ -27,9 +27,9 @@ from whence.trust import (
     reliability,
 )
 from whence.trust.accuracy.class_accuracy import ratings_of
-from whence.trust.audit.audited import HELD, Audited
+from whence.trust.audit.class_questions import questions
+from whence.trust.audit.context import HELD, AuditContext
 from whence.trust.audit.finding import ENOUGH, Answer, Chart, Figure, Finding
-from whence.trust.audit.questions import questions
 from whence.trust.audit.words import between, percent, points, points_between, rounded, too_few
 from whence.trust.bins import FIFTEEN, Bins, EqualMass, EqualWidth
 from whence.trust.calibration.next_item import next_item_logits
@@ -94,7 +94,7 @@ OF_ITEMS: Final = Asked(
 )
 
 
-def calibration(audited: Audited) -> Finding:
+def calibration(audited: AuditContext) -> Finding:
     """Hold how sure the model is against how often it is right, on held-out events."""
     asked = OF_CLASSES if offers(audited.model, "classes") else OF_ITEMS
     answers = _answers(audited, HELD)
@@ -143,7 +143,7 @@ class _Answers(NamedTuple):
         return predictions_from_logits(self.logits, temperature, protocol).of_users(self.users)
 
 
-def _answers(audited: Audited, held: HeldOut) -> _Answers:
+def _answers(audited: AuditContext, held: HeldOut) -> _Answers:
     most = TIMES * audited.cases
     model = audited.model
     if not offers(model, "classes"):
@@ -177,7 +177,7 @@ class _Beside(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def _by_class(audited: Audited) -> _Beside:
+def _by_class(audited: AuditContext) -> _Beside:
     """How much of each class the same questions find told rightly."""
     put = questions(audited, HELD, TIMES * audited.cases)
     try:
@@ -206,7 +206,7 @@ def _by_class(audited: Audited) -> _Beside:
     )
 
 
-def _with_temperature(audited: Audited, answers: _Answers) -> _Beside:
+def _with_temperature(audited: AuditContext, answers: _Answers) -> _Beside:
     """Fitted on validation events, where there are some and they have a best temperature."""
     if not len(audited.split.held[FITTED_ON]):
         return _Beside(notes=("Without validation events, no temperature can be fitted.",))

@@ -24,8 +24,8 @@ from whence.explainers.contents import uniform_by_case
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_measure
 from whence.randomness import Randomness
-from whence.trust.altered import LISTED, Whole, check_batch, whole_cases
 from whence.trust.faithfulness.curves import Curves, Divergence, Kind, find_divergence
+from whence.trust.perturbation import LISTED, FullPredictions, check_batch, predict_full
 
 Order = Explanation | Literal["random order", "greedy oracle"]
 """By the sizes an explanation gives; by chance; or at each step what changes most."""
@@ -58,7 +58,7 @@ def deletion_curves(
     parts = model.parts(batch).cpu().numpy()
     ranks = _by_name(orders, batch, parts, seed)
     found: dict[str, list[Tensor]] = {name: [] for name in ranks}
-    for cases, whole in whole_cases(model, batch, memory):
+    for cases, whole in predict_full(model, batch, memory):
         walk = _Walk(whole, kind, between)
         empty = walk.empty()
         for name, rank in ranks.items():
@@ -124,7 +124,7 @@ def _ranks(sizes: Floats, parts: Bools) -> Ints:
 class _Walk:
     """From one end to the other of some cases, in any order."""
 
-    whole: Whole
+    whole: FullPredictions
     kind: Kind
     divergence: Divergence
 

@@ -12,12 +12,12 @@ from whence.contract import offers
 from whence.measure import Measure, bootstrap_interval, mean_measure
 from whence.spoken import Spoken
 from whence.trust import Curves, deletion_at, deletion_curves, normalised_area
-from whence.trust.audit.audited import Audited
+from whence.trust.audit.context import AuditContext
 from whence.trust.audit.finding import ENOUGH, Answer, Chart, Figure, Finding, Standing, dot
 from whence.trust.audit.words import between, percent, rounded, too_few
 from whence.trust.faithfulness.curves import SHARES
 from whence.trust.faithfulness.deletion import flips
-from whence.trust.faithfulness.target_finding import foretold, lost_with_reason
+from whence.trust.faithfulness.explained_item import foretold, lost_with_reason
 
 FEWEST: Final = 60
 SHARE: Final = 5
@@ -31,7 +31,7 @@ SHOWN: Final = {CHANCE: "random", ORACLE: "best found"}
 """What a reader knows them by."""
 
 
-def faithfulness(audited: Audited) -> Finding:
+def faithfulness(audited: AuditContext) -> Finding:
     """Delete the parts of cases in the order of each explainer, of chance and of an oracle."""
     names, whole, spoken = audited.explainers, audited, audited.spoken
     some = slice(max(FEWEST, audited.cases // SHARE))
@@ -83,7 +83,7 @@ def faithfulness(audited: Audited) -> Finding:
     )
 
 
-def _moved(audited: Audited) -> str:
+def _moved(audited: AuditContext) -> str:
     """How two predictions are compared."""
     measure = "the symmetrised Kullback-Leibler divergence"
     if audited.model.foretells_chances:
@@ -91,11 +91,11 @@ def _moved(audited: Audited) -> str:
     return f"How far the expected ratings of all items move is {measure} of their softmax"
 
 
-def _first(audited: Audited) -> str:
+def _first(audited: AuditContext) -> str:
     return "most probable" if audited.model.foretells_chances else "highest rated"
 
 
-def _cut(audited: Audited) -> str:
+def _cut(audited: AuditContext) -> str:
     return "" if audited.longest is None else f", cut to their newest {audited.longest} items"
 
 

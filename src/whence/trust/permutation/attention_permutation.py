@@ -19,16 +19,16 @@ from whence.contract import ALL, Explainable, require
 from whence.errors import InputError
 from whence.measure import Measure, mean_measure
 from whence.randomness import Randomness, uniform_by_content
-from whence.trust.altered import Whole, check_batch, whole_cases
 from whence.trust.bins import Binned, Bins, EqualWidth, binned
-from whence.trust.candidates import Candidates
 from whence.trust.faithfulness.curves import find_divergence
+from whence.trust.perturbation import FullPredictions, check_batch, predict_full
+from whence.trust.target_classes import TargetPairs
 
 REPEATS: Final = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Permuted:
+class AttentionPermutation:
     """What shuffled attention changes, the mean over shuffles of each of `B` cases.
 
     A case of fewer than two parts has nothing to shuffle, and NaN everywhere but in `confidence`.
@@ -92,7 +92,7 @@ def attention_permutation(
     divergence: str = "symmetrised KL",
     seed: int = 0,
     memory: int | None = None,
-) -> Permuted:
+) -> AttentionPermutation:
     """Shuffle the weights of the answering row among a case's parts, so many times.
 
     The weights keep their values, and a shuffle is the same for all heads, blocks and items.
@@ -108,13 +108,13 @@ def attention_permutation(
     between = find_divergence(divergence).between
     stream = Randomness(seed).sequence("explain")
     found = []
-    for cases, whole in whole_cases(model, batch, memory):
+    for cases, whole in predict_full(model, batch, memory):
         asked = whole.top[:, :1] if targets is None else _asked(whole, targets[cases])
         changes = _changes(whole, asked, blocks, repeats, between, stream)
         sure = whole.log_p.gather(1, whole.top[:, :1]).exp()
         found.append(torch.column_stack((sure, changes)).cpu())
     confidence, moved, top, *target = torch.cat(found).numpy().T
-    return Permuted(
+    return AttentionPermutation(
         top,
         target[0] if target else None,
         moved,
@@ -132,7 +132,7 @@ def _check(batch: Tensor, targets: Tensor | None, repeats: int) -> None:
         )
 
 
-def _asked(whole: Whole, targets: Tensor) -> Tensor:
+def _asked(whole: FullPredictions, targets: Tensor) -> Tensor:
     """`[b, 2]`: the top item and the target."""
     items = whole.log_p.shape[1]
     if int(targets.min()) < 0 or int(targets.max()) >= items:
@@ -141,7 +141,7 @@ def _asked(whole: Whole, targets: Tensor) -> Tensor:
 
 
 def _changes(
-    whole: Whole,
+    whole: FullPredictions,
     asked: Tensor,
     blocks: Sequence[int] | None,
     repeats: int,
@@ -170,11 +170,11 @@ def _changes(
 
 
 def _scores_by_target(
-    whole: Whole, case: Tensor, source: Tensor, blocks: Sequence[int] | None
+    whole: FullPredictions, case: Tensor, source: Tensor, blocks: Sequence[int] | None
 ) -> Tensor:
     """`[R, items]`: every item's score by weights of its own, all shuffled alike."""
     items = torch.arange(whole.log_p.shape[1], device=case.device)
-    pairs = Candidates(whole.batch[case], items.expand(len(case), -1))
+    pairs = TargetPairs(whole.batch[case], items.expand(len(case), -1))
     found = []
     for rows in pairs.slices(whole.memory):
         batch, targets = pairs.pairs(rows)

@@ -20,8 +20,6 @@ from whence.measure import Measure
 from whence.memory import inputs_at_once, memory_for, row_slices
 from whence.randomness import Randomness
 from whence.trust.bins import Binned, Bins, EqualMass, JainBins, binned
-from whence.trust.candidates import Candidates, attention_to, classes_of, without_padding
-from whence.trust.class_predictions import LIKED, check_true
 from whence.trust.permutation.attention_permutation import (
     REPEATS,
     bytes_of_attention,
@@ -31,13 +29,21 @@ from whence.trust.permutation.attention_permutation import (
 )
 from whence.trust.predictions import check_classes
 from whence.trust.resampling import mean_over_users
+from whence.trust.target_classes import (
+    LIKED,
+    TargetPairs,
+    attention_to_parts,
+    check_true,
+    pair_classes,
+    strip_padding,
+)
 
 BYTES_OF_A_SOURCE: Final = 48
 """About what a slot takes up while it is decided where its weight comes from."""
 
 
 @dataclass(frozen=True, eq=False)
-class PermutedClasses:
+class ClassPermutation:
     """What shuffled attention changes, of `t` targets of `B` histories, all `[B, t]`.
 
     A history of fewer than two parts has nothing to shuffle, and NaN for its changes.
@@ -127,7 +133,7 @@ def class_permutation(
     repeats: int = REPEATS,
     seed: int = 0,
     memory: int | None = None,
-) -> PermutedClasses:
+) -> ClassPermutation:
     """Shuffle a history's attention to each of its targets `[B, t]`, so many times.
 
     The weights keep their values, and a shuffle is the same for all targets of a history; padding
@@ -139,8 +145,8 @@ def class_permutation(
     check_true(targets, true)
     memory = memory or memory_for(batch.device)
     stream = Randomness(seed).sequence("explain")
-    pairs, order = Candidates(batch, targets).by_length(model)
-    classes = classes_of(model, *pairs.pairs(slice(1))).shape[1]
+    pairs, order = TargetPairs(batch, targets).by_length(model)
+    classes = pair_classes(model, *pairs.pairs(slice(1))).shape[1]
     check_classes(true, classes)
     found = [
         _changes(model, pairs, rows, repeats, stream, memory)
@@ -149,7 +155,7 @@ def class_permutation(
     back = order.argsort().cpu()
     columns = torch.cat(found).view(*targets.shape, -1)[back].permute(2, 0, 1).numpy().copy()
     predicted, confidence, most, change, median = columns
-    return PermutedClasses(
+    return ClassPermutation(
         change,
         median,
         confidence,
@@ -161,7 +167,7 @@ def class_permutation(
     )
 
 
-def _pairs_at_once(model: Explainable, pairs: Candidates, repeats: int, memory: int) -> int:
+def _pairs_at_once(model: Explainable, pairs: TargetPairs, repeats: int, memory: int) -> int:
     """Those whose own attention, shuffles and changes fit, if each were of another history."""
     batch, targets = pairs.pairs(slice(1))
     shuffles = repeats * (BYTES_OF_A_SOURCE * batch.shape[1] + 8)
@@ -171,7 +177,7 @@ def _pairs_at_once(model: Explainable, pairs: Candidates, repeats: int, memory: 
 
 def _changes(
     model: Explainable,
-    pairs: Candidates,
+    pairs: TargetPairs,
     rows: slice,
     repeats: int,
     stream: np.random.SeedSequence,
@@ -179,10 +185,10 @@ def _changes(
 ) -> Tensor:
     """`[r, 5]` of some pairs: class, confidence, largest share, mean and median change."""
     history, targets = pairs.histories(rows), pairs.pairs(rows)[1]
-    batch = without_padding(model, pairs.batch[history[0] : history[-1] + 1])
+    batch = strip_padding(model, pairs.batch[history[0] : history[-1] + 1])
     history = history - history[0]
     some = _Pairs(model, batch, history, targets, model.attentions(batch[history], targets))
-    logits = classes_of(model, batch[history], targets)
+    logits = pair_classes(model, batch[history], targets)
     predicted = logits.argmax(dim=1)
     p = _probability(logits, predicted)
     changes = (some.shuffled(predicted, repeats, stream, memory) - p[:, None]).abs()
@@ -190,7 +196,7 @@ def _changes(
     found = torch.stack((changes.mean(dim=1), middle.mean(dim=1)), dim=1)
     parts = model.parts(batch)[history]
     found = found.masked_fill(parts.sum(dim=1, keepdim=True) < 2, torch.nan)
-    to_each = attention_to(some.own, parts)
+    to_each = attention_to_parts(some.own, parts)
     most = to_each.amax(dim=1) / to_each.sum(dim=1)
     return torch.column_stack((predicted, p, most, found)).cpu()
 
@@ -222,7 +228,7 @@ class _Pairs:
             pair, repeat = number[some] // repeats, number[some] % repeats
             history = self.history[pair]
             given = [moved(one[pair], source[history, repeat]) for one in self.own]
-            logits = classes_of(self.model, self.batch[history], self.targets[pair], given)
+            logits = pair_classes(self.model, self.batch[history], self.targets[pair], given)
             found.append(_probability(logits, classes[pair]))
         return torch.cat(found).view(-1, repeats)
 

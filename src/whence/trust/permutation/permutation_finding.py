@@ -14,11 +14,11 @@ from whence.contract import offers
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.explanation import Explanation
-from whence.maps.reading_map import favour_shares
+from whence.maps.reason_map import favour_shares
 from whence.measure import Measure, mean_over_cases
-from whence.trust.audit.audited import HELD, Audited
+from whence.trust.audit.class_questions import questions
+from whence.trust.audit.context import HELD, AuditContext
 from whence.trust.audit.finding import Answer, Chart, Figure, Finding, Table
-from whence.trust.audit.questions import questions
 from whence.trust.audit.words import between, percent, points, points_between, rounded
 from whence.trust.bins import Binned, EqualMass, binned
 from whence.trust.permutation.attention_permutation import attention_permutation
@@ -39,7 +39,7 @@ EXAMPLES: Final = 5
 """Users whose attention is shown."""
 
 
-def permutation(audited: Audited) -> Finding:
+def permutation(audited: AuditContext) -> Finding:
     """Shuffle among the items what the answering row attends to, and ask again."""
     asked = _of_classes(audited) if offers(audited.model, "classes") else _of_items(audited)
     share, moves = _relative(asked, audited.seed)
@@ -95,7 +95,7 @@ class _Asked:
     """By the largest share of attention, where it is known of every question."""
 
 
-def _of_items(audited: Audited) -> _Asked:
+def _of_items(audited: AuditContext) -> _Asked:
     """Of a model that tells items from each other: its first recommendation."""
     found = attention_permutation(
         audited.model,
@@ -123,7 +123,7 @@ def _of_items(audited: Audited) -> _Asked:
     )
 
 
-def _of_classes(audited: Audited) -> _Asked:
+def _of_classes(audited: AuditContext) -> _Asked:
     """Of a model that judges items one by one: its answers, as Jain (2019) asks for them."""
     put = questions(audited, HELD, audited.cases)
     found = class_permutation(
@@ -280,7 +280,7 @@ def _spread(model: str, attention: Explanation) -> Figure:
     )
 
 
-def _most_attended(audited: Audited, attention: Explanation) -> Table:
+def _most_attended(audited: AuditContext, attention: Explanation) -> Table:
     """What the sentence "because you chose …" would name to the first users, and on how much."""
     shares = favour_shares(attention[:EXAMPLES])
     most = shares.argmax(axis=1)

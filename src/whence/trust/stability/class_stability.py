@@ -19,8 +19,6 @@ from whence.contract import Explainable, offers, require
 from whence.errors import InputError
 from whence.memory import cases_at_once, inputs_at_once, memory_for, row_slices
 from whence.trust.bins import Binned, Bins, EqualWidth, binned
-from whence.trust.candidates import Candidates, attention_to, classes_of
-from whence.trust.class_predictions import LIKED
 from whence.trust.stability.seed_pairs import (
     SeedPairs,
     attention_kl,
@@ -30,6 +28,7 @@ from whence.trust.stability.seed_pairs import (
     joined,
     prediction_difference,
 )
+from whence.trust.target_classes import LIKED, TargetPairs, attention_to_parts, pair_classes
 
 DIFFERENCE: Final = "difference of predictions"
 DEVIATION: Final = "deviation of predictions"
@@ -82,7 +81,7 @@ def class_stability(
         raise InputError(f"Stability compares at least 2 seeds, not {len(models)}.")
     for model in models:
         require(model, ("parts", "classes"), who="the stability of classes")
-    asked = Candidates(batch, targets)
+    asked = TargetPairs(batch, targets)
     memory = memory or memory_for(batch.device)
     attend = all(offers(model, "attentions") for model in models)
     liked = np.stack([_liked(model, asked, memory) for model in models])
@@ -97,17 +96,17 @@ def class_stability(
     )
 
 
-def _liked(model: Explainable, asked: Candidates, memory: int) -> Floats:
+def _liked(model: Explainable, asked: TargetPairs, memory: int) -> Floats:
     """`[B · t]`: the probability that each target is liked."""
     found = [
-        classes_of(model, *asked.pairs(rows)).double().softmax(dim=1)[:, LIKED].cpu()
+        pair_classes(model, *asked.pairs(rows)).double().softmax(dim=1)[:, LIKED].cpu()
         for rows in asked.slices(memory)
     ]
     return np.asarray(torch.cat(found).numpy(), dtype=np.float64)
 
 
 def _attention(
-    models: Sequence[Explainable], asked: Candidates, memory: int
+    models: Sequence[Explainable], asked: TargetPairs, memory: int
 ) -> dict[str, SeedPairs]:
     """Of the targets whose histories have two parts, some at a time."""
     several = models[0].parts(asked.batch).sum(dim=1) >= 2
@@ -120,7 +119,7 @@ def _attention(
     for some in row_slices(len(usable), at_once):
         batch, targets = asked.pairs(usable[some])
         parts = models[0].parts(batch)
-        weights = [attention_to(model.attentions(batch, targets), parts) for model in models]
+        weights = [attention_to_parts(model.attentions(batch, targets), parts) for model in models]
         sizes = torch.stack(weights).double().cpu().numpy()
         for name, compare in OF_ATTENTION.items():
             pieces[name].append(compare(sizes, parts.cpu().numpy()))

@@ -17,7 +17,7 @@ from whence.models import Recommender
 from whence.ranking import questions_of, score_all
 from whence.spoken import Spoken
 from whence.trust import seed_stability
-from whence.trust.audit.audited import CONTROL, HELD, Audited
+from whence.trust.audit.context import CONTROL, HELD, AuditContext
 from whence.trust.audit.finding import Answer, Chart, Figure, Finding, dot
 from whence.trust.audit.words import (
     between,
@@ -38,7 +38,7 @@ HARDLY: Final = 0.3
 """Of the way from chance to the very same."""
 
 
-def stability(audited: Audited) -> Finding:
+def stability(audited: AuditContext) -> Finding:
     """What models of other seeds recommend and predict, and which parts they find important."""
     columns = seed_stability(
         audited.run.models,
@@ -82,7 +82,7 @@ def stability(audited: Audited) -> Finding:
     )
 
 
-def _overlap(lists: Measure, audited: Audited) -> Figure:
+def _overlap(lists: Measure, audited: AuditContext) -> Figure:
     return Figure(
         f"overlap of the first {TOP}",
         audited.run.model,
@@ -125,12 +125,12 @@ class Alike(NamedTuple):
     charts: tuple[Chart, ...]
 
 
-def predicted_alike(audited: Audited) -> Alike:
+def predicted_alike(audited: AuditContext) -> Alike:
     """What every seed of the run says of the item that came next."""
     return _sure_alike(audited) if audited.model.foretells_chances else _rated_alike(audited)
 
 
-def _rated_alike(audited: Audited) -> Alike:
+def _rated_alike(audited: AuditContext) -> Alike:
     """The rating that is expected of it, in points."""
     models = audited.run.models.values()
     ratings = np.stack([_scores(audited, model) for model in models])
@@ -150,7 +150,7 @@ def _rated_alike(audited: Audited) -> Alike:
 
 
 @torch.no_grad()
-def _scores(audited: Audited, model: Recommender) -> Floats:
+def _scores(audited: AuditContext, model: Recommender) -> Floats:
     """`[B]`: of the item that came next, by one seed."""
     pieces = []
     for some in row_slices(len(audited.asked), questions_at_once(audited.length, 1)):
@@ -160,7 +160,7 @@ def _scores(audited: Audited, model: Recommender) -> Floats:
     return found
 
 
-def _sure_alike(audited: Audited) -> Alike:
+def _sure_alike(audited: AuditContext) -> Alike:
     """The probability of that item by every seed, and by their mean."""
     judged = offers(audited.model, "classes")
     pairs, lines, mean = _judged(audited) if judged else _foreseen(audited)
@@ -203,7 +203,7 @@ def _sure_alike(audited: Audited) -> Alike:
     return Alike(difference, relative, told, tuple(figures), (_chart(lines),))
 
 
-def _judged(audited: Audited) -> tuple[dict[str, SeedPairs], dict[str, Binned], float]:
+def _judged(audited: AuditContext) -> tuple[dict[str, SeedPairs], dict[str, Binned], float]:
     """By the classes of models that have them, with their attention where they have any."""
     batch, targets = questions_of(audited.model, audited.asked, audited.length)
     models = list(audited.run.models.values())
@@ -213,7 +213,7 @@ def _judged(audited: Audited) -> tuple[dict[str, SeedPairs], dict[str, Binned], 
     return pairs, {name: lines[name] for name in pairs}, float(found.liked.mean())
 
 
-def _foreseen(audited: Audited) -> tuple[dict[str, SeedPairs], dict[str, Binned], float]:
+def _foreseen(audited: AuditContext) -> tuple[dict[str, SeedPairs], dict[str, Binned], float]:
     """By the softmax over all items."""
     p = np.stack([_probabilities(audited, model) for model in audited.run.models.values()])
     pairs, mean = prediction_difference(p), p.mean(axis=0)
@@ -221,7 +221,7 @@ def _foreseen(audited: Audited) -> tuple[dict[str, SeedPairs], dict[str, Binned]
     return {DIFFERENCE: pairs}, {DIFFERENCE: line}, float(mean.mean())
 
 
-def _probabilities(audited: Audited, model: Recommender) -> Floats:
+def _probabilities(audited: AuditContext, model: Recommender) -> Floats:
     """`[B]`: of the item that came next, by one seed."""
     cases = audited.asked
     pieces = []
@@ -273,7 +273,7 @@ class Reasons(NamedTuple):
     notes: tuple[str, ...]
 
 
-def reasons_alike(audited: Audited, measures: Mapping[str, Measure]) -> Reasons | None:
+def reasons_alike(audited: AuditContext, measures: Mapping[str, Measure]) -> Reasons | None:
     """From the columns of `seed_stability`; nothing where no part can be a reason, or is one."""
     if not audited.methods:
         return None
@@ -287,7 +287,7 @@ def reasons_alike(audited: Audited, measures: Mapping[str, Measure]) -> Reasons 
     )
 
 
-def _shared(audited: Audited, index: Mapping[str, Measure]) -> Reasons:
+def _shared(audited: AuditContext, index: Mapping[str, Measure]) -> Reasons:
     """By the items that are most important."""
     spoken, chance = audited.spoken, index[CONTROL]
     best, room = max(audited.explainers, key=lambda name: index[name].value), 1 - chance.value
@@ -335,7 +335,7 @@ def _shared_figure(method: str, index: Measure, chance: Measure, spoken: Spoken)
     return Figure(f"shared top {spoken.parts}", method, index, said)
 
 
-def _shared_out(audited: Audited, apart: Mapping[str, Measure]) -> Reasons:
+def _shared_out(audited: AuditContext, apart: Mapping[str, Measure]) -> Reasons:
     """By the shares of importance that the parts have."""
     spoken, chance = audited.spoken, apart[CONTROL]
     of_chance = {name: _scaled(one, chance.value) for name, one in apart.items()}

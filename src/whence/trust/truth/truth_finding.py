@@ -10,8 +10,8 @@ import numpy as np
 
 from whence.arrays import Floats
 from whence.measure import Measure, bootstrap_interval
-from whence.trust import precision_on_likeness
-from whence.trust.audit.audited import CONTROL, Audited
+from whence.trust import precision_on_world
+from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import (
     ENOUGH,
     Answer,
@@ -23,7 +23,7 @@ from whence.trust.audit.finding import (
     dot,
 )
 from whence.trust.audit.words import between, percent, short, too_few
-from whence.trust.likeness.world_likeness import LEARNED, USERS, Learned, Mark
+from whence.trust.truth.true_reasons import LEARNED, USERS, Learned, Mark
 from whence.worlds import StatisticPair
 
 STEPS: Final = 1_000
@@ -40,10 +40,10 @@ REASONS: Final = {
 """What the item is that should be ranked first."""
 
 
-def likeness(audited: Audited) -> Finding:
+def likeness(audited: AuditContext) -> Finding:
     """Train the same kind of model on a world like the data, and ask for reasons there."""
     run = audited.run
-    found = precision_on_likeness(
+    found = precision_on_world(
         run,
         run.interactions,
         audited.methods,
@@ -88,7 +88,7 @@ def likeness(audited: Audited) -> Finding:
     )
 
 
-def _steps(audited: Audited) -> int:
+def _steps(audited: AuditContext) -> int:
     """Enough to learn from the world, but no more than the run had itself."""
     training = audited.run.training
     users = min(USERS, audited.split.interactions.user_count)

@@ -14,10 +14,10 @@ from whence.explanation import Explanation
 from whence.measure import Measure, mean_measure
 from whence.spoken import Spoken
 from whence.trust import coalition_values, value_correlation
-from whence.trust.altered import whole_cases
-from whence.trust.audit.audited import CONTROL, Audited
+from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import Chart, Figure, dot
 from whence.trust.audit.words import between, percent, rounded, signed
+from whence.trust.perturbation import predict_full
 
 COALITIONS: Final = 128
 LOSSES: Final = "leave-one-out:unit=probability"
@@ -25,7 +25,7 @@ LOST_RATINGS: Final = "leave-one-out"
 """Of a score that is a rating, what is lost is in its points."""
 
 
-def lost_with_reason(audited: Audited, some: slice) -> tuple[list[Figure], list[Chart]]:
+def lost_with_reason(audited: AuditContext, some: slice) -> tuple[list[Figure], list[Chart]]:
     """What the recommendation loses of its probability, or of its rating, in figures and drawn."""
     spoken = audited.spoken
     if not audited.model.foretells_chances:
@@ -34,7 +34,7 @@ def lost_with_reason(audited: Audited, some: slice) -> tuple[list[Figure], list[
     return _lost_figures(lost, spoken), [_lost_chart(lost, spoken)]
 
 
-def probability_lost(audited: Audited, some: slice) -> dict[str, Measure]:
+def probability_lost(audited: AuditContext, some: slice) -> dict[str, Measure]:
     """By method: of the recommendation's probability, what goes with the strongest reason for it.
 
     That is the part of the largest importance, whose sign counts where a method has signs. Losses
@@ -46,7 +46,7 @@ def probability_lost(audited: Audited, some: slice) -> dict[str, Measure]:
     return {name: _share(one, whole, name) for name, one in lost.items()}
 
 
-def rating_lost(audited: Audited, some: slice) -> dict[str, Measure]:
+def rating_lost(audited: AuditContext, some: slice) -> dict[str, Measure]:
     """The same of the rating that is expected, in points, as the mean over cases."""
     return {
         name: mean_measure(
@@ -59,7 +59,7 @@ def rating_lost(audited: Audited, some: slice) -> dict[str, Measure]:
     }
 
 
-def _lost(audited: Audited, some: slice, by: str) -> dict[str, Floats]:
+def _lost(audited: AuditContext, some: slice, by: str) -> dict[str, Floats]:
     """By method, `[b]`: what goes with the strongest reason."""
     batch, targets = audited.batch[some], audited.targets[some]
     lost = explain_batch(audited.model, batch, targets, by, audited.seed, memory=audited.memory)
@@ -70,12 +70,12 @@ def _lost(audited: Audited, some: slice, by: str) -> dict[str, Floats]:
 
 
 @torch.no_grad()
-def _probability(audited: Audited, some: slice) -> Floats:
+def _probability(audited: AuditContext, some: slice) -> Floats:
     """`[b]`: of each case's target, with all parts of the case."""
     batch, targets = audited.batch[some], audited.targets[some]
     pieces = [
         whole.log_p.gather(1, targets[cases, None])[:, 0].exp()
-        for cases, whole in whole_cases(audited.model, batch, audited.memory)
+        for cases, whole in predict_full(audited.model, batch, audited.memory)
     ]
     found: Floats = torch.cat(pieces).cpu().numpy().astype(np.float64)
     return found
@@ -149,7 +149,7 @@ def _lost_chart(lost: Mapping[str, Measure], spoken: Spoken) -> Chart:
     )
 
 
-def foretold(audited: Audited, some: slice) -> list[Figure]:
+def foretold(audited: AuditContext, some: slice) -> list[Figure]:
     """How well each explanation foretells the score with some of the parts only."""
     values = coalition_values(
         audited.model,

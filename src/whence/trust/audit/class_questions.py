@@ -17,7 +17,7 @@ from whence.randomness import Randomness
 from whence.ranking import device_of
 from whence.training.choice_batches import outcomes
 from whence.training.negatives import Unseen
-from whence.trust.audit.audited import Audited
+from whence.trust.audit.context import AuditContext
 
 NEGATIVES: Final = 4
 """Items never met for every one that came, of a model that does not say how many it learned by."""
@@ -36,7 +36,7 @@ class Questions:
     """`[B, 1 + r]`: their classes."""
 
 
-def questions(audited: Audited, held: HeldOut, most: int) -> Questions:
+def questions(audited: AuditContext, held: HeldOut, most: int) -> Questions:
     """About at most so many of the held-out events.
 
     The others are drawn evenly from the items that the user meets nowhere in the data, as many as

@@ -8,20 +8,20 @@ from typing import Any, Final
 
 import numpy as np
 
+from whence.arrays import Floats
 from whence.config import build
 from whence.data.interactions import Interactions
 from whence.data.splits import HeldOut, split_by
 from whence.errors import InputError
 from whence.explainers import explain_batch, find_explainer
 from whence.explanation import Explanation
-from whence.measure import Measure, over_seeds
+from whence.measure import Measure, mean_measure, over_seeds
 from whence.models import Recommender
 from whence.models.baselines import Popularity
 from whence.progress import progress_bar
 from whence.ranking import device_of, questions_of
 from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, train
-from whence.trust.likeness.truth import hits_at_cause, precision_at_cause, sign_at_cause
 from whence.worlds import REASONS, Questions, StatisticPair, compare_statistics, world_like
 
 HELD: Final[HeldOut] = "test"
@@ -30,6 +30,56 @@ USERS: Final = 5_000
 """Of the world, at most."""
 IN_STEPS: Final = ("warmup", "average_every", "validate_every")
 """Settings of a training that stay the same share of all its steps."""
+
+
+def precision_at_cause(explanation: Explanation, questions: Questions) -> Measure:
+    """How often the strongest part is the true cause (for taste: an item of the genre)."""
+    hits = hits_at_cause(explanation, questions)
+    return mean_measure(hits, f"the strongest part is the true reason; {questions.reason} events")
+
+
+def hits_at_cause(explanation: Explanation, questions: Questions) -> Floats:
+    """`[B]`: 1 where the strongest part is the true cause, else 0.
+
+    "Strongest" is most in favour, or most against where the question is what prevented the target;
+    a method without a sign can only say how much. Where several parts are equally strong, the case
+    counts with the share of them that is true.
+    """
+    _check(explanation, questions)
+    against = explanation.signed and questions.reason == "prevented"
+    strength = -explanation.scores if against else explanation.scores
+    strength = np.where(explanation.parts, strength, -np.inf)
+    first = strength == strength.max(axis=1, keepdims=True)
+    hits: Floats = (first & questions.truth).sum(axis=1) / first.sum(axis=1)
+    return hits
+
+
+def sign_at_cause(explanation: Explanation, questions: Questions) -> Measure:
+    """How often the true cause speaks for what it caused, or against what it prevented.
+
+    For taste a case counts with the share of the items of the genre that speak for the target. A
+    sign of 0 takes no side and is not right; a method without signs cannot be asked.
+    """
+    _check(explanation, questions)
+    if not explanation.signed:
+        raise InputError(
+            f"{explanation.method} does not tell for from against, so it has no sign at the cause."
+        )
+    side = -1 if questions.reason == "prevented" else 1
+    right = questions.truth & (np.sign(explanation.scores) == side)
+    share = right.sum(axis=1) / questions.truth.sum(axis=1)
+    return mean_measure(share, f"the true reason has the right sign; {questions.reason} events")
+
+
+def _check(explanation: Explanation, questions: Questions) -> None:
+    """Refuse what was not asked, and where nothing was."""
+    if not len(questions.truth):
+        raise InputError(f"The world has no {questions.reason} events to ask about.")
+    if explanation.scores.shape != questions.truth.shape:
+        told, asked = list(explanation.scores.shape), list(questions.truth.shape)
+        raise InputError(
+            f"An explanation of {told} cases by slots does not answer questions of {asked}."
+        )
 
 
 @dataclass(frozen=True)
@@ -53,7 +103,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class OnLikeness:
+class TruthOnWorld:
     """What a world in the likeness of the data says of explainers."""
 
     alike: Sequence[StatisticPair]
@@ -64,7 +114,7 @@ class OnLikeness:
     """None where no events of the world are held out for it."""
 
 
-def precision_on_likeness(
+def precision_on_world(
     run: Run,
     interactions: Interactions,
     explainers: Sequence[str],
@@ -76,7 +126,7 @@ def precision_on_likeness(
     seed: int = 0,
     memory: int | None = None,
     show_progress: bool = True,
-) -> OnLikeness:
+) -> TruthOnWorld:
     """Train the run's kind of model on a world like the data, and mark explainers by its truth.
 
     Model and training are set as in the run, but for the number of steps. Of each reason at most
@@ -113,7 +163,7 @@ def precision_on_likeness(
         ]
         marks[explainer][questions.reason] = _mark(said, questions)
     learned = _learned(trained, world.interactions, run.training["split"])
-    return OnLikeness(compare_statistics(interactions, world.interactions), marks, learned)
+    return TruthOnWorld(compare_statistics(interactions, world.interactions), marks, learned)
 
 
 def _learned(trained: Run, interactions: Interactions, by: str) -> Learned | None:

@@ -17,9 +17,9 @@ from whence.trust.agreement.rank_agreement import (
     kendall_agreement,
     mu_lin_agreement,
     mu_log_agreement,
+    sign_agreement,
     top_agreement,
 )
-from whence.trust.altered import LISTED
 from whence.trust.calibration.calibration_error import (
     adaptive_calibration_error,
     brier_score,
@@ -31,9 +31,12 @@ from whence.trust.calibration.calibration_error import (
 from whence.trust.faithfulness.coalition_values import value_correlation, value_fit
 from whence.trust.faithfulness.curves import Curves, Kind, normalised_area
 from whence.trust.faithfulness.deletion import deletion_curves, flips
-from whence.trust.likeness.truth import precision_at_cause, sign_agreement, sign_at_cause
-from whence.trust.permutation.attention_permutation import Permuted, attention_permutation
+from whence.trust.permutation.attention_permutation import (
+    AttentionPermutation,
+    attention_permutation,
+)
 from whence.trust.permutation.entropy import importance_entropy
+from whence.trust.perturbation import LISTED
 from whence.trust.popularity import popularity_bias, popularity_correlation
 from whence.trust.stability.seed_pairs import (
     MOST_NATS,
@@ -45,6 +48,7 @@ from whence.trust.stability.seed_pairs import (
     prediction_deviation,
     prediction_difference,
 )
+from whence.trust.truth.true_reasons import precision_at_cause, sign_at_cause
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ def _between_chance_and_oracle(
     return normalised_area(*found.values())
 
 
-def _of_shuffles(measure: Callable[[Permuted], Measure]) -> Callable[..., Measure]:
+def _of_shuffles(measure: Callable[[AttentionPermutation], Measure]) -> Callable[..., Measure]:
     return lambda model, batch: measure(attention_permutation(model, batch))
 
 
@@ -272,14 +276,14 @@ MEASURES: dict[str, MeasureSpec] = {
         needs=SCORES,
     ),
     "attention-permutation": MeasureSpec(
-        _of_shuffles(Permuted.top_measure),
+        _of_shuffles(AttentionPermutation.top_measure),
         "higher is better",
         (0.0, 1.0),
         "Does the top item's probability change when attention is shuffled?",
         needs=ATTENTION,
     ),
     "attention-permutation-divergence": MeasureSpec(
-        _of_shuffles(Permuted.divergence_measure),
+        _of_shuffles(AttentionPermutation.divergence_measure),
         "higher is better",
         (0.0, math.inf),
         "Do all items' probabilities change when attention is shuffled?",

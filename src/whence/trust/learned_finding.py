@@ -12,9 +12,9 @@ from whence.arrays import Ints
 from whence.contract import offers
 from whence.errors import InputError
 from whence.maps.groups import NEIGHBOURS, SameGroup, same_group
-from whence.maps.learned import SIDES, LearnedMap, Side
+from whence.maps.learned_map import SIDES, LearnedMap, Side
 from whence.randomness import Randomness
-from whence.trust.audit.audited import Audited
+from whence.trust.audit.context import AuditContext
 from whence.trust.audit.finding import (
     ENOUGH,
     Answer,
@@ -45,7 +45,7 @@ Alike = Mapping[str, SameGroup]
 """By what neighbours may share."""
 
 
-def learned(audited: Audited) -> Finding:
+def learned(audited: AuditContext) -> Finding:
     """The share of neighbours with a genre, or an age, in common beside that of anybody."""
     found, lacking = _measured(audited)
     if not found:
@@ -67,7 +67,7 @@ def learned(audited: Audited) -> Finding:
     )
 
 
-def _measured(audited: Audited) -> tuple[dict[str, SameGroup], dict[str, str]]:
+def _measured(audited: AuditContext) -> tuple[dict[str, SameGroup], dict[str, str]]:
     """What can be measured, and of whom it cannot, why."""
     found, lacking = {}, {}
     for what, side in SIDES.items():
@@ -155,7 +155,7 @@ def _chart(found: Alike) -> Chart:
     )
 
 
-def _map(audited: Audited, found: Alike) -> Chart:
+def _map(audited: AuditContext, found: Alike) -> Chart:
     """Some of all, with a few groups in colour."""
     rows: list[dict[str, Any]] = []
     for what, one in found.items():

@@ -9,15 +9,15 @@ from whence.contract import has_reasons, missing, no_history, offers
 from whence.errors import InputError, WhenceError, did_you_mean
 from whence.trust.accuracy.accuracy_finding import accuracy
 from whence.trust.agreement.agreement_finding import agreement
-from whence.trust.audit.audited import Audited
+from whence.trust.audit.context import AuditContext
 from whence.trust.audit.finding import Finding
 from whence.trust.calibration.calibration_finding import calibration
 from whence.trust.faithfulness.faithfulness_finding import faithfulness
-from whence.trust.learned import learned
-from whence.trust.likeness.likeness_finding import likeness
+from whence.trust.learned_finding import learned
 from whence.trust.permutation.permutation_finding import permutation
 from whence.trust.popularity import popularity
 from whence.trust.stability.stability_finding import stability
+from whence.trust.truth.truth_finding import likeness
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Stage:
     title: str
     question: str
     """That can be answered with yes, partly or no."""
-    find: Callable[[Audited], Finding]
+    find: Callable[[AuditContext], Finding]
     needs: tuple[str, ...] = ()
     """Capabilities of the model."""
     history: bool = False
@@ -41,7 +41,7 @@ class Stage:
     data: bool = True
     """Whether it needs the data that the run was trained on."""
 
-    def obstacle(self, audited: Audited) -> str | None:
+    def obstacle(self, audited: AuditContext) -> str | None:
         """Why it cannot be answered here, in a sentence; nothing if it can."""
         model = audited.model
         lacks_items = self.history and not model.reads_histories

@@ -51,7 +51,7 @@ COALITIONS: Final = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Audited:
+class AuditContext:
     """All that a stage may ask for; what takes time is worked out when it is first asked for."""
 
     run: Run
@@ -177,7 +177,7 @@ def _has_order(explanation: Explanation) -> bool:
     return bool((np.where(parts, sizes, np.inf).min(axis=1) < largest).any())
 
 
-def usual_methods(model: Recommender) -> tuple[str, ...]:
+def default_methods(model: Recommender) -> tuple[str, ...]:
     """What the model says itself, the cheap explainers it has what it takes for, and Shapley's.
 
     Chance is the last. Where no part can be a reason there are none, and of those that say the same

@@ -21,7 +21,7 @@ PAGE: Final = "audit.html"
 
 
 @dataclass(frozen=True)
-class Kept:
+class AuditFolder:
     """What an audit has found so far, by what it was found from."""
 
     folder: Path
@@ -61,7 +61,7 @@ class Kept:
         return self.folder / STAGES_FOLDER / f"{stage}.json"
 
 
-def kept_in(folder: Path, run: Run, settings: Mapping[str, Any]) -> Kept:
+def open_audit_folder(folder: Path, run: Run, settings: Mapping[str, Any]) -> AuditFolder:
     """An audit's folder, new or old; one that holds something else is left alone."""
     if run.folder is None:
         raise InputError("This run is in memory alone; save it first, with run.save(folder).")
@@ -76,7 +76,7 @@ def kept_in(folder: Path, run: Run, settings: Mapping[str, Any]) -> Kept:
             f"{folder} holds {min(others)}, so it is not an audit's; name another folder."
         )
     make_parent(folder / DOCUMENT)
-    return Kept(folder, sha256(run.folder / MANIFEST), settings)
+    return AuditFolder(folder, sha256(run.folder / MANIFEST), settings)
 
 
 def default_folder(run: Path) -> Path:

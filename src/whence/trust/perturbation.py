@@ -22,7 +22,7 @@ BYTES_OF_A_SCORE: Final = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class FullPredictions:
     """`b` cases with all their parts, against which altered ones are held."""
 
     model: Explainable
@@ -47,9 +47,9 @@ class Whole:
         return self.model.score(self.batch[case], ALL, present=present).log_softmax(dim=1)
 
 
-def whole_cases(
+def predict_full(
     model: Explainable, batch: Tensor, memory: int | None = None
-) -> Iterator[tuple[slice, Whole]]:
+) -> Iterator[tuple[slice, FullPredictions]]:
     """The cases of a batch, as many at a time as there is memory for."""
     memory = memory or memory_for(batch.device)
     items = model.score(batch[:1], ALL).shape[1]
@@ -57,7 +57,7 @@ def whole_cases(
         some = batch[cases]
         log_p = model.score(some, ALL).log_softmax(dim=1)
         top = log_p.topk(min(LISTED, items), dim=1).indices
-        yield cases, Whole(model, some, model.parts(some), log_p, top, memory)
+        yield cases, FullPredictions(model, some, model.parts(some), log_p, top, memory)
 
 
 def check_batch(batch: Tensor) -> None:
