@@ -13,7 +13,8 @@ from whence.contract import ALL, PAD
 from whence.data.histories import histories_without
 from whence.errors import CapabilityError, InputError
 from whence.explainers import EXPLAINERS
-from whence.reasons.checked import NOTICEABLE, find_reasons
+from whence.reasons.checked import find_reasons
+from whence.reasons.evidence import NOTICEABLE
 from whence.run import Run
 
 
@@ -107,7 +108,7 @@ def test_where_nothing_decides_nothing_is_claimed(run: Run) -> None:
 def test_who_has_met_everything_gets_nothing(run: Run) -> None:
     everything = list(range(1, run.interactions.item_count + 1))
     assert whence.recommend(run, history=everything).picks == ()
-    with pytest.raises(InputError, match="has met every item; say which one"):
+    with pytest.raises(InputError, match="has seen every item"):
         whence.explain(run, history=everything)
     assert len(whence.explain(run, history=everything, item=3)) == 1
 
@@ -124,7 +125,7 @@ def test_everyone_into_a_file(
 ) -> None:
     monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 64 * run.interactions.item_count)
     path = tmp_path / f"all.{suffix}"
-    rows = whence.recommend_everyone(run, path, k=4, show_progress=False)
+    rows = whence.recommend_all(run, path, k=4, show_progress=False)
     table = pa_csv.read_csv(path) if suffix == "csv" else pq.read_table(path)
     assert table.num_rows == rows == 4 * run.interactions.user_count
     assert table.column_names == ["user", "rank", "item", "title", "score"]
@@ -139,7 +140,7 @@ def test_everyone_into_a_file(
 def test_asking_for_more_than_there_is(run: Run, tmp_path: Path) -> None:
     unseen = run.interactions.item_count - len(set(run.interactions.history(0).tolist()))
     assert len(whence.recommend(run, user=1, k=10_000).picks) == unseen
-    rows = whence.recommend_everyone(run, tmp_path / "all.csv", k=10_000, show_progress=False)
+    rows = whence.recommend_all(run, tmp_path / "all.csv", k=10_000, show_progress=False)
     assert rows < run.interactions.item_count * run.interactions.user_count
 
 
@@ -180,24 +181,24 @@ def test_a_small_memory_explains_the_same(run: Run) -> None:
 
 def test_explainers_that_draw_have_a_seed_of_their_own(run: Run) -> None:
     one, same, other = (
-        whence.explain(run, user=1, method="random", explain_seed=seed).scores.tolist()
+        whence.explain(run, user=1, method="random", seed=seed).scores.tolist()
         for seed in (0, 0, 1)
     )
     assert one == same != other
 
 
 def test_another_seed_is_another_model(run: Run) -> None:
-    one, two = (whence.recommend(run, user=1, seed=seed) for seed in (0, 1))
+    one, two = (whence.recommend(run, user=1, model_seed=seed) for seed in (0, 1))
     assert one.to_json() == whence.recommend(run, user=1).to_json() != two.to_json()
-    with pytest.raises(InputError, match="no seed 7; it has 0, 1"):
-        whence.recommend(run, user=1, seed=7)
+    with pytest.raises(InputError, match="no model of seed 7. It has seeds 0, 1"):
+        whence.recommend(run, user=1, model_seed=7)
 
 
 @pytest.mark.parametrize(
     ("question", "sentence"),
     [
-        ({}, "either which user"),
-        ({"user": 1, "history": [2]}, "either which user"),
+        ({}, "either a user"),
+        ({"user": 1, "history": [2]}, "either a user"),
         ({"history": []}, "the history is empty"),
         ({"history": "Toy Story"}, "a list of ids or titles"),
         ({"user": "nobody"}, "No user has the id 'nobody'"),
@@ -214,7 +215,7 @@ def test_questions_that_cannot_be_answered(
 
 def test_a_file_of_unknown_kind(run: Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"neither in .csv nor in .parquet"):
-        whence.recommend_everyone(run, tmp_path / "all.xlsx", show_progress=False)
+        whence.recommend_all(run, tmp_path / "all.xlsx", show_progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -245,8 +246,8 @@ def test_by_default_those_explain_that_can(run: Run) -> None:
         training={"steps": 2},
         show_progress=False,
     )
-    assert whence.explain(run, user=2).method == "rollout"
-    assert whence.explain(fism, user=2).method == "leave-one-out"
+    assert whence.explain(run, user=2).method == "shapley"
+    assert whence.explain(fism, user=2).method == "shapley"
     assert set(EXPLAINERS) - set(whence.compare(fism, user=2)) == {
         name for name, one in EXPLAINERS.items() if "attentions" in one.needs
     }

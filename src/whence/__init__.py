@@ -40,12 +40,14 @@ if TYPE_CHECKING:
     from whence.explanation import Explanation as Explanation
     from whence.explanation import Labels as Labels
     from whence.measure import Measure as Measure
-    from whence.recommendation import Recommendations as Recommendations
+    from whence.picks import Pick as Pick
+    from whence.picks import Recommendations as Recommendations
+    from whence.reasons.checked import Reason as Reason
     from whence.recommendation import compare as compare
     from whence.recommendation import explain as explain
     from whence.recommendation import reason as reason
     from whence.recommendation import recommend as recommend
-    from whence.recommendation import recommend_everyone as recommend_everyone
+    from whence.recommendation import recommend_all as recommend_all
     from whence.run import Run as Run
     from whence.run import open_run as open_run
     from whence.training import evaluate as evaluate
@@ -74,13 +76,14 @@ _HOMES = {
     "explainers": ("compare_batch", "explain_batch"),
     "explanation": ("Explanation", "Labels"),
     "measure": ("Measure",),
+    "picks": ("Pick", "Recommendations"),
+    "reasons.checked": ("Reason",),
     "recommendation": (
-        "Recommendations",
         "compare",
         "explain",
         "reason",
         "recommend",
-        "recommend_everyone",
+        "recommend_all",
     ),
     "run": ("Run", "open_run"),
     "training": ("evaluate", "train"),

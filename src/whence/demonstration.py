@@ -18,8 +18,9 @@ from whence.explainers import EXPLAINERS, compare_batch
 from whence.explanation import Explanation
 from whence.measure import Measure
 from whence.models.baselines import BASELINES
+from whence.picks import Pick, Recommendations
 from whence.randomness import Randomness
-from whence.recommendation import Pick, Recommendations, compare, recommend
+from whence.recommendation import compare, recommend
 from whence.run import Run
 from whence.training import Evaluation, PerCase, train
 from whence.trust.agreement.rank_agreement import agreement

@@ -424,7 +424,7 @@ def test_what_is_explained_is_what_would_be_recommended(three: Run) -> None:
     ):
         known = three.interactions.items[three.interactions.offsets[user] : end]
         ids = three.catalog.raw_ids(known)
-        (pick,) = whence.recommend(three, history=ids, k=1, seed=1).picks
+        (pick,) = whence.recommend(three, history=ids, k=1, model_seed=1).picks
         assert pick.item == three.catalog.raw_ids([target])[0], users[user]
 
 

@@ -322,9 +322,9 @@ def test_seeds_that_say_the_same_are_counted() -> None:
     case = torch.zeros(1, 3), torch.zeros(1, dtype=torch.int64)
     models = [Linear(1.0, 1.0, 0.0), Linear(2.0, 1.0, 0.0), Linear(1.0, 0.0, 0.0)]
     (found,) = evidence_by_seeds(models, *case)
-    assert found.sentence == "rests on a and b, not on c; the same in 2 of 3 seeds"
+    assert found.sentence == "rests on a and b, not on c; 2 of 3 models agree"
     (other,) = evidence_by_seeds(models[::-1], *case)
-    assert other.sentence.endswith("; the same in 1 of 3 seeds")
+    assert other.sentence.endswith("; 1 of 3 models agree")
     (alone,) = evidence_by_seeds(models[:1], *case)
     assert alone.sentence == "rests on a and b, not on c"
 
@@ -335,7 +335,7 @@ def test_a_run_counts_its_seeds(trained: Run) -> None:
     both = replace(trained, models={0: trained.first, 1: other})
 
     def say(run: Run, seed: int) -> str:
-        return whence.reason(run, user=3, item=5, seed=seed).sentence
+        return whence.reason(run, user=3, item=5, model_seed=seed).sentence
 
     alone = say(trained, 0)
     assert say(both, 0) == say(both, 1) == f"{alone}; the same in 2 of 2 seeds"

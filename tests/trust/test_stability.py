@@ -360,7 +360,7 @@ def test_equals_what_recommend_and_explain_say(three: Run, split: Split) -> None
     for (seed, model), case in itertools.product(three.models.items(), range(20)):
         history = asked.items[asked.starts[case] : asked.ends[case]]
         ids = three.catalog.raw_ids(history)
-        picks = whence.recommend(three, history=ids, seed=seed).picks
+        picks = whence.recommend(three, history=ids, model_seed=seed).picks
         lists[seed, case] = [three.catalog.find(str(pick.item)) for pick in picks]
         one = asked[case : case + 1]
         batch, target = map(torch.from_numpy, (one.histories(12), one.targets))

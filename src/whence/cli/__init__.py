@@ -76,8 +76,7 @@ def demo(
     from whence.report.demo_page import write_demo_report
 
     found = demonstrate(folder, data)
-    out.print(tables.history_table(found.picks, found.run.verb))
-    out.print(tables.picks_table(found.picks))
+    out.print(found.picks)
     out.print(tables.accuracy_table(found.accuracy))
     command = "whence demo" + (f" --data {data}" if data else "")
     path = write_demo_report(found, folder / "report.html", command)
@@ -220,16 +219,15 @@ def recommend(
         )
     opened = open_run(run)
     if everyone is not None:
-        rows = recommendation.recommend_everyone(opened, everyone, k=k, seed=seed)
+        rows = recommendation.recommend_all(opened, everyone, k=k, model_seed=seed)
         err.print(f"{rows:,} recommendations in {everyone}", markup=False)
         return
-    picks = recommendation.recommend(opened, user=user, history=history, k=k, seed=seed)
+    picks = recommendation.recommend(opened, user=user, history=history, k=k, model_seed=seed)
     _tell_readings(history, picks.history)
     if as_json:
         print_json(picks.as_dict())
         return
-    out.print(tables.history_table(picks, opened.verb))
-    out.print(tables.picks_table(picks))
+    out.print(picks)
 
 
 @app.command()
@@ -272,9 +270,15 @@ def explain(
         every = able(opened.first, READY)
         methods = list(dict.fromkeys((*every, *(one for one in methods if one != "all"))))
     answers = recommendation.compare(
-        opened, user=user, history=history, item=item, methods=methods, seed=seed, memory=at_once
+        opened,
+        user=user,
+        history=history,
+        item=item,
+        methods=methods,
+        model_seed=seed,
+        memory=at_once,
     )
-    found = recommendation.reason(opened, user=user, history=history, item=item, seed=seed)
+    found = recommendation.reason(opened, user=user, history=history, item=item, model_seed=seed)
     first = next(iter(answers.values()))
     parts = tuple(first.part_name(0, slot) for slot in first.parts[0].nonzero()[0])
     _tell_readings(history, parts)
@@ -287,7 +291,7 @@ def explain(
     place = f"in place {found.rank:,} of the recommendations"
     where = "already in the history" if target in parts else place
     say(f"{target}, {where}: {found.sentence}")
-    out.print(tables.side_by_side(answers, found, top))
+    out.print(tables.side_by_side(answers, found, top, out.width))
 
 
 app.command()(audit_command.audit)

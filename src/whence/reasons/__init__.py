@@ -1,1 +1,1 @@
-"""Reasons in words, checked before they are shown."""
+"""Reasons in words, checked with the model before they are given."""

@@ -1,35 +1,39 @@
-"""A reason in words, checked before it is said.
+"""Reasons in words, checked with the model before they are given.
 
-"Because you watched X" is only said when, for the same history without X, the recommendation
-really loses: its score falls and, among all items, its probability falls by a noticeable share.
-"Without X" is meant as said: X is left out wherever it stands, older items move up, and the model
-is asked again. Where no single item passes, Whence does not pretend.
+"Because you watched X" is only said if the recommendation loses without X: its score falls, and so
+does its probability among all items, by a noticeable share. "Without X" is meant literally. X is
+left out wherever it stands, older items move up, and the model is asked again. If no single item
+passes, no item is named.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from rich.text import Text
 from torch import Tensor
 
+from whence.config import build
 from whence.contract import ALL, Explainable, offers
 from whence.data.catalog import Catalog
 from whence.data.histories import histories_without, one_history
 from whence.memory import cases_at_once, row_slices
 from whence.ranking import device_of
-from whence.reasons.evidence import Evidence, evidence_by_seeds
-from whence.reasons.nearby import Nearby
+from whence.reasons.evidence import NOTICEABLE, Evidence, evidence_by_seeds
+from whence.reasons.similar_users import SimilarUsers
+from whence.terminal import Result
 
-NOTICEABLE: Final = 0.05
-"""A share of its probability that a recommendation must lose without the item."""
 SECOND: Final = 0.5
-"""A second item is named when it weighs at least this much of the first."""
+"""A second item is named if it weighs at least this share of the first."""
+NO_HISTORY: Final = (
+    "fits your taste as the model learned it; this model reads no history, so it names no item"
+)
 
 
 @dataclass(frozen=True)
@@ -47,47 +51,75 @@ class Support:
     rank_without: int
 
 
-@dataclass(frozen=True)
-class Reason:
-    """The items that pass the checks, strongest first; none when Whence abstains."""
+@dataclass(frozen=True, repr=False)
+class Reason(Result):
+    """The items that pass the checks, strongest first; none if no item passes."""
 
     supports: tuple[Support, ...]
     verb: str
     rank: int
-    """Of the recommendation, from 1, among the items that are not in the history."""
+    """The recommendation's rank, from 1, among the items that are not in the history."""
     considered: tuple[Support, ...]
-    """Every item of the history the model reads, newest first, whether it passes or not."""
+    """Every item of the history that the model reads, newest first, whether it passes or not."""
     reads_history: bool = True
-    """Whether the model does; one that knows users by their numbers has no item to name."""
+    """False for a model that knows users by their numbers and has no item to name."""
+    in_history: bool = False
+    """Whether the explained item is in the history; it is never its own reason."""
     evidence: Evidence | None = None
-    """Of a model that reads no history, and has experts: what they rest on."""
-    nearby: Nearby | None = None
-    """Of one that reads no history, and has vectors of users: who else chose it."""
+    """What the experts rest on, if the model has experts and reads no history."""
+    similar_users: SimilarUsers | None = None
+    """Who else chose the item, if the model has user vectors and reads no history."""
 
     @property
     def sentence(self) -> str:
         """What to tell the user."""
         if self.evidence is not None:
             return self.evidence.sentence
-        if self.nearby is not None:
-            return self.nearby.sentence(self.verb)
+        if self.similar_users is not None:
+            return self.similar_users.sentence(self.verb)
         if not self.reads_history:
-            return "fits your taste as the model learned it; it reads no history to name items of"
-        if not self.supports:
-            return "fits your history as a whole; no single item decides it"
+            return NO_HISTORY
         named = " and ".join(support.label for support in self.supports)
-        return f"because you {self.verb} {named}"
+        because = f"because you {self.verb} {named}"
+        if self.in_history:
+            also = f"it also scores {because}" if named else "no other item decides its score"
+            return f"already in your history; {also}"
+        return because if named else "fits your history as a whole; no single item decides it"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain types only, with the figures behind the sentence."""
+        """Return plain types only, with the figures behind the sentence."""
         return {
             "sentence": self.sentence,
             "rank": self.rank,
+            "verb": self.verb,
             "removal": "left out of the history" if self.reads_history else "not possible",
+            "in_history": self.in_history,
             "checks": [asdict(support) for support in self.supports],
+            "considered": [asdict(support) for support in self.considered],
             **({} if self.evidence is None else {"evidence": asdict(self.evidence)}),
-            **({} if self.nearby is None else {"nearby": asdict(self.nearby)}),
+            **({} if self.similar_users is None else {"similar_users": asdict(self.similar_users)}),
         }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return the reason that `as_dict` described."""
+        evidence, similar_users = document.get("evidence"), document.get("similar_users")
+        return cls(
+            supports=tuple(Support(**one) for one in document["checks"]),
+            verb=document["verb"],
+            rank=document["rank"],
+            considered=tuple(Support(**one) for one in document["considered"]),
+            reads_history=document["removal"] != "not possible",
+            in_history=document["in_history"],
+            evidence=build(Evidence, evidence) if evidence else None,
+            similar_users=SimilarUsers(**similar_users) if similar_users else None,
+        )
+
+    def __rich__(self) -> Text:
+        return Text(self.sentence)
+
+    def __repr__(self) -> str:
+        return f"Reason({self.sentence!r}, rank={self.rank})"
 
 
 @torch.no_grad()
@@ -95,51 +127,48 @@ def find_reasons(
     model: Explainable,
     items: npt.NDArray[np.int32],
     targets: npt.NDArray[np.int64],
-    length: int,
+    max_len: int,
     catalog: Catalog,
     verb: str,
 ) -> list[Reason]:
-    """For a whole history and each target `[k]`, the items that really support it.
+    """Return, for a whole history and each target `[k]`, the items that really support it.
 
-    Every shortened history serves all targets, so the model sees one input an item, not one an item
-    and target.
+    Each shortened history serves all targets, so the model reads one input per item, not one per
+    item and target.
     """
-    newest_first = items[-length:][::-1]
+    newest_first = items[-max_len:][::-1]
     left_out = newest_first[np.sort(np.unique(newest_first, return_index=True)[1])]
     variants = np.concatenate(
-        (one_history(items, length), histories_without(items, left_out, length))
+        (one_history(items, max_len), histories_without(items, left_out, max_len))
     )
     device = device_of(model)
-    found = _consequences(
+    found = _outcomes(
         model,
         torch.from_numpy(variants).to(device),
         torch.from_numpy(targets).to(device),
-        met=torch.from_numpy(items.astype(np.int64)).to(device),
+        seen=torch.from_numpy(items.astype(np.int64)).to(device),
     )
     columns = list(zip(catalog.raw_ids(left_out), catalog.labels(left_out), strict=True))
     reasons = []
-    for place in range(len(targets)):
-        supports = [
-            Support(
-                item=raw,
-                label=label,
-                score_lost=float(found.logit[0, place] - found.logit[row, place]),
-                # From logarithms, so that a tiny probability still loses a share.
-                probability_lost=-math.expm1(
-                    found.log_chance[row, place] - found.log_chance[0, place]
-                ),
-                rank_before=int(found.rank[0, place]),
-                rank_without=int(found.rank[row, place]),
+    for place, target in enumerate(targets.tolist()):
+        considered = tuple(
+            found.support(row, place, raw, label) for row, (raw, label) in enumerate(columns, 1)
+        )
+        others = [one for one, item in zip(considered, left_out, strict=True) if item != target]
+        reasons.append(
+            Reason(
+                _strongest(others),
+                verb,
+                int(found.rank[0, place]),
+                considered,
+                in_history=bool((items == target).any()),
             )
-            for row, (raw, label) in enumerate(columns, start=1)
-        ]
-        rank = int(found.rank[0, place])
-        reasons.append(Reason(_strongest(supports), verb, rank, tuple(supports)))
+        )
     return reasons
 
 
 @torch.no_grad()
-def without_items(
+def reasons_without_history(
     model: Explainable,
     batch: Tensor,
     items: npt.NDArray[np.int32],
@@ -147,24 +176,25 @@ def without_items(
     verb: str,
     others: Sequence[Explainable] = (),
 ) -> list[Reason]:
-    """For one user, as `[1, n]`, of a model that reads no history: the targets' ranks alone.
+    """Return reasons for one user, as `[1, n]`, of a model that reads no history.
 
-    Of a model with experts also the kind of evidence that each rests on, and how many of the other
-    seeds' models say so too.
+    They hold the targets' ranks. If the model has experts, they also hold the evidence that each
+    target rests on, and how many of the other seeds' models agree.
     """
-    met = torch.from_numpy(items.astype(np.int64)).to(batch.device)
-    (ranks,) = _consequences(model, batch, targets, met).rank.tolist()
-    told: list[Evidence | None] = [None] * len(ranks)
+    seen = torch.from_numpy(items.astype(np.int64)).to(batch.device)
+    (ranks,) = _outcomes(model, batch, targets, seen).rank.tolist()
+    evidence: list[Evidence | None] = [None] * len(ranks)
     if offers(model, "selections"):
-        told = [*evidence_by_seeds([model, *others], batch.expand(len(targets), -1), targets)]
+        evidence = [*evidence_by_seeds([model, *others], batch.expand(len(targets), -1), targets)]
+    in_history = torch.isin(targets, seen).tolist()
     return [
-        Reason((), verb, rank, (), reads_history=False, evidence=one)
-        for rank, one in zip(ranks, told, strict=True)
+        Reason((), verb, rank, (), reads_history=False, in_history=seen_before, evidence=one)
+        for rank, seen_before, one in zip(ranks, in_history, evidence, strict=True)
     ]
 
 
 def _strongest(candidates: list[Support]) -> tuple[Support, ...]:
-    """The one or two that pass, strongest first; equals stay in their order."""
+    """Return the one or two that pass, strongest first; equals keep their order."""
     passed = [
         support
         for support in candidates
@@ -176,27 +206,38 @@ def _strongest(candidates: list[Support]) -> tuple[Support, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Consequences:
-    """`[rows, k]` each: for every history and every target."""
+class _Outcomes:
+    """`[rows, k]` each: for every history and every target. Row 0 is the whole history."""
 
     logit: Tensor
-    log_chance: Tensor
+    log_probability: Tensor
     rank: Tensor
-    """From 1, among the items not met."""
+    """From 1, among the unseen items."""
+
+    def support(self, row: int, place: int, raw: object, label: str) -> Support:
+        """Return what a target loses in a shortened history."""
+        change = self.log_probability[row, place] - self.log_probability[0, place]
+        return Support(
+            item=raw,
+            label=label,
+            score_lost=float(self.logit[0, place] - self.logit[row, place]),
+            # From logarithms, so that a tiny probability still loses a share.
+            probability_lost=-math.expm1(change),
+            rank_before=int(self.rank[0, place]),
+            rank_without=int(self.rank[row, place]),
+        )
 
 
-def _consequences(
-    model: Explainable, histories: Tensor, targets: Tensor, met: Tensor
-) -> _Consequences:
-    """What becomes of the targets under each history, some histories at a time."""
+def _outcomes(model: Explainable, histories: Tensor, targets: Tensor, seen: Tensor) -> _Outcomes:
+    """Score the targets under each history, a few histories at a time."""
     item_count = model.score(histories[:1], ALL).shape[1]
     pieces: list[tuple[Tensor, Tensor, Tensor]] = []
     for rows in row_slices(len(histories), cases_at_once(item_count)):
         scores = model.score(histories[rows], ALL)
-        own, log_chance = scores[:, targets], scores.log_softmax(dim=1)[:, targets]
-        rivals = scores.index_fill(1, met, -torch.inf)
+        own, log_probability = scores[:, targets], scores.log_softmax(dim=1)[:, targets]
+        rivals = scores.index_fill(1, seen, -torch.inf)
         rank = torch.empty_like(own, dtype=torch.int64)
         for place, one in enumerate(own.unbind(dim=1)):
             rank[:, place] = 1 + (rivals > one[:, None]).sum(dim=1)
-        pieces.append((own, log_chance, rank))
-    return _Consequences(*(torch.cat(column).cpu() for column in zip(*pieces, strict=True)))
+        pieces.append((own, log_probability, rank))
+    return _Outcomes(*(torch.cat(column).cpu() for column in zip(*pieces, strict=True)))

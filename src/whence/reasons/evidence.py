@@ -1,9 +1,8 @@
-"""Which kind of evidence a recommendation rests on, by a model whose experts see parts of it.
+"""Which kinds of evidence a recommendation rests on, for models whose experts see parts of it.
 
-The expert most selected says which parts suffice. Both halves of what is then said are held against
-the model: that the others do not count is only said where the recommendation keeps its probability
-without them, and otherwise that they do; and of a part that is named it is told where it does so
-without that one alone.
+The expert with the most weight names the parts it sees. Both halves of the sentence are checked
+with the model. "Not on Y" means that the recommendation keeps its probability without Y. "Hardly on
+X" means the same of a part that the expert sees.
 """
 
 from __future__ import annotations
@@ -18,50 +17,49 @@ from torch import Tensor
 
 from whence.contract import Explainable
 
-MOST: Final = 0.5
-"""The share of all weight that an expert must have to speak for the model."""
+MAJORITY: Final = 0.5
+"""The share of all weight that an expert needs to speak for the model."""
 NOTICEABLE: Final = 0.05
-"""A share of its probability; who says that parts do not count may not lose as much with them."""
+"""The share of its probability whose loss counts as a change of the recommendation."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the expert most selected sees, by the names of the parts."""
+    """What the expert with the most weight sees, by the names of the parts."""
 
     seen: tuple[str, ...]
     unseen: tuple[str, ...]
     weight: float
-    """Its share of the weight of all experts."""
+    """The expert's share of the weight of all experts."""
     probability_lost: float
-    """As a share of the probability: without what it does not see; below 0 is gained."""
+    """The share of the probability lost without the unseen parts; negative if it gains."""
     lost_without: tuple[float, ...]
-    """The same without each part that it sees, and that part alone."""
+    """The share lost without each seen part alone."""
     seeds: int = 1
-    """How many seeds' models were asked."""
+    """How many of the run's models were asked."""
     agreeing: int = 1
-    """How many of them say the same."""
+    """How many of them give the same sentence."""
 
     @property
     def sentence(self) -> str:
         """What to tell the user."""
         if self.seeds == 1:
-            return self._said
-        return f"{self._said}; the same in {self.agreeing} of {self.seeds} seeds"
+            return self._by_one_model
+        return f"{self._by_one_model}; {self.agreeing} of {self.seeds} models agree"
 
     @property
-    def _said(self) -> str:
-        """What it comes to, by one model."""
-        if self.weight < MOST:
-            return "rests on several kinds of evidence, none of which decides it"
+    def _by_one_model(self) -> str:
+        if self.weight < MAJORITY:
+            return "rests on several kinds of evidence; none of them decides it alone"
         if not self.unseen:
             return self._named
-        # Unseen parts are hidden together, so that of several it is not told which one counts.
-        does = "and also" if abs(self.probability_lost) >= NOTICEABLE else "not"
-        return f"{self._named}, {does} on {_listed(self.unseen, 'or')}"
+        # Unseen parts are hidden together, so the sentence cannot say which of them counts.
+        role = "and also" if abs(self.probability_lost) >= NOTICEABLE else "not"
+        return f"{self._named}, {role} on {_listed(self.unseen, 'or')}"
 
     @property
     def _named(self) -> str:
-        """What it rests on, and what of it could as well be absent."""
+        """What it rests on, and which of these parts it could do without."""
         costs = list(zip(self.seen, self.lost_without, strict=True))
         needed = [name for name, lost in costs if abs(lost) >= NOTICEABLE]
         spare = [name for name, lost in costs if abs(lost) < NOTICEABLE]
@@ -75,7 +73,7 @@ class Evidence:
 
 @torch.no_grad()
 def find_evidence(model: Explainable, batch: Tensor, targets: Tensor) -> list[Evidence]:
-    """Of each case's one target `[B]`, by a model that offers selections and names its parts."""
+    """Return the evidence for each case's target `[B]`; the model offers selections."""
     weights, sees = model.selections(batch, targets)
     names = model.part_names(batch)
     assert names is not None
@@ -109,7 +107,7 @@ def find_evidence(model: Explainable, batch: Tensor, targets: Tensor) -> list[Ev
 def evidence_by_seeds(
     models: Sequence[Explainable], batch: Tensor, targets: Tensor
 ) -> list[Evidence]:
-    """What the first of the models says, and how many of them say the same."""
+    """Return what the first model says, and how many of all models agree with it."""
     own, *others = (find_evidence(model, batch, targets) for model in models)
     return [
         replace(

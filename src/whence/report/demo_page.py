@@ -12,7 +12,7 @@ from whence.demonstration import Demonstration
 from whence.explainers import EXPLAINERS
 from whence.files import new_file
 from whence.measure import Measure
-from whence.reasons.checked import NOTICEABLE
+from whence.reasons.evidence import NOTICEABLE
 from whence.report.charts import (
     agreement_chart,
     explainer_chart,

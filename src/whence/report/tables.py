@@ -1,7 +1,8 @@
-"""Tables in the terminal."""
+"""Tables for the terminal: accuracy, and explanations side by side."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,60 +13,33 @@ from rich.table import Table
 from whence.contract import DROPPED
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds
-from whence.memory import row_slices
 from whence.reasons.checked import Reason
-from whence.recommendation import Recommendations
 from whence.terminal import captioned, plain_table
 from whence.training.evaluation import RATING_ERROR
 
 Accuracy = Mapping[str, Mapping[str, Measure]]
 """By system, then by measure."""
-NOT_ASKED = "–"
-"""Stands where a rule has no answer."""
-BESIDE_EACH_OTHER = 9
-"""Columns of methods that a terminal of 80 characters has room for."""
-
-
-def history_table(picks: Recommendations, verb: str, newest: int = 10) -> Group:
-    """The newest items of a history, newest first."""
-    table = plain_table(f"{picks.name.capitalize()} {verb}, newest first", "", "title")
-    for back, title in enumerate(reversed(picks.history[-newest:]), start=1):
-        table.add_row(str(back), escape(title))
-    earlier = len(picks.history) - newest
-    return captioned(table, f"and {earlier} earlier ones" if earlier > 0 else "")
-
-
-def picks_table(picks: Recommendations) -> Group:
-    """Recommendations with their reasons and what was checked."""
-    named = any(pick.reason.supports for pick in picks.picks)  # items, and no other evidence
-    checked = ("without it",) if named else ()
-    table = plain_table(f"Recommended to {picks.name}", "", "title", "why", *checked)
-    for pick in picks.picks:
-        lost = ", ".join(f"−{support.probability_lost:.0%}" for support in pick.reason.supports)
-        row = (str(pick.rank), escape(pick.title), escape(pick.reason.sentence), lost)
-        table.add_row(*row[: len(table.columns)])
-    if not picks.picks:
-        table.add_row("", "nothing: every item is in the history already")
-    lost_means = (
-        "without it: the share of its probability the recommendation would lose if the item were "
-        "not in the history"
-    )
-    return captioned(table, lost_means if named else "")
+NOT_MEASURED = "–"
+"""Shown if a baseline was not measured this way."""
+LEFT_OUT = "left out"
+HEADING_WIDTH = 8
+ROOM_FOR_TITLES = 29
+"""Characters for the titles of items and the column beside them."""
 
 
 def accuracy_table(accuracy: Accuracy) -> Group:
-    """Systems side by side, every figure with its 95 % interval.
+    """Return systems side by side, every figure with its 95 % interval.
 
-    What only some of them were asked is a table of its own.
+    Measures that only some systems have go into a table of their own.
     """
-    asked: dict[tuple[str, ...], list[str]] = {}
+    measured: dict[tuple[str, ...], list[str]] = {}
     for name in next(iter(accuracy.values())):
         systems = tuple(system for system, measures in accuracy.items() if name in measures)
-        asked.setdefault(systems, []).append(name)
+        measured.setdefault(systems, []).append(name)
     return Group(
         *(
             _systems_table({system: accuracy[system] for system in systems}, names)
-            for systems, names in asked.items()
+            for systems, names in measured.items()
         )
     )
 
@@ -81,14 +55,14 @@ def _systems_table(accuracy: Accuracy, names: Sequence[str]) -> Group:
 
 
 def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -> Group:
-    """A trained run's accuracy on its test events, seed by seed, beside simple rules."""
+    """Return a run's accuracy on its test events by seed, compared with simple baselines."""
     measured = {
         seed: {name: Measure.from_dict(fields) for name, fields in found["test"].items()}
         for seed, found in metrics.items()
         if "test" in found
     }
     if not measured:
-        return Group("No user has as many events as measuring accuracy needs.")
+        return Group("No user has enough events to measure accuracy.")
     if len(measured) == 1:
         (only,) = measured.items()
         return accuracy_table({f"seed {only[0]}": only[1], **baselines})
@@ -100,96 +74,138 @@ def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -
     columns = ([measures[name].value for measures in measured.values()] for name in first)
     table.add_row("mean", *(str(mean_over_seeds(values)) for values in columns))
     for system, simple in baselines.items():
-        row = (f"{simple[name].value:.3f}" if name in simple else NOT_ASKED for name in first)
+        row = (f"{simple[name].value:.3f}" if name in simple else NOT_MEASURED for name in first)
         table.add_row(system, *row)
     return captioned(table, _protocols(first))
 
 
 def _title(measures: Mapping[str, Measure]) -> str:
-    found, off = "How often the next item is found", "how far off ratings are"
+    ranking, rating = "How well the next item is ranked", "how far ratings are off"
     if RATING_ERROR not in measures:
-        return found
-    return f"{found}, and {off}" if len(measures) > 1 else off.capitalize()
+        return ranking
+    return f"{ranking}, and {rating}" if len(measures) > 1 else rating.capitalize()
 
 
 def _protocols(measures: Mapping[str, Measure]) -> str:
-    """What each measure was measured on."""
+    """Return how each measure was taken."""
     named: dict[str, list[str]] = {}
     for name, measure in measures.items():
         named.setdefault(measure.protocol, []).append(name)
     return "\n".join(f"{', '.join(names)}: {protocol}" for protocol, names in named.items())
 
 
-def side_by_side(explanations: Mapping[str, Explanation], reason: Reason, top: int = 5) -> Group:
-    """One row a part, newest first: what leaving it out does, and what each method says.
+def side_by_side(
+    explanations: Mapping[str, Explanation], reason: Reason, top: int = 5, columns: int = 80
+) -> Group:
+    """Return one row for each part, newest first: the effect of leaving it out, then each method.
 
-    The first column is per cent of the recommendation's probability, the others are per cent of
-    the method's total. More methods than fit beside each other make further tables.
+    Methods that do not fit into the columns of the terminal go into further tables.
     """
     first = next(iter(explanations.values()))
+    slots = _slots_to_show(explanations, reason, top)
+    groups = _that_fit(list(explanations), columns - ROOM_FOR_TITLES)
+    tables = [
+        _methods_table({name: explanations[name] for name in names}, reason, slots)
+        for names in groups
+    ]
+    hidden = int(first.parts[0].sum()) - len(slots)
+    samples = len(explanations) == 1 and first.error is not None
+    return Group(*tables[:-1], captioned(tables[-1], _legend(first, hidden, samples)))
+
+
+def _slots_to_show(explanations: Mapping[str, Explanation], reason: Reason, top: int) -> list[int]:
+    """Return the strongest slots of each method and those of the reason, newest first."""
     shown: set[int] = set()
     for explanation in explanations.values():
         if explanation.method != "random" or len(explanations) == 1:
             shown.update(explanation.strongest(0, top))
     named = {support.item for support in reason.supports}
-    ids = first.labels.part_ids[0] if first.labels and first.labels.part_ids else ()
-    shown.update(slot for slot, raw in enumerate(ids) if raw in named)
-    slots = sorted(shown, reverse=True)
-    columns = list(enumerate(explanations.values(), start=1))
-    tables = [
-        _beside(dict(columns[some]), reason, slots)
-        for some in row_slices(len(columns), BESIDE_EACH_OTHER)
-    ]
-    left_out = int(first.parts[0].sum()) - len(slots)
-    legend = [f"{number} {name}" for number, name in enumerate(explanations, start=1)]
-    drawn = len(columns) == 1 and first.error is not None
-    caption = (
-        ", ".join(legend)
-        + "\nin per cent of all importance; below 0 speaks against"
-        + ("; ± is the standard error" if drawn else "")
-        + (f"; {left_out} weaker parts not shown" if left_out else "")
+    first = next(iter(explanations.values()))
+    shown.update(slot for slot, raw in enumerate(_part_ids(first)) if raw in named)
+    return sorted(shown, reverse=True)
+
+
+def _that_fit(names: list[str], columns: int) -> list[list[str]]:
+    """Return the names in groups whose headings fit beside each other."""
+    groups: list[list[str]] = [[]]
+    room = columns
+    for name in names:
+        needed = 1 + max(4, *map(len, _heading_lines(name)))
+        if groups[-1] and needed > room:
+            groups.append([])
+            room = columns
+        groups[-1].append(name)
+        room -= needed
+    return groups
+
+
+def _heading_lines(name: str) -> list[str]:
+    """Return a method's name in short lines, broken at hyphens and between settings."""
+    words = name.replace(":", ": ").replace(",", ", ")
+    return textwrap.wrap(words, HEADING_WIDTH, break_long_words=False)
+
+
+def _part_ids(explanation: Explanation) -> tuple[Any, ...]:
+    """Return the raw ids by slot; none if the parts are not items."""
+    labels = explanation.labels
+    return labels.part_ids[0] if labels and labels.part_ids else ()
+
+
+def _legend(first: Explanation, hidden: int, samples: bool) -> str:
+    items = bool(_part_ids(first))
+    part = "item" if items else "part"
+    left_out = f"{LEFT_OUT}: how its probability changes if the item is left out of the history"
+    methods = (
+        "other columns: percent of the method's total importance; a negative number counts "
+        "against it" + ("; ± is the standard error" if samples else "")
     )
-    if not ids:
-        return Group(*tables[:-1], captioned(tables[-1], f"{caption}\nabsent is: {first.removal}"))
-    without = "without: what becomes of its probability if the item is left out of the history"
+    weaker = f"{hidden} weaker {part}{'s' if hidden > 1 else ''} not shown"
+    removal = f"To remove a part, the methods use: {first.removal}."
     in_place = (
-        f"The methods hide a part in its place ({first.removal}) and leave the rest as it is: so "
-        "an item whose own place answers, as the newest one's does in SASRec, counts for less "
-        "there than if it is left out."
+        f"The methods hide an item in its place ({first.removal}). The newest item of SASRec "
+        "still asks the question from its place, so it counts for less than if it is left out."
     )
-    # A model that has no places leaves out what is hidden.
-    notes = [without, caption, *([] if first.removal == DROPPED else [in_place])]
-    return Group(*tables[:-1], captioned(tables[-1], "\n".join(notes)))
+    lines = [left_out] if items else []
+    lines += [methods, *([weaker] if hidden else [])]
+    if not items:
+        lines.append(removal)
+    elif first.removal != DROPPED:
+        lines.append(in_place)
+    return "\n".join(lines)
 
 
-def _beside(columns: Mapping[int, Explanation], reason: Reason, slots: list[int]) -> Table:
-    """One table of some methods, by their numbers."""
-    first = next(iter(columns.values()))
-    ids = first.labels.part_ids[0] if first.labels and first.labels.part_ids else ()
+def _methods_table(
+    explanations: Mapping[str, Explanation], reason: Reason, slots: list[int]
+) -> Table:
+    first = next(iter(explanations.values()))
+    ids = _part_ids(first)
     lost = {support.item: -100 * support.probability_lost for support in reason.considered}
     named = {support.item for support in reason.supports}
-    title = f"Why {first.target_name(0)}?"
-    beside = ("newest first", "without") if ids else ("part",)
-    table = plain_table(title, *beside, *map(str, columns), numbers=len(beside) - 1 + len(columns))
-    alone = list(columns) == [1]  # then there is room for its standard errors
+    headings = ["\n".join(_heading_lines(name)) for name in explanations]
+    leading = ["item (newest first)", "\n".join(LEFT_OUT.split())] if ids else ["part"]
+    numbers = len(leading) - 1 + len(headings)
+    table = plain_table(
+        f"Why {first.target_name(0)}?", *leading, *map(escape, headings), numbers=numbers
+    )
+    table.padding = (0, 0)
+    alone = len(explanations) == 1  # leaves room for standard errors
     for slot in slots:
-        cells = [_share(explanation, slot, alone) for explanation in columns.values()]
-        without = []
+        cells = [_share(explanation, slot, alone) for explanation in explanations.values()]
         if ids:
             weight = "bold" if ids[slot] in named else "default"
-            without = [f"[{weight}]{lost[ids[slot]]:+.0f} %[/]"]
-        table.add_row(escape(first.part_name(0, slot)), *without, *cells)
+            cells.insert(0, f"[{weight}]{lost[ids[slot]]:+.0f} %[/]")
+        table.add_row(escape(first.part_name(0, slot)), *cells)
     return table
 
 
 def _share(explanation: Explanation, slot: int, with_error: bool) -> str:
-    """A part's share of the method's total, the strongest in bold."""
+    """Return a part's share of the method's total in percent, the strongest in bold."""
     total = float(explanation.magnitude()[0].sum())
     percent = 100 / total if total else 0.0
     share = percent * float(explanation.scores[0, slot])
-    colour = ("green" if share >= 0 else "red") if explanation.signed else "blue"
+    color = ("green" if share >= 0 else "red") if explanation.signed else "blue"
     strongest = explanation.strongest(0, 1) == [slot]
-    shown = f"[{'bold ' if strongest else ''}{colour}]{round(share)}[/]"
+    shown = f"[{'bold ' if strongest else ''}{color}]{round(share)}[/]"
     if not with_error or explanation.error is None:
         return shown
     return f"{shown} ± {percent * float(explanation.error[0, slot]):.1f}"

@@ -15,7 +15,7 @@ import whence
 from conftest import interactions_of
 from whence.data import Interactions
 from whence.maps.nearest import nearest, nearest_to
-from whence.reasons.nearby import Nearby, find_nearby
+from whence.reasons.similar_users import SimilarUsers, find_similar_users
 
 USERS, ITEMS = 24, 12
 
@@ -28,12 +28,12 @@ def chosen() -> Interactions:
 
 def by_hand(
     vectors: torch.Tensor, histories: Sequence[Sequence[int]], user: int, item: int
-) -> Nearby:
+) -> SimilarUsers:
     others = [one for one in range(len(histories)) if one != user]
     others.sort(key=lambda one: float((vectors[one] - vectors[user]).norm()))
     near, far = others[:10], others[10:]
     chose, of_others = (sum(item in histories[one] for one in some) for some in (near, far))
-    return Nearby(chose, len(near), of_others, len(far))
+    return SimilarUsers(chose, len(near), of_others, len(far))
 
 
 def test_the_nearest_and_all_others_are_counted() -> None:
@@ -42,7 +42,7 @@ def test_the_nearest_and_all_others_are_counted() -> None:
     vectors = torch.randn(USERS, 3, generator=torch.Generator().manual_seed(0))
     targets = np.array([4, 0, 7])
     for user in range(USERS):
-        found = find_nearby(vectors, data, user, targets)
+        found = find_similar_users(vectors, data, user, targets)
         assert found == [by_hand(vectors, histories, user, item) for item in targets.tolist()]
 
 
@@ -60,24 +60,24 @@ def test_neighbours_of_one_are_those_of_all() -> None:
 def test_chance_is_that_of_any_users(nearest: int, others: int, of_others: int, chose: int) -> None:
     """Counted over all ways to draw as many."""
     chose, of_others = min(chose, nearest), min(of_others, others)
-    found = Nearby(chose, nearest, of_others, others)
+    found = SimilarUsers(chose, nearest, of_others, others)
     who = chose + of_others
     ways = sum(
         comb(who, some) * comb(nearest + others - who, nearest - some)
         for some in range(chose, nearest + 1)
     )
-    assert found.by_chance == pytest.approx(ways / comb(nearest + others, nearest))
+    assert found.p_value == pytest.approx(ways / comb(nearest + others, nearest))
 
 
 def test_it_is_said_where_it_is_more_than_chance() -> None:
-    assert Nearby(8, 10, 30, 100).sentence("watched") == (
+    assert SimilarUsers(8, 10, 30, 100).sentence("watched") == (
         "of the 10 users nearest to you, 8 watched it, of all others 30 %"
     )
-    assert Nearby(3, 10, 30, 100).sentence("saw") == (
+    assert SimilarUsers(3, 10, 30, 100).sentence("saw") == (
         "fits your taste as the model learned it; of the 10 users nearest to you, 3 saw it, "
         "as could be by chance (of all others 30 %)"
     )
-    assert Nearby(4, 10, 3, 1_000).sentence("saw").endswith("of all others less than 1 %")
+    assert SimilarUsers(4, 10, 3, 1_000).sentence("saw").endswith("of all others less than 1 %")
 
 
 def test_recommendations_of_a_model_that_knows_users_say_who_chose_them() -> None:
@@ -94,10 +94,10 @@ def test_recommendations_of_a_model_that_knows_users_say_who_chose_them() -> Non
     vectors = run.first.user_vectors()
     for pick in found.picks:
         item = np.array([run.catalog.find(str(pick.item))])
-        (near,) = find_nearby(vectors, run.interactions, 5, item)
-        assert pick.reason.nearby == near
+        (near,) = find_similar_users(vectors, run.interactions, 5, item)
+        assert pick.reason.similar_users == near
         assert pick.reason.sentence == near.sentence(run.verb)
-        assert pick.reason.as_dict()["nearby"]["chose"] == near.chose
+        assert pick.reason.as_dict()["similar_users"]["chose"] == near.chose
     alone = whence.train(
         interactions_of([[0, 1, 2, 3, 4]]),
         model="gmf",
@@ -108,4 +108,4 @@ def test_recommendations_of_a_model_that_knows_users_say_who_chose_them() -> Non
     )
     only = alone.interactions.users["user"][0].as_py()
     found_alone = whence.reason(alone, user=only, item=0)
-    assert found_alone.nearby is None, "there is nobody else"
+    assert found_alone.similar_users is None, "there is nobody else"
