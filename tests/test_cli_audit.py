@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from whence.cli.audit import CASES, STAGE_NAMES, _command
+from whence.cli.audit import CASES, _command
 from whence.run import Run
 from whence.trust.audit.context import CASES as CASES_IN_PYTHON
 from whence.trust.audit.folder import default_folder
@@ -38,8 +38,9 @@ def audit(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedPr
     )
 
 
-def test_help_names_every_stage_and_the_default() -> None:
-    assert ", ".join(STAGES) == STAGE_NAMES
+def test_the_command_lists_every_stage_and_has_the_default_of_python(run: Run) -> None:
+    listed = audit(run.folder, "--stages", "list").stdout
+    assert [line.partition(":")[0] for line in listed.splitlines()] == list(STAGES)
     assert CASES == CASES_IN_PYTHON
 
 
@@ -48,7 +49,7 @@ def test_a_report_a_document_and_a_table(run: Run, tmp_path: Path) -> None:
     done = audit(run.folder, *QUICK, *FEW, "--out", folder)
     assert done.returncode == 0, done.stderr
     assert "Is the model any good?" in done.stdout
-    assert f"The report: {folder / 'audit.html'}" in done.stdout
+    assert f"Report: {folder / 'audit.html'}" in done.stdout
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*"))
     assert names == ["audit.html", "audit.json", "stages/accuracy.json", "stages/agreement.json"]
     before = {path: path.stat().st_mtime_ns for path in (folder / "stages").iterdir()}
@@ -61,7 +62,7 @@ def test_a_report_a_document_and_a_table(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_command_on_the_page_says_all_that_was_asked(tmp_path: Path) -> None:
-    options = {"--out": tmp_path, "--seed": None, "--device": "cuda", "--memory": "2 GB"}
+    options = {"--out": tmp_path, "--model-seed": None, "--device": "cuda", "--memory": "2 GB"}
     assert _command(Path("run"), options, ["fading"]) == (
         f"whence audit run --out {tmp_path} --device cuda --memory '2 GB' --method fading"
     )
@@ -81,7 +82,7 @@ def test_a_run_can_be_the_folder_one_is_in(
     [
         (["nowhere"], 3, "nowhere is not a run; 'whence train' writes one."),
         (["{run}", "--stages", "acuracy"], 2, "did you mean 'accuracy'?"),
-        (["{run}", "--seed", "7"], 2, "This run has no seed 7; it has 0, 1."),
+        (["{run}", "--model-seed", "7"], 2, "This run has no seed 7; it has 0, 1."),
         (["{run}", "--method", "magic"], 2, "no explainer 'magic'"),
         (["{run}", "--method", "random"], 2, "name one beside it."),
         (["{run}", "--cases", "0"], 2, "--cases"),
@@ -128,7 +129,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_130(run: Run, tmp_path: Path) -> Non
         process.kill()
     assert process.returncode == 130
     assert "Traceback" not in log.read_text()
-    assert "the same command goes on from what was last kept" in log.read_text()
+    assert "Run the same command again to resume" in log.read_text()
     kept = [path.name for path in folder.rglob("*.*")]
     assert "accuracy.json" in kept
     assert "audit.html" not in kept

@@ -16,8 +16,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from whence.cli import SplitName
 from whence.cli.options import Format, Repeats
+from whence.cli.training import SplitName
 from whence.data import SPLITS, load
 from whence.data.preparation import REPEATS
 from whence.data.readers.tabular import FORMATS

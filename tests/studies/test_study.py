@@ -68,7 +68,8 @@ def test_the_trainings_of_table_3_2() -> None:
 def test_what_is_said_of_less_goes_first(tiny: Callable[..., Path]) -> None:
     path = tiny(
         ('{ name = "sasrec" }', '{ name = "sasrec", settings = { dim = 4 }, '
-         'on = { World = { dropout = 0.5, n_blocks = 9 } }, training = { batch_size = 8, steps = 7 } }')
+         'on = { World = { dropout = 0.5, n_blocks = 9 } }, '
+         'training = { batch_size = 8, steps = 7 } }')
     )  # fmt: skip
     study = read_study(path, "tiny")
     one, two = (study.settings_of(cell) for cell in study.cells())

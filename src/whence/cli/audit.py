@@ -1,4 +1,4 @@
-"""`whence audit`: every question about a run, and the answers in one page."""
+"""`whence audit`: test a run's reasons and write a report."""
 
 import shlex
 from collections.abc import Mapping
@@ -7,60 +7,68 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.options import AsJson, err, out, print_json, say
+from whence.cli.options import AsJson, RunFolder, err, out, print_json, say
 
 CASES = 300
 DEVICE = "cpu"
-STAGE_NAMES = (
-    "accuracy, calibration, learned, likeness, faithfulness, agreement, popularity, stability, "
-    "permutation"
-)
-
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder 'whence train' wrote.")]
+LIST = "list"
 
 
 def audit(
     run: RunFolder,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", metavar="AUDIT", help="The folder to write; RUN-audit by default."),
+        typer.Option("--out", metavar="AUDIT", help="The folder to write; by default RUN-audit."),
     ] = None,
     stages: Annotated[
         str | None,
-        typer.Option(help=f"Some of {STAGE_NAMES}, with commas between; all by default."),
+        typer.Option(
+            help="Stages to run, separated by commas; by default all. 'list' prints their names."
+        ),
     ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="An explainer to ask, once for each; by default the cheap ones and Shapley values."
+            help="An explainer to test; repeat it for several. By default the quick ones and "
+            "Shapley values; 'whence explainers' lists them."
         ),
     ] = None,
-    cases: Annotated[int, typer.Option(min=1, help="How many histories to ask about.")] = CASES,
-    seed: Annotated[
-        int | None, typer.Option(help="Which of the run's seeds; the first by default.")
+    cases: Annotated[int, typer.Option(min=1, help="How many histories to use.")] = CASES,
+    model_seed: Annotated[
+        int | None,
+        typer.Option(
+            "--model-seed", help="The seed of the run's model to test; by default the first."
+        ),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = DEVICE,
     memory: Annotated[
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="For altered histories at a time, about, such as 2GB; by default 512MB.",
+            help="Memory for altered histories, such as 2GB; by default about 512MB.",
         ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever is kept.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over instead of reusing finished stages.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Test whether a model's reasons can be believed, and write one report about it.
+    """Test whether a model's reasons can be believed, and write a report.
 
-    Every finished stage is kept: stopped by Ctrl-C or worse, the same command goes on.
+    Finished stages are kept. If the audit is interrupted, run the same command
+    again to resume it.
     """
     from whence import open_run
     from whence.memory import read_size
     from whence.report.audit_page import audit_table, write_audit
     from whence.trust.audit.auditor import audit as audit_run
     from whence.trust.audit.folder import PAGE, default_folder
-    from whence.trust.audit.stage import chosen_stages
+    from whence.trust.audit.stage import STAGES, chosen_stages
 
+    if stages == LIST:
+        for name, stage in STAGES.items():
+            say(f"{name}: {stage.question}")
+        return
     names = None if stages is None else [name.strip() for name in stages.split(",")]
     chosen_stages(names)
     at_once = read_size(memory) if memory is not None else None
@@ -73,18 +81,18 @@ def audit(
             stages=names,
             methods=method,
             cases=cases,
-            seed=seed,
+            seed=model_seed,
             memory=at_once,
             fresh=fresh,
         )
     except KeyboardInterrupt:
-        err.print("stopped; the same command goes on from what was last kept")
+        err.print("Stopped. Run the same command again to resume after the last finished stage.")
         raise
     options = {
         "--out": folder,
         "--stages": stages,
         "--cases": None if cases == CASES else cases,
-        "--seed": seed,
+        "--model-seed": model_seed,
         "--device": None if device == DEVICE else device,
         "--memory": memory,
     }
@@ -93,11 +101,12 @@ def audit(
         print_json(found.as_dict())
         return
     out.print(audit_table(found))
-    say(f"The report: {page}")
+    say(f"Report: {page}")
 
 
 def _command(run: Path, options: Mapping[str, object], methods: list[str]) -> str:
-    """What to type for the same page; an option of None is not said."""
-    said = [(name, value) for name, value in options.items() if value is not None]
-    said += [("--method", method) for method in methods]
-    return shlex.join(["whence", "audit", str(run), *(str(word) for pair in said for word in pair)])
+    """Return the command that writes the same page; options of None are left out."""
+    given = [(name, value) for name, value in options.items() if value is not None]
+    given += [("--method", method) for method in methods]
+    words = (str(word) for pair in given for word in pair)
+    return shlex.join(["whence", "audit", str(run), *words])

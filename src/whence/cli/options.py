@@ -2,8 +2,12 @@
 
 import inspect
 import json
+import os
+import shutil
+import sys
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -27,6 +31,9 @@ Data = Annotated[
         metavar="DATA",
         help="A name from 'whence data list', a file, a prepared folder, or a database's URL.",
     ),
+]
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A folder that 'whence train' wrote.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
@@ -150,3 +157,11 @@ def say(text: str) -> None:
 def print_json(document: object) -> None:
     """One document on stdout."""
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def program() -> str:
+    """Return what to type to call this program again."""
+    if shutil.which("whence"):
+        return "whence"
+    called = Path(sys.argv[0])
+    return "python -m whence" if called.name == "__main__.py" else os.path.relpath(called)

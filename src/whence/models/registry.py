@@ -35,6 +35,8 @@ class ModelSpec:
     config: type[Any]
     build: Callable[[Any, Counts, torch.Generator], Recommender]
     """From a configuration, how much there is to know, and the generator of initial weights."""
+    summary: str = ""
+    """One line for `whence models`."""
     stacks: bool = True
     """Whether several seeds can be trained as one: `torch.vmap` can map its `loss`."""
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -61,28 +63,71 @@ def of_items(
 
 
 MODELS: dict[str, ModelSpec] = {
-    "sasrec": ModelSpec(SASRecConfig, of_items(SASRec)),
-    "bert4rec": ModelSpec(BERT4RecConfig, of_items(BERT4Rec)),
-    "gmf": ModelSpec(NCFConfig, GMF, training=BY_EVENTS, knows_users=True),
-    "mlp": ModelSpec(MLPConfig, MLP, training=BY_EVENTS, knows_users=True),
+    "sasrec": ModelSpec(
+        SASRecConfig,
+        of_items(SASRec),
+        summary="Transformer that reads a history from left to right.",
+    ),
+    "bert4rec": ModelSpec(
+        BERT4RecConfig,
+        of_items(BERT4Rec),
+        summary="Transformer that reads a history in both directions.",
+    ),
+    "gmf": ModelSpec(
+        NCFConfig,
+        GMF,
+        summary="Generalized matrix factorization (NCF).",
+        training=BY_EVENTS,
+        knows_users=True,
+    ),
+    "mlp": ModelSpec(
+        MLPConfig,
+        MLP,
+        summary="Multilayer perceptron on user and item vectors (NCF).",
+        training=BY_EVENTS,
+        knows_users=True,
+    ),
     "neumf": ModelSpec(
-        MLPConfig, NeuMF, training=BY_EVENTS, init_from=("gmf", "mlp"), knows_users=True
+        MLPConfig,
+        NeuMF,
+        summary="GMF and MLP combined (NCF).",
+        training=BY_EVENTS,
+        init_from=("gmf", "mlp"),
+        knows_users=True,
     ),
     "content-ncf": ModelSpec(
-        ContentNCFConfig, content_ncf, training=BY_EVENTS, knows_users=True, room=content_sizes
-    ),
-    "intrp-ncf": ModelSpec(
-        InterpretableNCFConfig,
-        interpretable_ncf,
+        ContentNCFConfig,
+        content_ncf,
+        summary="NCF that also reads the user's age and the like, and the item's genres and year.",
         training=BY_EVENTS,
         knows_users=True,
         room=content_sizes,
     ),
-    "fism": ModelSpec(FISMConfig, of_items(FISM), training=BY_USERS),
-    "deepicf": ModelSpec(DeepICFConfig, of_items(DeepICF), training=BY_USERS, init_from=("fism",)),
+    "intrp-ncf": ModelSpec(
+        InterpretableNCFConfig,
+        interpretable_ncf,
+        summary="The same inputs, read by experts that say which of them counted.",
+        training=BY_EVENTS,
+        knows_users=True,
+        room=content_sizes,
+    ),
+    "fism": ModelSpec(
+        FISMConfig,
+        of_items(FISM),
+        summary="Factored item similarity; reads a history as a set.",
+        training=BY_USERS,
+    ),
+    "deepicf": ModelSpec(
+        DeepICFConfig,
+        of_items(DeepICF),
+        summary="FISM with layers above the pooled item pairs.",
+        training=BY_USERS,
+        init_from=("fism",),
+    ),
     "deepicf-a": ModelSpec(
         AttentiveDeepICFConfig,
         of_items(AttentiveDeepICF),
+        summary="DeepICF whose pooling is attention.",
         training=BY_USERS,
         init_from=("fism",),
     ),

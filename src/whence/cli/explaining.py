@@ -1,0 +1,175 @@
+"""`whence recommend`, `whence explain` and `whence explainers`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from whence.cli.options import AsJson, RunFolder, err, out, print_json, say
+from whence.errors import InputError
+
+if TYPE_CHECKING:
+    from whence.run import Run
+
+USUAL = ("rollout", "signed-rollout", "integrated-gradients", "leave-one-out", "shapley", "random")
+"""The methods to compare by default: one of each kind."""
+
+User = Annotated[str | None, typer.Option("--user", "-u", help="The id of a user in the data.")]
+History = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--history", "-i", help="An id or a title; repeat it for each item, oldest first."
+    ),
+]
+ModelSeed = Annotated[
+    int | None,
+    typer.Option("--model-seed", help="The seed of the run's model to use; by default the first."),
+]
+
+
+def recommend(
+    run: RunFolder,
+    user: User = None,
+    history: History = None,
+    all_users: Annotated[
+        Path | None,
+        typer.Option(
+            "--all-users",
+            metavar="FILE",
+            help="Write the recommendations of all users, without reasons, to this .csv or "
+            ".parquet file.",
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many items to recommend.")] = 10,
+    model_seed: ModelSeed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recommend items to a user of the data, for a new history, or to all users."""
+    from whence import open_run, recommendation
+
+    if all_users is not None and (user or history or as_json):
+        raise InputError(
+            "--all-users writes a file for all users. Leave out --user, --history and --json."
+        )
+    opened = open_run(run)
+    if all_users is not None:
+        rows = recommendation.recommend_all(opened, all_users, k=k, model_seed=model_seed)
+        err.print(f"Wrote {rows:,} recommendations to {all_users}", markup=False)
+        return
+    picks = recommendation.recommend(opened, user=user, history=history, k=k, model_seed=model_seed)
+    _report_matches(history, picks.history)
+    if as_json:
+        print_json(picks.as_dict())
+    else:
+        out.print(picks)
+
+
+def explain(
+    run: RunFolder,
+    user: User = None,
+    history: History = None,
+    item: Annotated[
+        str | None, typer.Option("--item", help="The item to explain; by default the best one.")
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An explainer, with settings if you like: shapley:coalitions=4096. Repeat it to "
+            "compare several, or say 'all'. 'whence explainers' lists them. By default: "
+            f"{', '.join(USUAL)}, if the model supports them."
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many parts to show for each method.")] = 5,
+    model_seed: ModelSeed = None,
+    seed: Annotated[int, typer.Option(help="The random seed of explainers that sample.")] = 0,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory for altered histories, such as 2GB; by default about 512MB.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which items of the history a recommendation rests on, by one method or several."""
+    from whence import open_run, recommendation
+    from whence.memory import read_size
+    from whence.report.tables import side_by_side
+
+    at_once = read_size(memory) if memory is not None else None
+    opened = open_run(run)
+    answers = recommendation.compare(
+        opened,
+        user=user,
+        history=history,
+        item=item,
+        methods=_chosen_methods(opened, method),
+        model_seed=model_seed,
+        seed=seed,
+        memory=at_once,
+    )
+    reason = recommendation.reason(
+        opened, user=user, history=history, item=item, model_seed=model_seed
+    )
+    first = next(iter(answers.values()))
+    target = first.target_name(0)
+    _report_matches(
+        history, tuple(first.part_name(0, slot) for slot in first.parts[0].nonzero()[0])
+    )
+    _report_matches([item] if item else None, (target,))
+    if as_json:
+        documents = [answer.as_dict() for answer in answers.values()]
+        print_json({"reason": reason.as_dict(), "explanations": documents})
+        return
+    rank = "" if reason.in_history else f" (rank {reason.rank:,})"
+    say(f"{target}{rank}: {reason.sentence}")
+    out.print(side_by_side(answers, reason, top, out.width))
+
+
+def _chosen_methods(run: "Run", names: list[str] | None) -> list[str]:
+    """Return the methods that were asked for; "all" stands for all that the model supports."""
+    from whence.explainers import OWN, READY, able
+
+    if not names:
+        return able(run.first, (*OWN, *USUAL))
+    if "all" not in names:
+        return names
+    every = able(run.first, READY)
+    return list(dict.fromkeys((*every, *(name for name in names if name != "all"))))
+
+
+def explainers(
+    measured: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Figures to use instead of those that come with Whence, as "
+            "docs/examples/which_explainer.py --json writes them.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the explainers, and say from measured figures which one to use."""
+    from whence.explainers.measured import measured_here, read_measured
+    from whence.report import which
+
+    figures = read_measured(measured) if measured else measured_here()
+    if as_json:
+        print_json(
+            {
+                "explainers": which.explainer_rows(),
+                "answer": which.answer(figures),
+                "measured": figures and figures.as_dict(),
+            }
+        )
+        return
+    out.print(which.explainers_table())
+    out.print(which.answer_text(figures))
+
+
+def _report_matches(typed: list[str] | None, found: tuple[str, ...]) -> None:
+    """Print which title was found for each text that differs; a model may read only the newest."""
+    for text, title in zip(reversed(typed or []), reversed(found), strict=False):
+        if text != title and not title.startswith("item "):
+            err.print(escape(f"'{text}' is read as {title}"), highlight=False, style="dim")
