@@ -49,7 +49,7 @@ def test_the_folder_is_as_decided(run: Run) -> None:
         "seeds/1/weights.safetensors",
     ]
     described = json.loads((run.folder / "run.json").read_text())
-    assert described["model_settings"]["width"] == 16
+    assert described["model_settings"]["dim"] == 16
     assert described["training"]["steps"] == 300
     assert described["seeds"] == [0, 1]
     assert set(json.loads((run.folder / "manifest.json").read_text())["sha256"]) == (

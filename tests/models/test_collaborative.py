@@ -359,7 +359,7 @@ def test_the_loss_of_whole_users_is_its_formula(
     model = model_of(name, **settings, **decays).train()
     w = {key: values.copy() for key, values in weights_of(model).items()}
     batch, asked = hand_made()
-    classes = settings.get("classes", 1)
+    classes = settings.get("n_classes", 1)
     if classes < 3:
         asked = [(history, target, min(outcome, 1)) for history, target, outcome in asked]
         batch = batch._replace(outcomes=batch.outcomes.clamp(max=NOTHING))

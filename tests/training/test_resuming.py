@@ -161,7 +161,7 @@ def test_killed_at_many_moments_it_comes_to_the_same_bits(
     data = interactions.save(tmp_path / "data")
 
     def train(run: Path) -> list[str]:
-        of_users = MODELS[model].training.get("batch") == 1  # and of all that they have seen
+        of_users = MODELS[model].training.get("batch_size") == 1  # and of all that they have seen
         return [*command(data, run, SNAPSHOTS + of_users * ",batch_size=2"), "--model", model]
 
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -75,7 +75,7 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone(
 ) -> None:
     """In double precision, since rounding alone can decide whether a rectifier is dead."""
     # A user is many rows, where whole users are a batch.
-    batch = MODELS[model].training.get("batch", 32)
+    batch = MODELS[model].training.get("batch_size", 32)
     config = TrainingConfig(steps=25, batch_size=batch, **settings)
     for seed, stacked in together(split, config, [0, 1, 5], model).items():
         small = small_of(model)

@@ -114,11 +114,11 @@ def test_training_is_set_as_in_the_run_but_for_its_steps(
     )
     training = handed["training"]
     assert (handed["model"], handed["split"], handed["device"]) == ("sasrec", "user-holdout", "cpu")
-    assert handed["model_settings"]["width"] == 16
-    assert (training["steps"], training["warmup"], training["epoch"]) == (50, 5, 1)
+    assert handed["model_settings"]["dim"] == 16
+    assert (training["steps"], training["warmup"], training["average_every"]) == (50, 5, 1)
     assert (training["snapshots"], training["validate_every"]) == (0, 0)
-    assert (training["clip"], training["batch"]) == (2.0, 64)
-    assert training["absence"] == 0, "a run of before there was this setting"
+    assert (training["clip"], training["batch_size"]) == (2.0, 64)
+    assert training["part_dropout"] == 0, "a run of before there was this setting"
 
 
 def test_nothing_is_trained_for_what_cannot_be_asked(
