@@ -25,7 +25,7 @@ from whence.models import model_spec
 from whence.run import Run, open_run
 from whence.training import TrainingConfig, train
 from whence.training.runs import as_published
-from whence_studies.measurements.found import Found
+from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.study import Cell, Study
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ FOLDER_VARIABLE = "WHENCE_CACHE"
 
 
 @dataclass(frozen=True, eq=False)
-class Recipe:
+class TrainingRecipe:
     """All that decides what a training comes to, defaults included."""
 
     data: Interactions
@@ -45,7 +45,7 @@ class Recipe:
     split: str
     seeds: int
     device: str
-    init_from: tuple[Recipe, ...] = ()
+    init_from: tuple[TrainingRecipe, ...] = ()
     """Of the models whose weights it begins with."""
 
     @cached_property
@@ -68,7 +68,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Measuring:
+class MeasuringPlan:
     """What is measured of a run, how, and on which part of the events."""
 
     measurement: str
@@ -83,14 +83,14 @@ class Measuring:
 
 
 @dataclass(frozen=True)
-class Measured:
+class CachedColumns:
     """Columns of one run, and the seeds that their values belong to."""
 
     seeds: tuple[int, ...]
-    columns: Mapping[str, Found]
+    columns: Mapping[str, SeedColumn]
 
 
-def resolve(study: Study, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
+def resolve_settings(study: Study, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
     """The whole settings of the model and of the training, checked."""
     settings, training = study.settings_of(cell)
     spec = model_spec(study.models[cell.model].name)
@@ -99,12 +99,14 @@ def resolve(study: Study, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Cache:
+class StudyCache:
     """A folder of runs, each an ordinary run folder, and of small files of measured values."""
 
     folder: Path
 
-    def run(self, recipe: Recipe, until: float | None = None, show_progress: bool = True) -> Run:
+    def run(
+        self, recipe: TrainingRecipe, until: float | None = None, show_progress: bool = True
+    ) -> Run:
         """The run that is here, or a new one; a training that was stopped goes on."""
         folder = self.folder / "runs" / recipe.key
         if folder.exists():
@@ -127,20 +129,22 @@ class Cache:
             until=until,
         )
 
-    def measured(self, recipe: Recipe, measuring: Measuring) -> Measured | None:
+    def measured(self, recipe: TrainingRecipe, measuring: MeasuringPlan) -> CachedColumns | None:
         """What was measured before; what cannot be read is measured again."""
         path = self._file(recipe, measuring)
         try:
-            return build(Measured, read_json(path)) if path.exists() else None
+            return build(CachedColumns, read_json(path)) if path.exists() else None
         except InputError:
             return None
 
-    def keep(self, recipe: Recipe, measuring: Measuring, measured: Measured) -> None:
+    def keep(
+        self, recipe: TrainingRecipe, measuring: MeasuringPlan, measured: CachedColumns
+    ) -> None:
         """For the next time."""
         with new_file(self._file(recipe, measuring)) as partial:
             write_json(partial, asdict(measured))
 
-    def _file(self, recipe: Recipe, measuring: Measuring) -> Path:
+    def _file(self, recipe: TrainingRecipe, measuring: MeasuringPlan) -> Path:
         return self.folder / "measured" / f"{recipe.key}-{measuring.key}.json"
 
 

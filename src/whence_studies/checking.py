@@ -8,9 +8,9 @@ from typing import Final
 from whence.data import DATASETS, SPLITS
 from whence.errors import InputError, did_you_mean
 from whence.trust.stability.seed_pairs import check_interval_over
-from whence_studies.cache import resolve
+from whence_studies.cache import resolve_settings
 from whence_studies.claims import BANDS
-from whence_studies.measurements.found import Bars
+from whence_studies.measurements.measurement import BarPlot
 from whence_studies.measurements.registry import MEASUREMENTS, columns_of, figures_of
 from whence_studies.study import SKIPS, TOYS, Claim, Study
 from whence_studies.tables.dataset_statistics import COUNTS
@@ -83,7 +83,7 @@ def _check_models(study: Study) -> None:
         for model_name in variant.models:
             _check_known("model", model_name, study.models)
     for cell in study.cells():
-        resolve(study, cell)
+        resolve_settings(study, cell)
 
 
 def _check_claims(study: Study) -> None:
@@ -144,7 +144,7 @@ def _check_columns(study: Study) -> None:
     for bars in study.bars:
         _check_known("set of bars", bars, [known for one in measured for known in one.bars])
     for figure in figures_of(study):
-        if isinstance(figure, Bars):
+        if isinstance(figure, BarPlot):
             _check_known("column", figure.about, columns_of(study))
 
 

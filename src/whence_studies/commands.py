@@ -65,7 +65,7 @@ def run(
 
     Stopped by time, by Ctrl-C or worse, the same command goes on where it was.
     """
-    from whence_studies.cache import Cache, default_folder
+    from whence_studies.cache import StudyCache, default_folder
     from whence_studies.charts.study_page import can_draw, write_study
     from whence_studies.charts.study_tables import terminal_tables
     from whence_studies.records import (
@@ -89,7 +89,7 @@ def run(
     try:
         records = run_study(
             study,
-            cache=Cache(cache or default_folder()),
+            cache=StudyCache(cache or default_folder()),
             minutes=minutes,
             device=device,
             only=only or (),

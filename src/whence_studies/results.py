@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from whence.errors import InputError
-from whence_studies.cache import Measured
+from whence_studies.cache import CachedColumns
 from whence_studies.claims import (
     Estimate,
     compare,
@@ -17,10 +17,10 @@ from whence_studies.claims import (
     protocol,
     verdict,
 )
-from whence_studies.measurements.found import Found
+from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS, columns_of
 from whence_studies.records import NEEDS_FILE, NOT_RUN, NOT_THERE, PRIVATE, Record
-from whence_studies.study import Cell, Claim, Side, Study
+from whence_studies.study import Cell, Claim, ClaimSide, Study
 
 AGREES, HIGHER, LOWER = "agrees", "higher", "lower"
 UNPUBLISHED = "not published"
@@ -28,13 +28,13 @@ ONE_SEED = "no interval from one seed"
 
 
 @dataclass(frozen=True)
-class Results:
+class StudyResults:
     """All that is known of a study so far."""
 
     study: Study
     machine: str
     command: str
-    found: dict[Cell, dict[str, Measured]] = field(default_factory=dict)
+    found: dict[Cell, dict[str, CachedColumns]] = field(default_factory=dict)
     """By measurement; a cell whose data are not here is not among them."""
 
     def unfinished(self) -> list[Cell]:
@@ -68,7 +68,7 @@ class Results:
             **estimate._asdict(),
             n=found.column.n,
             seeds=tuple(found.by_seed),
-            verdict=compare_with_print(estimate, printed),
+            verdict=compare_with_published(estimate, printed),
             protocol=found.column.protocol,
             label=found.column.label,
         )
@@ -127,10 +127,10 @@ class Results:
 
 class _Column(NamedTuple):
     by_seed: dict[int, float]
-    column: Found
+    column: SeedColumn
 
 
-def _giving(column: str, measured: Mapping[str, Measured]) -> Measured | None:
+def _giving(column: str, measured: Mapping[str, CachedColumns]) -> CachedColumns | None:
     """What was measured by the measurement that this column is of."""
     return next(
         (one for name, one in measured.items() if column in MEASUREMENTS[name].all_columns), None
@@ -214,7 +214,7 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
     return [*cells, *map(judge, study.claims)]
 
 
-def _why_absent(side: Side, cells: Sequence[Record]) -> str:
+def _why_absent(side: ClaimSide, cells: Sequence[Record]) -> str:
     """Of a cell that nobody has written: what keeps others of its row from being there, if any."""
     others = (
         one.verdict for one in cells if (one.dataset, one.row) == (side.dataset, side.variant)
@@ -252,7 +252,7 @@ def _by_records(claim: Claim, sides: Sequence[Record | None]) -> Estimate | None
     return difference(*known)
 
 
-def compare_with_print(estimate: Estimate, printed: str | None) -> str:
+def compare_with_published(estimate: Estimate, printed: str | None) -> str:
     """Whether the interval meets what is printed, give or take half a unit of its last digit."""
     if printed is None:
         return UNPUBLISHED

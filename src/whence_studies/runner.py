@@ -10,12 +10,18 @@ from whence.data import Interactions, load, split_by
 from whence.devices import check_device, machine
 from whence.errors import InputError, OutOfTime, WhenceError, did_you_mean
 from whence.progress import print_line
-from whence_studies.cache import Cache, Measured, Measuring, Recipe, resolve
+from whence_studies.cache import (
+    CachedColumns,
+    MeasuringPlan,
+    StudyCache,
+    TrainingRecipe,
+    resolve_settings,
+)
 from whence_studies.checking import check_study
-from whence_studies.measurements.found import Asked
+from whence_studies.measurements.measurement import MeasuredRun
 from whence_studies.measurements.registry import MEASUREMENTS
 from whence_studies.records import Record
-from whence_studies.results import Results, judge_by_records
+from whence_studies.results import StudyResults, judge_by_records
 from whence_studies.study import COUNTS, SKIPS, Cell, Study
 from whence_studies.tables import dataset_statistics, skips, toys
 from whence_studies.tables.trained_skips import Workshop
@@ -24,7 +30,7 @@ from whence_studies.tables.trained_skips import Workshop
 def run_study(
     study: Study,
     *,
-    cache: Cache,
+    cache: StudyCache,
     minutes: float | None = None,
     device: str = "cpu",
     only: Sequence[str] = (),
@@ -50,7 +56,7 @@ def run_study(
         keep(filled)
         return filled
     command = study.command if device == "cpu" else f"{study.command} --device {device}"
-    results = Results(study, machine(device), command)
+    results = StudyResults(study, machine(device), command)
     work = _Work(results, cache, device, until, show_progress)
     work.recall()
     keep(results.records())
@@ -76,8 +82,8 @@ def _fill(study: Study, workshop: Workshop) -> list[Record]:
 class _Work:
     """How results come about."""
 
-    results: Results
-    cache: Cache
+    results: StudyResults
+    cache: StudyCache
     device: str
     until: float | None
     show_progress: bool
@@ -118,24 +124,24 @@ class _Work:
         split = split_by(self.study.split, recipe.data)
         # Which tells whether weights were chosen on the test events.
         split = replace(split, protocol=run.training["protocol"])
-        asked = Asked(run, split, self.study.held, self.show_progress)
+        asked = MeasuredRun(run, split, self.study.held, self.show_progress)
         for name in self.study.measurements:
             if name not in found:
                 measuring = self._measuring(cell, name)
                 columns = MEASUREMENTS[name].of(asked, measuring.options)
-                found[name] = Measured(tuple(run.models), columns)
+                found[name] = CachedColumns(tuple(run.models), columns)
                 self.cache.keep(recipe, measuring, found[name])
 
-    def _measuring(self, cell: Cell, name: str) -> Measuring:
+    def _measuring(self, cell: Cell, name: str) -> MeasuringPlan:
         options = MEASUREMENTS[name].choose(self.study.measuring_of(cell, name))
-        return Measuring(name, self.study.held, options)
+        return MeasuringPlan(name, self.study.held, options)
 
-    def _recipe(self, cell: Cell) -> Recipe:
+    def _recipe(self, cell: Cell) -> TrainingRecipe:
         if cell.dataset not in self.data:
             print_line(f"reading {cell.dataset}", self.show_progress)
             self.data[cell.dataset] = load(self.study.datasets[cell.dataset].data)
-        settings, training = resolve(self.study, cell)
-        return Recipe(
+        settings, training = resolve_settings(self.study, cell)
+        return TrainingRecipe(
             data=self.data[cell.dataset],
             model=self.study.models[cell.model].name,
             settings=settings,
@@ -143,5 +149,5 @@ class _Work:
             split=self.study.split,
             seeds=self.study.seeds,
             device=self.device,
-            init_from=tuple(self._recipe(one) for one in self.study.beginnings_of(cell)),
+            init_from=tuple(self._recipe(one) for one in self.study.initial_cells(cell)),
         )

@@ -26,7 +26,7 @@ COUNTS, SKIPS, TOYS = "counts", "skips", "toys"
 
 
 @dataclass(frozen=True)
-class Dataset:
+class StudyDataset:
     """Interactions, and the settings that go with them."""
 
     data: str
@@ -44,7 +44,7 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Model:
+class StudyModel:
     """A model by its registered name, and its settings."""
 
     name: str
@@ -64,12 +64,12 @@ class Variant:
     """By measurement: how it is measured."""
     models: tuple[str, ...] = ()
     """Those that it is of; all, where none is named."""
-    begin: bool = False
-    """Whether a model begins with those of the study that it can begin with, in its first row."""
+    init_from: bool = False
+    """Whether models start from the weights of the models trained in the first variant."""
 
 
 @dataclass(frozen=True)
-class Side:
+class ClaimSide:
     """What a claim speaks of; what is left open is as of the cell that is judged."""
 
     variant: str | None = None
@@ -90,8 +90,8 @@ class Claim:
 
     text: str
     source: str
-    of: Side
-    than: Side | None = None
+    of: ClaimSide
+    than: ClaimSide | None = None
     """Without it, what is spoken of is compared with a limit or with the bounds of a band."""
     column: str | None = None
     """Of both, where they do not say."""
@@ -109,7 +109,7 @@ class Claim:
         return self.than is not None and self.of.dataset != self.than.dataset
 
     @property
-    def sides(self) -> tuple[Side, ...]:
+    def sides(self) -> tuple[ClaimSide, ...]:
         """One, or the two that are compared."""
         return (self.of,) if self.than is None else (self.of, self.than)
 
@@ -134,8 +134,8 @@ class StudyFile:
     source: str
     """The published table or figure, or "new here"."""
     measurements: tuple[str, ...]
-    datasets: Mapping[str, Dataset]
-    models: Mapping[str, Model] = field(default_factory=dict)
+    datasets: Mapping[str, StudyDataset]
+    models: Mapping[str, StudyModel] = field(default_factory=dict)
     variants: Mapping[str, Variant] = field(default_factory=dict)
     training: Settings = field(default_factory=dict)
     """For all of them."""
@@ -208,9 +208,9 @@ class Study(StudyFile):
             {**self.training, **dataset.training, **model.training, **variant.training},
         )
 
-    def beginnings_of(self, cell: Cell) -> list[Cell]:
+    def initial_cells(self, cell: Cell) -> list[Cell]:
         """The cells whose models this one begins with."""
-        if not self.variants[cell.variant].begin:
+        if not self.variants[cell.variant].init_from:
             return []
         wanted = model_spec(self.models[cell.model].name).init_from
         first = next(iter(self.variants))
@@ -245,7 +245,7 @@ class Study(StudyFile):
             if claim.models or applies(dataset, model)
         ]
 
-    def side_of(self, claim: Claim, side: Side, dataset: str, model: str) -> tuple[Cell, str]:
+    def side_of(self, claim: Claim, side: ClaimSide, dataset: str, model: str) -> tuple[Cell, str]:
         """The cell and the column that one side of a claim is about, when it is judged there."""
         cell = Cell(
             side.dataset or dataset,

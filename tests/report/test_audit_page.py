@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from browsing import in_browser
 from rich.console import Console
 
+from browsing import in_browser
 from whence.measure import Measure
 from whence.report.audit_page import audit_table, write_audit
 from whence.run import Run

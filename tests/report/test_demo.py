@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from browsing import in_browser
 
+from browsing import in_browser
 from whence.demonstration import Demonstration, default_data, demonstrate
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS

@@ -18,7 +18,7 @@ from whence_studies.claims import (
     spread_ratio,
     verdict,
 )
-from whence_studies.study import Claim, Expectation, Side
+from whence_studies.study import Claim, ClaimSide, Expectation
 
 
 def claim(expect: Expectation, margin: float = 0.0) -> Claim:
@@ -26,8 +26,8 @@ def claim(expect: Expectation, margin: float = 0.0) -> Claim:
         text="t",
         source="s",
         column="c",
-        of=Side("new"),
-        than=Side("old"),
+        of=ClaimSide("new"),
+        than=ClaimSide("old"),
         expect=expect,
         margin=margin,
     )
@@ -127,7 +127,7 @@ def test_every_expectation_has_words() -> None:
 
 def alone(expect: Expectation, limit: float = 0.0, margin: float = 0.0) -> Claim:
     return Claim(
-        text="t", source="s", of=Side(column="c"), expect=expect, limit=limit, margin=margin
+        text="t", source="s", of=ClaimSide(column="c"), expect=expect, limit=limit, margin=margin
     )
 
 

@@ -9,10 +9,10 @@ import pytest
 
 import whence
 from whence.data import last_two
-from whence_studies.cache import Cache, Measuring
+from whence_studies.cache import MeasuringPlan, StudyCache
 from whence_studies.measurements.explainer_agreement import agreement
-from whence_studies.measurements.found import AsItComes, Asked
-from whence_studies.measurements.points import Points
+from whence_studies.measurements.measurement import MeasuredRun, NoOptions
+from whence_studies.measurements.point_sample import PointSample
 from whence_studies.records import NOT_RUN, NOT_THERE, Record
 from whence_studies.results import rows_done
 from whence_studies.runner import run_study
@@ -42,7 +42,7 @@ def study(tiny: Tiny) -> Study:
 
 
 def run(study: Study, cache: Path, minutes: float | None = None) -> list[Record]:
-    return run_study(study, cache=Cache(cache), minutes=minutes, show_progress=False)
+    return run_study(study, cache=StudyCache(cache), minutes=minutes, show_progress=False)
 
 
 def kept(cache: Path) -> tuple[dict[Path, int], dict[str, int]]:
@@ -70,8 +70,8 @@ def test_one_training_serves_both_and_each_is_measured_its_own_way(
         seeds=3,
         show_progress=False,
     )
-    asked = Asked(by_hand, last_two(data), "validation", False)
-    for row, how in (("one", Points(4)), ("two", Points(4, "uniformly"))):
+    asked = MeasuredRun(by_hand, last_two(data), "validation", False)
+    for row, how in (("one", PointSample(4)), ("two", PointSample(4, "uniformly"))):
         expected = agreement(asked, how)
         own = [one for one in records if one.row == row]
         assert len(own) == COLUMNS
@@ -96,7 +96,7 @@ def test_stopped_between_the_two_it_goes_on(study: Study, tmp_path: Path) -> Non
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_study(study, cache=Cache(cache), show_progress=False, keep=stop_after_one)
+        run_study(study, cache=StudyCache(cache), show_progress=False, keep=stop_after_one)
     runs, files = kept(cache)
     assert (len(runs), len(files)) == (1, 1)
     half = run(study, cache, minutes=0)
@@ -126,14 +126,14 @@ def test_other_points_are_measured_and_not_trained_anew(
 
 
 def test_what_is_measured_is_kept_by_how() -> None:
-    one, two = Points(4), Points(4, "uniformly")
+    one, two = PointSample(4), PointSample(4, "uniformly")
     keys = {
-        Measuring("agreement", "validation", one).key,
-        Measuring("agreement", "validation", two).key,
-        Measuring("agreement", "test", one).key,
-        Measuring("controls", "validation", one).key,
-        Measuring("agreement", "validation", Points(5)).key,
+        MeasuringPlan("agreement", "validation", one).key,
+        MeasuringPlan("agreement", "validation", two).key,
+        MeasuringPlan("agreement", "test", one).key,
+        MeasuringPlan("controls", "validation", one).key,
+        MeasuringPlan("agreement", "validation", PointSample(5)).key,
     }
     assert len(keys) == 5
     assert all(set('/\\ :*?"<>|').isdisjoint(key) for key in keys)
-    assert Measuring("accuracy", "test", AsItComes()).key == "accuracy-test"
+    assert MeasuringPlan("accuracy", "test", NoOptions()).key == "accuracy-test"

@@ -17,8 +17,8 @@ from whence.errors import InputError
 from whence.files import read_json
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.run import Run
-from whence_studies.measurements import negatives_published as measurement
-from whence_studies.measurements.found import AsItComes, Asked
+from whence_studies.measurements import published_accuracy as measurement
+from whence_studies.measurements.measurement import MeasuredRun, NoOptions
 from whence_studies.measurements.registry import MEASUREMENTS
 from whence_studies.study import HERE
 
@@ -98,8 +98,8 @@ def trained(data: Interactions, split: str) -> Run:
 
 def test_columns_are_what_training_measured_in_per_cent(data: Interactions) -> None:
     run = trained(data, "last-one")
-    asked = Asked(run, last_one(data), "test", show_progress=False)
-    found = measurement.published_negatives(asked, AsItComes())
+    asked = MeasuredRun(run, last_one(data), "test", show_progress=False)
+    found = measurement.published_negatives(asked, NoOptions())
     assert list(found) == ["HR@10 in %", "NDCG@10 in %"], "SASRec tells no classes"
     measured = [metrics["test"]["HR@10 of 100 published"] for metrics in run.metrics.values()]
     assert found["HR@10 in %"].per_seed == tuple(100 * one["value"] for one in measured)
@@ -115,8 +115,8 @@ def test_models_that_tell_classes_have_columns_of_them(data: Interactions) -> No
         telling[seed] = ForOrAgainst(config, data.item_count, torch.Generator()).eval()
         telling[seed].load_state_dict(model.state_dict())
     split = last_one(data)
-    asked = Asked(replace(run, models=telling), split, "test", show_progress=False)
-    found = measurement.published_negatives(asked, AsItComes())
+    asked = MeasuredRun(replace(run, models=telling), split, "test", show_progress=False)
+    found = measurement.published_negatives(asked, NoOptions())
     assert set(found) == set(MEASUREMENTS["published-negatives"].columns) - {
         "accuracy of disliked in %"
     }
@@ -130,6 +130,6 @@ def test_models_that_tell_classes_have_columns_of_them(data: Interactions) -> No
 
 def test_other_events_are_one_sentence(data: Interactions) -> None:
     run = trained(data, "last-two")
-    asked = Asked(run, last_two(data), "validation", show_progress=False)
+    asked = MeasuredRun(run, last_two(data), "validation", show_progress=False)
     with pytest.raises(InputError, match="validation events have no published negatives"):
-        measurement.published_negatives(asked, AsItComes())
+        measurement.published_negatives(asked, NoOptions())

@@ -17,9 +17,9 @@ from scipy import stats
 import whence
 from whence.data import last_two
 from whence.errors import InputError
-from whence_studies.cache import Cache, Measured, default_folder
+from whence_studies.cache import CachedColumns, StudyCache, default_folder
 from whence_studies.claims import Estimate
-from whence_studies.measurements.found import Found
+from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.records import (
     NEEDS_FILE,
     NOT_RUN,
@@ -35,8 +35,8 @@ from whence_studies.results import (
     LOWER,
     ONE_SEED,
     UNPUBLISHED,
-    Results,
-    compare_with_print,
+    StudyResults,
+    compare_with_published,
     rows_done,
 )
 from whence_studies.runner import run_study
@@ -48,7 +48,7 @@ Tiny = Callable[..., Path]
 def run(study: Study, cache: Path, minutes: float | None = None, only: str = "") -> list[Record]:
     return run_study(
         study,
-        cache=Cache(cache),
+        cache=StudyCache(cache),
         minutes=minutes,
         only=[only] if only else (),
         show_progress=False,
@@ -172,7 +172,7 @@ def test_every_new_record_is_kept_at_once(study: Study, tmp_path: Path) -> None:
     kept: list[tuple[int, int]] = []
     run_study(
         study,
-        cache=Cache(tmp_path / "cache"),
+        cache=StudyCache(tmp_path / "cache"),
         show_progress=False,
         keep=lambda records: kept.append(rows_done(study, records)),
     )
@@ -215,21 +215,21 @@ def test_only_some_datasets(tiny: Tiny, tmp_path: Path) -> None:
 
 
 def test_a_seed_that_is_missing_is_left_out_of_pairs(study: Study) -> None:
-    def measured(seeds: tuple[int, ...], *values: float) -> dict[str, Measured]:
-        found = Found(values, 300, "p", "higher is better")
-        return {"accuracy": Measured(seeds, {"recall@10 of 101": found})}
+    def measured(seeds: tuple[int, ...], *values: float) -> dict[str, CachedColumns]:
+        found = SeedColumn(values, 300, "p", "higher is better")
+        return {"accuracy": CachedColumns(seeds, {"recall@10 of 101": found})}
 
     one, two = study.cells()
     found = {one: measured((0, 1, 2), 0.1, 0.2, 0.9), two: measured((0, 2, 3), 0.3, 0.8, 0.7)}
-    records = Results(study, "2 CPU cores", "c", found).records()
+    records = StudyResults(study, "2 CPU cores", "c", found).records()
     claim = records[-1]
     assert claim.seeds == (0, 2)
     assert claim.value == pytest.approx((0.2 - 0.1) / 2)
     assert records[1].verdict == NOT_THERE
-    nothing = Results(study, "m", "c", {one: {}, two: {}}).records()
+    nothing = StudyResults(study, "m", "c", {one: {}, two: {}}).records()
     assert {record.verdict for record in nothing[:-1]} == {NOT_RUN}
     assert with_former(nothing, records) == records, "what was found before, or found to be absent"
-    alone = Results(study, "m", "c", {**found, two: measured((7,), 0.3)}).records()
+    alone = StudyResults(study, "m", "c", {**found, two: measured((7,), 0.3)}).records()
     assert alone[-1].verdict == "undecided"
     assert (alone[4].value, alone[4].interval) == (0.3, None)
 
@@ -250,7 +250,7 @@ def test_a_seed_that_is_missing_is_left_out_of_pairs(study: Study) -> None:
 def test_agreement_is_as_far_as_printed(
     interval: tuple[float, float] | None, printed: str | None, expected: str
 ) -> None:
-    assert compare_with_print(Estimate(0.8, 0.1, interval), printed) == expected
+    assert compare_with_published(Estimate(0.8, 0.1, interval), printed) == expected
 
 
 def test_published_values_stand_beside_ours(tiny: Tiny, tmp_path: Path) -> None:

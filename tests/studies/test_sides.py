@@ -12,12 +12,12 @@ from scipy import stats
 
 from whence.arrays import Floats
 from whence.errors import InputError
-from whence_studies.cache import Measured
+from whence_studies.cache import CachedColumns
 from whence_studies.checking import check_study
-from whence_studies.measurements.found import Found
+from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.records import NEEDS_FILE, NOT_RUN, Record
-from whence_studies.results import Results, check_records
-from whence_studies.study import Cell, Claim, Expectation, Side, Study, Variant, find_study
+from whence_studies.results import StudyResults, check_records
+from whence_studies.study import Cell, Claim, ClaimSide, Expectation, Study, Variant, find_study
 
 SEEDS = tuple(range(5))
 ONE, OTHER = "ρ(∇, α)", "ρ(∇, α first)"
@@ -49,8 +49,8 @@ def values(study: Study) -> Values:
 
 
 def claim(
-    of: Side,
-    than: Side | None = None,
+    of: ClaimSide,
+    than: ClaimSide | None = None,
     *,
     expect: Expectation = "higher",
     column: str | None = None,
@@ -75,16 +75,16 @@ def judged(study: Study, values: Values, of: Claim, *absent: str) -> dict[tuple[
     """By data and model, the records of the claim; the absent datasets are not here."""
     study = replace(study, claims=(of,))
     check_study(study)
-    found: dict[Cell, dict[str, Measured]] = {}
+    found: dict[Cell, dict[str, CachedColumns]] = {}
     for cell in study.cells():
         if cell.dataset not in absent:
             columns = {
-                column: Found(tuple(one.tolist()), 7, "7 events", "neither")
+                column: SeedColumn(tuple(one.tolist()), 7, "7 events", "neither")
                 for (where, column), one in values.items()
                 if where == cell
             }
-            found[cell] = {"agreement": Measured(SEEDS, columns)}
-    records = Results(study, "2 CPU cores", "c", found).records()
+            found[cell] = {"agreement": CachedColumns(SEEDS, columns)}
+    records = StudyResults(study, "2 CPU cores", "c", found).records()
     check_records(study, records)
     return {(one.dataset, one.model or ""): one for one in records if one.row == of.text}
 
@@ -100,7 +100,7 @@ def check_difference(record: Record, one: Floats, two: Floats, paired: bool = Tr
 
 
 def test_between_models_on_every_dataset(study: Study, values: Values) -> None:
-    of = claim(Side(model="BERT4Rec"), Side(model="SASRec"), column=ONE)
+    of = claim(ClaimSide(model="BERT4Rec"), ClaimSide(model="SASRec"), column=ONE)
     found = judged(study, values, of)
     assert list(found) == [(data, "bert4rec") for data in DATA.values()]
     for dataset, data in DATA.items():
@@ -113,7 +113,7 @@ def test_between_models_on_every_dataset(study: Study, values: Values) -> None:
 
 
 def test_between_datasets_seeds_are_no_pairs(study: Study, values: Values) -> None:
-    of = claim(Side(dataset="Games", column=ONE), Side(dataset="ML-1M", column=ONE))
+    of = claim(ClaimSide(dataset="Games", column=ONE), ClaimSide(dataset="ML-1M", column=ONE))
     found = judged(study, values, of)
     assert list(found) == [(DATA["Games"], name) for name in NAMES.values()]
     for model, name in NAMES.items():
@@ -125,7 +125,7 @@ def test_between_datasets_seeds_are_no_pairs(study: Study, values: Values) -> No
 
 
 def test_between_columns_and_variants_everywhere(study: Study, values: Values) -> None:
-    of = claim(Side(variant="points uniform", column=ONE), Side(column=OTHER))
+    of = claim(ClaimSide(variant="points uniform", column=ONE), ClaimSide(column=OTHER))
     found = judged(study, values, of)
     assert len(found) == 8
     for (data, name), record in found.items():
@@ -137,7 +137,7 @@ def test_between_columns_and_variants_everywhere(study: Study, values: Values) -
 
 
 def test_against_a_limit_and_only_where_it_is_about(study: Study, values: Values) -> None:
-    of = claim(Side(column=ONE), limit=0.4, models=("SASRec",), datasets=("Steam", "Games"))
+    of = claim(ClaimSide(column=ONE), limit=0.4, models=("SASRec",), datasets=("Steam", "Games"))
     found = judged(study, values, of)
     assert list(found) == [(DATA["Steam"], "sasrec"), (DATA["Games"], "sasrec")]
     for dataset in ("Steam", "Games"):
@@ -154,47 +154,65 @@ def test_in_bands(study: Study, values: Values, shift: float, expected: str) -> 
     close = {place: shift + 0.01 * (one - 0.5) for place, one in values.items()}
     bands: tuple[Expectation, ...] = ("weak", "moderate", "strong")
     for band in bands:
-        found = judged(study, close, claim(Side(column=ONE), expect=band))
+        found = judged(study, close, claim(ClaimSide(column=ONE), expect=band))
         verdict = "holds" if band == expected else "does not hold"
         assert {one.verdict for one in found.values()} == {verdict}
 
 
 def test_where_either_side_is_absent_nothing_is_judged(study: Study, values: Values) -> None:
-    of = claim(Side(dataset="Games", column=ONE), Side(dataset="ML-1M", column=ONE))
+    of = claim(ClaimSide(dataset="Games", column=ONE), ClaimSide(dataset="ML-1M", column=ONE))
     for absent in ("Games", "ML-1M"):
         found = judged(study, values, of, absent)
         assert {one.verdict for one in found.values()} == {NEEDS_FILE}
         assert {one.dataset for one in found.values()} == {DATA["Games"]}
-    empty = Results(replace(study, claims=(of,)), "m", "c", {cell: {} for cell in study.cells()})
+    empty = StudyResults(
+        replace(study, claims=(of,)), "m", "c", {cell: {} for cell in study.cells()}
+    )
     assert {one.verdict for one in empty.records()} == {NOT_RUN}
 
 
 WRONG_CLAIMS = [
-    (claim(Side(column="ρ(∇, β)")), "There is no column 'ρ(∇, β)': did you mean"),
-    (claim(Side(column=ONE), Side(column="sd")), "There is no column 'sd'"),
-    (claim(Side()), "There is no column ''"),
-    (claim(Side(column=ONE, model="SASRek")), "There is no model 'SASRek'"),
-    (claim(Side(column=ONE), Side(dataset="Game", column=ONE)), "There is no dataset 'Game'"),
-    (claim(Side(column=ONE), datasets=("Game",)), "There is no dataset 'Game'"),
-    (claim(Side(column=ONE), models=("Bert",)), "There is no model 'Bert'"),
+    (claim(ClaimSide(column="ρ(∇, β)")), "There is no column 'ρ(∇, β)': did you mean"),
+    (claim(ClaimSide(column=ONE), ClaimSide(column="sd")), "There is no column 'sd'"),
+    (claim(ClaimSide()), "There is no column ''"),
+    (claim(ClaimSide(column=ONE, model="SASRek")), "There is no model 'SASRek'"),
+    (
+        claim(ClaimSide(column=ONE), ClaimSide(dataset="Game", column=ONE)),
+        "There is no dataset 'Game'",
+    ),
+    (claim(ClaimSide(column=ONE), datasets=("Game",)), "There is no dataset 'Game'"),
+    (claim(ClaimSide(column=ONE), models=("Bert",)), "There is no model 'Bert'"),
     (
         claim(
-            Side(column=ONE, dataset="Games"),
-            Side(column=ONE, dataset="ML-1M"),
+            ClaimSide(column=ONE, dataset="Games"),
+            ClaimSide(column=ONE, dataset="ML-1M"),
             datasets=("Steem",),
         ),
         "There is no dataset 'Steem'",
     ),
     (
         claim(
-            Side(column=ONE, model="SASRec"), Side(column=ONE, model="BERT4Rec"), models=("Bert",)
+            ClaimSide(column=ONE, model="SASRec"),
+            ClaimSide(column=ONE, model="BERT4Rec"),
+            models=("Bert",),
         ),
         "There is no model 'Bert'",
     ),
-    (claim(Side(column=ONE), Side(column=OTHER), expect="strong"), "“t” is about a band; it has"),
-    (claim(Side(column=ONE), expect="spread lower"), "“t” compares a spread, and does not say"),
     (
-        claim(Side(dataset="Games"), Side(dataset="ML-1M"), column=ONE, expect="spread lower"),
+        claim(ClaimSide(column=ONE), ClaimSide(column=OTHER), expect="strong"),
+        "“t” is about a band; it has",
+    ),
+    (
+        claim(ClaimSide(column=ONE), expect="spread lower"),
+        "“t” compares a spread, and does not say",
+    ),
+    (
+        claim(
+            ClaimSide(dataset="Games"),
+            ClaimSide(dataset="ML-1M"),
+            column=ONE,
+            expect="spread lower",
+        ),
         "“t” compares spreads of different data, which are no pairs",
     ),
 ]
@@ -213,7 +231,10 @@ def test_a_claim_about_nothing_is_one_sentence(study: Study, wrong: Claim, sente
         ({"columns": (ONE,)}, "A study names its columns or groups of them, not both"),
         ({"curves": ("histogram",)}, "There is no curve 'histogram': did you mean 'histograms'"),
         ({"measuring": {"accuracy": {}}}, "There is no measurement of this study 'accuracy'"),
-        ({"measuring": {"agreement": {"point": 5}}}, "Points has no setting 'point': did you mean"),
+        (
+            {"measuring": {"agreement": {"point": 5}}},
+            "PointSample has no setting 'point': did you mean",
+        ),
         ({"measuring": {"agreement": {"points": 0}}}, "at least 1 point, not 0"),
         (
             {"variants": {"a": Variant(measuring={"genres": {}})}},

@@ -17,7 +17,7 @@ from whence.experts import InterpretableTransformer, SequentialModel
 from whence.explainers import explain_batch
 from whence.trust import attention_kl
 from whence_studies.measurements.between_seeds import ratio_over_seeds
-from whence_studies.measurements.by_groups import METHODS, RHO, SAME
+from whence_studies.measurements.group_agreement import METHODS, RHO, SAME
 from whence_studies.sessions import (
     ListeningConfig,
     SessionFiles,

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from whence.errors import OutOfTime
 from whence_studies.charts.study_tables import as_markdown
 from whence_studies.claims import FAILS, HOLDS, UNDECIDED
-from whence_studies.measurements.by_groups import SAME
+from whence_studies.measurements.group_agreement import SAME
 from whence_studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
 from whence_studies.results import judge_by_records, rows_done
 from whence_studies.sessions import ListeningConfig, Parts, read_tracks, split_files, write_sessions

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from whence.errors import InputError
-from whence_studies.cache import Cache
+from whence_studies.cache import StudyCache
 from whence_studies.charts.study_tables import study_tables
 from whence_studies.checking import check_study
-from whence_studies.results import Results, check_records
+from whence_studies.results import StudyResults, check_records
 from whence_studies.runner import run_study
 from whence_studies.study import Cell, find_study, read_study, study_files
 
@@ -90,7 +90,7 @@ def test_a_variant_of_some_models_alone(tiny: Callable[..., Path]) -> None:
     cells = [(cell.model, cell.variant) for cell in study.cells()]
     assert cells == [("SASRec", "one"), ("SASRec", "two"), ("BERT4Rec", "one")]
     assert study.judged_on(study.claims[0]) == [("World", "SASRec")]
-    records = Results(study, "m", "c", {cell: {} for cell in study.cells()}).records()
+    records = StudyResults(study, "m", "c", {cell: {} for cell in study.cells()}).records()
     check_records(study, records)
     tables = {table.title: table for table in study_tables(study, records)}
     assert tables["MRR"].rows == (("SASRec", "World", "–", "–"), ("BERT4Rec", "World", "–", ""))
@@ -150,7 +150,7 @@ def test_a_mistake_is_one_sentence_that_names_the_file(
 ) -> None:
     path = tiny(change)
     with pytest.raises(InputError, match=sentence) as caught:
-        run_study(find_study(str(path)), cache=Cache(tmp_path / "cache"), show_progress=False)
+        run_study(find_study(str(path)), cache=StudyCache(tmp_path / "cache"), show_progress=False)
     assert "tiny.toml" in str(caught.value)
     assert not (tmp_path / "cache").exists()
 

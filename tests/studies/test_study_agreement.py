@@ -22,8 +22,8 @@ from whence.explainers.shapley import Shapley
 from whence.models import Recommender
 from whence.run import Run
 from whence_studies.measurements.explainer_agreement import HISTOGRAMS, MEASUREMENT, agreement
-from whence_studies.measurements.found import Asked, Found
-from whence_studies.measurements.points import Points, draw_points
+from whence_studies.measurements.measurement import MeasuredRun, SeedColumn
+from whence_studies.measurements.point_sample import PointSample, draw_points
 
 LENGTH, POINTS, ITEMS = 12, 15, 30
 PRINTED = Shapley(sampler="uniform", coalitions=1024, exact_up_to=0)
@@ -40,10 +40,10 @@ def users() -> Split:
     return last_two(interactions_of(chosen))
 
 
-def measured(users: Split, *models: Recommender) -> dict[str, Found]:
+def measured(users: Split, *models: Recommender) -> dict[str, SeedColumn]:
     catalog = Catalog(pa.table({"item": list(range(ITEMS))}))
     run = Run("sasrec", {}, {}, {}, catalog, dict(enumerate(models)), metrics={})
-    return agreement(Asked(run, users, "validation", False), Points(POINTS))
+    return agreement(MeasuredRun(run, users, "validation", False), PointSample(POINTS))
 
 
 def importances(model: Recommender, history: list[int], target: int) -> Importances:
@@ -116,7 +116,7 @@ def of_point(column: str, said: Importances) -> float:
 
 def by_hand(users: Split, model: Recommender) -> dict[str, Floats]:
     """`[points]` by column, as far as a column is one value a point."""
-    cases = draw_points(users, "validation", Points(POINTS))
+    cases = draw_points(users, "validation", PointSample(POINTS))
     said = [
         importances(model, users.interactions.items[start:end][-LENGTH:].tolist(), int(target))
         for start, end, target in zip(cases.starts, cases.ends, cases.targets, strict=True)

@@ -17,11 +17,10 @@ from whence.errors import InputError
 from whence.experts import TOYS, InterpretableMLP, fit
 from whence.randomness import Randomness
 from whence.trust.stability.seed_pairs import choice_in_common, same_choice
-from whence_studies.cache import Cache
+from whence_studies.cache import StudyCache
 from whence_studies.checking import check_study
 from whence_studies.claims import HOLDS
-from whence_studies.measurements.by_groups import SAME, same_where_chosen
-from whence_studies.measurements.expert_evidence import (
+from whence_studies.measurements.expert_selections import (
     ALIKE,
     BY_BOTH,
     LARGEST,
@@ -31,6 +30,7 @@ from whence_studies.measurements.expert_evidence import (
     SIMPLE,
     selections_of,
 )
+from whence_studies.measurements.group_agreement import SAME, same_where_chosen
 from whence_studies.results import judge_by_records
 from whence_studies.runner import run_study
 from whence_studies.study import find_study
@@ -169,7 +169,7 @@ def test_the_movielens_study_from_end_to_end(
         training={**study.training, "epochs": 2, "batch_size": 64},
         measuring={"evidence": {"points": 8}},
     )
-    cache = Cache(tmp_path / "cache")
+    cache = StudyCache(tmp_path / "cache")
     records = run_study(study, cache=cache, show_progress=False)
     found = {(one.model, one.row, one.column): one for one in records}
     assert found["intrp-ncf", "plain", "HR@10 in %"].value is not None

@@ -25,13 +25,13 @@ from whence.randomness import Randomness
 from whence.run import Run
 from whence.trust import jaccard_index, prediction_deviation
 from whence.trust.permutation.class_permutation import class_permutation
-from whence_studies.cache import Cache
+from whence_studies.cache import StudyCache
 from whence_studies.measurements import calibration_by_class as calibration
 from whence_studies.measurements import permutation_by_class as permutation
 from whence_studies.measurements import stability_by_class as stability
 from whence_studies.measurements.between_seeds import deviation_over_seeds, index_by_chance
-from whence_studies.measurements.candidates_asked import Users, draw_questions, validation_questions
-from whence_studies.measurements.found import Asked, Found
+from whence_studies.measurements.candidates import UserSample, draw_questions, validation_questions
+from whence_studies.measurements.measurement import MeasuredRun, SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS
 from whence_studies.runner import run_study
 from whence_studies.study import find_study
@@ -39,7 +39,7 @@ from whence_studies.study import find_study
 Case = tuple[int, int, list[float]]
 """A user, the true class and the probability of each class."""
 LENGTH = 12
-EVERYBODY = Users(100)
+EVERYBODY = UserSample(100)
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interactions:
 
 
 @pytest.fixture
-def asked(data: Interactions) -> Callable[..., Asked]:
-    def train(model: str = "deepicf-a", split: str = "last-one", **settings: object) -> Asked:
+def asked(data: Interactions) -> Callable[..., MeasuredRun]:
+    def train(model: str = "deepicf-a", split: str = "last-one", **settings: object) -> MeasuredRun:
         run = whence.train(
             data,
             model=model,
@@ -59,7 +59,7 @@ def asked(data: Interactions) -> Callable[..., Asked]:
             split=split,
             show_progress=False,
         )
-        return Asked(_lively(run), split_by(split, data), "test", show_progress=False)
+        return MeasuredRun(_lively(run), split_by(split, data), "test", show_progress=False)
 
     return train
 
@@ -76,7 +76,7 @@ def _lively(run: Run) -> Run:
     return replace(run, models=models)
 
 
-def cases_of(model: Recommender, asked: Asked) -> list[Case]:
+def cases_of(model: Recommender, asked: MeasuredRun) -> list[Case]:
     """Every user's item and negatives but those that are the item, one after another."""
     cases, ratings = asked.split.held["test"], asked.split.interactions.ratings
     assert ratings is not None
@@ -131,7 +131,7 @@ def slow_calibration(cases: list[Case]) -> dict[str, float]:
     ],
 )
 def test_calibration_is_that_of_every_item(
-    name: str, settings: dict[str, int], asked: Callable[..., Asked]
+    name: str, settings: dict[str, int], asked: Callable[..., MeasuredRun]
 ) -> None:
     what = asked(name, **settings)
     found = calibration.class_calibration(what, EVERYBODY)
@@ -150,7 +150,7 @@ def test_calibration_is_that_of_every_item(
     assert "4 users, test events" in found["ECE"].protocol
 
 
-def test_the_temperature_is_fitted_on_every_other_user(asked: Callable[..., Asked]) -> None:
+def test_the_temperature_is_fitted_on_every_other_user(asked: Callable[..., MeasuredRun]) -> None:
     what = asked(n_classes=2)
     found = calibration.class_calibration(what, EVERYBODY)
     for place, model in enumerate(what.run.models.values()):
@@ -162,7 +162,7 @@ def test_the_temperature_is_fitted_on_every_other_user(asked: Callable[..., Aske
 
 
 def expect_scaled(
-    found: dict[str, Found], place: int, fitted: list[Case], others: list[Case]
+    found: dict[str, SeedColumn], place: int, fitted: list[Case], others: list[Case]
 ) -> None:
     """A seed's temperature as scipy finds it on some cases, and what it makes of others."""
     best = optimize.minimize_scalar(
@@ -183,7 +183,7 @@ def surprise(cases: list[Case], log_t: float) -> float:
 
 @pytest.mark.parametrize("classes", [1, 2, 3])
 def test_where_there_are_validation_events_the_temperature_is_fitted_on_them(
-    classes: int, asked: Callable[..., Asked]
+    classes: int, asked: Callable[..., MeasuredRun]
 ) -> None:
     what = asked(split="last-two", n_classes=classes)
     found = calibration.class_calibration(what, EVERYBODY)
@@ -222,9 +222,11 @@ def validation_cases(model: Recommender, split: Split) -> list[Case]:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_permutation_by_kind_and_confidence(classes: int, asked: Callable[..., Asked]) -> None:
+def test_permutation_by_kind_and_confidence(
+    classes: int, asked: Callable[..., MeasuredRun]
+) -> None:
     what = asked(n_classes=classes)
-    how = permutation.Shuffled(100, shuffles=5)
+    how = permutation.ShuffleOptions(100, shuffles=5)
     found = permutation.class_permutations(what, how)
     assert set(found) <= set(permutation.MEASUREMENT.all_columns)
     questions = draw_questions(what.split, "test", how)
@@ -258,7 +260,7 @@ def test_permutation_by_kind_and_confidence(classes: int, asked: Callable[..., A
     assert any("of 10 by largest attention" in column for column in found)
 
 
-def test_stability_by_tenths(asked: Callable[..., Asked]) -> None:
+def test_stability_by_tenths(asked: Callable[..., MeasuredRun]) -> None:
     what = asked(n_classes=2)
     models = list(what.run.models.values())
     found = stability.class_stabilities(what, EVERYBODY)
@@ -294,7 +296,7 @@ def test_stability_by_tenths(asked: Callable[..., Asked]) -> None:
             assert ours.per_seed == pytest.approx(expected, abs=1e-6)
 
 
-def _of_what_came(model: Recommender, asked: Asked) -> list[list[float]]:
+def _of_what_came(model: Recommender, asked: MeasuredRun) -> list[list[float]]:
     first: dict[int, list[float]] = {}
     for user, _, p in cases_of(model, asked):
         first.setdefault(user, p)
@@ -339,19 +341,19 @@ def test_what_the_text_says_of_the_jaccard_index() -> None:
     assert printed == {("Jaccard index, p from 0.9", "two classes"): "0.5"}
 
 
-def test_a_few_users_are_drawn_once_for_all(asked: Callable[..., Asked]) -> None:
+def test_a_few_users_are_drawn_once_for_all(asked: Callable[..., MeasuredRun]) -> None:
     what = asked(n_classes=2)
-    one, other = (draw_questions(what.split, "test", Users(3)) for _ in range(2))
+    one, other = (draw_questions(what.split, "test", UserSample(3)) for _ in range(2))
     assert len(one.cases) == 3
     assert len(set(one.cases.users.tolist())) == 3
     assert (one.items == other.items).all()
     with pytest.raises(InputError, match="At least 2 users are asked, not 1"):
-        Users(1)
+        UserSample(1)
 
 
-def test_what_a_model_lacks_is_said(asked: Callable[..., Asked]) -> None:
+def test_what_a_model_lacks_is_said(asked: Callable[..., MeasuredRun]) -> None:
     with pytest.raises(CapabilityError, match="GMF has no 'attentions'"):
-        permutation.class_permutations(asked("gmf"), permutation.Shuffled(4, shuffles=2))
+        permutation.class_permutations(asked("gmf"), permutation.ShuffleOptions(4, shuffles=2))
     with pytest.raises(CapabilityError, match="SASRec has no 'classes'"):
         calibration.class_calibration(asked("sasrec"), EVERYBODY)
 
@@ -381,7 +383,7 @@ def test_the_studies_run_from_end_to_end(name: str, data: Interactions, tmp_path
         variants={variant: replace(one, training={}) for variant, one in declared.variants.items()},
         measuring={"class-permutation": {"shuffles": 2}} if "perm" in name else declared.measuring,
     )
-    records = run_study(study, cache=Cache(tmp_path / "cache"), show_progress=False)
+    records = run_study(study, cache=StudyCache(tmp_path / "cache"), show_progress=False)
     known = {(one.model, one.row) for one in records if one.value is not None}
     assert {study.record_key(cell)[1:] for cell in study.cells()} <= known
     assert not any(one.value is not None and math.isnan(one.value) for one in records)

@@ -19,18 +19,18 @@ from whence.data.histories import Cases
 from whence.models import Recommender
 from whence.run import Run
 from whence.trust import attention_permutation
-from whence_studies.cache import Cache
+from whence_studies.cache import StudyCache
 from whence_studies.measurements.between_seeds import deviation_over_seeds
-from whence_studies.measurements.candidates_asked import draw_cases
-from whence_studies.measurements.confidence import MEASUREMENT, confidence
-from whence_studies.measurements.found import Asked, Found
-from whence_studies.measurements.permutation_by_class import Shuffled
+from whence_studies.measurements.candidates import draw_cases
+from whence_studies.measurements.measurement import MeasuredRun, SeedColumn
+from whence_studies.measurements.next_item_confidence import MEASUREMENT, confidence
+from whence_studies.measurements.permutation_by_class import ShuffleOptions
 from whence_studies.runner import run_study
-from whence_studies.study import Dataset, find_study
+from whence_studies.study import StudyDataset, find_study
 
 Followed = Callable[..., Run]
 LENGTH = 8
-HOW = Shuffled(60, shuffles=3)
+HOW = ShuffleOptions(60, shuffles=3)
 
 
 def log_p_of(model: Recommender, cases: Cases) -> np.ndarray:
@@ -42,19 +42,21 @@ def log_p_of(model: Recommender, cases: Cases) -> np.ndarray:
 @pytest.fixture(scope="module", params=["sasrec", "bert4rec"])
 def measured(
     request: pytest.FixtureRequest, followed: Followed, split: Split
-) -> tuple[Run, dict[str, Found]]:
+) -> tuple[Run, dict[str, SeedColumn]]:
     run = followed(request.param)
-    return run, confidence(Asked(run, split, "test", show_progress=False), HOW)
+    return run, confidence(MeasuredRun(run, split, "test", show_progress=False), HOW)
 
 
-def test_every_column_is_declared(measured: tuple[Run, dict[str, Found]]) -> None:
+def test_every_column_is_declared(measured: tuple[Run, dict[str, SeedColumn]]) -> None:
     _, found = measured
     assert set(found) <= set(MEASUREMENT.all_columns)
     assert set(MEASUREMENT.columns) <= set(found)
     assert all(len(one.per_seed) == 3 for one in found.values())
 
 
-def test_calibration_and_temperature(measured: tuple[Run, dict[str, Found]], split: Split) -> None:
+def test_calibration_and_temperature(
+    measured: tuple[Run, dict[str, SeedColumn]], split: Split
+) -> None:
     run, found = measured
     test, validation = split.held["test"], split.held["validation"]
     for place, model in enumerate(run.models.values()):
@@ -77,7 +79,7 @@ def test_calibration_and_temperature(measured: tuple[Run, dict[str, Found]], spl
         assert plain == pytest.approx(cost(0.0, log_p, test.targets), rel=1e-4)
 
 
-def test_shuffling_by_tenths(measured: tuple[Run, dict[str, Found]], split: Split) -> None:
+def test_shuffling_by_tenths(measured: tuple[Run, dict[str, SeedColumn]], split: Split) -> None:
     run, found = measured
     cases = draw_cases(split, "test", 60)
     for place, model in enumerate(run.models.values()):
@@ -94,7 +96,9 @@ def test_shuffling_by_tenths(measured: tuple[Run, dict[str, Found]], split: Spli
                 assert found[column].per_seed[place] == pytest.approx(values[rows].mean())
 
 
-def test_seeds_are_compared_by_tenths(measured: tuple[Run, dict[str, Found]], split: Split) -> None:
+def test_seeds_are_compared_by_tenths(
+    measured: tuple[Run, dict[str, SeedColumn]], split: Split
+) -> None:
     run, found = measured
     cases = draw_cases(split, "test", 60)
     log_p = np.stack([log_p_of(model, cases) for model in run.models.values()])
@@ -121,7 +125,7 @@ def test_seeds_are_compared_by_tenths(measured: tuple[Run, dict[str, Found]], sp
 
 def test_without_validation_every_other_event_fits(followed: Followed, split: Split) -> None:
     alone = replace(split, held={"test": split.held["test"]})
-    found = confidence(Asked(followed(), alone, "test", show_progress=False), HOW)
+    found = confidence(MeasuredRun(followed(), alone, "test", show_progress=False), HOW)
     half = len(split.held["test"]) // 2
     assert found["temperature"].n == half
     assert found["ECE"].n == len(split.held["test"])
@@ -135,7 +139,7 @@ def test_the_study_runs_from_end_to_end(
     study = replace(
         declared,
         seeds=3,
-        datasets={"ML-1M": Dataset(str(data_folder), {"dim": 8}, {"steps": 4})},
+        datasets={"ML-1M": StudyDataset(str(data_folder), {"dim": 8}, {"steps": 4})},
         models={
             name: replace(one, settings={"max_len": LENGTH}, on={})
             for name, one in declared.models.items()
@@ -143,7 +147,7 @@ def test_the_study_runs_from_end_to_end(
         training={"batch_size": 16},
         measuring={"confidence": {"users": 40, "shuffles": 2}},
     )
-    records = run_study(study, cache=Cache(tmp_path / "cache"), show_progress=False)
+    records = run_study(study, cache=StudyCache(tmp_path / "cache"), show_progress=False)
     none = {one.column for one in records if one.row == "b=2 h=1" and one.value is None}
     scaling = {column for column in none if "scaling" in column} | {"temperature"}
     assert none <= scaling, "so short a training may leave no temperature best"

@@ -14,10 +14,10 @@ from whence.errors import InputError
 from whence.explainers import compare_batch
 from whence.run import Run
 from whence.trust.agreement.rank_agreement import agreement as mean_rho
-from whence_studies.measurements.controls import MEASUREMENT, controls, versions
 from whence_studies.measurements.explainer_agreement import agreement
-from whence_studies.measurements.found import Asked
-from whence_studies.measurements.points import Points, draw_points
+from whence_studies.measurements.measurement import MeasuredRun
+from whence_studies.measurements.point_sample import PointSample, draw_points
+from whence_studies.measurements.randomised_controls import MEASUREMENT, controls, versions
 
 Followed = Callable[..., Run]
 STRANGE = {
@@ -55,8 +55,8 @@ def test_randomised_weights_are_where_another_seed_began(
 
 @pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_every_version_is_explained_for_itself(name: str, followed: Followed, split: Split) -> None:
-    run, how = followed(name), Points(8)
-    asked = Asked(run, split, "validation", False)
+    run, how = followed(name), PointSample(8)
+    asked = MeasuredRun(run, split, "validation", False)
     found = controls(asked, how)
     assert sorted(found) == sorted(MEASUREMENT.all_columns)
     plain = agreement(asked, how)
@@ -76,4 +76,4 @@ def test_a_single_seed_has_no_other(followed: Followed, split: Split) -> None:
     run = followed()
     alone = replace(run, models={0: run.models[0]})
     with pytest.raises(InputError, match="randomised from another seed; train at least 2"):
-        controls(Asked(alone, split, "validation", False), Points(2))
+        controls(MeasuredRun(alone, split, "validation", False), PointSample(2))

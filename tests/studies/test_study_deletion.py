@@ -18,9 +18,14 @@ from whence.models import Recommender
 from whence.run import Run
 from whence.trust import deletion_curves
 from whence.trust.faithfulness.deletion import Order
-from whence_studies.measurements.deletion_curves import CURVES, MEASUREMENT, Full, deletions
-from whence_studies.measurements.found import Asked
-from whence_studies.measurements.points import draw_full
+from whence_studies.measurements.deletion_curves import (
+    CURVES,
+    MEASUREMENT,
+    DeletionOptions,
+    deletions,
+)
+from whence_studies.measurements.measurement import MeasuredRun
+from whence_studies.measurements.point_sample import draw_full
 
 N = 8
 METHODS = {
@@ -69,7 +74,7 @@ def test_the_columns_are_those_of_the_curves(
     name: str, followed: Callable[..., Run], split: Split
 ) -> None:
     run = followed(name)
-    found = deletions(Asked(run, split, "validation", False), Full(12, seeds=2))
+    found = deletions(MeasuredRun(run, split, "validation", False), DeletionOptions(12, seeds=2))
     assert sorted(found) == sorted(MEASUREMENT.all_columns)
     assert {(len(one.per_seed), one.n) for one in found.values()} == {(2, 12)}
     cases = draw_full(split, "validation", N, 12)
@@ -95,7 +100,9 @@ def test_the_columns_are_those_of_the_curves(
 def test_a_curve_begins_at_nothing_and_ends_where_all_do(
     followed: Callable[..., Run], split: Split
 ) -> None:
-    found = deletions(Asked(followed(), split, "validation", False), Full(5, seeds=1))
+    found = deletions(
+        MeasuredRun(followed(), split, "validation", False), DeletionOptions(5, seeds=1)
+    )
     ends = []
     for line in CURVES["deletion"].lines.values():
         assert list(line) == pytest.approx([tenth / 10 for tenth in range(11)])
@@ -109,4 +116,4 @@ def test_a_curve_begins_at_nothing_and_ends_where_all_do(
 @pytest.mark.parametrize("wrong", [{"histories": 0}, {"seeds": 0}])
 def test_nothing_cannot_be_deleted(wrong: dict[str, int]) -> None:
     with pytest.raises(InputError, match="at least one history and one seed"):
-        Full(**wrong)
+        DeletionOptions(**wrong)

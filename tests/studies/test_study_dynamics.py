@@ -17,9 +17,15 @@ from whence.explainers import compare_batch
 from whence.models import Recommender
 from whence.run import Run
 from whence.trust.agreement.rank_agreement import agreement
-from whence_studies.measurements.dynamics import KNEE_LATER, MEASUREMENT, Watched, dynamics, knee
-from whence_studies.measurements.found import Asked, Found
-from whence_studies.measurements.points import Points, draw_points
+from whence_studies.measurements.measurement import MeasuredRun, SeedColumn
+from whence_studies.measurements.point_sample import PointSample, draw_points
+from whence_studies.measurements.training_dynamics import (
+    KNEE_LATER,
+    MEASUREMENT,
+    DynamicsOptions,
+    dynamics,
+    knee,
+)
 
 Followed = Callable[..., Run]
 PRINTED = "shapley:sampler=uniform,coalitions=1024,exact_up_to=0"
@@ -31,13 +37,13 @@ PAIRS = {
 RECALL = "recall@10 of 101"
 
 
-def watched(run: Run, split: Split, how: Watched) -> dict[str, Found]:
-    return dict(dynamics(Asked(run, split, "validation", False), how))
+def watched(run: Run, split: Split, how: DynamicsOptions) -> dict[str, SeedColumn]:
+    return dict(dynamics(MeasuredRun(run, split, "validation", False), how))
 
 
 def by_hand(model: Recommender, split: Split, points: int) -> dict[str, float]:
     """By line."""
-    cases = draw_points(split, "validation", Points(points))
+    cases = draw_points(split, "validation", PointSample(points))
     batch, targets = torch.from_numpy(cases.histories(8)), torch.from_numpy(cases.targets)
     methods = ["gradient-norm", "attention-first", "rollout", PRINTED]
     said = compare_batch(model, batch, targets, methods)
@@ -50,7 +56,7 @@ def test_a_point_of_a_curve_is_what_that_snapshot_gives(
     name: str, followed: Followed, split: Split
 ) -> None:
     run = followed(name)
-    found = watched(run, split, Watched(6, seeds=2, events=10_000))
+    found = watched(run, split, DynamicsOptions(6, seeds=2, events=10_000))
     assert set(found) == set(MEASUREMENT.all_columns)
     assert {len(one.per_seed) for one in found.values()} == {2}, "the first seeds alone"
     steps = sorted(run.snapshots[0])
@@ -70,7 +76,7 @@ def test_a_point_of_a_curve_is_what_that_snapshot_gives(
 
 def test_the_least_is_of_models_that_have_learned(followed: Followed, split: Split) -> None:
     """The epoch that would be the least is put first, where it does not count."""
-    run, how, line = followed(), Watched(4, seeds=1, events=5), "ρ(|φ|, α first)"
+    run, how, line = followed(), DynamicsOptions(4, seeds=1, events=5), "ρ(|φ|, α first)"
     found = watched(run, split, how)
     values = [found[f"{line} after epoch {epoch}"].per_seed[0] for epoch in range(11)]
     lowest = 4 * int(np.argmin(values))
@@ -98,13 +104,13 @@ def test_knees_by_hand() -> None:
 
 def test_recall_is_of_some_events_spread_over_all(followed: Followed, split: Split) -> None:
     run, every = followed(), split.held["validation"]
-    found = watched(run, split, Watched(2, seeds=1, events=2))
+    found = watched(run, split, DynamicsOptions(2, seeds=1, events=2))
     ends = replace(split, held={"validation": every[np.array([0, len(every) - 1])]})
     for epoch, step in ((0, 0), (10, 40)):
         expected = whence.evaluate(run.at(step), ends, "validation", 8)[RECALL].value
         assert found[f"{RECALL} after epoch {epoch}"].per_seed == (expected,)
     assert found[KNEE_LATER].protocol.endswith("recall on 2 events")
-    every_one = watched(run, split, Watched(2, seeds=1, events=10_000))
+    every_one = watched(run, split, DynamicsOptions(2, seeds=1, events=10_000))
     assert every_one[KNEE_LATER].protocol.endswith("recall on 300 events"), "as many as there are"
 
 
@@ -112,13 +118,13 @@ def test_every_epoch_needs_its_snapshot(followed: Followed, split: Split) -> Non
     run = followed()
     for fewer in ({}, {seed: {0: kept[0], 40: kept[40]} for seed, kept in run.snapshots.items()}):
         with pytest.raises(InputError, match="a snapshot after each of 10 epochs .* snapshots=11"):
-            watched(replace(run, snapshots=fewer), split, Watched(2))
+            watched(replace(run, snapshots=fewer), split, DynamicsOptions(2))
 
 
 def test_nothing_cannot_be_watched() -> None:
     with pytest.raises(InputError, match="at least one seed and one event"):
-        Watched(seeds=0)
+        DynamicsOptions(seeds=0)
     with pytest.raises(InputError, match="at least one seed and one event"):
-        Watched(events=0)
+        DynamicsOptions(events=0)
     with pytest.raises(InputError, match="at least 1 point, not 0"):
-        Watched(points=0)
+        DynamicsOptions(points=0)

@@ -17,9 +17,9 @@ from whence.errors import InputError
 from whence.maps import pca
 from whence.models import Recommender
 from whence.run import Run
-from whence_studies.cache import Cache
-from whence_studies.measurements.found import AsItComes, Asked
+from whence_studies.cache import StudyCache
 from whence_studies.measurements.map_neighbours import MEASUREMENT, maps
+from whence_studies.measurements.measurement import MeasuredRun, NoOptions
 from whence_studies.runner import run_study
 from whence_studies.study import read_study
 
@@ -48,7 +48,7 @@ def slow_share(vectors: np.ndarray, groups: list[str], k: int) -> float:
 
 def test_items_share_genres(followed: Followed, split: Split) -> None:
     run = followed()
-    found = maps(Asked(run, split, "validation", False), AsItComes())
+    found = maps(MeasuredRun(run, split, "validation", False), NoOptions())
     groups = run.catalog.table["genres"].to_pylist()
     for place, model in enumerate(run.models.values()):
         vectors = model.item_vectors().detach()
@@ -74,7 +74,7 @@ def test_users_share_ages(followed: Followed, split: Split, interactions: Intera
     users = interactions.users.append_column("age", pa.array(np.where(old, 60, 20)))
     known = replace(split, interactions=replace(interactions, users=users))
     run = replace(followed(), models={0: KnowsUsers(places), 1: KnowsUsers(places)})
-    found = maps(Asked(run, known, "validation", False), AsItComes())
+    found = maps(MeasuredRun(run, known, "validation", False), NoOptions())
     assert found["same age, 10 nearest"].per_seed == (1.0, 1.0)
     assert found["same age, by chance"].per_seed == pytest.approx(
         [(count / 2 - 1) / (count - 1)] * 2
@@ -93,7 +93,9 @@ def test_a_study_draws_them(tiny: Callable[..., Path], tmp_path: Path) -> None:
             'measurements = ["accuracy", "maps"]\nmaps = ["same genre"]',
         )
     )
-    records = run_study(read_study(path, str(path)), cache=Cache(tmp_path), show_progress=False)
+    records = run_study(
+        read_study(path, str(path)), cache=StudyCache(tmp_path), show_progress=False
+    )
     values = {(one.row, one.column): one for one in records}
     assert values["one", "same genre, 10 nearest"].value is not None
     assert values["one", "same age, 10 nearest"].verdict == "not measured on these data"
@@ -104,11 +106,11 @@ def test_what_nobody_knows_is_said(followed: Followed, split: Split) -> None:
     bare = replace(
         split.interactions, catalog=Catalog(split.interactions.catalog.table.select([0]))
     )
-    asked = Asked(followed(), replace(split, interactions=bare), "validation", False)
+    asked = MeasuredRun(followed(), replace(split, interactions=bare), "validation", False)
     with pytest.raises(InputError, match="Maps need a model that knows items and data with their"):
-        maps(asked, AsItComes())
+        maps(asked, NoOptions())
     table = bare.catalog.table
     alone = table.append_column("genres", pa.array([f"g{one}" for one in range(len(table))]))
     apart = replace(split, interactions=replace(bare, catalog=Catalog(alone)))
     with pytest.raises(InputError, match="No two have the same genre"):
-        maps(Asked(followed(), apart, "validation", False), AsItComes())
+        maps(MeasuredRun(followed(), apart, "validation", False), NoOptions())

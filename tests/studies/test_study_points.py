@@ -11,7 +11,12 @@ from whence.data import Split, last_two
 from whence.data.histories import Cases
 from whence.data.splits import HeldOut
 from whence.errors import InputError
-from whence_studies.measurements.points import Drawn, Points, draw_full, draw_points
+from whence_studies.measurements.point_sample import (
+    PointSample,
+    PointSampling,
+    draw_full,
+    draw_points,
+)
 
 LENGTHS = np.array([3, 4, 10, 2, 30])
 """Of users 1, 2 and 4 the validation event has a history of two items or more."""
@@ -32,10 +37,10 @@ def same(one: Cases, two: Cases) -> bool:
     [("by length", [4, 10, 30], [2, 8, 28]), ("uniformly", [1, 1, 1], [4, 10, 30])],
 )
 def test_users_are_drawn_as_often_as_said(
-    users: Split, drawn: Drawn, weight: list[int], other: list[int]
+    users: Split, drawn: PointSampling, weight: list[int], other: list[int]
 ) -> None:
     """By all of a user's events, also those that the history is without."""
-    cases = draw_points(users, "validation", Points(20_000, drawn))
+    cases = draw_points(users, "validation", PointSample(20_000, drawn))
     found, counts = np.unique(cases.users, return_counts=True)
     assert found.tolist() == [1, 2, 4]
     share, wrong = (np.array(one) / sum(one) for one in (weight, other))
@@ -46,18 +51,18 @@ def test_users_are_drawn_as_often_as_said(
 def test_a_point_is_the_event_that_is_held_out(users: Split) -> None:
     by_held: dict[HeldOut, int] = {"validation": 2, "test": 1}
     for held, back in by_held.items():
-        cases = draw_points(users, held, Points(200))
+        cases = draw_points(users, held, PointSample(200))
         lengths = LENGTHS[cases.users]
         np.testing.assert_array_equal(cases.ends - cases.starts, lengths - back)
         np.testing.assert_array_equal(cases.targets, lengths - back)
         assert (cases.ends - cases.starts >= 2).all()
-    assert 0 in draw_points(users, "test", Points(2_000)).users, "two items are enough"
+    assert 0 in draw_points(users, "test", PointSample(2_000)).users, "two items are enough"
 
 
 def test_every_call_draws_the_same(users: Split) -> None:
-    one, two = (draw_points(users, "validation", Points(50)) for _ in range(2))
+    one, two = (draw_points(users, "validation", PointSample(50)) for _ in range(2))
     assert same(one, two)
-    assert not same(one, draw_points(users, "validation", Points(50, "uniformly")))
+    assert not same(one, draw_points(users, "validation", PointSample(50, "uniformly")))
 
 
 def test_full_histories_are_full_and_each_there_once(split: Split) -> None:
@@ -77,8 +82,8 @@ def test_what_cannot_be_drawn_is_said(users: Split) -> None:
         draw_full(users, "validation", 29, 5)
     nobody = last_two(interactions_of([[0, 1, 2], [3, 4]]))
     with pytest.raises(InputError, match="No validation event has a history of 2 items to ask"):
-        draw_points(nobody, "validation", Points(5))
+        draw_points(nobody, "validation", PointSample(5))
     with pytest.raises(InputError, match="at least 1 point, not 0"):
-        Points(0)
+        PointSample(0)
     with pytest.raises(InputError, match="drawn cannot be 'length': did you mean 'by length'"):
-        Points(5, "length")  # type: ignore[arg-type]
+        PointSample(5, "length")  # type: ignore[arg-type]

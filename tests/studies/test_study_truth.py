@@ -16,8 +16,8 @@ from whence.explainers import EXPLAINERS, explain_batch
 from whence.run import Run
 from whence.trust import precision_at_cause, sign_at_cause
 from whence.worlds import World
-from whence_studies.measurements.found import Asked
-from whence_studies.measurements.true_causes import MEASUREMENT, Questioned, truth
+from whence_studies.measurements.measurement import MeasuredRun
+from whence_studies.measurements.true_causes import MEASUREMENT, TruthOptions, truth
 
 Followed = Callable[..., Run]
 
@@ -26,7 +26,7 @@ def test_the_columns_are_what_the_world_knows(
     followed: Followed, split: Split, world: World
 ) -> None:
     run = followed()
-    found = truth(Asked(run, split, "validation", False), Questioned(25))
+    found = truth(MeasuredRun(run, split, "validation", False), TruthOptions(25))
     assert sorted(found) == sorted(MEASUREMENT.all_columns)
     for reason in ("caused", "prevented", "taste"):
         questions = world.questions(reason, 8, 25)
@@ -67,6 +67,6 @@ def test_only_who_has_a_sign_is_asked_for_it() -> None:
 def test_elsewhere_the_truth_is_not_known(followed: Followed, split: Split) -> None:
     real = replace(followed(), loaded=interactions_of([[0, 1, 2, 3]] * 3))
     with pytest.raises(InputError, match="known of worlds alone; these data are none"):
-        truth(Asked(real, split, "validation", False), Questioned(5))
+        truth(MeasuredRun(real, split, "validation", False), TruthOptions(5))
     with pytest.raises(InputError, match="at least 1 question, not 0"):
-        Questioned(0)
+        TruthOptions(0)

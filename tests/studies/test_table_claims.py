@@ -15,7 +15,7 @@ from whence_studies.checking import check_study
 from whence_studies.claims import FAILS, HOLDS, UNDECIDED, over_seeds
 from whence_studies.records import NEEDS_FILE, NOT_RUN, Record, with_former
 from whence_studies.results import check_records, judge_by_records, rows_done
-from whence_studies.study import Claim, Expectation, Side, Study, find_study
+from whence_studies.study import Claim, ClaimSide, Expectation, Study, find_study
 
 ONE, TWO = [80.1, 80.3, 80.2, 80.6], [79.0, 79.4, 78.7, 79.2]
 SOURCE = "new here"
@@ -38,8 +38,8 @@ def record(row: str, column: str, values: list[float], verdict: str = "not publi
     )
 
 
-def side(row: str, column: str | None = None) -> Side:
-    return Side(dataset="listening", variant=row, column=column)
+def side(row: str, column: str | None = None) -> ClaimSide:
+    return ClaimSide(dataset="listening", variant=row, column=column)
 
 
 def claim(
@@ -152,7 +152,7 @@ def test_claims_stand_below_the_tables_and_have_a_chart() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (replace(claim("higher"), of=Side("one")), "each side names a dataset and a row"),
+        (replace(claim("higher"), of=ClaimSide("one")), "each side names a dataset and a row"),
         (replace(claim("higher"), column=None), "does not say of which column"),
         (claim("strong"), "about a band; it has no other side"),
         (claim("spread lower", None), "does not say with which"),

@@ -10,7 +10,7 @@ import altair as alt
 
 from whence.report.charts import AGAINST, BLANK, NEUTRAL, dress, inline, side, speaking
 from whence_studies.charts.skip_charts import share_chart, share_row
-from whence_studies.measurements.found import Bars, Curves, Figure, Map, Shares
+from whence_studies.measurements.measurement import BarPlot, Figure, HeatMap, LinePlot, SharePlot
 from whence_studies.records import Record
 from whence_studies.study import Cell, Study
 
@@ -27,19 +27,19 @@ def figure_chart(study: Study, figure: Figure, records: Sequence[Record]) -> alt
     """Curves, a map, shares or bars, with the records that have an interval."""
     of = [record for record in records if record.column in figure.columns]
     match figure:
-        case Curves():
+        case LinePlot():
             return curves_chart(study, figure, of)
-        case Map():
+        case HeatMap():
             titles = [record for record in records if record.column in figure.titles.values()]
             return map_chart(study, figure, of, titles)
-        case Shares():
+        case SharePlot():
             return shares_chart(study, figure, of)
-        case Bars():
+        case BarPlot():
             labels = [record for record in records if record.column == figure.about]
             return bars_chart(study, figure, of, labels)
 
 
-def curves_chart(study: Study, curves: Curves, records: Sequence[Record]) -> alt.FacetChart:
+def curves_chart(study: Study, curves: LinePlot, records: Sequence[Record]) -> alt.FacetChart:
     """A panel a dataset and model; every line with its interval."""
     place = {column: (name, x) for name, line in curves.lines.items() for x, column in line.items()}
     rows = []
@@ -70,7 +70,7 @@ def curves_chart(study: Study, curves: Curves, records: Sequence[Record]) -> alt
 
 
 def map_chart(
-    study: Study, shades: Map, records: Sequence[Record], titles: Sequence[Record] = ()
+    study: Study, shades: HeatMap, records: Sequence[Record], titles: Sequence[Record] = ()
 ) -> alt.FacetChart:
     """A panel a dataset and model; every cell with its value, in colours from the middle on."""
     rows = _map_rows(study, shades, records, titles)
@@ -108,7 +108,7 @@ def map_chart(
 
 
 def _map_rows(
-    study: Study, shades: Map, records: Sequence[Record], titles: Sequence[Record]
+    study: Study, shades: HeatMap, records: Sequence[Record], titles: Sequence[Record]
 ) -> list[dict[str, Any]]:
     """In the order of the cells: where the data have the names, those of all panels stand so."""
     place = {column: names for names, column in shades.cells.items()}
@@ -135,12 +135,12 @@ def _from(middle: float, reach: float, below: bool) -> alt.Scale:
     )
 
 
-def _names_across(shades: Map) -> alt.Axis:
+def _names_across(shades: HeatMap) -> alt.Axis:
     """Aslant where they are titles, which are long."""
     return alt.Axis(labelAngle=-30, labelLimit=190) if shades.titles else alt.Axis(labelAngle=0)
 
 
-def shares_chart(study: Study, shares: Shares, records: Sequence[Record]) -> alt.FacetChart:
+def shares_chart(study: Study, shares: SharePlot, records: Sequence[Record]) -> alt.FacetChart:
     """Panels of bars a dataset, model and variant."""
     place = {column: names for names, column in shares.cells.items()}
     rows = []
@@ -153,7 +153,7 @@ def shares_chart(study: Study, shares: Shares, records: Sequence[Record]) -> alt
 
 
 def bars_chart(
-    study: Study, bars: Bars, records: Sequence[Record], labels: Sequence[Record]
+    study: Study, bars: BarPlot, records: Sequence[Record], labels: Sequence[Record]
 ) -> alt.FacetChart:
     """A row of panels a dataset and model, headed by what the bars speak of."""
     place = {column: (name, bar) for name, of in bars.panels.items() for bar, column in of.items()}

@@ -10,7 +10,14 @@ from rich.markup import escape
 from whence.terminal import captioned, plain_table
 from whence_studies.charts.cells import ABSENT, StudyTable, cell_text
 from whence_studies.charts.tabulated import tabulated
-from whence_studies.measurements.found import Bars, Curves, Figure, Grid, Map, Shares
+from whence_studies.measurements.measurement import (
+    BarPlot,
+    Figure,
+    GridPlot,
+    HeatMap,
+    LinePlot,
+    SharePlot,
+)
 from whence_studies.measurements.registry import figures_of
 from whence_studies.records import Record
 from whence_studies.study import Cell, Claim, Study
@@ -145,15 +152,15 @@ def _figure(study: Study, figure: Figure, records: Sequence[Record]) -> StudyTab
     found = {(one.dataset, one.model, one.row, one.column): one for one in records}
     of = [one for one in records if one.column in figure.columns]
     match figure:
-        case Curves():
+        case LinePlot():
             return _curves(study, figure, found, _protocols(study, of))
-        case Map() | Shares():
+        case HeatMap() | SharePlot():
             return _grid(study, figure, found, _protocols(study, of))
-        case Bars():
+        case BarPlot():
             return _bars(study, figure, found, _protocols(study, of))
 
 
-def _curves(study: Study, curves: Curves, found: Found, protocols: list[str]) -> StudyTable:
+def _curves(study: Study, curves: LinePlot, found: Found, protocols: list[str]) -> StudyTable:
     """Every line's values; their intervals are in the records and in the chart."""
     places = list(dict.fromkeys(x for line in curves.lines.values() for x in line))
     rows = [
@@ -170,10 +177,10 @@ def _curves(study: Study, curves: Curves, found: Found, protocols: list[str]) ->
     return StudyTable(curves.title, headings, tuple(rows), notes, numbers=len(places))
 
 
-def _grid(study: Study, grid: Grid, found: Found, protocols: list[str]) -> StudyTable:
+def _grid(study: Study, grid: GridPlot, found: Found, protocols: list[str]) -> StudyTable:
     """As it is drawn."""
     down, across = (list(dict.fromkeys(names)) for names in zip(*grid.cells, strict=True))
-    titles = grid.titles if isinstance(grid, Map) else {}
+    titles = grid.titles if isinstance(grid, HeatMap) else {}
     rows: list[tuple[str, ...]] = []
     for cell in study.cells():
         key, where = study.record_key(cell), _where(study, cell)
@@ -190,7 +197,7 @@ def _grid(study: Study, grid: Grid, found: Found, protocols: list[str]) -> Study
     return StudyTable(grid.title, headings, tuple(rows), notes, numbers=len(across))
 
 
-def _bars(study: Study, bars: Bars, found: Found, protocols: list[str]) -> StudyTable:
+def _bars(study: Study, bars: BarPlot, found: Found, protocols: list[str]) -> StudyTable:
     """Bars down, each by its name and what it is of; panels across."""
     rows = []
     for cell in study.cells():

@@ -16,7 +16,7 @@ from whence.trust.stability.seed_pairs import SeedPairs, check_interval_over, de
 DEVIATION: Final = "deviation of predictions"
 BY_CHANCE: Final = "Jaccard index by chance"
 
-OfSeeds = Mapping[str, tuple[tuple[float, ...], int]]
+SeedValues = Mapping[str, tuple[tuple[float, ...], int]]
 """By column one value a seed, and of how many cases."""
 
 
@@ -64,7 +64,7 @@ def index_by_chance(lengths: Ints) -> float:
     return float(np.average((chances * shares).sum(axis=1), weights=counts))
 
 
-def of_cases(predictions: Floats, pairs: Mapping[str, SeedPairs]) -> OfSeeds:
+def of_cases(predictions: Floats, pairs: Mapping[str, SeedPairs]) -> SeedValues:
     """The deviation of predictions `[S, B]`, and of each pair of seeds what is compared."""
     found = {DEVIATION: (tuple(deviation_over_seeds(predictions)), predictions.shape[1])}
     for name, one in pairs.items():
@@ -73,8 +73,8 @@ def of_cases(predictions: Floats, pairs: Mapping[str, SeedPairs]) -> OfSeeds:
 
 
 def by_bin(
-    places: Floats, bins: Bins, usable: Ints, of: Callable[[Ints], OfSeeds]
-) -> Iterator[tuple[int, OfSeeds]]:
+    places: Floats, bins: Bins, usable: Ints, of: Callable[[Ints], SeedValues]
+) -> Iterator[tuple[int, SeedValues]]:
     """Of the usable cases in each bin of `places` `[B]`, from 1 on; empty bins are left out."""
     edges = bins.edges(np.sort(places))
     bin_of = np.searchsorted(edges[1:-1], places[usable], side="right")

@@ -24,15 +24,15 @@ from whence.trust.calibration.reliability import reliability
 from whence.trust.calibration.temperature import fit_temperature
 from whence.trust.predictions import Predictions, logits_of, predictions_from_logits
 from whence.trust.target_classes import class_logits, positives_and_negatives
-from whence_studies.measurements.candidates_asked import (
-    Questions,
-    Users,
-    Values,
+from whence_studies.measurements.candidates import (
+    CandidateQuestions,
+    ColumnValues,
+    UserSample,
     draw_questions,
     over_models,
     validation_questions,
 )
-from whence_studies.measurements.found import Asked, Curves, Found, Measurement
+from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
 
 KINDS: Final = ("positives", "negatives", "all")
 ERRORS: Final = (
@@ -70,7 +70,7 @@ def accuracy_from(kind: str, tenth: int) -> str:
 
 
 CURVES: Final = {
-    "reliability": Curves(
+    "reliability": LinePlot(
         title="Accuracy by confidence",
         x="confidence in the predicted class",
         y="accuracy",
@@ -86,7 +86,7 @@ CURVES: Final = {
 }
 
 
-def class_calibration(asked: Asked, how: Users) -> dict[str, Found]:
+def class_calibration(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColumn]:
     """The columns of every seed's model, on the same users."""
     questions = draw_questions(asked.split, asked.held, how)
     apart = asked.held == "test" and len(asked.split.held["validation"])
@@ -102,7 +102,7 @@ def class_calibration(asked: Asked, how: Users) -> dict[str, Found]:
     return over_models(found, protocol)
 
 
-def _fitted_on(fitting: Questions | None) -> str:
+def _fitted_on(fitting: CandidateQuestions | None) -> str:
     """For a protocol: what the temperature is fitted on, and what it is measured on."""
     if fitting is None:
         return "every other of these users, and before and after it are measured on the rest"
@@ -113,7 +113,9 @@ def _fitted_on(fitting: Questions | None) -> str:
     )
 
 
-def of_model(model: Recommender, questions: Questions, fitting: Questions | None) -> Values:
+def of_model(
+    model: Recommender, questions: CandidateQuestions, fitting: CandidateQuestions | None
+) -> ColumnValues:
     """By column its value, and of how many cases; without others, it is fitted on half of them."""
     answers = _answers(model, questions)
     predictions = answers.predictions()
@@ -148,7 +150,7 @@ class _Answers(NamedTuple):
 
 
 @torch.no_grad()
-def _answers(model: Recommender, questions: Questions) -> _Answers:
+def _answers(model: Recommender, questions: CandidateQuestions) -> _Answers:
     pieces = list(class_logits(model, *questions.of(model))())
     logits, true = (torch.cat(one).cpu() for one in zip(*pieces, strict=True))
     asked = torch.from_numpy(questions.asked)
@@ -156,7 +158,7 @@ def _answers(model: Recommender, questions: Questions) -> _Answers:
     return _Answers(logits[asked.flatten()], true[asked.flatten()], users)
 
 
-def _of_kind(kind: str, predictions: Predictions) -> Values:
+def _of_kind(kind: str, predictions: Predictions) -> ColumnValues:
     diagram = reliability(predictions, JainBins(predictions.classes))
     tenths = (10 * diagram.edges[:-1]).round().astype(np.int64)
     sure = predictions.confidence >= 0.9
@@ -194,7 +196,7 @@ def errors(predictions: Predictions) -> dict[str, float]:
     return dict(zip(ERRORS, found, strict=True))
 
 
-def _scaled(fitted: _Answers, others: _Answers) -> Values:
+def _scaled(fitted: _Answers, others: _Answers) -> ColumnValues:
     """Fitted on some and measured on the others; nothing where no temperature is best."""
     try:
         temperature = fit_temperature(logits_of(fitted.logits, fitted.true))
@@ -203,7 +205,7 @@ def _scaled(fitted: _Answers, others: _Answers) -> Values:
     return scaled_errors(temperature, others.predictions(), others.predictions(temperature))
 
 
-def scaled_errors(temperature: float, before: Predictions, after: Predictions) -> Values:
+def scaled_errors(temperature: float, before: Predictions, after: Predictions) -> ColumnValues:
     """The temperature, and the errors with and without it."""
     return {
         TEMPERATURE: (temperature, len(before)),
@@ -226,6 +228,6 @@ MEASUREMENT: Final = Measurement(
         *OF_SCALING,
     ),
     class_calibration,
-    Users,
+    UserSample,
     CURVES,
 )

@@ -22,9 +22,8 @@ from whence.ranking import questions_of
 from whence.trust.faithfulness.curves import SHARES, Curves, deletion_at
 from whence.trust.faithfulness.deletion import Order, deletion_curves, flips
 from whence_studies.measurements.explainer_agreement import HALF, PRINTED
-from whence_studies.measurements.found import Asked, Found, Measurement
-from whence_studies.measurements.found import Curves as Lines
-from whence_studies.measurements.points import draw_full
+from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
+from whence_studies.measurements.point_sample import draw_full
 
 EXPLAINED: Final = {
     "α first": "attention-first",
@@ -48,7 +47,7 @@ SINGLE: Final = {
 
 
 @dataclass(frozen=True)
-class Full:
+class DeletionOptions:
     """How many histories that fill the model's length, and how many of the seeds."""
 
     histories: int = 500
@@ -64,7 +63,7 @@ def _at(order: str, share: float) -> str:
 
 
 CURVES: Final = {
-    "deletion": Lines(
+    "deletion": LinePlot(
         title="Change as the most important items are deleted",
         x="share of the items deleted",
         y="symmetrised KL in nats",
@@ -73,7 +72,7 @@ CURVES: Final = {
 }
 
 
-def deletions(asked: Asked, how: Full) -> dict[str, Found]:
+def deletions(asked: MeasuredRun, how: DeletionOptions) -> dict[str, SeedColumn]:
     """The columns of every seed's model, on the same histories."""
     models = list(asked.run.models.values())[: how.seeds]
     cases = draw_full(asked.split, asked.held, models[0].config.max_len, how.histories)
@@ -85,7 +84,7 @@ def deletions(asked: Asked, how: Full) -> dict[str, Found]:
         "the whole history; φ of 1,024 coalitions drawn as printed, φ* of 2,048"
     )
     return {
-        column: Found(tuple(one[column] for one in found), len(cases), protocol, "neither")
+        column: SeedColumn(tuple(one[column] for one in found), len(cases), protocol, "neither")
         for column in found[0]
     }
 
@@ -128,4 +127,4 @@ COLUMNS: Final = tuple(
     for order in ORDERS
     if order != ORACLE or kind not in ("JS area", "insertion")
 )
-MEASUREMENT: Final = Measurement(COLUMNS, deletions, Full, CURVES)
+MEASUREMENT: Final = Measurement(COLUMNS, deletions, DeletionOptions, CURVES)

@@ -29,8 +29,8 @@ from whence.trust.agreement.rank_agreement import (
     top_jaccard,
 )
 from whence.trust.permutation.entropy import entropy
-from whence_studies.measurements.found import Asked, Curves, Found, Measurement
-from whence_studies.measurements.points import Points, draw_points
+from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
+from whence_studies.measurements.point_sample import PointSample, draw_points
 
 PRINTED: Final = "shapley:sampler=uniform,coalitions=1024,exact_up_to=0"
 HALF: Final = "shapley:coalitions=2048"
@@ -104,7 +104,7 @@ def _bin(column: str, number: int) -> str:
 
 
 CURVES: Final = {
-    "histograms": Curves(
+    "histograms": LinePlot(
         title="Points by their correlation",
         x="Spearman's ρ of a point",
         y="share of the points",
@@ -116,7 +116,7 @@ CURVES: Final = {
 }
 
 
-def agreement(asked: Asked, how: Points) -> dict[str, Found]:
+def agreement(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
     """Every column of every seed's model, on the same points."""
     cases = draw_points(asked.split, asked.held, how)
     seeds = progress_bar("comparing", len(asked.run.models), asked.show_progress, passing=True)
@@ -126,7 +126,7 @@ def agreement(asked: Asked, how: Points) -> dict[str, Found]:
         "came next is explained; φ of 1,024 coalitions drawn as printed, φ* of 4,096"
     )
     return {
-        column: Found(
+        column: SeedColumn(
             per_seed=tuple(one[column][0] for one in found),
             n=found[0][column][1],
             protocol=protocol,
@@ -161,7 +161,7 @@ def of_model(model: Recommender, cases: Cases) -> dict[str, tuple[float, int]]:
 
 
 @dataclass(frozen=True)
-class Explained:
+class PointExplanations:
     """What several methods say of the same points."""
 
     scores: Mapping[str, Floats]
@@ -169,7 +169,7 @@ class Explained:
     parts: Bools
 
 
-def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> Explained:
+def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> PointExplanations:
     """The importances of these symbols, and φ* where both its halves are among them.
 
     Single heads are left out where there is but one.
@@ -188,10 +188,10 @@ def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> 
         scores |= {symbol: found[method].scores for symbol, method in methods.items()}
     if {"φ*₁", "φ*₂"} <= scores.keys():
         scores["φ*"] = (scores["φ*₁"] + scores["φ*₂"]) / 2
-    return Explained(scores, model.parts(batch).cpu().numpy())
+    return PointExplanations(scores, model.parts(batch).cpu().numpy())
 
 
-def per_point(explained: Explained) -> dict[str, Floats]:
+def per_point(explained: PointExplanations) -> dict[str, Floats]:
     """By column `[B]`, of all that can be told from these importances; NaN where undefined."""
     scores, parts = explained.scores, explained.parts
     sizes = {symbol: np.abs(values) for symbol, values in scores.items()}
@@ -223,4 +223,4 @@ def per_point(explained: Explained) -> dict[str, Floats]:
     return found
 
 
-MEASUREMENT: Final = Measurement(COLUMNS, agreement, Points, CURVES)
+MEASUREMENT: Final = Measurement(COLUMNS, agreement, PointSample, CURVES)

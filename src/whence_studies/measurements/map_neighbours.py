@@ -18,7 +18,13 @@ from whence.maps import Groups, pca
 from whence.maps.groups import AGE_BANDS, same_group
 from whence.maps.learned_map import SIDES
 from whence.progress import progress_bar
-from whence_studies.measurements.found import AsItComes, Asked, Found, Map, Measurement
+from whence_studies.measurements.measurement import (
+    HeatMap,
+    MeasuredRun,
+    Measurement,
+    NoOptions,
+    SeedColumn,
+)
 
 FEW, MANY = 3, 10
 """Neighbours, as the thesis looks at them."""
@@ -52,7 +58,7 @@ def cell(group: str, where: str) -> str:
     return f"{group} {where}"
 
 
-def maps(asked: Asked, _how: AsItComes) -> dict[str, Found]:
+def maps(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
     """Of items, of users, or of both, as far as the model and the data know them."""
     groups = dict(_known(asked))
     if not groups:
@@ -70,12 +76,12 @@ def maps(asked: Asked, _how: AsItComes) -> dict[str, Found]:
                 found.setdefault(column, []).append(value)
                 words[column] = (f"{_protocol(what)}; {asked.split.protocol}", count)
     return {
-        column: Found(tuple(values), words[column][1], words[column][0], "neither")
+        column: SeedColumn(tuple(values), words[column][1], words[column][0], "neither")
         for column, values in found.items()
     }
 
 
-def _known(asked: Asked) -> Iterator[tuple[str, Groups]]:
+def _known(asked: MeasuredRun) -> Iterator[tuple[str, Groups]]:
     """What is known of both sides."""
     for what, side in SIDES.items():
         if offers(asked.run.first, side.capability):
@@ -114,8 +120,8 @@ def _protocol(what: str) -> str:
     )
 
 
-def _map(title: str, what: str, names: tuple[str, ...]) -> Map:
-    return Map(
+def _map(title: str, what: str, names: tuple[str, ...]) -> HeatMap:
+    return HeatMap(
         title=title,
         down=what,
         across="of the same",

@@ -14,14 +14,14 @@ from whence.progress import progress_bar
 from whence.trust.bins import Binned, EqualMass
 from whence.trust.permutation.attention_permutation import REPEATS, check_repeats
 from whence.trust.permutation.class_permutation import ClassPermutation, class_permutation
-from whence_studies.measurements.candidates_asked import (
-    Questions,
-    Users,
-    Values,
+from whence_studies.measurements.candidates import (
+    CandidateQuestions,
+    ColumnValues,
+    UserSample,
     draw_questions,
     over_models,
 )
-from whence_studies.measurements.found import Asked, Curves, Found, Measurement
+from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
 
 KINDS: Final = ("false negatives", "false positives", "all")
 SAID: Final = ("predicted liked", "predicted otherwise")
@@ -31,7 +31,7 @@ PARTS: Final = 10
 
 
 @dataclass(frozen=True)
-class Shuffled(Users):
+class ShuffleOptions(UserSample):
     """How often, too."""
 
     shuffles: int = REPEATS
@@ -62,7 +62,7 @@ def change_at(said: str, part: int) -> str:
 
 
 CURVES: Final = {
-    "permutation": Curves(
+    "permutation": LinePlot(
         title="Change of the predicted class's probability by confidence",
         x="confidence in the predicted class",
         y="mean |Δp|",
@@ -73,7 +73,7 @@ CURVES: Final = {
             for kind in KINDS
         },
     ),
-    "permutation by attention": Curves(
+    "permutation by attention": LinePlot(
         title="Median change by the largest share of attention",
         x="tenth of cases, by largest share",
         y="mean of the median |Δp|",
@@ -85,7 +85,7 @@ CURVES: Final = {
 }
 
 
-def class_permutations(asked: Asked, how: Shuffled) -> dict[str, Found]:
+def class_permutations(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, SeedColumn]:
     """The columns of every seed's model, on the same users and shuffles."""
     questions = draw_questions(asked.split, asked.held, how)
     models = asked.run.models.values()
@@ -99,7 +99,7 @@ def class_permutations(asked: Asked, how: Shuffled) -> dict[str, Found]:
     return over_models(found, protocol)
 
 
-def of_model(model: Recommender, questions: Questions, shuffles: int) -> Values:
+def of_model(model: Recommender, questions: CandidateQuestions, shuffles: int) -> ColumnValues:
     """By column its value, and of how many cases."""
     permuted = class_permutation(model, *questions.of(model), repeats=shuffles)
     unasked = ~questions.asked
@@ -111,7 +111,7 @@ def of_model(model: Recommender, questions: Questions, shuffles: int) -> Values:
     return {**_by_kind(permuted), **_by_confidence(permuted), **_by_attention(permuted)}
 
 
-def _by_kind(permuted: ClassPermutation) -> Values:
+def _by_kind(permuted: ClassPermutation) -> ColumnValues:
     columns: dict[str, tuple[float, int]] = {}
     for kind, rows in permuted.kinds().items():
         some = rows & ~np.isnan(permuted.change)
@@ -129,7 +129,7 @@ def rank_correlation(one: Floats, other: Floats) -> float:
     return float(stats.spearmanr(one, other).statistic)
 
 
-def _by_confidence(permuted: ClassPermutation) -> Values:
+def _by_confidence(permuted: ClassPermutation) -> ColumnValues:
     columns: dict[str, tuple[float, int]] = {}
     for kind, found in permuted.by_confidence().items():
         for edge, mean, count in _bins(found):
@@ -137,7 +137,7 @@ def _by_confidence(permuted: ClassPermutation) -> Values:
     return columns
 
 
-def _by_attention(permuted: ClassPermutation) -> Values:
+def _by_attention(permuted: ClassPermutation) -> ColumnValues:
     """In ten bins of equally many; nothing where so many have the same share that some are lost."""
     columns: dict[str, tuple[float, int]] = {}
     for said, found in permuted.by_attention(EqualMass(PARTS)).items():
@@ -157,6 +157,6 @@ def _bins(found: Binned) -> list[tuple[float, float, int]]:
 MEASUREMENT: Final = Measurement(
     tuple(name(kind) for name in (change, with_confidence) for kind in KINDS),
     class_permutations,
-    Shuffled,
+    ShuffleOptions,
     CURVES,
 )

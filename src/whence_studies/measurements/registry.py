@@ -7,34 +7,40 @@ from collections import ChainMap
 from whence.errors import InputError
 from whence.trust.stability.seed_stability import METHODS, TOP, seed_stability
 from whence_studies.measurements import (
-    attention_map,
     calibration_by_class,
-    confidence,
-    controls,
     deletion_curves,
-    dynamics,
-    example,
-    expert_evidence,
+    expert_selections,
     explainer_agreement,
-    genres,
+    genre_attention,
     map_neighbours,
-    negatives_published,
+    next_item_confidence,
+    one_recommendation,
+    one_user_attention,
     permutation_by_class,
+    published_accuracy,
+    randomised_controls,
     stability_by_class,
+    training_dynamics,
     true_causes,
 )
-from whence_studies.measurements.found import AsItComes, Asked, Figure, Found, Measurement
+from whence_studies.measurements.measurement import (
+    Figure,
+    MeasuredRun,
+    Measurement,
+    NoOptions,
+    SeedColumn,
+)
 from whence_studies.study import Study
 
 
-def accuracy(asked: Asked, _how: AsItComes) -> dict[str, Found]:
+def accuracy(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
     """What training measured of every seed, by full ranking and among 100 random items."""
     measured = [metrics.get(asked.held) for metrics in asked.run.metrics.values()]
     if None in measured:
         raise InputError(f"No {asked.held} events are held out to measure accuracy on.")
     first, *_ = found = [one for one in measured if one is not None]
     return {
-        column: Found(
+        column: SeedColumn(
             per_seed=tuple(one[column]["value"] for one in found),
             n=first[column]["n"],
             protocol=first[column]["protocol"],
@@ -44,30 +50,30 @@ def accuracy(asked: Asked, _how: AsItComes) -> dict[str, Found]:
     }
 
 
-def stability(asked: Asked, _how: AsItComes) -> dict[str, Found]:
+def stability(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
     """Whether the seeds recommend alike, and for like reasons."""
     found = seed_stability(asked.run.models, asked.split, asked.held)
     return {
-        column: Found(tuple(per_seed), over.n, over.protocol, over.direction)
+        column: SeedColumn(tuple(per_seed), over.n, over.protocol, over.direction)
         for column, (per_seed, over) in found.items()
     }
 
 
 MEASUREMENTS: dict[str, Measurement] = {
     "agreement": explainer_agreement.MEASUREMENT,
-    "attention-map": attention_map.MEASUREMENT,
+    "attention-map": one_user_attention.MEASUREMENT,
     "class-calibration": calibration_by_class.MEASUREMENT,
     "class-permutation": permutation_by_class.MEASUREMENT,
     "class-stability": stability_by_class.MEASUREMENT,
-    "confidence": confidence.MEASUREMENT,
-    "controls": controls.MEASUREMENT,
+    "confidence": next_item_confidence.MEASUREMENT,
+    "controls": randomised_controls.MEASUREMENT,
     "deletion": deletion_curves.MEASUREMENT,
-    "dynamics": dynamics.MEASUREMENT,
-    "evidence": expert_evidence.MEASUREMENT,
-    "example": example.MEASUREMENT,
-    "genres": genres.MEASUREMENT,
+    "dynamics": training_dynamics.MEASUREMENT,
+    "evidence": expert_selections.MEASUREMENT,
+    "example": one_recommendation.MEASUREMENT,
+    "genres": genre_attention.MEASUREMENT,
     "maps": map_neighbours.MEASUREMENT,
-    "published-negatives": negatives_published.MEASUREMENT,
+    "published-negatives": published_accuracy.MEASUREMENT,
     "truth": true_causes.MEASUREMENT,
     "accuracy": Measurement(("recall@10 of 101", "recall@10", "NDCG@10", "MRR"), accuracy),
     "stability": Measurement(

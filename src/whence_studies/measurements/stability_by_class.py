@@ -20,13 +20,13 @@ from whence.trust.target_classes import LIKED, class_logits
 from whence_studies.measurements.between_seeds import (
     BY_CHANCE,
     DEVIATION,
-    OfSeeds,
+    SeedValues,
     by_bin,
     index_by_chance,
     of_cases,
 )
-from whence_studies.measurements.candidates_asked import Questions, Users, draw_questions
-from whence_studies.measurements.found import Asked, Curves, Found, Measurement
+from whence_studies.measurements.candidates import CandidateQuestions, UserSample, draw_questions
+from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
 
 INDEX: Final = "Jaccard index"
 COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, BY_CHANCE, "Jaccard distance %", "KL")
@@ -39,9 +39,9 @@ def at(column: str, tenth: int) -> str:
     return f"{column}, p from {tenth / 10:.1f}"
 
 
-def _curve(title: str, y: str, column: str) -> Curves:
+def _curve(title: str, y: str, column: str) -> LinePlot:
     line = {round(tenth / 10 + 0.05, 2): at(column, tenth) for tenth in range(TENTHS)}
-    return Curves(title, "mean probability that the item is liked", y, {column: line})
+    return LinePlot(title, "mean probability that the item is liked", y, {column: line})
 
 
 CURVES: Final = {
@@ -51,7 +51,7 @@ CURVES: Final = {
 }
 
 
-def class_stabilities(asked: Asked, how: Users) -> dict[str, Found]:
+def class_stabilities(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColumn]:
     """All users, and by tenths."""
     questions = draw_questions(asked.split, asked.held, how)
     models = list(asked.run.models.values())
@@ -63,7 +63,7 @@ def class_stabilities(asked: Asked, how: Users) -> dict[str, Found]:
     if not len(usable):
         raise InputError("No history has two parts whose attention could be compared.")
 
-    def of(rows: Ints) -> OfSeeds:
+    def of(rows: Ints) -> SeedValues:
         some = torch.from_numpy(rows).to(batch.device)
         pairs = class_stability(models, batch[some], items[some, :1]).pairs
         return of_cases(liked[:, rows], pairs)
@@ -78,12 +78,13 @@ def class_stabilities(asked: Asked, how: Users) -> dict[str, Found]:
         "shares of 1; Jaccard index of the top 10 %, distance of the top 20 % of a history"
     )
     return {
-        column: Found(per_seed, n, protocol, "neither") for column, (per_seed, n) in columns.items()
+        column: SeedColumn(per_seed, n, protocol, "neither")
+        for column, (per_seed, n) in columns.items()
     }
 
 
 @torch.no_grad()
-def _liked(model: Recommender, questions: Questions) -> Floats:
+def _liked(model: Recommender, questions: CandidateQuestions) -> Floats:
     """`[B]`: the probability that the item that came is liked."""
     batch, items, true = questions.of(model)
     pieces = class_logits(model, batch, items[:, :1], true[:, :1])()
@@ -91,4 +92,4 @@ def _liked(model: Recommender, questions: Questions) -> Floats:
     return np.asarray(torch.cat(found).numpy(), dtype=np.float64)
 
 
-MEASUREMENT: Final = Measurement(COMPARED, class_stabilities, Users, CURVES)
+MEASUREMENT: Final = Measurement(COMPARED, class_stabilities, UserSample, CURVES)

@@ -1,4 +1,4 @@
-"""Which explainer finds the true reason, and on which side? Asked on worlds, where it is known."""
+"""Whether each explainer finds the true reason, and its sign, in worlds where it is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from whence.ranking import questions_of
 from whence.run import Run
 from whence.trust.truth.true_reasons import precision_at_cause, sign_at_cause
 from whence.worlds import REASONS, Questions, World, WorldConfig, make_world
-from whence_studies.measurements.found import Asked, Found, Map, Measurement
+from whence_studies.measurements.measurement import HeatMap, MeasuredRun, Measurement, SeedColumn
 
 EXPLAINERS: Final = (
     "attention-first",
@@ -36,7 +36,7 @@ SIGNED: Final = tuple(name for name in EXPLAINERS if find_explainer(name)[1].sig
 
 
 @dataclass(frozen=True)
-class Questioned:
+class TruthOptions:
     """How many questions of every kind of reason are asked."""
 
     questions: int = 500
@@ -56,7 +56,7 @@ def sign(explainer: str, reason: str) -> str:
     return f"sign of {explainer}, {reason}"
 
 
-def truth(asked: Asked, how: Questioned) -> dict[str, Found]:
+def truth(asked: MeasuredRun, how: TruthOptions) -> dict[str, SeedColumn]:
     """The columns of every seed's model, asked the same questions."""
     world = _world_of(asked.run)
     length = asked.run.first.config.max_len
@@ -68,7 +68,7 @@ def truth(asked: Asked, how: Questioned) -> dict[str, Found]:
     ]
     counts = {one.reason: len(one.cases) for one in questions}
     return {
-        column: Found(
+        column: SeedColumn(
             per_seed=tuple(one[column] for one in found),
             n=counts[reason],
             protocol=f"events of a world whose reasons are known: {reason}",
@@ -102,9 +102,9 @@ MEASUREMENT: Final = Measurement(
         *(sign(name, reason) for name in SIGNED for reason in REASONS),
     ),
     truth,
-    Questioned,
+    TruthOptions,
     maps={
-        "precision": Map(
+        "precision": HeatMap(
             title="How often the strongest item is the true reason",
             down="explainer",
             across="reason",
@@ -113,7 +113,7 @@ MEASUREMENT: Final = Measurement(
                 (name, reason): precision(name, reason) for name in EXPLAINERS for reason in REASONS
             },
         ),
-        "sign": Map(
+        "sign": HeatMap(
             title="How often the true reason has the right sign",
             down="explainer",
             across="reason",

@@ -23,7 +23,14 @@ from whence.explainers import compare_batch
 from whence.randomness import Randomness
 from whence.trust.stability.seed_pairs import attention_kl, same_choice
 from whence_studies.measurements.between_seeds import ratio_over_seeds
-from whence_studies.measurements.by_groups import METHODS, RHO, SAME, Told, rhos, sizes_by_method
+from whence_studies.measurements.group_agreement import (
+    METHODS,
+    RHO,
+    SAME,
+    MethodExplanations,
+    rhos,
+    sizes_by_method,
+)
 from whence_studies.sessions import BATCH, SessionFiles, Tracks
 from whence_studies.sessions.halves import Halves, join
 from whence_studies.sessions.session_batches import batches
@@ -111,7 +118,7 @@ def ask(files: SessionFiles, tracks: Tracks, count: int) -> Asked:
 class Said(NamedTuple):
     """What one seed's network says of the tracks asked about, as far as it can."""
 
-    told: Told
+    told: MethodExplanations
     """By method, over groups of features."""
     chosen: Ints | None
     """`[B]`: the expert most selected."""
@@ -121,7 +128,7 @@ class Said(NamedTuple):
 
 def say(network: SequentialModel, asked: Asked, seed: int) -> Said:
     """By its experts and the methods beside them, and by its attention."""
-    told: Told = {}
+    told: MethodExplanations = {}
     chosen = looks = None
     if len(network.family) > 1:
         model = explainable_skips(network, asked.sessions)

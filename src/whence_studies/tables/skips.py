@@ -15,9 +15,9 @@ from whence.arrays import Bools
 from whence.devices import machine
 from whence.measure import Measure
 from whence_studies.claims import Estimate, over_seeds
-from whence_studies.measurements.by_groups import RHO, SAME
+from whence_studies.measurements.group_agreement import RHO, SAME
 from whence_studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
-from whence_studies.results import compare_with_print
+from whence_studies.results import compare_with_published
 from whence_studies.sessions import (
     BASELINES,
     COLUMNS,
@@ -205,7 +205,7 @@ def _record(study: Study, cell: Cell, filled: Filled | None) -> Record:
         published=None if printed is None else float(printed),
         verdict=absent
         if value.estimate.value is None
-        else compare_with_print(value.estimate, printed),
+        else compare_with_published(value.estimate, printed),
         protocol="; ".join(filter(None, (cell.table, value.how))),
         machine=machine(value.device),
         command=command,

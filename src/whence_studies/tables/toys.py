@@ -39,9 +39,9 @@ from whence.progress import progress_bar
 from whence.randomness import Randomness
 from whence.trust.stability.seed_pairs import same_choice
 from whence_studies.claims import over_seeds
-from whence_studies.measurements.by_groups import METHODS, SAME, rhos, seeds_apart
+from whence_studies.measurements.group_agreement import METHODS, SAME, rhos, seeds_apart
 from whence_studies.records import Record
-from whence_studies.results import compare_with_print
+from whence_studies.results import compare_with_published
 from whence_studies.study import TOYS as TASKS
 from whence_studies.study import Study
 from whence_studies.toy_data import Drawn
@@ -154,7 +154,7 @@ def _record(
         n=how.points,
         seeds=tuple(range(study.seeds)),
         published=None if printed is None else float(printed),
-        verdict=compare_with_print(estimate, printed),
+        verdict=compare_with_published(estimate, printed),
         protocol=f"{table}; {how.words}",
         machine=machine("cpu"),
         command=study.command,

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from whence.report.charts import to_png
-from whence_studies.cache import Measured
+from whence_studies.cache import CachedColumns
 from whence_studies.charts.cells import ABSENT
 from whence_studies.charts.study_charts import study_charts
 from whence_studies.charts.study_tables import ALONE, LEGEND, study_tables
-from whence_studies.measurements.found import Curves, Found
+from whence_studies.measurements.measurement import LinePlot, SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS, columns_of, figures_of
 from whence_studies.records import Record
-from whence_studies.results import Results
-from whence_studies.study import Claim, Side, Study, find_study
+from whence_studies.results import StudyResults
+from whence_studies.study import Claim, ClaimSide, Study, find_study
 
 ROWS = [
     (model, dataset)
@@ -33,10 +33,10 @@ def results(study: Study, without: str = "") -> list[Record]:
     rng = np.random.default_rng(0)
     found = {
         cell: {
-            name: Measured(
+            name: CachedColumns(
                 (0, 1, 2),
                 {
-                    column: Found(
+                    column: SeedColumn(
                         tuple(rng.normal(0.5, 0.02, 3).tolist()), 9, "9 events", "neither"
                     )
                     for column in MEASUREMENTS[name].all_columns
@@ -47,7 +47,7 @@ def results(study: Study, without: str = "") -> list[Record]:
         for cell in study.cells()
         if cell.dataset != without
     }
-    return Results(study, "2 CPU cores", study.command, found).records()
+    return StudyResults(study, "2 CPU cores", study.command, found).records()
 
 
 def by_place(records: list[Record]) -> dict[Key, Record]:
@@ -153,9 +153,9 @@ def test_a_column_may_be_in_a_group_and_in_a_figure() -> None:
     assert len(rows) == len(table.rows) == 2
 
 
-def curves_of(study: Study) -> Curves:
+def curves_of(study: Study) -> LinePlot:
     (figure,) = figures_of(study)
-    assert isinstance(figure, Curves)
+    assert isinstance(figure, LinePlot)
     return figure
 
 
@@ -234,7 +234,7 @@ def test_one_variant_is_not_said(blocks: Study) -> None:
 
 def test_claims_are_drawn_by_their_limits(blocks: Study) -> None:
     def claim(text: str, **settings: Any) -> Claim:  # noqa: ANN401
-        return Claim(text=text, source="s", of=Side(column="ρ(∇, α)"), **settings)
+        return Claim(text=text, source="s", of=ClaimSide(column="ρ(∇, α)"), **settings)
 
     of = {
         claim("weak", expect="weak"): 0.3,

@@ -20,7 +20,13 @@ from whence.maps import reason_map
 from whence.maps.reason_map import favour_shares
 from whence.ranking import best_unmet
 from whence.trust.stability.seed_pairs import same_choice
-from whence_studies.measurements.found import AsItComes, Asked, Found, Map, Measurement
+from whence_studies.measurements.measurement import (
+    HeatMap,
+    MeasuredRun,
+    Measurement,
+    NoOptions,
+    SeedColumn,
+)
 
 PLACES: Final = ("1st", "2nd", "3rd", "4th", "5th")
 """Of the recommended items that are explained."""
@@ -39,7 +45,7 @@ CELLS: Final = {
 
 
 @dataclass(frozen=True)
-class Asking:
+class UserAttention:
     """One user's history, and of each seed what every item of it is to every target."""
 
     items: Ints
@@ -56,7 +62,7 @@ class Asking:
         return np.asarray(self.shares.argmax(axis=2))
 
 
-def attention_map(asked: Asked, _how: AsItComes) -> dict[str, Found]:
+def attention_map(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
     """What every seed attends to for the items that the first seed recommends first.
 
     The user is the first of those with the shortest history that can be shown, whatever comes out,
@@ -79,9 +85,9 @@ def attention_map(asked: Asked, _how: AsItComes) -> dict[str, Found]:
 
     def found(
         values: Sequence[float] | Floats, protocol: str = words, label: str | None = None
-    ) -> Found:
+    ) -> SeedColumn:
         per_seed = tuple(float(value) for value in values)
-        return Found(per_seed, 1, protocol, "neither", label)
+        return SeedColumn(per_seed, 1, protocol, "neither", label)
 
     return {
         **{
@@ -101,7 +107,7 @@ def attention_map(asked: Asked, _how: AsItComes) -> dict[str, Found]:
     }
 
 
-def _ask(asked: Asked) -> Asking:
+def _ask(asked: MeasuredRun) -> UserAttention:
     first, catalog = asked.run.first, asked.run.catalog
     case = _shortest(asked, first.config.max_len)
     (targets,), (scores,) = best_unmet(first, case, first.config.max_len, len(PLACES))
@@ -117,7 +123,7 @@ def _ask(asked: Asked) -> Asking:
         ]
 
     length = int(case.ends[0] - case.starts[0])
-    return Asking(
+    return UserAttention(
         items=case.histories(length)[0],
         targets=targets.tolist(),
         # Without what only fills the history up.
@@ -126,7 +132,7 @@ def _ask(asked: Asked) -> Asking:
     )
 
 
-def _shortest(asked: Asked, most: int) -> Cases:
+def _shortest(asked: MeasuredRun, most: int) -> Cases:
     """The first held-out event, by user, of those with the shortest history that can be shown."""
     every = asked.split.held[asked.held]
     lengths = every.ends - every.starts
@@ -138,7 +144,7 @@ def _shortest(asked: Asked, most: int) -> Cases:
     return every[usable[[lengths[usable].argmin()]]]
 
 
-def _shown(asking: Asking) -> list[int]:
+def _shown(asking: UserAttention) -> list[int]:
     """The items of the map, the most attended first; those that the sentences name are of them."""
     mean = asking.shares.mean(axis=(0, 1))
     in_sentence = np.isin(np.arange(len(mean)), asking.named[0])
@@ -146,7 +152,7 @@ def _shown(asking: Asking) -> list[int]:
     return sorted(chosen.tolist(), key=lambda slot: -mean[slot])
 
 
-def _sentences(explained: Sequence[str], titles: Sequence[str], asking: Asking) -> str:
+def _sentences(explained: Sequence[str], titles: Sequence[str], asking: UserAttention) -> str:
     """As the thesis has them, of the first seed, each with the share it rests on."""
     return ", ".join(
         f"“{title}” because of “{titles[named]}” ({100 * own[named]:.1f} %)"
@@ -158,7 +164,7 @@ MEASUREMENT: Final = Measurement(
     (*LARGEST.values(), EVEN, DATASETS, OTHER, ALIKE, BY_CHANCE),
     attention_map,
     maps={
-        "attention": Map(
+        "attention": HeatMap(
             title="Attention of one user",
             down="what the user chose, the most attended first",
             across="what is recommended to the user",

@@ -18,7 +18,7 @@ from whence.explainers.signed_rollout import SignedRollout
 from whence.models import Recommender
 from whence.ranking import device_of, score_unmet
 from whence.trust.agreement.rank_agreement import spearman
-from whence_studies.measurements.found import Asked, Bars, Found, Measurement
+from whence_studies.measurements.measurement import BarPlot, MeasuredRun, Measurement, SeedColumn
 
 NEWEST = 10
 SHAPLEY, ROLLOUT, SIGNED = "Shapley value", "rollout", "signed rollout"
@@ -31,13 +31,13 @@ RANK, AGREEMENT = "rank of the recommended", "rho of rollout and the size of Sha
 
 
 @dataclass(frozen=True)
-class Coalitions:
+class ExampleOptions:
     """How many are drawn for the Shapley values."""
 
     coalitions: int = 4_096
 
 
-def example(asked: Asked, how: Coalitions) -> dict[str, Found]:
+def example(asked: MeasuredRun, how: ExampleOptions) -> dict[str, SeedColumn]:
     """What every seed says of the newest items, for the item that the first seed recommends.
 
     The history is the first that fills the model's length, whatever comes out.
@@ -62,8 +62,8 @@ def example(asked: Asked, how: Coalitions) -> dict[str, Found]:
     )
     shown = f"{words}; Shapley values of logits, from {how.coalitions:,} coalitions"
 
-    def found(values: Floats, protocol: str, label: str | None = None) -> Found:
-        return Found(tuple(values.tolist()), 1, protocol, "neither", label)
+    def found(values: Floats, protocol: str, label: str | None = None) -> SeedColumn:
+        return SeedColumn(tuple(values.tolist()), 1, protocol, "neither", label)
 
     return {
         RANK: found(ranks, f"{words}; its rank among all items the user has not met", recommended),
@@ -76,7 +76,7 @@ def example(asked: Asked, how: Coalitions) -> dict[str, Found]:
     }
 
 
-def first_full(asked: Asked, length: int) -> Cases:
+def first_full(asked: MeasuredRun, length: int) -> Cases:
     """The first held-out event, by user, whose history fills the model's length."""
     if length < NEWEST:
         raise InputError(f"The example shows {NEWEST} items, and this model reads {length}.")
@@ -87,7 +87,7 @@ def first_full(asked: Asked, length: int) -> Cases:
     return every[full[:1]]
 
 
-def _recommended(asked: Asked, case: Cases, length: int) -> tuple[int, Floats]:
+def _recommended(asked: MeasuredRun, case: Cases, length: int) -> tuple[int, Floats]:
     """The unmet item that the first seed has first, and where every seed has it."""
     scores = torch.cat([score_unmet(one, case, length) for one in asked.run.models.values()])
     if not bool(scores[0].isfinite().any()):
@@ -110,9 +110,9 @@ def _newest(
 MEASUREMENT = Measurement(
     (RANK, AGREEMENT),
     example,
-    options=Coalitions,
+    options=ExampleOptions,
     bars={
-        "example": Bars(
+        "example": BarPlot(
             title="The ten newest items",
             about=RANK,
             panels=BACK,

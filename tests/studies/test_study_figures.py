@@ -12,22 +12,22 @@ import pytest
 
 from whence.errors import InputError
 from whence.report.charts import to_png, to_svg
-from whence_studies.cache import Measured
+from whence_studies.cache import CachedColumns
 from whence_studies.charts.cells import ABSENT
 from whence_studies.charts.study_charts import study_charts
 from whence_studies.charts.study_tables import as_markdown, study_tables
 from whence_studies.checking import check_study
-from whence_studies.measurements.attention_map import CELLS, LARGEST
-from whence_studies.measurements.example import AGREEMENT, BACK, RANK, ROLLOUT, SHAPLEY
-from whence_studies.measurements.found import Found, Shares
-from whence_studies.measurements.genres import BLOCKS, CHOSEN
+from whence_studies.measurements.genre_attention import BLOCKS, CHOSEN
+from whence_studies.measurements.measurement import SeedColumn, SharePlot
+from whence_studies.measurements.one_recommendation import AGREEMENT, BACK, RANK, ROLLOUT, SHAPLEY
+from whence_studies.measurements.one_user_attention import CELLS, LARGEST
 from whence_studies.measurements.registry import MEASUREMENTS, figures_of
 from whence_studies.records import Record, read_records, write_records
-from whence_studies.results import Results
+from whence_studies.results import StudyResults
 from whence_studies.study import Cell, Study, Variant, find_study
 
 (SHARED,) = MEASUREMENTS["evidence"].bars.values()
-assert isinstance(SHARED, Shares)
+assert isinstance(SHARED, SharePlot)
 SHARES = SHARED.cells
 SHOWN = {
     "genres": ["Romance"],
@@ -40,11 +40,11 @@ TITLES = {column: f"Film {back}" for of in BACK.values() for back, column in of.
 def results(study: Study, done: int | None = None) -> list[Record]:
     """Other values in every column of every cell, of two seeds each; of some cells alone."""
     number = count(1)
-    found: dict[Cell, dict[str, Measured]] = {cell: {} for cell in study.cells()}
+    found: dict[Cell, dict[str, CachedColumns]] = {cell: {} for cell in study.cells()}
     for cell in study.cells()[:done]:
         for name in study.measurements:
             columns = {
-                column: Found(
+                column: SeedColumn(
                     (value := (-1) ** at * at / 100, value + 0.001),
                     1,
                     "1 event",
@@ -53,8 +53,8 @@ def results(study: Study, done: int | None = None) -> list[Record]:
                 )
                 for column, at in zip(MEASUREMENTS[name].all_columns, number, strict=False)
             }
-            found[cell][name] = Measured((0, 1), columns)
-    return Results(study, "2 CPU cores", study.command, found).records()
+            found[cell][name] = CachedColumns((0, 1), columns)
+    return StudyResults(study, "2 CPU cores", study.command, found).records()
 
 
 def values(records: list[Record]) -> dict[str, float]:

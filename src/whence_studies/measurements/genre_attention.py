@@ -24,7 +24,7 @@ from whence.models.transformer import Transformer
 from whence.progress import progress_bar
 from whence.randomness import Randomness
 from whence.ranking import device_of
-from whence_studies.measurements.found import Asked, Found, Map, Measurement
+from whence_studies.measurements.measurement import HeatMap, MeasuredRun, Measurement, SeedColumn
 
 CHOSEN = ("Sci-Fi", "Romance", "Animation", "Horror")
 BLOCKS = {(query, key): f"{query} to {key}" for query in CHOSEN for key in CHOSEN}
@@ -33,7 +33,7 @@ OWN_SHUFFLED, BY_KEY_SHUFFLED = f"{OWN}, shuffled", f"{BY_KEY}, shuffled"
 
 
 @dataclass(frozen=True)
-class Pairs:
+class GenreOptions:
     """How many pairs of sequences, and how many films of each genre in a sequence."""
 
     pairs: int = 10_000
@@ -44,7 +44,7 @@ class Pairs:
             raise InputError("pairs and films are whole numbers from 1 on.")
 
 
-def genres(asked: Asked, how: Pairs) -> dict[str, Found]:
+def genres(asked: MeasuredRun, how: GenreOptions) -> dict[str, SeedColumn]:
     """The attention between genres, what pattern it has, and what it has with genres shuffled."""
     by_genre = films_by_genre(asked.run.catalog, how.films)
     films = np.concatenate(by_genre)
@@ -69,7 +69,7 @@ def genres(asked: Asked, how: Pairs) -> dict[str, Found]:
         "of another, drawn for every seed"
     )
     return {
-        column: Found(
+        column: SeedColumn(
             tuple(values),
             how.pairs,
             words if column in BLOCKS.values() else words + more,
@@ -96,14 +96,14 @@ def films_by_genre(catalog: Catalog, fewest: int) -> list[Ints]:
     return found
 
 
-def draw_sequences(rng: np.random.Generator, sizes: Sequence[int], how: Pairs) -> Ints:
+def draw_sequences(rng: np.random.Generator, sizes: Sequence[int], how: GenreOptions) -> Ints:
     """`[pairs, 4 · films]`: films numbered genre by genre, each at most once in a sequence."""
     first = np.cumsum(sizes) - sizes
     blocks = [_some(rng, size, how) + start for size, start in zip(sizes, first, strict=True)]
     return np.concatenate(blocks, axis=1)
 
 
-def _some(rng: np.random.Generator, size: int, how: Pairs) -> Ints:
+def _some(rng: np.random.Generator, size: int, how: GenreOptions) -> Ints:
     """`[pairs, films]`: so many different numbers below the size."""
     pieces = []
     for some in row_slices(how.pairs, cases_at_once(size)):
@@ -170,7 +170,7 @@ def _pattern(blocks: Floats) -> dict[str, float]:
     }
 
 
-def _protocol(how: Pairs) -> str:
+def _protocol(how: GenreOptions) -> str:
     slots = how.films * len(CHOSEN)
     return (
         f"{how.pairs:,} pairs of random sequences of {slots} films, {how.films} each of "
@@ -183,9 +183,9 @@ def _protocol(how: Pairs) -> str:
 MEASUREMENT = Measurement(
     (OWN, OWN_SHUFFLED, BY_KEY, BY_KEY_SHUFFLED, BY_QUERY),
     genres,
-    options=Pairs,
+    options=GenreOptions,
     maps={
-        "genres": Map(
+        "genres": HeatMap(
             title="Attention between genres",
             down="genre of the query",
             across="genre of the key",

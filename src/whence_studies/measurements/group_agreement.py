@@ -18,11 +18,11 @@ RHO: Final = {name: f"rho({name}, Shapley)" for name in METHODS if name != "shap
 SAME: Final = "same expert by two seeds"
 KL: Final = {name: f"KL between seeds, {name}" for name in METHODS}
 
-Told = Mapping[str, Explanation]
+MethodExplanations = Mapping[str, Explanation]
 """What each method says of the same cases, by one seed's model."""
 
 
-def rhos(told: Sequence[Told]) -> dict[str, list[float]]:
+def rhos(told: Sequence[MethodExplanations]) -> dict[str, list[float]]:
     """By column, one value a seed: how alike groups are ranked by size and by Shapley values."""
     return {
         column: [_rho(one[name], one["shapley"]) for one in told]
@@ -31,7 +31,7 @@ def rhos(told: Sequence[Told]) -> dict[str, list[float]]:
     }
 
 
-def seeds_apart(told: Sequence[Told]) -> dict[str, SeedPairs]:
+def seeds_apart(told: Sequence[MethodExplanations]) -> dict[str, SeedPairs]:
     """By column, how far every two seeds are apart."""
     return {
         KL[name]: attention_kl(sizes, told[0][name].parts)
@@ -39,7 +39,7 @@ def seeds_apart(told: Sequence[Told]) -> dict[str, SeedPairs]:
     }
 
 
-def sizes_by_method(told: Sequence[Told]) -> dict[str, Floats]:
+def sizes_by_method(told: Sequence[MethodExplanations]) -> dict[str, Floats]:
     """`[S, B, n]`: how important each group is by each method."""
     return {
         name: np.stack([one[name].magnitude() for one in told])

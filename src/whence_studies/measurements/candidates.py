@@ -21,11 +21,11 @@ from whence.randomness import Randomness
 from whence.ranking import device_of
 from whence.training.negatives import Unseen
 from whence.trust.accuracy.class_accuracy import ratings_of, what_came
-from whence_studies.measurements.found import Found
+from whence_studies.measurements.measurement import SeedColumn
 
 
 @dataclass(frozen=True)
-class Users:
+class UserSample:
     """How many users are asked, each as likely as any other."""
 
     users: int = 1_000
@@ -36,7 +36,7 @@ class Users:
 
 
 @dataclass(frozen=True, eq=False)
-class Questions:
+class CandidateQuestions:
     """One case a user, and what each is asked about."""
 
     cases: Cases
@@ -76,7 +76,7 @@ def draw_cases(split: Split, held: HeldOut, most: int) -> Cases:
     return every[np.sort(order[:most])]
 
 
-def draw_questions(split: Split, held: HeldOut, how: Users) -> Questions:
+def draw_questions(split: Split, held: HeldOut, how: UserSample) -> CandidateQuestions:
     """Those of at most so many users.
 
     As published, a few items are among their own negatives; those are not asked about.
@@ -86,7 +86,7 @@ def draw_questions(split: Split, held: HeldOut, how: Users) -> Questions:
     return _questions(split, held, cases, negatives, negatives != cases.targets[:, None])
 
 
-def validation_questions(split: Split, how: Users) -> Questions:
+def validation_questions(split: Split, how: UserSample) -> CandidateQuestions:
     """Those about at most so many validation events, with as many negatives of their own.
 
     The published ones are what test events are asked beside. These are drawn from all that is
@@ -100,9 +100,9 @@ def validation_questions(split: Split, how: Users) -> Questions:
 
 def _questions(
     split: Split, held: HeldOut, cases: Cases, negatives: Ints, indeed: Bools
-) -> Questions:
+) -> CandidateQuestions:
     """The item that came is asked about, and what is a negative indeed `[B, 99]`."""
-    return Questions(
+    return CandidateQuestions(
         cases,
         np.concatenate((cases.targets[:, None], negatives), axis=1),
         np.concatenate((np.ones_like(indeed[:, :1]), indeed), axis=1),
@@ -112,14 +112,14 @@ def _questions(
     )
 
 
-Values = Mapping[str, tuple[float, int]]
+ColumnValues = Mapping[str, tuple[float, int]]
 """By column its value, and of how many points it is."""
 
 
-def over_models(found: Sequence[Values], protocol: str) -> dict[str, Found]:
+def over_models(found: Sequence[ColumnValues], protocol: str) -> dict[str, SeedColumn]:
     """One value a seed in every column that all seeds have; a bin may be empty for some."""
     return {
-        column: Found(
+        column: SeedColumn(
             per_seed=tuple(one[column][0] for one in found),
             n=min(one[column][1] for one in found),
             protocol=protocol,

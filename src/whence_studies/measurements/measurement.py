@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
+class SeedColumn:
     """One column of a study's table for one run.
 
     What is measured between seeds comes as jackknife pseudo-values, so that their mean and their
@@ -34,7 +34,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Asked:
+class MeasuredRun:
     """A trained run and what to measure it on."""
 
     run: Run
@@ -44,7 +44,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Curves:
+class LinePlot:
     """Columns that are points of lines, and are drawn as such."""
 
     title: str
@@ -62,7 +62,7 @@ class Curves:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class GridPlot:
     """Columns that are cells of a grid."""
 
     title: str
@@ -78,7 +78,7 @@ class Grid:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Map(Grid):
+class HeatMap(GridPlot):
     """Cells that are drawn as shades."""
 
     value: str
@@ -92,12 +92,12 @@ class Map(Grid):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shares(Grid):
+class SharePlot(GridPlot):
     """Cells that are shares, and are drawn as bars with their intervals."""
 
 
 @dataclass(frozen=True)
-class Bars:
+class BarPlot:
     """Columns that are bars in panels side by side; labels say what each bar is of."""
 
     title: str
@@ -116,11 +116,11 @@ class Bars:
         return tuple(column for panel in self.panels.values() for column in panel.values())
 
 
-Figure = Curves | Map | Shares | Bars
+Figure = LinePlot | HeatMap | SharePlot | BarPlot
 
 
 @dataclass(frozen=True)
-class AsItComes:
+class NoOptions:
     """Of a measurement that leaves nothing to choose."""
 
 
@@ -129,13 +129,13 @@ class Measurement:
     """A measurement and the columns it gives, which are known before anything is trained."""
 
     columns: tuple[str, ...]
-    of: Callable[[Asked, Any], Mapping[str, Found]]
+    of: Callable[[MeasuredRun, Any], Mapping[str, SeedColumn]]
     """From what is asked, and how it is to be measured."""
-    options: type[DataclassInstance] = AsItComes
+    options: type[DataclassInstance] = NoOptions
     """What can be chosen in how it is measured."""
-    curves: Mapping[str, Curves] = field(default_factory=dict)
-    maps: Mapping[str, Map] = field(default_factory=dict)
-    bars: Mapping[str, Bars | Shares] = field(default_factory=dict)
+    curves: Mapping[str, LinePlot] = field(default_factory=dict)
+    maps: Mapping[str, HeatMap] = field(default_factory=dict)
+    bars: Mapping[str, BarPlot | SharePlot] = field(default_factory=dict)
 
     @property
     def all_columns(self) -> tuple[str, ...]:

@@ -17,8 +17,7 @@ from whence.models import Recommender
 from whence.models.blocks import Block
 from whence.models.sasrec import SASRec
 from whence.run import Run
-from whence_studies.measurements.found import Asked
-from whence_studies.measurements.genres import (
+from whence_studies.measurements.genre_attention import (
     BLOCKS,
     BY_KEY,
     BY_KEY_SHUFFLED,
@@ -27,13 +26,14 @@ from whence_studies.measurements.genres import (
     MEASUREMENT,
     OWN,
     OWN_SHUFFLED,
-    Pairs,
+    GenreOptions,
     attention_between,
     draw_sequences,
     film_logits,
     films_by_genre,
     genres,
 )
+from whence_studies.measurements.measurement import MeasuredRun
 
 ITEMS = 40
 OF_ITEM = np.arange(ITEMS) % 5
@@ -60,9 +60,9 @@ def made(query: Tensor, key: Tensor, items: Tensor) -> SASRec:
     return model
 
 
-def measured(split: Split, *models: Recommender, how: Pairs) -> dict[str, tuple[float, ...]]:
+def measured(split: Split, *models: Recommender, how: GenreOptions) -> dict[str, tuple[float, ...]]:
     run = Run("sasrec", {}, {}, {}, FILMS, dict(enumerate(models)), metrics={})
-    asked = Asked(run, split, "validation", False)
+    asked = MeasuredRun(run, split, "validation", False)
     return {column: found.per_seed for column, found in genres(asked, how).items()}
 
 
@@ -96,7 +96,7 @@ def test_it_is_what_loops_over_pairs_and_films_give(
     by_genre = films_by_genre(FILMS, 3)
     films = np.concatenate(by_genre)
     rng = np.random.default_rng(0)
-    queries, keys = (draw_sequences(rng, [8] * 4, Pairs(5, films=3)) for _ in range(2))
+    queries, keys = (draw_sequences(rng, [8] * 4, GenreOptions(5, films=3)) for _ in range(2))
     found = attention_between(film_logits(model, films), queries, keys)
     expected = slow_attention(model, films[queries].tolist(), films[keys].tolist())
     np.testing.assert_allclose(found, expected, rtol=1e-10)
@@ -110,7 +110,7 @@ def test_a_diagonal_by_hand(split: Split) -> None:
     """Films of one genre attend to each other by eᵃ, and to others by 1."""
     one_hot = torch.eye(8)[torch.from_numpy(OF_ITEM)]
     model = made(2 * torch.eye(8), torch.eye(8), one_hot)
-    found = measured(split, model, model, how=Pairs(20, films=4))
+    found = measured(split, model, model, how=GenreOptions(20, films=4))
     size = np.exp(2 / 8**0.5)
     own, other = 4 * size / (size + 3), 4 / (size + 3)
     for (query, key), column in BLOCKS.items():
@@ -130,7 +130,7 @@ def test_stripes_by_hand(split: Split) -> None:
     items[:, 0], items[:, 1] = 8**0.5, strength[torch.from_numpy(OF_ITEM)]
     picks_second = torch.zeros(8, 8)
     picks_second[0, 1] = 1
-    found = measured(split, made(torch.eye(8), picks_second, items), how=Pairs(20, films=4))
+    found = measured(split, made(torch.eye(8), picks_second, items), how=GenreOptions(20, films=4))
     gets = 4 * np.exp(range(4)) / np.exp(range(4)).sum()
     for (_, key), column in BLOCKS.items():
         assert found[column] == pytest.approx([gets[CHOSEN.index(key)]])
@@ -142,7 +142,7 @@ def test_stripes_by_hand(split: Split) -> None:
 
 def test_the_columns_are_those_declared_and_the_spreads_add_up(split: Split) -> None:
     models = [lively_sasrec(blocks=1, items=ITEMS, seed=seed) for seed in range(3)]
-    how = Pairs(30, films=5)
+    how = GenreOptions(30, films=5)
     found = measured(split, *models, how=how)
     assert sorted(found) == sorted(MEASUREMENT.all_columns)
     blocks = np.array([found[column] for column in BLOCKS.values()]).T.reshape(3, 4, 4)
@@ -153,7 +153,7 @@ def test_the_columns_are_those_declared_and_the_spreads_add_up(split: Split) -> 
 
 
 def test_sequences_have_each_film_once_and_every_film_as_often() -> None:
-    drawn = draw_sequences(np.random.default_rng(0), [6, 9, 4, 5], Pairs(3_000, films=4))
+    drawn = draw_sequences(np.random.default_rng(0), [6, 9, 4, 5], GenreOptions(3_000, films=4))
     assert drawn.shape == (3_000, 16)
     assert (np.diff(np.sort(drawn, axis=1), axis=1) > 0).all()
     for block, (start, size) in enumerate([(0, 6), (6, 9), (15, 4), (19, 5)]):
@@ -165,9 +165,9 @@ def test_sequences_have_each_film_once_and_every_film_as_often() -> None:
 
 
 def test_the_draw_is_the_same_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = draw_sequences(np.random.default_rng(0), [6, 9, 4, 5], Pairs(7, films=4))
+    whole = draw_sequences(np.random.default_rng(0), [6, 9, 4, 5], GenreOptions(7, films=4))
     monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 12)
-    pieces = draw_sequences(np.random.default_rng(0), [6, 9, 4, 5], Pairs(7, films=4))
+    pieces = draw_sequences(np.random.default_rng(0), [6, 9, 4, 5], GenreOptions(7, films=4))
     assert (whole == pieces).all()
 
 
@@ -183,6 +183,6 @@ def test_films_of_several_of_the_genres_are_of_none() -> None:
 
 def test_what_cannot_be_measured_is_said() -> None:
     with pytest.raises(InputError, match="pairs and films are whole numbers from 1 on"):
-        Pairs(0)
+        GenreOptions(0)
     with pytest.raises(InputError, match="a transformer's first block, which Recommender does not"):
         film_logits(Recommender(), np.arange(3))

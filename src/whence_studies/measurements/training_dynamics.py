@@ -15,8 +15,8 @@ from whence.progress import progress_bar
 from whence.run import Run
 from whence.training.evaluation import Evaluation
 from whence_studies.measurements.explainer_agreement import explain_points, per_point, rho
-from whence_studies.measurements.found import Asked, Curves, Found, Measurement
-from whence_studies.measurements.points import Points, draw_points
+from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
+from whence_studies.measurements.point_sample import PointSample, draw_points
 
 EPOCHS: Final = 10
 SYMBOLS: Final = ("∇", "α first", "α", "φ")
@@ -28,7 +28,7 @@ KNEE_LATER: Final = f"epochs from the knee of {RECALL} to that of {rho('φ', 'α
 
 
 @dataclass(frozen=True)
-class Watched(Points):
+class DynamicsOptions(PointSample):
     """On how many points, and of how many of the seeds; recall on as many events again."""
 
     seeds: int = 5
@@ -45,7 +45,7 @@ def _at(column: str, epoch: int) -> str:
 
 
 CURVES: Final = {
-    "dynamics": Curves(
+    "dynamics": LinePlot(
         title="Training dynamics",
         x="epoch",
         y="mean over points",
@@ -57,7 +57,7 @@ CURVES: Final = {
 }
 
 
-def dynamics(asked: Asked, how: Watched) -> dict[str, Found]:
+def dynamics(asked: MeasuredRun, how: DynamicsOptions) -> dict[str, SeedColumn]:
     """The columns of every epoch's snapshot, of the first seeds."""
     run = asked.run
     steps = _steps(run)
@@ -82,7 +82,7 @@ def dynamics(asked: Asked, how: Watched) -> dict[str, Found]:
         f"came next is explained; recall on {len(some.held[asked.held]):,} events"
     )
     return {
-        column: Found(tuple(of_seeds.tolist()), how.points, protocol, "neither")
+        column: SeedColumn(tuple(of_seeds.tolist()), how.points, protocol, "neither")
         for column, of_seeds in _columns(dict(zip(LINES, curves, strict=True))).items()
     }
 
@@ -126,4 +126,4 @@ def _some_events(split: Split, held: HeldOut, most: int) -> Split:
     return replace(split, held={held: every[rows]})
 
 
-MEASUREMENT: Final = Measurement((*LEAST, KNEE_LATER), dynamics, Watched, CURVES)
+MEASUREMENT: Final = Measurement((*LEAST, KNEE_LATER), dynamics, DynamicsOptions, CURVES)

@@ -11,14 +11,14 @@ from whence.errors import CapabilityError, InputError
 from whence.measure import Measure
 from whence.training.evaluation import AS_PUBLISHED, TOP
 from whence.trust.accuracy.class_accuracy import CLASSES, published_class_accuracy
-from whence_studies.measurements.found import AsItComes, Asked, Found, Measurement
+from whence_studies.measurements.measurement import MeasuredRun, Measurement, NoOptions, SeedColumn
 
 MEASURED: Final = {f"{name} in %": f"{name}{AS_PUBLISHED}" for name in (f"HR@{TOP}", f"NDCG@{TOP}")}
 """By column, what training measured."""
 OF_CLASSES: Final = {f"accuracy of {name} in %": name for name in CLASSES}
 
 
-def published_negatives(asked: Asked, _how: AsItComes) -> dict[str, Found]:
+def published_negatives(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
     """What training measured, and of models that tell classes how often they tell them rightly."""
     measured = [metrics.get(asked.held, {}) for metrics in asked.run.metrics.values()]
     first = measured[0]
@@ -28,7 +28,7 @@ def published_negatives(asked: Asked, _how: AsItComes) -> dict[str, Found]:
             "the split last-one."
         )
     hits = {
-        column: Found(
+        column: SeedColumn(
             per_seed=tuple(100 * one[name]["value"] for one in measured),
             n=first[name]["n"],
             protocol=first[name]["protocol"],
@@ -39,7 +39,7 @@ def published_negatives(asked: Asked, _how: AsItComes) -> dict[str, Found]:
     return {**hits, **_of_classes(asked)}
 
 
-def _of_classes(asked: Asked) -> dict[str, Found]:
+def _of_classes(asked: MeasuredRun) -> dict[str, SeedColumn]:
     """Nothing of a model that tells none, and no column of a class that no user has."""
     run = asked.run
     try:
@@ -54,7 +54,7 @@ def _of_classes(asked: Asked) -> dict[str, Found]:
         for column, name in OF_CLASSES.items()
     }
     return {
-        column: Found(
+        column: SeedColumn(
             per_seed=tuple(100 * one.value for one in found),
             n=found[0].n,
             protocol=f"{found[0].protocol}; {run.training['protocol']}",

@@ -9,16 +9,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from browsing import in_browser
 
-from whence_studies.cache import Measured
+from browsing import in_browser
+from whence_studies.cache import CachedColumns
 from whence_studies.charts.study_page import write_study
 from whence_studies.charts.study_tables import as_markdown, study_tables
-from whence_studies.measurements.found import Found
+from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS
 from whence_studies.records import Record
-from whence_studies.results import Results
-from whence_studies.study import Cell, Claim, Model, Side, Study, find_study
+from whence_studies.results import StudyResults
+from whence_studies.study import Cell, Claim, ClaimSide, Study, StudyModel, find_study
 
 EVIL = "</script><script>alert('x')</script>"
 
@@ -26,18 +26,18 @@ EVIL = "</script><script>alert('x')</script>"
 def results(study: Study) -> list[Record]:
     """Made-up values where the data would be here, one row without any."""
     rng = np.random.default_rng(0)
-    found: dict[Cell, dict[str, Measured]] = {}
+    found: dict[Cell, dict[str, CachedColumns]] = {}
     cells = [cell for cell in study.cells() if cell.dataset != "Steam"]
     for cell in cells[:-1]:
         columns = {
-            column: Found(
+            column: SeedColumn(
                 tuple(map(float, rng.normal(0.82, 0.003, 10))), 6040, "p", "higher is better"
             )
             for column in MEASUREMENTS["accuracy"].columns
         }
-        found[cell] = {"accuracy": Measured(tuple(range(10)), columns)}
+        found[cell] = {"accuracy": CachedColumns(tuple(range(10)), columns)}
     found[cells[-1]] = {}
-    return Results(study, "2 CPU cores", study.command, found).records()
+    return StudyResults(study, "2 CPU cores", study.command, found).records()
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,12 @@ def test_the_page_in_a_browser(written: Path, width: int) -> None:
 
 def test_names_cannot_smuggle_markup(study: Study, tmp_path: Path) -> None:
     claim = Claim(
-        text=EVIL, source=EVIL, column="MRR", of=Side(EVIL), than=Side(EVIL), expect="higher"
+        text=EVIL,
+        source=EVIL,
+        column="MRR",
+        of=ClaimSide(EVIL),
+        than=ClaimSide(EVIL),
+        expect="higher",
     )
     variant = next(iter(study.variants.values()))
     odd = replace(study, title=EVIL, variants={EVIL: variant}, claims=(claim,))
@@ -129,7 +134,7 @@ def test_names_cannot_smuggle_markup(study: Study, tmp_path: Path) -> None:
 
 
 def test_several_models_are_told_apart(study: Study, tmp_path: Path) -> None:
-    both = replace(study, models={**study.models, "BERT4Rec": Model(name="bert4rec")})
+    both = replace(study, models={**study.models, "BERT4Rec": StudyModel(name="bert4rec")})
     records = results(both)
     first, *_, claims = study_tables(both, records)
     assert first.headings[:2] == ("model", "dataset")

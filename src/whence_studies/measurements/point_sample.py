@@ -13,21 +13,21 @@ from whence.data.splits import HeldOut, Split
 from whence.errors import InputError
 from whence.randomness import Randomness
 
-Drawn = Literal["by length", "uniformly"]
+PointSampling = Literal["by length", "uniformly"]
 FEWEST_ITEMS = 2
 """A history of one item has no ranking."""
 
 
 @dataclass(frozen=True)
-class Points:
+class PointSample:
     """How many points, and how users come to be asked."""
 
     points: int = 1_000
-    drawn: Drawn = "by length"
+    drawn: PointSampling = "by length"
     """A user is drawn as often as there are events of theirs, or as often as every other."""
 
     def __post_init__(self) -> None:
-        require_choice("drawn", self.drawn, Drawn)
+        require_choice("drawn", self.drawn, PointSampling)
         if self.points < 1:
             raise InputError(f"A study asks about at least 1 point, not {self.points}.")
 
@@ -38,7 +38,7 @@ class Points:
         return f"{by}, of {FEWEST_ITEMS} items or more"
 
 
-def draw_points(split: Split, held: HeldOut, how: Points) -> Cases:
+def draw_points(split: Split, held: HeldOut, how: PointSample) -> Cases:
     """With replacement, so that chances are exactly as said."""
     every = split.held[held]
     every = every[np.flatnonzero(every.ends - every.starts >= FEWEST_ITEMS)]

@@ -16,7 +16,8 @@ from whence.data import Split
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.run import Run
-from whence_studies.measurements.example import (
+from whence_studies.measurements.measurement import MeasuredRun, SeedColumn
+from whence_studies.measurements.one_recommendation import (
     AGREEMENT,
     BACK,
     MEASUREMENT,
@@ -24,10 +25,9 @@ from whence_studies.measurements.example import (
     ROLLOUT,
     SHAPLEY,
     SIGNED,
-    Coalitions,
+    ExampleOptions,
     example,
 )
-from whence_studies.measurements.found import Asked, Found
 
 LENGTH = 12
 
@@ -53,18 +53,18 @@ def run(split: Split) -> Run:
 
 
 @pytest.fixture(scope="module")
-def found(run: Run, split: Split) -> dict[str, Found]:
-    return example(Asked(run, split, "validation", False), Coalitions(64))
+def found(run: Run, split: Split) -> dict[str, SeedColumn]:
+    return example(MeasuredRun(run, split, "validation", False), ExampleOptions(64))
 
 
-def test_every_column_is_there_with_a_value_a_seed(found: dict[str, Found]) -> None:
+def test_every_column_is_there_with_a_value_a_seed(found: dict[str, SeedColumn]) -> None:
     assert sorted(found) == sorted(MEASUREMENT.all_columns)
     assert {len(one.per_seed) for one in found.values()} == {2}
     assert len(MEASUREMENT.bars["example"].columns) == 30
 
 
 def test_the_explained_item_is_the_first_seeds_first_unmet(
-    run: Run, found: dict[str, Found], history: list[int]
+    run: Run, found: dict[str, SeedColumn], history: list[int]
 ) -> None:
     batch = torch.tensor([history[-LENGTH:]])
     scores = torch.cat([model.score(batch, ALL) for model in run.models.values()]).detach().numpy()
@@ -83,7 +83,7 @@ def test_the_explained_item_is_the_first_seeds_first_unmet(
     [(SHAPLEY, "shapley:coalitions=64"), (ROLLOUT, "rollout"), (SIGNED, "signed-rollout")],
 )
 def test_the_bars_are_the_newest_items_the_newest_first(
-    name: str, method: str, run: Run, found: dict[str, Found], history: list[int]
+    name: str, method: str, run: Run, found: dict[str, SeedColumn], history: list[int]
 ) -> None:
     target = torch.tensor([run.catalog.find(found[RANK].label or "")])
     bars = [found[column] for column in BACK[name].values()]
@@ -94,7 +94,7 @@ def test_the_bars_are_the_newest_items_the_newest_first(
         np.testing.assert_allclose(values, by_hand.scores[0, : -len(bars) - 1 : -1])
 
 
-def test_agreement_is_over_the_newest_items(found: dict[str, Found]) -> None:
+def test_agreement_is_over_the_newest_items(found: dict[str, SeedColumn]) -> None:
     for place, rho in enumerate(found[AGREEMENT].per_seed):
         sizes = [abs(found[column].per_seed[place]) for column in BACK[SHAPLEY].values()]
         reach = [found[column].per_seed[place] for column in BACK[ROLLOUT].values()]
@@ -102,11 +102,11 @@ def test_agreement_is_over_the_newest_items(found: dict[str, Found]) -> None:
 
 
 def test_what_cannot_be_shown_is_said(run: Run, split: Split) -> None:
-    def asked(length: int) -> Asked:
+    def asked(length: int) -> MeasuredRun:
         models = {0: lively_sasrec(length=length, items=len(run.catalog))}
-        return Asked(replace(run, models=models), split, "validation", False)
+        return MeasuredRun(replace(run, models=models), split, "validation", False)
 
     with pytest.raises(InputError, match="shows 10 items, and this model reads 8"):
-        example(asked(8), Coalitions())
+        example(asked(8), ExampleOptions())
     with pytest.raises(InputError, match="No validation event has a history of 500 items"):
-        example(asked(500), Coalitions())
+        example(asked(500), ExampleOptions())

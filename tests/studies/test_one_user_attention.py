@@ -16,7 +16,8 @@ from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.run import Run
-from whence_studies.measurements.attention_map import (
+from whence_studies.measurements.measurement import MeasuredRun, NoOptions, SeedColumn
+from whence_studies.measurements.one_user_attention import (
     ALIKE,
     BY_CHANCE,
     CELLS,
@@ -28,7 +29,6 @@ from whence_studies.measurements.attention_map import (
     PLACES,
     attention_map,
 )
-from whence_studies.measurements.found import AsItComes, Asked, Found
 
 LENGTH = 16
 
@@ -54,12 +54,12 @@ def run(split: Split) -> Run:
 
 
 @pytest.fixture(scope="module")
-def found(run: Run, split: Split) -> dict[str, Found]:
-    return attention_map(Asked(run, split, "validation", False), AsItComes())
+def found(run: Run, split: Split) -> dict[str, SeedColumn]:
+    return attention_map(MeasuredRun(run, split, "validation", False), NoOptions())
 
 
 @pytest.fixture(scope="module")
-def targets(run: Run, found: dict[str, Found]) -> list[int]:
+def targets(run: Run, found: dict[str, SeedColumn]) -> list[int]:
     return [run.catalog.find(found[column].label or "") for column in LARGEST.values()]
 
 
@@ -73,7 +73,7 @@ def by_hand(run: Run, targets: list[int], history: list[int], method: str) -> np
     return np.stack([one.scores[:, -len(history) :] for one in said])
 
 
-def test_every_column_is_there_with_a_value_a_seed(found: dict[str, Found]) -> None:
+def test_every_column_is_there_with_a_value_a_seed(found: dict[str, SeedColumn]) -> None:
     assert sorted(found) == sorted(MEASUREMENT.all_columns)
     assert {len(one.per_seed) for one in found.values()} == {3}
     assert len(CELLS) == 50
@@ -89,7 +89,7 @@ def test_explained_is_what_the_first_seed_recommends(
 
 
 def test_cells_are_shares_of_attention_the_most_attended_first(
-    run: Run, found: dict[str, Found], targets: list[int], history: list[int]
+    run: Run, found: dict[str, SeedColumn], targets: list[int], history: list[int]
 ) -> None:
     weights = by_hand(run, targets, history, "attention-last")
     shares = weights / weights.sum(axis=2, keepdims=True)
@@ -107,7 +107,7 @@ def test_cells_are_shares_of_attention_the_most_attended_first(
 
 
 def test_what_is_named_is_left_out_and_named_by_two(
-    run: Run, found: dict[str, Found], targets: list[int], history: list[int]
+    run: Run, found: dict[str, SeedColumn], targets: list[int], history: list[int]
 ) -> None:
     named = by_hand(run, targets, history, "attention-last").argmax(axis=2)
     falls = by_hand(run, targets, history, "leave-one-out")
@@ -125,7 +125,7 @@ def test_what_is_named_is_left_out_and_named_by_two(
 
 
 def test_the_sentence_is_said(
-    run: Run, found: dict[str, Found], targets: list[int], history: list[int]
+    run: Run, found: dict[str, SeedColumn], targets: list[int], history: list[int]
 ) -> None:
     weights = by_hand(run, targets, history, "attention-last")[0, 0]
     a, b = run.catalog.labels([targets[0], history[weights.argmax()]])
@@ -136,7 +136,9 @@ def test_the_sentence_is_said(
 def test_what_cannot_be_shown_is_said(run: Run, split: Split) -> None:
     def ask(length: int, held: Split = split) -> None:
         models = {0: lively_of("deepicf-a")(length=length, items=len(run.catalog))}
-        attention_map(Asked(replace(run, models=models), held, "validation", False), AsItComes())
+        attention_map(
+            MeasuredRun(replace(run, models=models), held, "validation", False), NoOptions()
+        )
 
     with pytest.raises(InputError, match="has a history of 10 to 9 items to show as a map"):
         ask(9)

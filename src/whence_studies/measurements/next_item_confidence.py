@@ -36,7 +36,7 @@ from whence.trust.target_classes import attention_to_parts
 from whence_studies.measurements.between_seeds import (
     BY_CHANCE,
     DEVIATION,
-    OfSeeds,
+    SeedValues,
     by_bin,
     index_by_chance,
     of_cases,
@@ -48,9 +48,9 @@ from whence_studies.measurements.calibration_by_class import (
     over_confidence,
     scaled_errors,
 )
-from whence_studies.measurements.candidates_asked import Values, draw_cases, over_models
-from whence_studies.measurements.found import Asked, Curves, Found, Measurement
-from whence_studies.measurements.permutation_by_class import Shuffled, rank_correlation
+from whence_studies.measurements.candidates import ColumnValues, draw_cases, over_models
+from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
+from whence_studies.measurements.permutation_by_class import ShuffleOptions, rank_correlation
 
 TENTHS: Final = 10
 GAP: Final = "confidence less accuracy"
@@ -72,12 +72,12 @@ def at(column: str, tenth: int) -> str:
     return f"{column}, tenth {tenth}"
 
 
-def _curves(title: str, y: str, columns: tuple[str, ...]) -> Curves:
+def _curves(title: str, y: str, columns: tuple[str, ...]) -> LinePlot:
     lines = {
         column: {float(tenth): at(column, tenth) for tenth in range(1, TENTHS + 1)}
         for column in columns
     }
-    return Curves(title, "tenth of the cases, the last one the surest", y, lines)
+    return LinePlot(title, "tenth of the cases, the last one the surest", y, lines)
 
 
 CURVES: Final = {
@@ -88,7 +88,7 @@ CURVES: Final = {
 }
 
 
-def confidence(asked: Asked, how: Shuffled) -> dict[str, Found]:
+def confidence(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, SeedColumn]:
     """The columns of every seed's model, and between them, on the same events."""
     models = list(asked.run.models.values())
     every = asked.split.held[asked.held]
@@ -119,7 +119,7 @@ def confidence(asked: Asked, how: Shuffled) -> dict[str, Found]:
     }
 
 
-def _halves(asked: Asked) -> tuple[Cases, Cases]:
+def _halves(asked: MeasuredRun) -> tuple[Cases, Cases]:
     """What a temperature is fitted on, and what it is measured on."""
     every = asked.split.held[asked.held]
     if asked.held == "test" and "validation" in asked.split.held:
@@ -134,7 +134,7 @@ def _predictions(model: Recommender, cases: Cases, temperature: float = 1.0) -> 
     )
 
 
-def _calibration(model: Recommender, cases: Cases) -> Values:
+def _calibration(model: Recommender, cases: Cases) -> ColumnValues:
     predictions = _predictions(model, cases)
     columns = {GAP: over_confidence(predictions), **errors(predictions)}
     diagram = reliability(predictions, EqualMass(TENTHS))
@@ -145,7 +145,7 @@ def _calibration(model: Recommender, cases: Cases) -> Values:
     return {column: (value, len(cases)) for column, value in columns.items()}
 
 
-def _scaling(model: Recommender, fitted: Cases, measured: Cases) -> Values:
+def _scaling(model: Recommender, fitted: Cases, measured: Cases) -> ColumnValues:
     """Nothing where no temperature is best."""
     try:
         temperature = fit_temperature(next_item_logits(model, fitted, model.config.max_len))
@@ -155,7 +155,7 @@ def _scaling(model: Recommender, fitted: Cases, measured: Cases) -> Values:
     return scaled_errors(temperature, before, after)
 
 
-def _permutation(model: Recommender, cases: Cases, shuffles: int) -> Values:
+def _permutation(model: Recommender, cases: Cases, shuffles: int) -> ColumnValues:
     batch, _ = questions_of(model, cases, model.config.max_len)
     permuted = attention_permutation(model, batch, repeats=shuffles)
     known = ~np.isnan(permuted.top)
@@ -185,7 +185,7 @@ def _changes_by_tenth(
     }
 
 
-def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> dict[str, Found]:
+def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> dict[str, SeedColumn]:
     """All cases, and by tenths of how sure the seeds are of their top items on average."""
     found = [_predictions(model, cases) for model in models]
     came = np.exp(np.stack([one.log_likelihood for one in found])).clip(0.0, 1.0)
@@ -197,7 +197,7 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
     if not len(usable):
         raise InputError("No history has two parts whose attention could be compared.")
 
-    def of(rows: Ints) -> OfSeeds:
+    def of(rows: Ints) -> SeedValues:
         pairs = {
             DIFFERENCE: prediction_difference(came[:, rows]),
             INDEX: jaccard_index(weights[:, rows], parts[rows]),
@@ -213,7 +213,8 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
             columns |= {at(name, number): some[name] for name in (DEVIATION, INDEX)}
     said = f"{protocol}; every two of {len(models)} seeds; p of the item that came"
     return {
-        column: Found(per_seed, n, said, "neither") for column, (per_seed, n) in columns.items()
+        column: SeedColumn(per_seed, n, said, "neither")
+        for column, (per_seed, n) in columns.items()
     }
 
 
@@ -242,6 +243,6 @@ MEASUREMENT: Final = Measurement(
         *COMPARED,
     ),
     confidence,
-    Shuffled,
+    ShuffleOptions,
     CURVES,
 )

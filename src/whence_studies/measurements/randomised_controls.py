@@ -18,8 +18,8 @@ from whence.models import Recommender
 from whence.progress import progress_bar
 from whence.run import Run
 from whence_studies.measurements.explainer_agreement import explain_points, per_point, rho
-from whence_studies.measurements.found import Asked, Found, Measurement
-from whence_studies.measurements.points import Points, draw_points
+from whence_studies.measurements.measurement import MeasuredRun, Measurement, SeedColumn
+from whence_studies.measurements.point_sample import PointSample, draw_points
 
 SYMBOLS: Final = ("∇", "α first", "α last", "α", "φ*₁", "φ*₂")
 COMPARED: Final = (rho("∇", "α first"), rho("∇", "α last"), rho("∇", "α"), rho("φ*", "α"))
@@ -33,7 +33,7 @@ RANDOMISED: Final = {
 VERSIONS: Final = (TRAINED, UNTRAINED, *RANDOMISED)
 
 
-def controls(asked: Asked, how: Points) -> dict[str, Found]:
+def controls(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
     """The columns of every version of every seed's model, on the same points."""
     cases = draw_points(asked.split, asked.held, how)
     bar = progress_bar("controls", len(asked.run.models), asked.show_progress, passing=True)
@@ -49,7 +49,7 @@ def controls(asked: Asked, how: Points) -> dict[str, Found]:
         "came next is explained"
     )
     return {
-        column: Found(tuple(values), how.points, protocol, "neither")
+        column: SeedColumn(tuple(values), how.points, protocol, "neither")
         for column, values in per_seed.items()
     }
 
@@ -77,5 +77,7 @@ def versions(run: Run, seed: int) -> Iterator[tuple[str, Recommender]]:
 
 
 MEASUREMENT: Final = Measurement(
-    tuple(f"{column}, {version}" for column in COMPARED for version in VERSIONS), controls, Points
+    tuple(f"{column}, {version}" for column in COMPARED for version in VERSIONS),
+    controls,
+    PointSample,
 )

@@ -28,7 +28,7 @@ from whence.progress import progress_bar
 from whence.ranking import questions_of
 from whence.run import Run
 from whence.trust.stability.seed_pairs import same_choice
-from whence_studies.measurements.by_groups import (
+from whence_studies.measurements.group_agreement import (
     KL,
     METHODS,
     RHO,
@@ -37,8 +37,8 @@ from whence_studies.measurements.by_groups import (
     same_where_chosen,
     seeds_apart,
 )
-from whence_studies.measurements.found import Asked, Found, Measurement, Shares
-from whence_studies.measurements.points import Points, draw_points
+from whence_studies.measurements.measurement import MeasuredRun, Measurement, SeedColumn, SharePlot
+from whence_studies.measurements.point_sample import PointSample, draw_points
 
 MOST: Final = {name: f"{name} is selected most" for name in SUBSETS}
 MEAN: Final = {name: f"mean weight of {name}" for name in SUBSETS}
@@ -52,7 +52,7 @@ WHOLE: Final = Counts(items=3_883, users=6_040)
 
 
 @dataclass(frozen=True)
-class Asking:
+class SelectionOptions:
     """How many held-out events explainers are asked about; experts are asked about all."""
 
     points: int = 1_000
@@ -62,11 +62,11 @@ class Asking:
             raise InputError(f"A study asks about at least 1 point, not {self.points}.")
 
 
-def evidence(asked: Asked, how: Asking) -> dict[str, Found]:
+def evidence(asked: MeasuredRun, how: SelectionOptions) -> dict[str, SeedColumn]:
     """Every column that the run's models have."""
     models = list(asked.run.models.values())
     every = asked.split.held[asked.held]
-    some = draw_points(asked.split, asked.held, Points(how.points, "uniformly"))
+    some = draw_points(asked.split, asked.held, PointSample(how.points, "uniformly"))
     bar = progress_bar("explaining", len(models), asked.show_progress, passing=True)
     told = [_told(model, some, seed) for seed, model in enumerate(bar.track(models))]
     protocol = f"{len(every):,} {asked.held} events, {asked.split.protocol}"
@@ -80,7 +80,7 @@ def evidence(asked: Asked, how: Asking) -> dict[str, Found]:
     return found
 
 
-def _sizes(run: Run) -> dict[str, Found]:
+def _sizes(run: Run) -> dict[str, SeedColumn]:
     """How many numbers were learned, and how many would be with all films."""
     models = [model for model in run.models.values() if isinstance(model, ContentNCF)]
     if not models:
@@ -97,7 +97,7 @@ def _sizes(run: Run) -> dict[str, Found]:
     }
 
 
-def _selected(models: Sequence[Recommender], cases: Cases, protocol: str) -> dict[str, Found]:
+def _selected(models: Sequence[Recommender], cases: Cases, protocol: str) -> dict[str, SeedColumn]:
     """How often each expert has the largest weight, and its mean share of all weight."""
     if not all(offers(model, "selections") for model in models):
         return {}
@@ -115,7 +115,7 @@ def _selected(models: Sequence[Recommender], cases: Cases, protocol: str) -> dic
     return {**found, **_alike(chosen, protocol)} if len(models) > 2 else found
 
 
-def _alike(chosen: Ints, protocol: str) -> dict[str, Found]:
+def _alike(chosen: Ints, protocol: str) -> dict[str, SeedColumn]:
     """How often two seeds select the same expert most, and which one, of `[S, B]`."""
     n = chosen.shape[1]
     found = {SAME: _found(same_choice(chosen).over_seeds(), n, protocol)}
@@ -143,16 +143,16 @@ def _told(model: Recommender, cases: Cases, seed: int) -> Mapping[str, Explanati
 
 def _found(
     values: Sequence[float] | Floats, n: int, protocol: str, direction: Direction = "neither"
-) -> Found:
-    return Found(tuple(map(float, values)), n, protocol, direction)
+) -> SeedColumn:
+    return SeedColumn(tuple(map(float, values)), n, protocol, direction)
 
 
 MEASUREMENT: Final = Measurement(
     (PARAMETERS, OF_ALL, SIMPLE, LARGEST, SAME, *RHO.values(), *KL.values()),
     evidence,
-    options=Asking,
+    options=SelectionOptions,
     bars={
-        "evidence": Shares(
+        "evidence": SharePlot(
             title="Which expert is selected",
             down="expert",
             cells={
