@@ -55,7 +55,7 @@ def test_the_numeric_core_needs_only_the_core_packages() -> None:
         "import whence.worlds, whence.recommendation, whence.cli, whence_studies\n"
         "import whence.trust.audit, whence.maps\n"
         "whence.train(whence.worlds.make_world(whence.worlds.WorldConfig(users=20, items=80,"
-        " events=5)).interactions, model_settings={'length': 4, 'width': 8},"
+        " events=5)).interactions, model_settings={'max_len': 4, 'dim': 8},"
         " training={'steps': 2}, show_progress=False)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

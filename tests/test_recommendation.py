@@ -93,7 +93,7 @@ def test_an_item_seen_twice_is_left_out_twice_and_named_once(run: Run) -> None:
     assert shorter.tolist() == [[PAD, 8, 6], [4, 8, 4]]
 
 
-def test_where_nothing_decides_nothing_is_claimed(run: Run) -> None:
+def test_no_item_is_named_if_none_decides(run: Run) -> None:
     class Indifferent(type(run.first)):  # type: ignore[misc]
         def score(self, batch: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
             return torch.zeros(len(batch), 5)
@@ -105,12 +105,48 @@ def test_where_nothing_decides_nothing_is_claimed(run: Run) -> None:
     assert reason.as_dict()["checks"] == []
 
 
-def test_who_has_met_everything_gets_nothing(run: Run) -> None:
+def test_a_user_who_has_seen_everything_gets_nothing(run: Run) -> None:
     everything = list(range(1, run.interactions.item_count + 1))
     assert whence.recommend(run, history=everything).picks == ()
     with pytest.raises(InputError, match="has seen every item"):
         whence.explain(run, history=everything)
     assert len(whence.explain(run, history=everything, item=3)) == 1
+
+
+def test_an_item_is_never_its_own_reason(run: Run) -> None:
+    for item in (5, 9, 7):
+        found = whence.reason(run, history=[5, 9, 7], item=item)
+        assert found.in_history
+        assert item not in [support.item for support in found.supports]
+        assert item in [support.item for support in found.considered], "its figures are kept"
+        assert found.sentence.startswith("already in your history; ")
+    assert not whence.reason(run, history=[5, 9, 7], item=8).in_history
+
+
+def test_results_load_again_and_print(
+    run: Run, of_users: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for found in (whence.recommend(run, user=2, k=3), whence.recommend(of_users, user=2, k=3)):
+        path = found.save(tmp_path / "picks.json")
+        assert whence.Recommendations.load(path) == found
+        first = found.picks[0]
+        assert whence.Reason.from_json(first.reason.to_json()) == first.reason
+        found.show()
+        assert first.title in capsys.readouterr().out
+        assert first.title.split()[0] in found._repr_html_()
+        assert repr(found).startswith("Recommendations('user 2', 3 items: ")
+        assert first.reason.sentence in repr(first.reason)
+    with pytest.raises(InputError, match="not the JSON of Recommendations"):
+        whence.Recommendations.from_json("{}")
+    with pytest.raises(InputError, match="cannot be read"):
+        whence.Recommendations.load(tmp_path / "absent.json")
+
+
+def test_an_explainer_is_a_name_or_an_object(run: Run) -> None:
+    by_name = whence.explain(run, user=2, method="shapley")
+    by_object = whence.explain(run, user=2, method=EXPLAINERS["shapley"])
+    assert by_name.method == by_object.method == "shapley"
+    np.testing.assert_array_equal(by_name.scores, by_object.scores)
 
 
 def test_the_reason_is_that_of_the_recommendation(run: Run) -> None:
@@ -120,7 +156,7 @@ def test_the_reason_is_that_of_the_recommendation(run: Run) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_everyone_into_a_file(
+def test_all_users_into_a_file(
     run: Run, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 64 * run.interactions.item_count)
@@ -164,8 +200,8 @@ def test_compare_asks_all_about_one_item(run: Run) -> None:
     assert [part["item"] for part in case["parts"]] == [1, 2, 3]
 
 
-def test_of_a_long_history_the_newest_items_are_explained(run: Run) -> None:
-    """As many as the model reads, each slot a part, also of an item met twice."""
+def test_the_newest_items_of_a_long_history_are_explained(run: Run) -> None:
+    """As many as the model reads, each slot a part, also for an item seen twice."""
     found = whence.explain(run, history=[*range(1, 15), 14], item=20, method="shapley")
     case = found.as_dict()["cases"][0]
     assert [part["item"] for part in case["parts"]] == [*range(4, 15), 14]
@@ -179,7 +215,7 @@ def test_a_small_memory_explains_the_same(run: Run) -> None:
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_explainers_that_draw_have_a_seed_of_their_own(run: Run) -> None:
+def test_explainers_that_sample_have_a_seed(run: Run) -> None:
     one, same, other = (
         whence.explain(run, user=1, method="random", seed=seed).scores.tolist()
         for seed in (0, 0, 1)
@@ -224,7 +260,7 @@ def of_users(run: Run) -> Run:
     return whence.train(run.interactions, model="gmf", training={"steps": 20}, show_progress=False)
 
 
-def test_where_no_history_is_read_no_item_is_named(of_users: Run) -> None:
+def test_a_model_that_reads_no_history_names_no_item(of_users: Run) -> None:
     found = whence.recommend(of_users, user=2, k=3)
     assert [pick.reason.rank for pick in found.picks] == [1, 2, 3]
     for pick in found.picks:
@@ -238,7 +274,7 @@ def test_where_no_history_is_read_no_item_is_named(of_users: Run) -> None:
         whence.recommend(of_users, history=[1, 2])
 
 
-def test_by_default_those_explain_that_can(run: Run) -> None:
+def test_by_default_methods_are_those_the_model_supports(run: Run) -> None:
     fism = whence.train(
         run.interactions,
         model="fism",

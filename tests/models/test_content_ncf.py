@@ -338,7 +338,7 @@ def test_a_run_counts_its_seeds(trained: Run) -> None:
         return whence.reason(run, user=3, item=5, model_seed=seed).sentence
 
     alone = say(trained, 0)
-    assert say(both, 0) == say(both, 1) == f"{alone}; the same in 2 of 2 seeds"
+    assert say(both, 0) == say(both, 1) == f"{alone}; 2 of 2 models agree"
     with torch.no_grad():
         for weight in other.parameters():
             weight.zero_()

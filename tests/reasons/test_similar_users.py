@@ -1,4 +1,4 @@
-"""Who of the nearest users chose an item, by loops."""
+"""Which of the most similar users chose an item, counted by loops."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from whence.reasons.similar_users import SimilarUsers, find_similar_users
 USERS, ITEMS = 24, 12
 
 
-def chosen() -> Interactions:
-    """Some choose an item several times."""
+def repeated_choices() -> Interactions:
+    """Return interactions in which some users choose an item several times."""
     rng = np.random.default_rng(3)
     return interactions_of([rng.integers(0, ITEMS, 8).tolist() for _ in range(USERS)])
 
@@ -37,7 +37,7 @@ def by_hand(
 
 
 def test_the_nearest_and_all_others_are_counted() -> None:
-    data = chosen()
+    data = repeated_choices()
     histories = [data.history(user).tolist() for user in range(USERS)]
     vectors = torch.randn(USERS, 3, generator=torch.Generator().manual_seed(0))
     targets = np.array([4, 0, 7])
@@ -57,8 +57,9 @@ def test_neighbours_of_one_are_those_of_all() -> None:
     nearest=st.integers(1, 10), others=st.integers(0, 30), of_others=st.integers(0, 30),
     chose=st.integers(0, 10),
 )  # fmt: skip
-def test_chance_is_that_of_any_users(nearest: int, others: int, of_others: int, chose: int) -> None:
-    """Counted over all ways to draw as many."""
+def test_the_p_value_counts_all_ways_to_draw_users(
+    nearest: int, others: int, of_others: int, chose: int
+) -> None:
     chose, of_others = min(chose, nearest), min(of_others, others)
     found = SimilarUsers(chose, nearest, of_others, others)
     who = chose + of_others
@@ -69,20 +70,20 @@ def test_chance_is_that_of_any_users(nearest: int, others: int, of_others: int, 
     assert found.p_value == pytest.approx(ways / comb(nearest + others, nearest))
 
 
-def test_it_is_said_where_it_is_more_than_chance() -> None:
+def test_a_count_is_only_a_reason_if_it_is_more_than_chance() -> None:
     assert SimilarUsers(8, 10, 30, 100).sentence("watched") == (
-        "of the 10 users nearest to you, 8 watched it, of all others 30 %"
+        "8 of the 10 users most similar to you watched it, compared with 30 % of all others"
     )
     assert SimilarUsers(3, 10, 30, 100).sentence("saw") == (
-        "fits your taste as the model learned it; of the 10 users nearest to you, 3 saw it, "
-        "as could be by chance (of all others 30 %)"
+        "fits your taste as the model learned it; 3 of the 10 users most similar to you saw it, "
+        "which could be chance (compared with 30 % of all others)"
     )
-    assert SimilarUsers(4, 10, 3, 1_000).sentence("saw").endswith("of all others less than 1 %")
+    assert "less than 1 % of all others" in SimilarUsers(4, 10, 3, 1_000).sentence("saw")
 
 
-def test_recommendations_of_a_model_that_knows_users_say_who_chose_them() -> None:
+def test_a_model_that_knows_users_gives_similar_users_as_reasons() -> None:
     run = whence.train(
-        chosen(),
+        repeated_choices(),
         model="gmf",
         model_settings={"dim": 4},
         training={"steps": 20},
