@@ -109,7 +109,7 @@ def draw(points: list[dict[str, Any]]) -> None:
     """Error against time, both by powers of ten, a panel for each number of blocks."""
     import altair
 
-    from whence.report.charts import dress, inline, to_png, to_svg
+    from whence.report.charts import inline, styled, to_png, to_svg
 
     values = [one for one in points if one["library"] != "truth"]
     chart = (
@@ -124,7 +124,7 @@ def draw(points: list[dict[str, Any]]) -> None:
         )
         .properties(width=220, height=240)
     )
-    chart = dress(chart)
+    chart = styled(chart)
     CURVE.with_suffix(".png").write_bytes(to_png(chart))
     description = "How the error of Shapley values falls with time, by library"
     CURVE.with_suffix(".svg").write_text(to_svg(chart, description))

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from whence.measure import mean_over_seeds
-from whence.report.charts import AGAINST, dress, inline, to_png, to_svg
+from whence.report.charts import AGAINST, inline, styled, to_png, to_svg
 from whence.training.averaging import Rule, average_weights
 
 Points = npt.NDArray[np.float64]
@@ -182,7 +182,7 @@ def picture(walks: dict[str, Walk]) -> alt.FacetChart:
         data=inline(rows),
         spacing=16,
     )
-    return dress(chart.properties(title=alt.Title(SHOWN, fontSize=12, fontWeight="normal")))
+    return styled(chart.properties(title=alt.Title(SHOWN, fontSize=12, fontWeight="normal")))
 
 
 def _rows(name: str, walk: Walk) -> list[dict[str, Any]]:

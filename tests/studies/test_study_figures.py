@@ -157,12 +157,12 @@ def test_bars_speak_for_or_against_where_they_can(example: Study) -> None:
     chart = study_charts(example, results(example))["The ten newest items"].to_dict()
     (drawn,) = chart["datasets"].values()
     assert len(drawn) == 30
-    sides = {bar["name"]: bar["speaks"] for bar in drawn if bar["panel"] == SHAPLEY}
+    sides = {bar["name"]: bar["effect"] for bar in drawn if bar["panel"] == SHAPLEY}
     assert list(sides)[:2] == ["1. Film 1", "2. Film 2"]
     assert set(sides.values()) == {"for it", "against it"}
     for bar in drawn:
         expected = "for it" if bar["value"] >= 0 else "against it"
-        assert bar["speaks"] == ("unsigned" if bar["panel"] == ROLLOUT else expected)
+        assert bar["effect"] == ("unsigned" if bar["panel"] == ROLLOUT else expected)
     assert {bar["of"] for bar in drawn} == {"ML-1M, SASRec: why Goldfinger?"}
 
 

@@ -11,10 +11,10 @@ from whence.maps import learned_map as maps
 from whence.report.charts import (
     FOR,
     NEUTRAL,
-    dress,
     inline,
     matrix_chart,
     reliability_panels,
+    styled,
 )
 from whence.report.map_charts import points_chart
 from whence.report.trust_charts import line_panel
@@ -128,7 +128,7 @@ def _bins(chart: Chart, chosen: str | None) -> alt.HConcatChart:
         )
         for name, rows in _panels(chart).items()
     ]
-    return dress(alt.HConcatChart(hconcat=panels))
+    return styled(alt.HConcatChart(hconcat=panels))
 
 
 def _points(chart: Chart, chosen: str | None) -> alt.HConcatChart:
@@ -138,7 +138,7 @@ def _points(chart: Chart, chosen: str | None) -> alt.HConcatChart:
         for name, rows in _panels(chart).items()
     ]
     beside: alt.HConcatChart = alt.HConcatChart(hconcat=panels).resolve_scale(color="independent")
-    return dress(beside)
+    return styled(beside)
 
 
 def _in_colour(rows: list[dict[str, Any]]) -> list[str]:
@@ -176,7 +176,7 @@ def _colour(
 
 
 def _sized(chart: alt.LayerChart, width: float, height: int) -> alt.LayerChart:
-    sized: alt.LayerChart = dress(chart.properties(width=width, height=height))
+    sized: alt.LayerChart = styled(chart.properties(width=width, height=height))
     return sized
 
 

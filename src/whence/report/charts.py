@@ -1,4 +1,4 @@
-"""Charts: one definition gives PNG, SVG and interactive HTML."""
+"""Charts, drawn from one definition as PNG, SVG or interactive HTML."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from whence.trust.calibration.reliability import Reliability
 
 FOR, AGAINST, NEUTRAL, BLANK = "#2a7f62", "#b3423a", "#3d5a80", "#f7f5f0"
 FONT = "system-ui, sans-serif"
-PADDING = {"left": 32, "right": 24, "top": 6, "bottom": 6}  # a reader's font may be wider
+PADDING = {"left": 32, "right": 24, "top": 6, "bottom": 6}  # the font of a reader may be wider
 
 LABEL_WIDTH = 280
 DIAGRAM, COUNTS = (260, 220), 50
-"""The size of a reliability diagram, and the height of the numbers of cases below it."""
-DIAGONAL = "dashed: as often right as sure; below it the model is too sure; lines: 95 % intervals"
+"""The size of a reliability diagram, and the height of the counts below it."""
+DIAGONAL = "dashed: perfect calibration; below it the model is overconfident; lines: 95 % intervals"
 FEW_TICKS = alt.Axis(tickCount=2, format="~s")
 
 C = TypeVar("C", alt.Chart, alt.LayerChart)
@@ -29,7 +29,7 @@ D = TypeVar("D", alt.Chart, alt.LayerChart, alt.FacetChart, alt.HConcatChart, al
 
 
 def interval_chart(measured: Mapping[str, Measure | SeedMean], title: str) -> alt.LayerChart:
-    """A dot with its interval for each name."""
+    """Return a dot with its interval for each name."""
     rows = [
         {"name": name, "value": measure.value, "low": low, "high": high}
         for name, measure in measured.items()
@@ -43,18 +43,18 @@ def interval_chart(measured: Mapping[str, Measure | SeedMean], title: str) -> al
         x=alt.X("low:Q", title=title, scale=alt.Scale(domainMin=0)), x2="high:Q"
     )
     dot: alt.Chart = base.mark_circle(size=60, color=NEUTRAL, opacity=1).encode(x="value:Q")
-    return _dress(alt.LayerChart(layer=[span, dot]), width=420, height=30 * len(rows))
+    return _sized(alt.LayerChart(layer=[span, dot]), width=420, height=30 * len(rows))
 
 
 def left_out_chart(reason: Reason, top: int = 10) -> alt.Chart:
-    """What the recommendation loses without each item, the strongest first."""
+    """Return what the recommendation loses without each item, strongest first."""
     ranked = sorted(reason.considered, key=lambda one: -abs(one.probability_lost))[:top]
     values = [(one.label, 100 * one.probability_lost) for one in ranked]
-    return _bars(values, "per cent of its probability lost if left out", signed=True)
+    return _bars(values, "percent of its probability lost if left out", signed=True)
 
 
 def explainer_chart(explanation: Explanation, case: int = 0, top: int = 10) -> alt.Chart:
-    """The strongest parts of one case by one method."""
+    """Return the strongest parts of one case by one method."""
     slots = explanation.strongest(case, top)
     values = [
         (explanation.part_name(case, slot), float(explanation.scores[case, slot])) for slot in slots
@@ -63,10 +63,10 @@ def explainer_chart(explanation: Explanation, case: int = 0, top: int = 10) -> a
 
 
 def _bars(values: list[tuple[str, float]], title: str, signed: bool) -> alt.Chart:
-    """Bars from the top, for to the right and against to the left; unsigned ones take no side."""
+    """Return bars: to the right for the target, to the left against it."""
     rows = [
-        # Numbered, so that an item that stands in the history twice has two bars.
-        {"part": f"{place}. {name}", "value": value, "speaks": side(value, signed)}
+        # Numbered, so that an item that is in the history twice has two bars.
+        {"part": f"{place}. {name}", "value": value, "effect": effect_of(value, signed)}
         for place, (name, value) in enumerate(values, start=1)
     ]
     order = [str(row["part"]) for row in rows]
@@ -76,32 +76,32 @@ def _bars(values: list[tuple[str, float]], title: str, signed: bool) -> alt.Char
         .encode(
             x=alt.X("value:Q", title=title),
             y=alt.Y("part:N", title=None, sort=order, axis=alt.Axis(minExtent=LABEL_WIDTH)),
-            color=speaking(signed),
-            tooltip=["part:N", alt.Tooltip("value:Q", format=".4f"), "speaks:N"],
+            color=effect_color(signed),
+            tooltip=["part:N", alt.Tooltip("value:Q", format=".4f"), "effect:N"],
         )
     )
-    return _dress(chart, width=420, height=24 * len(rows))
+    return _sized(chart, width=420, height=24 * len(rows))
 
 
-def speaking(told: bool = True) -> alt.Color:
-    """The colours of what speaks for, against or for no side; told in the legend, or not."""
+def effect_color(legend: bool = True) -> alt.Color:
+    """Return the colors of parts that count for the target, against it, or without a sign."""
     return alt.Color(
-        "speaks:N",
-        title="speaks",
+        "effect:N",
+        title="counts",
         scale=alt.Scale(domain=["for it", "against it", "unsigned"], range=[FOR, AGAINST, NEUTRAL]),
-        legend=alt.Legend(values=["for it", "against it"]) if told else None,
+        legend=alt.Legend(values=["for it", "against it"]) if legend else None,
     )
 
 
-def side(value: float, signed: bool) -> str:
-    """Whom a bar speaks for."""
+def effect_of(value: float, signed: bool) -> str:
+    """Return whether a part counts for or against the target."""
     if not signed:
         return "unsigned"
     return "for it" if value >= 0 else "against it"
 
 
 def agreement_chart(agreements: Mapping[tuple[str, str], Measure]) -> alt.LayerChart:
-    """A heat map of how alike the explainers rank the parts."""
+    """Return a heat map of how similarly the explainers rank the parts."""
     rows = [
         {"one": one, "other": other, "value": measure.value, "low": low, "high": high}
         for (one, other), measure in agreements.items()
@@ -111,7 +111,7 @@ def agreement_chart(agreements: Mapping[tuple[str, str], Measure]) -> alt.LayerC
 
 
 def matrix_chart(rows: list[dict[str, Any]], title: str) -> alt.LayerChart:
-    """A tile for every pair, from red for opposite through pale to blue for alike."""
+    """Return a tile for every pair, from red (opposite) through pale to blue (similar)."""
     names = list(dict.fromkeys(str(row["one"]) for row in rows))
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("other:N", title=None, sort=names, axis=alt.Axis(labelAngle=-40)),
@@ -126,16 +126,16 @@ def matrix_chart(rows: list[dict[str, Any]], title: str) -> alt.LayerChart:
         text=alt.Text("value:Q", format=".2f"),
         color=alt.condition("abs(datum.value) > 0.6", alt.value("white"), alt.value("#222")),
     )
-    return _dress(
+    return _sized(
         alt.LayerChart(layer=[tiles, numbers]), width=44 * len(names), height=34 * len(names)
     )
 
 
 def reliability_chart(diagrams: Mapping[str, Reliability]) -> alt.HConcatChart:
-    """Side by side by name: bars of how often right and of how many cases, over how sure.
+    """Return reliability diagrams side by side: accuracy and counts by confidence.
 
-    A dot with its interval stands over what the bin's accuracy is held against. Empty bins have no
-    bar.
+    A dot with its interval marks each bin's accuracy at the bin's mean confidence. Empty bins have
+    no bar.
     """
     return reliability_panels(
         {name: one.rows() for name, one in diagrams.items()},
@@ -146,15 +146,15 @@ def reliability_chart(diagrams: Mapping[str, Reliability]) -> alt.HConcatChart:
 def reliability_panels(
     panels: Mapping[str, list[dict[str, Any]]], ends: Mapping[str, tuple[float, float]]
 ) -> alt.HConcatChart:
-    """The same from the rows of each diagram, and from where to where it goes."""
+    """Return the same chart from the rows and the limits of each diagram."""
     drawn = [_diagram(name, rows, *ends[name]) for name, rows in panels.items()]
     title = alt.Title(DIAGONAL, fontSize=12, fontWeight="normal", anchor="middle")
-    return dress(alt.HConcatChart(hconcat=drawn, title=title))
+    return styled(alt.HConcatChart(hconcat=drawn, title=title))
 
 
 def _ends(diagram: Reliability) -> tuple[float, float]:
     first, last = diagram.edges[[0, -1]].tolist()
-    return (0.0, 1.0) if first == last else (first, last)  # all are equally sure
+    return (0.0, 1.0) if first == last else (first, last)  # all confidences are equal
 
 
 def _diagram(name: str, rows: list[dict[str, Any]], first: float, last: float) -> alt.VConcatChart:
@@ -169,18 +169,18 @@ def _diagram(name: str, rows: list[dict[str, Any]], first: float, last: float) -
     )
     unnamed = alt.X("from:Q", title=None, scale=across, axis=alt.Axis(labels=False))
     bars: alt.Chart = base.mark_rect(color=NEUTRAL, opacity=0.35, stroke="white").encode(
-        x=unnamed, y=alt.Y("value:Q", title="share predicted rightly", scale=up), y2=alt.datum(0)
+        x=unnamed, y=alt.Y("value:Q", title="accuracy", scale=up), y2=alt.datum(0)
     )
-    held_against = alt.X("sure:Q", scale=across)
-    points = alt.Chart(inline(rows)).encode(x=held_against)
+    at_confidence = alt.X("sure:Q", scale=across)
+    points = alt.Chart(inline(rows)).encode(x=at_confidence)
     span: alt.Chart = points.mark_rule(strokeWidth=2, color=NEUTRAL).encode(y="low:Q", y2="high:Q")
     dot: alt.Chart = points.mark_circle(size=45, color=NEUTRAL, opacity=1).encode(y="value:Q")
     ends = alt.Chart(inline([{"sure": first}, {"sure": last}]))
     line: alt.Chart = ends.mark_line(color=AGAINST, strokeDash=[4, 3]).encode(
-        x=held_against, y=alt.Y("sure:Q", scale=up)
+        x=at_confidence, y=alt.Y("sure:Q", scale=up)
     )
     counts: alt.Chart = base.mark_rect(color=NEUTRAL, opacity=0.6, stroke="white").encode(
-        x=alt.X("from:Q", title="how sure", scale=across, axis=alt.Axis(tickCount=5)),
+        x=alt.X("from:Q", title="confidence", scale=across, axis=alt.Axis(tickCount=5)),
         y=alt.Y("cases:Q", title="cases", scale=alt.Scale(domainMin=0), axis=FEW_TICKS),
         y2=alt.datum(0),
     )
@@ -195,11 +195,11 @@ _INTERVAL = ("value", "low", "high")
 
 
 def to_svg(chart: alt.TopLevelMixin, description: str) -> str:
-    """An SVG element to set into a page, named for those who do not see it."""
+    """Return an SVG element for a page, with a name for screen readers."""
     svg = vl_convert.vegalite_to_svg(specification(chart, description))
-    # A reader of the page needs one name for the picture, not a stop at each of its marks.
+    # A screen reader needs one name for the picture, not a stop at each mark.
     svg = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", svg)
-    # Ids must be unique in a page of several pictures.
+    # Ids must be unique in a page with several pictures.
     slug = re.sub(r"\W+", "-", description.lower())
     svg = re.sub(r'(\bid="|url\(#)', rf"\g<1>{slug}-", svg)
     name = description.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
@@ -207,29 +207,29 @@ def to_svg(chart: alt.TopLevelMixin, description: str) -> str:
 
 
 def to_png(chart: alt.TopLevelMixin, scale: float = 2.0) -> bytes:
-    """A picture for papers and pages."""
+    """Return a PNG picture."""
     drawn = specification(chart, "")
     drawn["config"]["background"] = "white"
     return vl_convert.vegalite_to_png(drawn, scale=scale)
 
 
 def specification(chart: alt.TopLevelMixin, description: str) -> dict[str, Any]:
-    """What is drawn, as Vega-Lite reads it."""
+    """Return the Vega-Lite specification."""
     return {**chart.to_dict(), "description": description}
 
 
 def inline(rows: list[dict[str, Any]]) -> alt.InlineData:
-    """Data that travel with the chart."""
+    """Return data that are embedded in the chart."""
     return alt.InlineData(values=rows)
 
 
-def _dress(chart: C, width: int, height: int) -> C:
-    """The house style, and a size."""
-    return dress(chart.properties(width=width, height=height))
+def _sized(chart: C, width: int, height: int) -> C:
+    """Return the chart in the house style, with a size."""
+    return styled(chart.properties(width=width, height=height))
 
 
-def dress(chart: D) -> D:
-    """The house style."""
+def styled(chart: D) -> D:
+    """Return the chart in the house style."""
     dressed: D = (
         chart.configure(font=FONT, background="transparent", padding=PADDING)
         .configure_view(strokeWidth=0)

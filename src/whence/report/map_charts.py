@@ -12,7 +12,7 @@ from whence.arrays import Floats
 from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.maps.learned_map import OTHERS, SEVERAL, LearnedMap
-from whence.report.charts import AGAINST, BLANK, NEUTRAL, dress, inline
+from whence.report.charts import AGAINST, BLANK, NEUTRAL, inline, styled
 
 SIDE: Final = 460
 SHOWN: Final = 12
@@ -29,7 +29,9 @@ def learned_chart(learned: LearnedMap, shown: Sequence[str] = ()) -> alt.Chart:
     names = list(shown or learned.groups.names[: len(COLOURS)])
     if len(names) > len(COLOURS):
         raise InputError(f"At most {len(COLOURS)} groups can be told apart, not {len(names)}.")
-    return dress(points_chart(learned.rows(names), names, learned.groups.what, learned.title, SIDE))
+    return styled(
+        points_chart(learned.rows(names), names, learned.groups.what, learned.title, SIDE)
+    )
 
 
 def points_chart(
@@ -100,7 +102,7 @@ def reason_chart(explanation: Explanation, shown: int = SHOWN) -> alt.LayerChart
         ),
     )
     width, height = TILE[0] * len(slots), TILE[1] * len(targets)
-    return dress(alt.LayerChart(layer=[tiles, numbers], width=width, height=height))
+    return styled(alt.LayerChart(layer=[tiles, numbers], width=width, height=height))
 
 
 def rating_chart(counts: Mapping[float, int]) -> alt.LayerChart:
@@ -131,7 +133,7 @@ def rating_chart(counts: Mapping[float, int]) -> alt.LayerChart:
         .encode(x="rating:Q")
     )
     title = alt.Title(f"dashed: the mean, {mean:.2f}", fontSize=12, fontWeight="normal")
-    return dress(
+    return styled(
         alt.LayerChart(layer=[bars, numbers, line], width=BARS[0], height=BARS[1], title=title)
     )
 

@@ -162,8 +162,8 @@ def _legend(first: Explanation, hidden: int, samples: bool) -> str:
     weaker = f"{hidden} weaker {part}{'s' if hidden > 1 else ''} not shown"
     removal = f"To remove a part, the methods use: {first.removal}."
     in_place = (
-        f"The methods hide an item in its place ({first.removal}). The newest item of SASRec "
-        "still asks the question from its place, so it counts for less than if it is left out."
+        f"The methods hide an item but keep its place ({first.removal}). In SASRec the newest "
+        "item's place answers, so that item counts for less here than if it is left out."
     )
     lines = [left_out] if items else []
     lines += [methods, *([weaker] if hidden else [])]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from whence.report.charts import AGAINST, COUNTS, DIAGRAM, FEW_TICKS, FOR, NEUTRAL, dress, inline
+from whence.report.charts import AGAINST, COUNTS, DIAGRAM, FEW_TICKS, FOR, NEUTRAL, inline, styled
 from whence.trust.bins import Binned
 
 COLOURS: Final = (AGAINST, "#d9a441", NEUTRAL, FOR, "#7a5195", "#8a94a0")
@@ -63,7 +63,7 @@ def attention_chart(kinds: Mapping[str, Binned]) -> alt.HConcatChart:
     height = ROW_HEIGHT * len(shares)
     spread = alt.LayerChart(layer=[nine, half, dot], width=DIAGRAM[0], height=height)
     panels = [spread, counts.properties(width=2 * COUNTS, height=height)]
-    return dress(alt.HConcatChart(hconcat=panels, title=_small(BOXES), spacing=10))
+    return styled(alt.HConcatChart(hconcat=panels, title=_small(BOXES), spacing=10))
 
 
 def _line_panel(lines: Mapping[str, Binned], across: str, up: str) -> alt.VConcatChart:
@@ -133,7 +133,7 @@ def _rows(lines: Mapping[str, Binned]) -> list[dict[str, Any]]:
 
 
 def _beside(panels: list[alt.VConcatChart], title: str) -> alt.ConcatChart:
-    return dress(alt.ConcatChart(concat=panels, columns=COLUMNS, title=_small(title)))
+    return styled(alt.ConcatChart(concat=panels, columns=COLUMNS, title=_small(title)))
 
 
 def _small(title: str) -> alt.Title:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from whence.errors import InputError
 from whence.measure import Measure
-from whence.report.charts import AGAINST, FOR, NEUTRAL, dress, inline
+from whence.report.charts import AGAINST, FOR, NEUTRAL, inline, styled
 from whence_studies.charts.tabulated import by_table
 from whence_studies.records import Record
 from whence_studies.sessions.causes import Cause
@@ -51,9 +51,9 @@ def share_chart(rows: list[Row]) -> alt.FacetChart:
     layers: alt.LayerChart = alt.LayerChart(layer=[bar, span])
     across = alt.Column("what:N", title=None, sort=kinds)
     if whose == [""]:
-        return dress(layers.facet(column=across))
+        return styled(layers.facet(column=across))
     down = alt.Row("of:N", title=None, sort=whose, header=alt.Header(labelOrient="top"))
-    return dress(layers.facet(column=across, row=down))
+    return styled(layers.facet(column=across, row=down))
 
 
 # Charts of what networks say they used to predict skips.
@@ -86,7 +86,7 @@ def strip_chart(
         _skips(_skip_rows(halves, predicted, case, known, asked), _words(halves, case), tracks),
         _attributions(_attribution_rows(selected[case, :asked], known), tracks),
     ]
-    return dress(alt.ConcatChart(concat=panels, columns=1, spacing=4))
+    return styled(alt.ConcatChart(concat=panels, columns=1, spacing=4))
 
 
 def selection_chart(maximum: Mapping[str, Measure], mean: Mapping[str, Measure]) -> alt.FacetChart:

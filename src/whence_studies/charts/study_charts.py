@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from whence.report.charts import AGAINST, FOR, NEUTRAL, dress, inline
+from whence.report.charts import AGAINST, FOR, NEUTRAL, inline, styled
 from whence_studies.charts.skip_charts import selection_charts
 from whence_studies.charts.study_figures import (
     AXIS,
@@ -81,7 +81,7 @@ def measure_chart(study: Study, records: Sequence[Record], column: str) -> alt.F
     chart: alt.FacetChart = panel.facet(
         column=alt.Column("dataset:N", title=None, sort=list(study.datasets)), data=inline(rows)
     ).resolve_scale(x="independent")
-    return dress(chart)
+    return styled(chart)
 
 
 def group_chart(
@@ -97,7 +97,7 @@ def group_chart(
     layers, height = _beside_print(rows, None)
     panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=height)
     across, down = ("dataset", list(study.datasets)), ("model", list(study.models))
-    return dress(in_panels(panel, rows, across, down))
+    return styled(in_panels(panel, rows, across, down))
 
 
 def _beside_print(rows: list[dict[str, Any]], column: str | None) -> tuple[list[alt.Chart], int]:
@@ -167,7 +167,7 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
     chart: alt.FacetChart = panel.facet(
         row=alt.Row("claim:N", title=None, sort=panels, header=header), data=inline(rows)
     ).resolve_scale(x="independent")
-    return dress(chart.properties(title=small_title(DASHED)))
+    return styled(chart.properties(title=small_title(DASHED)))
 
 
 def _dots(base: alt.Chart, title: str | None) -> list[alt.Chart]:

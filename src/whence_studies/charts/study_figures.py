@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from whence.report.charts import AGAINST, BLANK, NEUTRAL, dress, inline, side, speaking
+from whence.report.charts import AGAINST, BLANK, NEUTRAL, effect_color, effect_of, inline, styled
 from whence_studies.charts.skip_charts import share_chart, share_row
 from whence_studies.measurements.measurement import BarPlot, Figure, HeatMap, LinePlot, SharePlot
 from whence_studies.records import Record
@@ -66,7 +66,7 @@ def curves_chart(study: Study, curves: LinePlot, records: Sequence[Record]) -> a
         layers.append(dashed.encode(y="x:Q", color=alt.value(LIMIT)))
     panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=PANEL_HEIGHT)
     chart = in_panels(panel, rows, ("beside", _beside(study)), ("who", _order(study)))
-    return dress(chart if curves.ideal else chart.resolve_scale(y="independent"))
+    return styled(chart if curves.ideal else chart.resolve_scale(y="independent"))
 
 
 def map_chart(
@@ -101,10 +101,10 @@ def map_chart(
     panel = alt.LayerChart(layer=[tiles, numbers], width=TILE[0] * wide, height=TILE[1] * high)
     chart = in_panels(panel, rows, ("beside", _beside(study)), ("who", _order(study)))
     if not shades.titles:
-        return dress(chart)
+        return styled(chart)
     apart: alt.FacetChart = chart.resolve_scale(x="independent", y="independent")
     # Beside titles, which are long, there is no room for what they are.
-    return dress(apart.properties(title=small_title(f"down: {shades.down}")))
+    return styled(apart.properties(title=small_title(f"down: {shades.down}")))
 
 
 def _map_rows(
@@ -169,7 +169,7 @@ def bars_chart(
                 "panel": name,
                 # Numbered, so that an item that stands in the history twice has two bars.
                 "name": f"{bar}. {record.label}",
-                "speaks": side(record.value or 0.0, name in bars.signed),
+                "effect": effect_of(record.value or 0.0, name in bars.signed),
                 **plain_figures(record),
             }
         )
@@ -177,10 +177,10 @@ def bars_chart(
     names = list(dict.fromkeys(row["name"] for row in rows))
     places = next(iter(bars.panels.values()))
     base = alt.Chart().encode(
-        y=alt.Y("name:N", title=None, sort=names), tooltip=[*tooltips(), "speaks:N"]
+        y=alt.Y("name:N", title=None, sort=names), tooltip=[*tooltips(), "effect:N"]
     )
     bar_marks: alt.Chart = base.mark_bar(cornerRadiusEnd=3, height=14).encode(
-        x=alt.X("value:Q", title=None, axis=AXIS), color=speaking()
+        x=alt.X("value:Q", title=None, axis=AXIS), color=effect_color()
     )
     span: alt.Chart = base.mark_rule(strokeWidth=1.5, color=LIMIT, opacity=0.6).encode(
         x=alt.X("low:Q", title=None), x2="high:Q"
@@ -193,7 +193,7 @@ def bars_chart(
         row=alt.Row("of:N", title=None, sort=rows_of),
         data=inline(rows),
     ).resolve_scale(x="independent", y="independent" if len(rows_of) > 1 else "shared")
-    return dress(chart.properties(title=small_title(LINES)))
+    return styled(chart.properties(title=small_title(LINES)))
 
 
 def in_panels(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from whence.experts import PLOTTED, InterpretableMLP
-from whence.report.charts import AGAINST, NEUTRAL, dress, inline
+from whence.report.charts import AGAINST, NEUTRAL, inline, styled
 
 PANEL = 170
 
@@ -30,7 +30,7 @@ def selection_chart(
         own = (points[:, list(plane)] != 0).any(dim=1)
         rows = _rows(model.family.names, points[own][:, list(plane)], selected[own], answers.T[own])
         drawn.append(_panels(rows, model.family.names, [groups[one] for one in plane]))
-    return dress(alt.ConcatChart(concat=drawn, columns=1))
+    return styled(alt.ConcatChart(concat=drawn, columns=1))
 
 
 def _rows(
