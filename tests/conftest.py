@@ -32,6 +32,9 @@ from whence.randomness import Randomness
 from whence.run import Run
 from whence.worlds import World, WorldConfig, make_world
 
+NO_MODEL: Any = object()
+"""It offers nothing."""
+
 torch.set_num_threads(1)
 settings.register_profile("whence", deadline=None, max_examples=30)
 settings.load_profile("whence")

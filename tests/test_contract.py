@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import LIVELY, ragged_batch
+from whence.capabilities import require
 from whence.contract import (
     ALL,
     PAD,
+    All,
     Explainable,
-    answers_by_groups,
-    has_reasons,
-    no_history,
+    HasAttentions,
+    HasEmbeddings,
+    HasItemVectors,
+    attends_by_target,
     offers,
-    require,
-    require_reasons,
 )
 from whence.data import Split
 from whence.errors import CapabilityError, InputError
+from whence.explainers import compare_batch
+from whence.explainers.registry import READY, able
 from whence.models import MODELS
+from whence.models.base import CaseReader, has_reasons, no_history, require_reasons
 from whence.models.baselines import BASELINES
 from whence.models.deepicf import AttentiveDeepICF
 
@@ -33,7 +39,7 @@ def test_every_model_is_tested_here() -> None:
 
 
 @pytest.fixture(params=[*MODELS, *BASELINES])
-def model(request: pytest.FixtureRequest, split: Split) -> Explainable:
+def model(request: pytest.FixtureRequest, split: Split) -> CaseReader:
     if request.param in MODELS:
         return LIVELY[request.param](items=split.interactions.item_count)
     return BASELINES[request.param](split)
@@ -96,52 +102,61 @@ def test_removal_is_named(model: Explainable) -> None:
     assert model.removal != Explainable.removal
 
 
-def offered(model: Explainable, capability: str, batch: torch.Tensor) -> bool:
-    """Whether it is; if not, asking for it must say so."""
-    if offers(model, capability):
-        return True
-    with pytest.raises(CapabilityError):
-        getattr(model, capability)(batch)
-    return False
+def able_models(capability: str) -> list[str]:
+    """The names of the models that offer it."""
+    return [name for name in LIVELY if offers(LIVELY[name](), capability)]
 
 
-def test_own_embeddings_change_nothing(model: Explainable, batch: torch.Tensor) -> None:
-    if offered(model, "embed", batch):
-        again = model.score(batch, ALL, embedded=model.embed(batch))
-        torch.testing.assert_close(again, model.score(batch, ALL))
+@pytest.mark.parametrize("name", able_models("embed"))
+def test_own_embeddings_change_nothing(name: str) -> None:
+    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+    assert isinstance(model, HasEmbeddings)
+    again = model.score(batch, ALL, embedded=model.embed(batch))
+    torch.testing.assert_close(again, model.score(batch, ALL))
 
 
-def test_own_attention_changes_nothing(model: Explainable, batch: torch.Tensor) -> None:
-    if offered(model, "attentions", batch):
-        targets = torch.arange(len(batch))
-        own = model.attentions(batch, targets)
-        again = model.score(batch, targets[:, None], attention=own)
-        torch.testing.assert_close(again, model.score(batch, targets[:, None]))
+@pytest.mark.parametrize("name", able_models("attentions"))
+def test_own_attention_changes_nothing(name: str) -> None:
+    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+    targets = torch.arange(len(batch))
+    assert isinstance(model, HasAttentions)
+    own = model.attentions(batch, targets)
+    again = model.score(batch, targets[:, None], attention=own)
+    torch.testing.assert_close(again, model.score(batch, targets[:, None]))
 
 
-def test_vectors_are_those_of_embeddings(model: Explainable, batch: torch.Tensor) -> None:
-    if not offers(model, "item_vectors"):
-        with pytest.raises(CapabilityError, match="has no 'item_vectors'"):
-            model.item_vectors()
-        return
+@pytest.mark.parametrize("name", able_models("item_vectors"))
+def test_vectors_are_those_of_embeddings(name: str) -> None:
+    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+    assert isinstance(model, HasItemVectors)
     vectors = model.item_vectors()
     assert len(vectors) == model.score(batch, ALL).shape[1]
-    if offers(model, "embed") and not offers(model, "user_vectors"):
+    if not offers(model, "user_vectors"):
+        assert isinstance(model, HasEmbeddings)
         parts = model.parts(batch)
         assert torch.equal(model.embed(batch)[parts], vectors[batch[parts]])
 
 
-def test_attention_is_a_distribution_over_parts_and_own_slots(
-    model: Explainable, batch: torch.Tensor
-) -> None:
-    if offered(model, "attentions", batch):
-        parts = model.parts(batch)
-        for weights in model.attentions(batch, torch.arange(len(batch))):
-            answering = weights[:, :, -1]
-            assert (answering >= 0).all()
-            assert (answering[..., :LENGTH] * ~parts[:, None] == 0).all()
-            if not isinstance(model, AttentiveDeepICF):  # which is more where there is more to see
-                torch.testing.assert_close(answering.sum(-1), torch.ones_like(answering[..., 0]))
+@pytest.mark.parametrize("name", able_models("attentions"))
+def test_attention_is_a_distribution_over_parts_and_own_slots(name: str) -> None:
+    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+    assert isinstance(model, HasAttentions)
+    parts = model.parts(batch)
+    for weights in model.attentions(batch, torch.arange(len(batch))):
+        answering = weights[:, :, -1]
+        assert (answering >= 0).all()
+        assert (answering[..., :LENGTH] * ~parts[:, None] == 0).all()
+        if not isinstance(model, AttentiveDeepICF):  # whose weights sum to more for long histories
+            torch.testing.assert_close(answering.sum(-1), torch.ones_like(answering[..., 0]))
+
+
+@pytest.mark.parametrize("name", able_models("attentions"))
+def test_attention_depends_on_the_target_if_its_signature_requires_one(name: str) -> None:
+    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+    assert isinstance(model, HasAttentions)
+    one, other = (model.attentions(batch, torch.full((6,), target)) for target in (1, 2))
+    same = all(torch.equal(*pair) for pair in zip(one, other, strict=True))
+    assert same == (not attends_by_target(model))
 
 
 @pytest.mark.parametrize("name", list(LIVELY))
@@ -161,7 +176,7 @@ def test_any_amount_of_padding_gives_the_same(
     extra = pads.draw(st.integers(0, LENGTH - len(history)))
     bare, padded = torch.tensor([history]), torch.tensor([[PAD] * extra + history])
     torch.testing.assert_close(model.score(padded, ALL), model.score(bare, ALL))
-    if offers(model, "attentions"):
+    if isinstance(model, HasAttentions):
         target = torch.tensor([3])
         both = (model.attentions(one, target) for one in (padded, bare))
         for one, other in zip(*both, strict=True):
@@ -169,7 +184,12 @@ def test_any_amount_of_padding_gives_the_same(
             assert (one[..., :extra] == 0).all()
 
 
-class OnlyParts(Explainable):
+class OnlyParts:
+    def parts(self, batch: torch.Tensor) -> torch.Tensor:
+        return batch >= 0
+
+
+class OnlyDerived(Explainable):
     def parts(self, batch: torch.Tensor) -> torch.Tensor:
         return batch >= 0
 
@@ -178,33 +198,120 @@ class OnlyParts(Explainable):
 def test_reasons_are_items_or_groups(name: str) -> None:
     """Users by their numbers are neither."""
     model = LIVELY[name]()
-    assert answers_by_groups(model) == (name in {"content-ncf", "intrp-ncf"})
+    assert offers(model, "part_names") == (name in {"content-ncf", "intrp-ncf"})
     assert has_reasons(model) == (name not in {"gmf", "mlp", "neumf"})
 
 
-def test_why_there_are_no_items_to_speak_of() -> None:
+def test_why_there_are_no_items_to_name() -> None:
     assert no_history(LIVELY["intrp-ncf"](), "a map") == (
-        "InterpretableNCF answers by groups of features and reads no history, so that a map has no "
-        "items to speak of; for items as reasons, train a model that reads histories."
+        "InterpretableNCF predicts from groups of features and reads no history, so a map has no "
+        "items to name. Train a model that reads histories to get items as reasons."
     )
     require_reasons(LIVELY["intrp-ncf"](), "a map")
     with pytest.raises(CapabilityError, match="^GMF knows users by their numbers and reads no"):
         require_reasons(LIVELY["gmf"](), "a map")
 
 
-def test_what_is_missing_is_said() -> None:
+@pytest.mark.parametrize("kind", [OnlyParts, OnlyDerived])
+def test_what_is_missing_is_said(kind: type) -> None:
+    model = kind()
     with pytest.raises(
-        CapabilityError, match=r"OnlyParts has no 'attentions', which rollout needs"
+        CapabilityError,
+        match=rf"^{kind.__name__} has no 'attentions', which rollout needs. It offers: parts.$",
     ):
-        require(OnlyParts(), ("parts", "attentions"), who="rollout")
-    with pytest.raises(CapabilityError, match="it offers parts"):
-        OnlyParts().score(torch.zeros(1, 1), ALL)
-    with pytest.raises(CapabilityError, match="OnlyParts has no 'user_vectors', which this needs"):
-        OnlyParts().user_vectors()
-    assert not offers(OnlyParts(), "score_coalitions")
+        require(model, ("parts", "attentions"), who="rollout")
+    assert not offers(model, "score_coalitions")
 
 
 @pytest.mark.parametrize("name", [name for name in LIVELY if not MODELS[name].knows_users])
 def test_a_history_too_long_is_one_sentence(name: str) -> None:
     with pytest.raises(InputError, match="reads 8 items, not 9"):
         LIVELY[name](items=ITEMS).score(torch.zeros(1, 9, dtype=torch.int64), ALL)
+
+
+WORDS = ("a", "dull", "bright", "film", "song", "very")
+
+
+class TextClassifier:
+    """Whether a text is praise: its parts are words, its targets classes; it derives from nothing.
+
+    Absent words take no part in the attention that pools their embeddings.
+    """
+
+    removal = "dropped"
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.table = torch.randn(len(WORDS), 4, generator=generator, dtype=torch.float64)
+        self.query = torch.randn(4, generator=generator, dtype=torch.float64)
+        self.out = torch.randn(4, 2, generator=generator, dtype=torch.float64)
+
+    def parts(self, batch: torch.Tensor) -> torch.Tensor:
+        return batch != PAD
+
+    def part_names(self, batch: torch.Tensor) -> list[list[str]]:
+        return [[WORDS[word] if word != PAD else "" for word in row] for row in batch.tolist()]
+
+    def embed(self, batch: torch.Tensor) -> torch.Tensor:
+        return self.table[batch.clamp(min=0)]
+
+    def attentions(
+        self, batch: torch.Tensor, targets: torch.Tensor | None = None
+    ) -> list[torch.Tensor]:
+        return [self._weights(self.embed(batch), self.parts(batch))[:, None, None]]
+
+    def _weights(self, words: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        return (words @ self.query).masked_fill(~seen, -1e9).softmax(dim=-1) * seen
+
+    def score(
+        self,
+        batch: torch.Tensor,
+        targets: torch.Tensor | All,
+        *,
+        present: torch.Tensor | None = None,
+        embedded: torch.Tensor | None = None,
+        attention: Sequence[torch.Tensor | None] | None = None,
+    ) -> torch.Tensor:
+        seen = self.parts(batch) if present is None else self.parts(batch) & present
+        words = self.embed(batch) if embedded is None else embedded
+        given = None if attention is None else attention[0]
+        weights = self._weights(words, seen) if given is None else given[:, 0, 0]
+        scores = (weights[:, None] @ words)[:, 0] @ self.out
+        return scores if isinstance(targets, All) else scores.gather(1, targets)
+
+
+class DerivedTextClassifier(TextClassifier, Explainable):
+    """The same, with the default of the contract."""
+
+
+APPLICABLE = [name for name in READY if name not in {"experts", "neighbours"}]
+"""A text classifier has no experts and no vectors of its targets."""
+
+
+@pytest.mark.parametrize("kind", [TextClassifier, DerivedTextClassifier])
+def test_every_explainer_applies_to_a_text_classifier(kind: type) -> None:
+    model: Explainable = kind()
+    assert able(model, READY) == [name for name in READY if name in APPLICABLE]
+    texts = torch.tensor([[0, 2, 3], [PAD, 1, 4], [5, 2, 4]])
+    targets = torch.tensor([0, 1, 1])
+    found = compare_batch(model, texts, targets, APPLICABLE)
+    assert list(found) == APPLICABLE
+    full = model.score(texts, targets[:, None])[:, 0]
+    for explanation in found.values():
+        assert explanation.removal == "dropped"
+        assert explanation.full_score.tolist() == full.tolist()
+        assert explanation.labels is not None
+        assert explanation.labels.parts[1] == ("", "dull", "song")
+        assert explanation.scores[1, 0] == 0
+        assert explanation.scores[0].any()
+
+
+def test_derived_or_not_the_numbers_are_the_same() -> None:
+    texts, targets = torch.tensor([[0, 2, 3], [PAD, 1, 4]]), torch.tensor([0, 1])
+    kinds: tuple[type, ...] = (TextClassifier, DerivedTextClassifier)
+    one, other = (
+        compare_batch(kind(), texts, targets, ["shapley", "lime", "leave-one-out"])
+        for kind in kinds
+    )
+    for name, explanation in one.items():
+        assert (explanation.scores == other[name].scores).all()

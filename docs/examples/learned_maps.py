@@ -22,7 +22,7 @@ from torch import Tensor
 from whence.errors import InputError
 from whence.maps import LearnedMap, map_items, map_users, reason_map, reason_sentences
 from whence.maps.groups import AGE_BANDS, NEIGHBOURS, same_group
-from whence.ranking import best_unmet
+from whence.ranking import top_unseen
 from whence.recommendation import find_subject
 from whence.report.charts import to_png
 from whence.report.map_charts import learned_chart, rating_chart, reason_chart
@@ -74,7 +74,7 @@ def drawn(learned: LearnedMap, vectors: Tensor, shown: list[str]) -> Drawn:
 def attended(run: Run, user: str) -> Drawn:
     """What the films recommended first to a user rest on, by the model's own attention."""
     case = find_subject(run, user=user, history=None).as_case()
-    (targets,), _ = best_unmet(run.first, case, run.first.config.max_len, TARGETS)
+    (targets,), _ = top_unseen(run.first, case, run.first.config.max_len, TARGETS)
     found = reason_map(run.first, case, targets.tolist(), run.catalog, "attention-last")
     return reason_chart(found), reason_sentences(found)
 

@@ -1,91 +1,54 @@
-"""What a model offers to those who explain it and those who doubt the explanation.
+"""What explainers and trust measures ask of a model.
 
-A prediction is made from *parts*: the items of a history, the words of a sentence. Every explainer
-and every trust measure needs no more of a model than the methods below. A model implements those it
-can; whoever needs one it lacks gets a sentence that says so. No explainer knows a model, and no
-model knows an explainer.
+A model predicts from *parts*: the items of a history, the words of a sentence, groups of features.
+Every model says which slots of a batch are parts and scores targets with some parts removed. All
+other capabilities are optional, and each is one method. A model may derive from `Explainable` or
+merely have the methods.
 
-Shapes: `B` cases, `n` slots, of which some are parts and the rest padding, `d` dimensions,
-`t` targets, `c` coalitions.
+Shapes: `B` cases, `n` slots (parts and padding), `d` dimensions, `t` targets, `c` coalitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # reading data needs PAD, and should not wait for PyTorch to load
+    from torch import Tensor
 
-from whence.data.histories import Cases
-from whence.errors import CapabilityError
-from whence.memory import MEMORY, inputs_at_once, row_slices
-from whence.padding import PAD as PAD
+PAD: Final = -1
+"""The value of a slot that holds no item."""
+
+DROPPED: Final = "dropped"
+"""The removal that leaves no gap: as if the part had never been there."""
+
+MEMORY: Final = 2**29
+"""Default bytes for the altered inputs that a model scores at once."""
+BYTES_PER_SLOT: Final = 4096
+"""Approximate memory a network of the usual size needs for one slot of one input."""
 
 
 class All(Enum):
-    """The type of `ALL`, the request for every target's score."""
+    """The type of `ALL`."""
 
     ALL = "all targets"
 
 
 ALL: Final = All.ALL
-
-DROPPED: Final = "dropped"
-"""How a part is taken away where that leaves no gap: as if it had never been there."""
-
-CAPABILITIES: Final = (
-    "parts",
-    "embed",
-    "score",
-    "attentions",
-    "score_coalitions",
-    "classes",
-    "selections",
-    "item_vectors",
-    "user_vectors",
-)
+"""Pass it as `targets` to get the score of every target."""
 
 
-class Selections(NamedTuple):
-    """How far each of `H` experts was selected, and what each of them may see."""
-
-    weights: Tensor
-    """`[B, H]`: α, from 0 to 1."""
-    sees: Tensor
-    """Bool `[B, H, n]`: which parts an expert sees."""
-
-
-class Explainable:
-    """Base of every model: each method is a capability, offered by overriding it."""
+class Explainable(Protocol):
+    """The core of the contract. Derive from it to inherit the default `score_coalitions`."""
 
     removal: str = "not defined"
-    """How a part is taken away: "attention-column", DROPPED, "zeroed", …"""
-    reads_histories: bool = True
-    """Whether its parts are the items of a history.
-
-    Otherwise they are groups of features, which `part_names` names, or users, by their numbers.
-    """
-    foretells_chances: bool = True
-    """Whether a score is a logit, so that the model can be sure; otherwise it is a rating."""
-    attends_by_target: bool = False
-    """Whether `attentions` asks for the target, as every target has weights of its own."""
-
-    def read(self, cases: Cases, length: int) -> Tensor:
-        """`[B, n]`, the batch that asks about these cases: their newest items, the newest last.
-
-        A model that knows users by their numbers, not by what they chose, reads those.
-        """
-        return torch.from_numpy(cases.histories(length))
+    """How `score` removes a part: "attention-column", "dropped", "zeroed", …"""
 
     def parts(self, batch: Tensor) -> Tensor:
-        """Bool `[B, n]`: which slots are parts. Nobody else assumes where the padding lies."""
-        raise missing(self, "parts")
-
-    def embed(self, batch: Tensor) -> Tensor:
-        """`[B, n, d]`: the parts' embeddings, as `score` takes them back in `embedded`."""
-        raise missing(self, "embed")
+        """Return bool `[B, n]`: which slots are parts, and not padding."""
+        raise NotImplementedError
 
     def score(
         self,
@@ -96,23 +59,51 @@ class Explainable:
         embedded: Tensor | None = None,
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
-        """`[B, t]`: the targets' scores, for targets `[B, t]`, or every target's for `ALL`.
+        """Return `[B, t]`: the scores of the targets `[B, t]`, or of every target for `ALL`.
 
-        `present` `[B, n]` removes the parts where it is false; `embedded` stands in for
-        `embed(batch)`; `attention` stands in for the weights `attentions(batch)` returns, where it
-        is `None` for a block that is to work them out from what the blocks below it hand on.
+        `present` `[B, n]` removes the parts where it is false. `embedded` replaces `embed(batch)`.
+        `attention` replaces the weights that `attentions` returns, one entry per block; a block
+        whose entry is `None` computes its own.
         """
-        raise missing(self, "score")
+        raise NotImplementedError
 
-    def attentions(self, batch: Tensor, targets: Tensor | None = None) -> list[Tensor]:
-        """One `[B, heads, q, n]` a block, first block first; the last query row answers.
+    def score_coalitions(
+        self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY
+    ) -> Tensor:
+        """Return `[B, c]`: the score of each case's one target `[B]` under each coalition.
 
-        `targets` `[B]` is for models that look at a history with the target in mind, as DeepICF
-        does: then `score` takes a replacement for one target a case, or for all targets the same.
-        A model with slots of its own, such as BERT4Rec's [CLS], has them after the `n` of the
-        batch, in rows and columns alike; they are never parts.
+        `coalitions` is bool and true for the parts present: `[B, c, n]`, or `[c, n]` to share them
+        between cases. `memory` is the approximate number of bytes to use. Override this default if
+        your model can share work between coalitions.
         """
-        raise missing(self, "attentions")
+        return _score_each_coalition(self, batch, targets, coalitions, memory)
+
+
+@runtime_checkable
+class HasEmbeddings(Protocol):
+    """Needed by gradients."""
+
+    def embed(self, batch: Tensor) -> Tensor:
+        """Return `[B, n, d]`: the embeddings of the parts, which `score` accepts as `embedded`."""
+        ...
+
+
+@runtime_checkable
+class HasAttentions(Protocol):
+    """Needed by attention, rollout, flow and permutation."""
+
+    def attentions(self, batch: Tensor, targets: Tensor) -> list[Tensor]:
+        """Return `[B, heads, q, n]` per block, first block first; the last query row answers.
+
+        `targets` `[B]` is one target per case. Give it a default if your weights do not depend on
+        the target. Slots of the model's own, such as [CLS], follow the `n` slots of the batch.
+        """
+        ...
+
+
+@runtime_checkable
+class HasClasses(Protocol):
+    """Needed by calibration, accuracy and stability per class."""
 
     def classes(
         self,
@@ -121,105 +112,126 @@ class Explainable:
         *,
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
-        """`[B, t, C]`: logits of what may become of each target `[B, t]`, of a model that says so.
+        """Return `[B, t, C]`: the logits of the outcomes of each target `[B, t]`.
 
-        Class 0 is that it is liked, and `score` is the logit of that class's probability; class 1
-        is that nothing comes of it, and class 2, where there is one, that it is disliked.
+        Class 0 is liked, and `score` is the logit of its probability. Class 1 is no interaction.
+        Class 2, if there is one, is disliked.
         """
-        raise missing(self, "classes")
+        ...
+
+
+class Selections(NamedTuple):
+    """The weight of each of `H` experts, and the parts each of them sees."""
+
+    weights: Tensor
+    """`[B, H]`: α, from 0 to 1."""
+    sees: Tensor
+    """Bool `[B, H, n]`."""
+
+
+@runtime_checkable
+class HasSelections(Protocol):
+    """Needed by the explainer `experts`."""
 
     def selections(self, batch: Tensor, targets: Tensor) -> Selections:
-        """Which of its experts a model relied on for each case's one target `[B]`."""
-        raise missing(self, "selections")
+        """Return the weights of the experts for each case's one target `[B]`."""
+        ...
 
-    def chances(self, scores: Tensor) -> Tensor:
-        """From 0 to 1, how likely what is scored so is: the sigmoid, where a score is a logit."""
-        return scores.sigmoid()
 
-    def part_names(self, batch: Tensor) -> list[list[str]] | None:
-        """What to call the slots of each case; nothing where they hold items, which have names."""
-        return None
+@runtime_checkable
+class HasItemVectors(Protocol):
+    """Needed by neighbours and maps of items."""
 
     def item_vectors(self) -> Tensor:
-        """`[items, d]`: where the model puts each item, by its number.
+        """Return `[items, d]`. A model of histories returns what `embed` gives for each item."""
+        ...
 
-        It is what `embed` gives of the item in a history, where the model reads histories.
-        """
-        raise missing(self, "item_vectors")
+
+@runtime_checkable
+class HasUserVectors(Protocol):
+    """Needed by maps of users."""
 
     def user_vectors(self) -> Tensor:
-        """`[users, d]`: where it puts each user it knows by number."""
-        raise missing(self, "user_vectors")
-
-    def score_coalitions(
-        self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY
-    ) -> Tensor:
-        """`[B, c]`: the score of each case's one target `[B]` under each of its coalitions.
-
-        `coalitions` is bool, true for the parts present: `[B, c, n]`, or `[c, n]` for those that
-        all cases share. About `memory` bytes are used at a time. This default repeats the case once
-        a coalition; a model that can share work between coalitions overrides it.
-        """
-        count, slots = coalitions.shape[-2:]
-        cases = len(batch)
-        case = torch.arange(cases * count, device=batch.device) // count
-        present = coalitions.expand(cases, count, slots).reshape(cases * count, slots)
-        scores = [
-            self.score(batch[case[rows]], targets[case[rows], None], present=present[rows])
-            for rows in row_slices(cases * count, inputs_at_once(slots, memory))
-        ]
-        return torch.cat(scores).reshape(cases, count) if scores else torch.zeros(cases, count)
+        """Return `[users, d]`."""
+        ...
 
 
-def offers(model: Explainable, capability: str) -> bool:
-    """Whether the model implements this capability. Coalitions come with `score`."""
-    own = getattr(type(model), capability) is not getattr(Explainable, capability)
-    return own or (capability == "score_coalitions" and offers(model, "score"))
+@runtime_checkable
+class HasPartNames(Protocol):
+    """Offered by models whose parts have names of their own, such as groups of features."""
+
+    def part_names(self, batch: Tensor) -> list[list[str]]:
+        """Return the name of each slot of each case; the name of padding is empty."""
+        ...
 
 
-def require(model: Explainable, capabilities: Iterable[str], who: str) -> None:
-    """Raise, naming what is missing and who wants it, unless the model offers all of these."""
-    for capability in capabilities:
-        if not offers(model, capability):
-            raise missing(model, capability, who)
+CAPABILITIES: Final = (
+    "parts",
+    "score",
+    "score_coalitions",
+    "embed",
+    "attentions",
+    "classes",
+    "selections",
+    "item_vectors",
+    "user_vectors",
+    "part_names",
+)
 
 
-def answers_by_groups(model: Explainable) -> bool:
-    """Whether its parts are groups of features, which it names, and not items of a history."""
-    return not model.reads_histories and offers(model, "part_names")
+def offers(model: object, capability: str) -> bool:
+    """Return whether the model implements the method of that name."""
+    if capability == "score_coalitions":  # there is a default for every model with scores
+        return offers(model, "score")
+    method = getattr(model, capability, None)
+    placeholder = getattr(Explainable, capability, None)
+    return callable(method) and getattr(method, "__func__", method) is not placeholder
 
 
-def has_reasons(model: Explainable) -> bool:
-    """Whether its parts can be reasons: a user's own number cannot."""
-    return model.reads_histories or answers_by_groups(model)
+def attends_by_target(model: HasAttentions) -> bool:
+    """Return whether the attention weights depend on the target.
+
+    They do if the parameter `targets` of `attentions` has no default.
+    """
+    targets = inspect.signature(model.attentions).parameters.get("targets")
+    return targets is not None and targets.default is inspect.Parameter.empty
 
 
-def require_reasons(model: Explainable, who: str) -> None:
-    """Raise, with what to do, where no part can be a reason."""
-    if not has_reasons(model):
-        raise CapabilityError(no_history(model, who))
+def score_coalitions(
+    model: Explainable,
+    batch: Tensor,
+    targets: Tensor,
+    coalitions: Tensor,
+    *,
+    memory: int = MEMORY,
+) -> Tensor:
+    """Return what `model.score_coalitions` does, also for a model without that method."""
+    own = getattr(model, "score_coalitions", None)
+    if own is None:
+        return _score_each_coalition(model, batch, targets, coalitions, memory)
+    scores: Tensor = own(batch, targets, coalitions, memory=memory)
+    return scores
 
 
-def require_history(model: Explainable, who: str) -> None:
-    """Raise, with what to do, where no item of a history can be a reason."""
-    if not model.reads_histories:
-        raise CapabilityError(no_history(model, who))
+def inputs_at_once(slots: int, memory: int = MEMORY) -> int:
+    """Return how many inputs with that many slots fit into `memory` bytes, at least 1."""
+    return max(1, memory // (BYTES_PER_SLOT * max(1, slots)))
 
 
-def no_history(model: Explainable, who: str) -> str:
-    """Why not, in a sentence."""
-    groups = answers_by_groups(model)
-    knows = "answers by groups of features" if groups else "knows users by their numbers"
-    reasons = "items as reasons" if groups else "reasons"
-    return (
-        f"{type(model).__name__} {knows} and reads no history, so that {who} has no items to speak "
-        f"of; for {reasons}, train a model that reads histories."
-    )
+def _score_each_coalition(
+    model: Explainable, batch: Tensor, targets: Tensor, coalitions: Tensor, memory: int
+) -> Tensor:
+    """Repeat each case once per coalition and score the copies in slices."""
+    import torch
 
-
-def missing(model: Explainable, capability: str, who: str = "this") -> CapabilityError:
-    """The error for a capability the model does not have."""
-    offered = ", ".join(name for name in CAPABILITIES if offers(model, name)) or "nothing"
-    return CapabilityError(
-        f"{type(model).__name__} has no '{capability}', which {who} needs; it offers {offered}."
-    )
+    count, slots = coalitions.shape[-2:]
+    cases = len(batch)
+    case = torch.arange(cases * count, device=batch.device) // count
+    present = coalitions.expand(cases, count, slots).reshape(cases * count, slots)
+    size = inputs_at_once(slots, memory)
+    scores = [
+        model.score(batch[rows], targets[rows, None], present=some)
+        for rows, some in zip(case.split(size), present.split(size), strict=True)
+        if len(rows)
+    ]
+    return torch.cat(scores).reshape(cases, count) if scores else torch.zeros(cases, count)

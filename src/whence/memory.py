@@ -9,17 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from whence.contract import MEMORY as MEMORY
+from whence.contract import inputs_at_once as inputs_at_once
 from whence.errors import InputError
 
 if TYPE_CHECKING:  # PyTorch takes seconds to load, and the command line needs sizes before
     import torch
 
-MEMORY: Final = 2**29
-"""Bytes for altered inputs that a model sees at a time, where nobody says another number."""
 MEMORY_ON_GPU: Final = 2**33
-"""The same on a GPU, which has little to do with few of them."""
-BYTES_OF_A_SLOT: Final = 4096
-"""About what a network of the usual width holds for every slot of an input."""
+"""`MEMORY` on a GPU, which is slow with small slices."""
 FOR_GRADIENTS: Final = 4
 """Times as much, where all that led to a score is held for its gradient."""
 SCORES_AT_ONCE: Final = 4_000_000
@@ -45,11 +43,6 @@ def row_slices(rows: int, at_once: int) -> Iterator[slice]:
 def memory_for(device: torch.device) -> int:
     """Bytes for altered inputs on that device."""
     return MEMORY_ON_GPU if device.type == "cuda" else MEMORY
-
-
-def inputs_at_once(slots: int, memory: int = MEMORY) -> int:
-    """How many inputs of so many slots a model may see at a time."""
-    return max(1, memory // (BYTES_OF_A_SLOT * max(1, slots)))
 
 
 def gradients_at_once(slots: int, memory: int = MEMORY) -> int:

@@ -1,4 +1,4 @@
-"""All items' scores for many histories, without what the user has met before."""
+"""Scores of all items for many cases, and the best items a user has not seen."""
 
 from __future__ import annotations
 
@@ -7,50 +7,55 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from whence.contract import ALL, Explainable
+from whence.arrays import Ints
+from whence.contract import ALL
 from whence.data.histories import Cases, newest_events
 from whence.errors import InputError
+from whence.models.base import CaseReader
 
 
-def best_unmet(
-    model: Explainable, cases: Cases, length: int, k: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """`[B, k]`: the best unmet items and their scores, −∞ where there are no more of them."""
+def top_unseen(
+    model: CaseReader, cases: Cases, max_len: int, k: int
+) -> tuple[Ints, npt.NDArray[np.float32]]:
+    """Return `[B, k]` items the users have not seen, best first, and their scores.
+
+    If a user has seen nearly all items, the list ends with items that score −∞.
+    """
     if k < 1:
-        raise InputError(f"Ask for at least one recommendation, not {k}.")
-    scores = score_unmet(model, cases, length)
+        raise InputError(f"The number of recommendations must be at least 1, not {k}.")
+    scores = score_unseen(model, cases, max_len)
     best = scores.topk(min(k, scores.shape[1]), dim=1)
     return best.indices.numpy(), best.values.numpy()
 
 
 @torch.no_grad()
-def score_unmet(model: Explainable, cases: Cases, length: int) -> Tensor:
-    """`[B, items]`, −∞ for every item in the case's history."""
-    scores = score_all(model, cases, length).cpu().clone()
-    row, item = met_items(cases)
+def score_unseen(model: CaseReader, cases: Cases, max_len: int) -> Tensor:
+    """Return `[B, items]` scores on the CPU, −∞ for every item in the case's history."""
+    scores = score_all(model, cases, max_len).cpu().clone()
+    row, item = seen_items(cases)
     scores[row, item] = -torch.inf
     return scores
 
 
 @torch.no_grad()
-def score_all(model: Explainable, cases: Cases, length: int) -> Tensor:
-    """`[B, items]`, on the model's device."""
-    return model.score(model.read(cases, length).to(device_of(model)), ALL)
+def score_all(model: CaseReader, cases: Cases, max_len: int) -> Tensor:
+    """Return `[B, items]` scores on the model's device."""
+    return model.score(model.read(cases, max_len).to(device_of(model)), ALL)
 
 
-def questions_of(model: Explainable, cases: Cases, length: int) -> tuple[Tensor, Tensor]:
-    """What the model reads of the cases, and the items that came next, where the model lives."""
+def batch_and_targets(model: CaseReader, cases: Cases, max_len: int) -> tuple[Tensor, Tensor]:
+    """Return what the model reads of the cases, and the items that came next, on its device."""
     device = device_of(model)
-    return model.read(cases, length).to(device), torch.from_numpy(cases.targets).to(device)
+    return model.read(cases, max_len).to(device), torch.from_numpy(cases.targets).to(device)
 
 
-def device_of(model: Explainable) -> torch.device:
-    """Where the model lives."""
+def device_of(model: object) -> torch.device:
+    """Return the device of the model's weights; the CPU if it has none."""
     weights = model.parameters() if isinstance(model, torch.nn.Module) else iter(())
     return next((weight.device for weight in weights), torch.device("cpu"))
 
 
-def met_items(cases: Cases) -> tuple[Tensor, Tensor]:
-    """Every (case, item) pair of an item in the case's history, however long."""
+def seen_items(cases: Cases) -> tuple[Tensor, Tensor]:
+    """Return all pairs of a case and an item in its history, however long the history is."""
     event, row = newest_events(cases.starts, cases.ends)
     return torch.from_numpy(row), torch.from_numpy(cases.items[event].astype(np.int64))

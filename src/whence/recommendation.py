@@ -14,7 +14,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import torch
 
-from whence.contract import PAD, offers, require_history
+from whence.contract import PAD, HasPartNames, HasUserVectors
 from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.explainers import READY, Explainer, able, compare_batch
@@ -22,9 +22,10 @@ from whence.explanation import Explanation, Labels
 from whence.files import new_file
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
+from whence.models.base import require_history
 from whence.picks import Pick, Recommendations
 from whence.progress import progress_bar
-from whence.ranking import best_unmet, device_of
+from whence.ranking import device_of, top_unseen
 from whence.reasons.checked import Reason, find_reasons, reasons_without_history
 from whence.reasons.similar_users import find_similar_users
 from whence.run import Run
@@ -63,7 +64,7 @@ def recommend(
     """
     subject = find_subject(run, user, history)
     model = _model(run, model_seed)
-    (items,), (scores,) = best_unmet(model, subject.as_case(), model.config.max_len, k)
+    (items,), (scores,) = top_unseen(model, subject.as_case(), model.config.max_len, k)
     unseen = np.isfinite(scores)
     items, scores = items[unseen], scores[unseen]
     reasons = _reasons(run, model, subject, items)
@@ -214,7 +215,7 @@ def _all_users(run: Run, model: Recommender, k: int, show_progress: bool) -> Ite
     chunks = list(row_slices(len(cases), cases_at_once(data.item_count)))
     bar = progress_bar("recommending", len(chunks), show_progress)
     for rows in bar.track(chunks):
-        items, scores = best_unmet(model, cases[rows], model.config.max_len, k)
+        items, scores = top_unseen(model, cases[rows], model.config.max_len, k)
         real = np.isfinite(scores)
         flat = items[real]
         user, rank = real.nonzero()
@@ -233,7 +234,7 @@ def _target(run: Run, model: Recommender, subject: Subject, item: str | int | No
     """Return the requested item, or the best one."""
     if item is not None:
         return run.catalog.find(str(item))
-    ((best,),), ((score,),) = best_unmet(model, subject.as_case(), model.config.max_len, 1)
+    ((best,),), ((score,),) = top_unseen(model, subject.as_case(), model.config.max_len, 1)
     if not np.isfinite(score):
         raise InputError(
             f"{subject.name} has seen every item. Name the item to explain (--item, item=)."
@@ -245,7 +246,7 @@ def _reasons(
     run: Run, model: Recommender, subject: Subject, targets: npt.NDArray[np.int64]
 ) -> list[Reason]:
     max_len = model.config.max_len
-    if model.reads_histories:
+    if model.reads_history:
         return find_reasons(model, subject.items, targets, max_len, run.catalog, run.verb)
     device = device_of(model)
     batch = model.read(subject.as_case(), max_len).to(device)
@@ -254,7 +255,7 @@ def _reasons(
         model, batch, subject.items, torch.from_numpy(targets).to(device), run.verb, others
     )
     data = run.interactions
-    if not offers(model, "user_vectors") or data.user_count < 2:
+    if not isinstance(model, HasUserVectors) or data.user_count < 2:
         return reasons
     similar = find_similar_users(model.user_vectors(), data, subject.user, targets)
     return [replace(one, similar_users=who) for one, who in zip(reasons, similar, strict=True)]
@@ -263,8 +264,8 @@ def _reasons(
 def _labels(run: Run, model: Recommender, batch: torch.Tensor, target: int) -> Labels:
     """Return the names of the parts and the target, and raw ids if the parts are items."""
     titles, raw = tuple(run.catalog.labels([target])), tuple(run.catalog.raw_ids([target]))
-    names = model.part_names(batch)
-    if names is not None:
+    if isinstance(model, HasPartNames):
+        names = model.part_names(batch)
         return Labels(tuple(map(tuple, names)), titles, None, raw)
     require_history(model, "an explanation")
     slots = batch[0].numpy()

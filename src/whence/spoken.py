@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from whence.contract import Explainable, answers_by_groups
+from whence.contract import offers
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,6 @@ OF_GROUPS: Final = Spoken("part", "a part", "parts", "case", "cases")
 """Not "items", which are what is recommended."""
 
 
-def spoken_of(model: Explainable) -> Spoken:
+def spoken_of(model: object) -> Spoken:
     """By what its parts are."""
-    return OF_GROUPS if answers_by_groups(model) else OF_HISTORIES
+    return OF_GROUPS if offers(model, "part_names") else OF_HISTORIES

@@ -11,7 +11,7 @@ import torch
 
 import whence
 from conftest import interactions_of
-from whence.contract import offers
+from whence.contract import HasClasses, offers
 from whence.errors import CapabilityError, InputError
 from whence.explainers import explain_batch
 from whence.measure import Measure
@@ -64,7 +64,7 @@ def audited_of(name: str, cases: int = 30, **settings: Any) -> AuditContext:  # 
 def test_every_model_can_be_audited(name: str, tmp_path: Any) -> None:  # noqa: ANN401
     run = trained(name)
     found = audit(run, cases=25, show_progress=False)
-    reads, attends = run.first.reads_histories, offers(run.first, "attentions")
+    reads, attends = run.first.reads_history, offers(run.first, "attentions")
     left_out = (set() if reads else ABOUT_HISTORIES) | (set() if attends else {"permutation"})
     explained = reads or name in OF_GROUPS
     left_out |= set() if explained else ABOUT_REASONS
@@ -175,6 +175,7 @@ def test_every_class_is_looked_at_alone() -> None:
     figures = {one.name: one.measure for one in STAGES["calibration"].find(audited).figures}
     put = questions(audited, HELD, 300)
     with torch.no_grad():
+        assert isinstance(audited.model, HasClasses)
         liked = audited.model.classes(put.batch, put.targets).argmax(dim=2) == 0
     assert figures["predicted rightly, 'liked'"].value == pytest.approx(
         float(liked[:, 0].float().mean())
@@ -192,6 +193,7 @@ def test_what_is_disliked_is_known_by_its_rating() -> None:
     figures = {one.name: one.measure for one in STAGES["calibration"].find(audited).figures}
     put = questions(audited, HELD, 500)
     with torch.no_grad():
+        assert isinstance(audited.model, HasClasses)
         told = audited.model.classes(put.batch, put.targets)[:, 0].argmax(dim=1)
     came = put.true[:, 0]
     assert figures["predicted rightly, 'disliked'"].n == int((came == 2).sum()) > 0

@@ -11,6 +11,7 @@ import torch
 
 import whence
 from conftest import interactions_of
+from whence.contract import HasItemVectors, HasUserVectors
 from whence.data import Catalog, Interactions
 from whence.errors import InputError
 from whence.maps import SameGroup, pca
@@ -75,6 +76,8 @@ def test_neighbours_of_items_and_of_users_beside_chance() -> None:
     run = trained(events(genres=GENRES, ages=OF_AGES))
     finding = found_of(run)
     figures = {(one.of, one.name): one for one in finding.figures}
+    assert isinstance(run.first, HasItemVectors)
+    assert isinstance(run.first, HasUserVectors)
     sides = {
         ("items", "genre"): shares(GENRES, run.first.item_vectors().detach()),
         ("users", "age"): shares(OF_AGES, run.first.user_vectors().detach()),
@@ -108,6 +111,7 @@ def test_the_map_is_of_both_in_colours_of_their_own(monkeypatch: pytest.MonkeyPa
     assert [films[name]["of"] for name in names] == GENRES
     assert {row["of"] for row in drawn["users by age"].values()} <= {*AGE_BANDS, "others"}
     points = np.array([[films[name]["x"], films[name]["y"]] for name in names])
+    assert isinstance(run.first, HasItemVectors)
     plane = pca(run.first.item_vectors().detach()).points
     np.testing.assert_allclose(points, plane / np.abs(plane).max(), atol=6e-4)
     assert to_svg(draw(chart, None), "a map").startswith("<svg")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import LIVELY, ragged_batch
-from whence.contract import PAD, Explainable, offers
+from whence.contract import PAD, Explainable, HasAttentions, offers
 from whence.data import Split
 from whence.errors import CapabilityError, InputError
 from whence.explainers import (
@@ -75,6 +75,7 @@ def test_costs_what_it_says(method: str, cases: Cases) -> None:
             case "n":
                 most += (batch != PAD).sum(dim=1)
             case "b":
+                assert isinstance(model, HasAttentions)
                 most += len(model.attentions(batch, targets))
             case _:
                 most += int(term.replace(",", ""))
@@ -183,9 +184,9 @@ def test_the_result_is_json_with_every_part_once(method: str, cases: Cases) -> N
 def test_showing_names_the_strongest(
     method: str, cases: Cases, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, batch, _ = cases
+    model, *_ = cases
     found: Explanation = explain_batch(*cases, method)
-    assert (found.labels is None) == (model.part_names(batch) is None)
+    assert (found.labels is None) == (not offers(model, "part_names"))
     replace(found[0], labels=None).show(top=3)
     printed = capsys.readouterr().out
     assert all(f"slot {slot}" in printed for slot in found.strongest(0, 3))

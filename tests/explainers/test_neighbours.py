@@ -8,7 +8,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 from conftest import LIVELY, lively_sasrec, ragged_batch
-from whence.contract import Explainable
+from whence.contract import Explainable, HasItemVectors
 from whence.errors import CapabilityError
 from whence.explainers import explain_batch
 from whence.explainers.neighbours import mean_square_distance
@@ -20,6 +20,7 @@ TARGETS = torch.tensor([4, 11, 4])
 @pytest.mark.parametrize("name", [name for name in LIVELY if not MODELS[name].knows_users])
 def test_it_is_the_distance_of_every_pair(name: str) -> None:
     model, batch = LIVELY[name](items=30), ragged_batch(3, 8, 30)
+    assert isinstance(model, HasItemVectors)
     vectors = model.item_vectors().detach().numpy()
     distances = cdist(vectors, vectors)
     far = np.mean(distances**2)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from conftest import lively_sasrec
-from whence.contract import Explainable
+from whence.contract import HasItemVectors
 from whence.data import Interactions
 from whence.data.catalog import Catalog
 from whence.errors import CapabilityError, InputError
@@ -14,7 +14,7 @@ from whence.maps import map_items, map_users, pca
 from whence.run import Run
 
 
-class Users(Explainable):
+class Users:
     """Knows four users and nothing else."""
 
     def user_vectors(self) -> torch.Tensor:
@@ -24,6 +24,7 @@ class Users(Explainable):
 def test_items_with_their_titles_and_genres(run: Run, interactions: Interactions) -> None:
     found = map_items(run.first, run.catalog)
     assert found.names == tuple(interactions.catalog.labels(range(interactions.item_count)))
+    assert isinstance(run.first, HasItemVectors)
     expected = pca(run.first.item_vectors())
     assert (found.points == expected.points).all()
     assert (found.method, found.kept) == ("PCA", expected.kept)

@@ -12,7 +12,7 @@ import torch
 
 from conftest import LIVELY, lively, ragged_batch
 from whence.arrays import Floats
-from whence.contract import ALL, PAD
+from whence.contract import ALL, PAD, HasAttentions, HasClasses, offers
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.errors import CapabilityError, InputError
@@ -116,6 +116,7 @@ def test_ncf_is_its_formula(name: str) -> None:
     found = model.score(users, ALL)
     np.testing.assert_allclose(found, expected)
     targets = torch.tensor([[3, 3], [0, 11], [5, 1]])
+    assert isinstance(model, HasClasses)
     classes = model.classes(users, targets)
     assert classes.shape == (3, 2, 2)
     np.testing.assert_allclose(classes[..., 0] - classes[..., 1], found.gather(1, targets))
@@ -162,8 +163,10 @@ def test_item_based_models_are_their_formulas(name: str, settings: dict[str, Any
     )
     targets = torch.arange(ITEMS).repeat(4, 1)
     if expected.shape[2] > 1:
+        assert isinstance(model, HasClasses)
         np.testing.assert_allclose(model.classes(batch, targets), expected, atol=1e-9)
     else:
+        assert isinstance(model, HasClasses)
         logits = model.classes(batch, targets)
         np.testing.assert_allclose(logits[..., 0] - logits[..., 1], expected[..., 0], atol=1e-9)
 
@@ -174,6 +177,7 @@ def test_attention_is_its_formula(beta: float) -> None:
     model = model_of("deepicf-a", beta=beta)
     w = weights_of(model)
     batch, targets = ragged_batch(5, 8, ITEMS), torch.tensor([0, 3, 11, 3, 7])
+    assert isinstance(model, HasAttentions)
     (found,) = model.attentions(batch, targets)
     assert found.shape == (5, 1, 1, 8)
     for row, history in enumerate(batch.tolist()):
@@ -193,6 +197,7 @@ def test_attention_does_not_take_the_largest_away_first() -> None:
         model.look_bias.add_(5)  # type: ignore[operator]
     batch, targets = ragged_batch(3, 8, ITEMS), torch.tensor([0, 3, 11])
     w = weights_of(model)
+    assert isinstance(model, HasAttentions)
     (found,) = model.attentions(batch, targets)
     expected = attention_of(w, batch[0].tolist(), 0, 0.8)
     assert expected.sum() > 100
@@ -203,12 +208,15 @@ def test_attention_does_not_take_the_largest_away_first() -> None:
 def test_given_attention_stands_in_for_its_own(classes: int) -> None:
     model = model_of("deepicf-a", n_classes=classes)
     batch, targets = ragged_batch(4, 8, ITEMS), torch.tensor([0, 3, 11, 7])
+    assert isinstance(model, HasAttentions)
     own = model.attentions(batch, targets)
     for other in (own, [own[0].flip(3)], [torch.zeros_like(own[0])]):
+        assert isinstance(model, HasClasses)
         logits = model.classes(batch, targets[:, None], attention=other)[:, 0]
         score = model.score(batch, targets[:, None], attention=other)[:, 0]
         expected = logits[:, 0] - logits[:, 1:].logsumexp(dim=1)
         torch.testing.assert_close(score, expected)
+    assert isinstance(model, HasClasses)
     torch.testing.assert_close(
         model.classes(batch, targets[:, None], attention=own),
         model.classes(batch, targets[:, None]),
@@ -236,7 +244,7 @@ def test_the_published_sizes_have_so_many_weights(name: str) -> None:
 def test_neumf_takes_the_mean_of_both_logits() -> None:
     both = {"gmf": model_of("gmf"), "mlp": model_of("mlp")}
     neumf = model_of("neumf")
-    neumf.adopt(both)
+    neumf.init_from(both)
     users = torch.arange(USERS)[:, None]
     expected = (both["gmf"].score(users, ALL) + both["mlp"].score(users, ALL)) / 2
     torch.testing.assert_close(neumf.score(users, ALL), expected)
@@ -255,7 +263,7 @@ def test_neumf_refuses_others_than_its_own_sizes(gmf: dict[str, Any], mlp: dict[
     with pytest.raises(
         InputError, match="begins with a GMF and an MLP of its own width and layers"
     ):
-        model_of("neumf").adopt({"gmf": model_of("gmf", **gmf), "mlp": model_of("mlp", **mlp)})
+        model_of("neumf").init_from({"gmf": model_of("gmf", **gmf), "mlp": model_of("mlp", **mlp)})
 
 
 @pytest.mark.parametrize("name", ["deepicf", "deepicf-a"])
@@ -263,7 +271,7 @@ def test_neumf_refuses_others_than_its_own_sizes(gmf: dict[str, Any], mlp: dict[
 def test_deepicf_takes_the_tables_and_the_bias_of_fism(name: str, classes: int) -> None:
     fism, model = model_of("fism"), model_of(name, n_classes=classes)
     layers = weights_of(model)["layers.0.weight"].copy()
-    model.adopt({"fism": fism})
+    model.init_from({"fism": fism})
     theirs, own = weights_of(fism), weights_of(model)
     for table in ("history", "target"):
         np.testing.assert_array_equal(own[table], theirs[table])
@@ -271,7 +279,7 @@ def test_deepicf_takes_the_tables_and_the_bias_of_fism(name: str, classes: int) 
     assert not own["bias"][:, 1:].any()
     np.testing.assert_array_equal(own["layers.0.weight"], layers)
     with pytest.raises(InputError, match="same width on the same data"):
-        model.adopt({"fism": model_of("fism", width=4)})
+        model.init_from({"fism": model_of("fism", width=4)})
 
 
 def hand_made() -> tuple[UserBatch, list[tuple[list[int], int, int]]]:
@@ -430,16 +438,11 @@ def test_the_loss_of_single_questions_is_the_mean_log_loss(name: str) -> None:
 def test_attention_asked_of_a_model_that_has_none_is_one_sentence(name: str) -> None:
     model = LIVELY[name]()
     batch, targets = torch.tensor([[1]]), torch.tensor([[0]])
-    with pytest.raises(CapabilityError, match="has no 'attentions'"):
-        model.attentions(batch)
+    assert not offers(model, "attentions")
+    assert isinstance(model, HasClasses)
     for ask in (model.score, model.classes):
         with pytest.raises(CapabilityError, match="has no 'attentions'"):
             ask(batch, targets, attention=[torch.ones(1, 1, 1, 1)])
-
-
-def test_attention_without_a_target_is_one_sentence() -> None:
-    with pytest.raises(InputError, match="looks at a history with the target in mind; say which"):
-        LIVELY["deepicf-a"]().attentions(torch.tensor([[1]]))
 
 
 @pytest.mark.parametrize("name", [*NCF, *ITEM_BASED])
@@ -448,6 +451,7 @@ def test_no_targets_no_cases_and_no_coalitions_have_empty_answers(name: str) -> 
     batch = torch.tensor([[1], [2]])
     none = torch.zeros((2, 0), dtype=torch.int64)
     assert model.score(batch, none).shape == (2, 0)
+    assert isinstance(model, HasClasses)
     assert model.classes(batch, none).shape == (2, 0, 2)
     assert model.score(batch[:0], ALL).shape == (0, 30)
     coalitions = torch.zeros((0, 1), dtype=torch.bool)

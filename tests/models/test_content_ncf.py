@@ -14,13 +14,14 @@ import torch
 
 import whence
 from conftest import LIVELY
-from whence.contract import ALL, PAD, All, Explainable, Selections
+from whence.contract import ALL, PAD, All, Selections
 from whence.data import Interactions, Split, last_two
 from whence.data.catalog import Catalog
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.errors import InputError
 from whence.models import build_model
+from whence.models.base import CaseReader
 from whence.models.content import (
     ContentSizes,
     content_in_words,
@@ -102,7 +103,7 @@ def test_too_little_room_is_one_sentence_about_all_of_it(films: Interactions) ->
     )
     said = r"^The data have 2 ages and 2 genres; make room for them: --set n_ages=2,n_genres=2\.$"
     with pytest.raises(InputError, match=said):
-        model.meet(last_two(films))
+        model.fit_features(last_two(films))
 
 
 def test_nothing_known_is_no_error(films: Interactions) -> None:
@@ -264,7 +265,7 @@ def test_what_is_named_and_not_needed_is_told() -> None:
     assert "hardly" not in replace(part, weight=0.4).sentence
 
 
-class Linear(Explainable):
+class Linear(CaseReader):
     """Three parts that add to the logit of 1 / 2, and an expert that sees the first two."""
 
     def __init__(self, *slopes: float) -> None:

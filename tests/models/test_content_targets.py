@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import whence
 from conftest import LIVELY, interactions_of
 from whence.cli import app
-from whence.contract import ALL, offers
+from whence.contract import ALL, HasClasses, HasSelections, offers
 from whence.data import Interactions, last_two
 from whence.data.catalog import Catalog
 from whence.errors import InputError
@@ -165,7 +165,7 @@ def test_the_score_of_ratings_is_a_rating() -> None:
     expected = 3 + 2 * (alpha * means).sum() / alpha.sum()
     torch.testing.assert_close(model.score(batch, item[None])[0, 0], expected)
     torch.testing.assert_close(model.score(batch, ALL)[0, 9], expected)
-    halves = model.chances(torch.tensor([1.0, 3.0, 5.0])).tolist()
+    halves = model.probabilities(torch.tensor([1.0, 3.0, 5.0])).tolist()
     assert halves == pytest.approx([0.158655, 0.5, 0.841345], abs=1e-6)
     assert not offers(model, "classes")
     assert offers(experts_of(), "classes")
@@ -238,6 +238,7 @@ def test_who_knows_what_ratings_come_of_is_selected(of: str) -> None:
     held = split.held["test"]
     batch, targets = model.read(held, 1), torch.from_numpy(held.targets)
     with torch.no_grad():
+        assert isinstance(model, HasSelections)
         weights = model.selections(batch, targets).weights.mean(dim=0)
         found = model.score(batch, targets[:, None])[:, 0].numpy()
     assert int(weights.argmax()) == {"genre": 0, "user": 1}[of]
@@ -375,6 +376,7 @@ def test_three_classes_by_genre_are_told_by_content() -> None:
     batch, targets = model.read(held, 1), torch.from_numpy(held.targets)[:, None]
     assert data.ratings is not None
     with torch.no_grad():
+        assert isinstance(model, HasClasses)
         said = model.classes(batch, targets)[:, 0]
     liked = torch.from_numpy(data.ratings[held.ends] > 2)
     assert ((said[:, LIKED] > said[:, DISLIKED]) == liked).double().mean() > 0.9
@@ -467,7 +469,7 @@ def test_held_out_ratings_are_not_known() -> None:
         model = build_model(
             "intrp-ncf", {**SMALL, "predict_ratings": True}, events.counts, torch.Generator()
         )
-        model.meet(last_two(events))
+        model.fit_features(last_two(events))
         assert float(model.get_buffer("rating_mean")) == pytest.approx(ratings[known].mean())
         assert float(model.get_buffer("rating_spread")) == pytest.approx(ratings[known].std())
 
@@ -481,13 +483,13 @@ def test_ratings_that_say_nothing_are_one_sentence() -> None:
         "intrp-ncf", {**SMALL, "predict_ratings": True}, bare.counts, torch.Generator()
     )
     with pytest.raises(InputError, match=r"^Ratings are to be learned, and these data have none;"):
-        model.meet(last_two(bare))
+        model.fit_features(last_two(bare))
     for ratings, said in ((np.nan, "^Some ratings are no numbers"), (4.0, "^All ratings are 4;")):
         same = replace(data, ratings=np.full_like(data.ratings, ratings))
         model = build_model(
             "intrp-ncf", {**SMALL, "predict_ratings": True}, same.counts, torch.Generator()
         )
         with pytest.raises(InputError, match=said):
-            model.meet(last_two(same))
+            model.fit_features(last_two(same))
     with pytest.raises(InputError, match=r"^Three classes need ratings, to tell liked from"):
         whence.train(bare, model="intrp-ncf", model_settings={"n_classes": 3}, show_progress=False)

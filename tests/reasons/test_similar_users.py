@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import whence
 from conftest import interactions_of
+from whence.contract import HasUserVectors
 from whence.data import Interactions
 from whence.maps.nearest import nearest, nearest_to
 from whence.reasons.similar_users import SimilarUsers, find_similar_users
@@ -92,6 +93,7 @@ def test_a_model_that_knows_users_gives_similar_users_as_reasons() -> None:
     user = run.interactions.users["user"][5].as_py()
     found = whence.recommend(run, user=user, k=3)
     assert found.picks
+    assert isinstance(run.first, HasUserVectors)
     vectors = run.first.user_vectors()
     for pick in found.picks:
         item = np.array([run.catalog.find(str(pick.item))])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from conftest import lively_sasrec
+from conftest import LIVELY, lively_sasrec
 from whence.arrays import Floats
 from whence.data import Split
 from whence.data.catalog import Catalog
@@ -184,5 +184,5 @@ def test_films_of_several_of_the_genres_are_of_none() -> None:
 def test_what_cannot_be_measured_is_said() -> None:
     with pytest.raises(InputError, match="pairs and films are whole numbers from 1 on"):
         GenreOptions(0)
-    with pytest.raises(InputError, match="a transformer's first block, which Recommender does not"):
-        film_logits(Recommender(), np.arange(3))
+    with pytest.raises(InputError, match="a transformer's first block, which GMF does not"):
+        film_logits(LIVELY["gmf"](), np.arange(3))

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from conftest import TRANSFORMERS, interactions_of
 from whence.arrays import Floats
-from whence.contract import ALL
+from whence.contract import ALL, HasAttentions, HasEmbeddings
 from whence.data import Split, last_two
 from whence.data.catalog import Catalog
 from whence.explainers import explain_batch
@@ -49,13 +49,15 @@ def measured(users: Split, *models: Recommender) -> dict[str, SeedColumn]:
 def importances(model: Recommender, history: list[int], target: int) -> Importances:
     """By symbol, of one point alone; from the model itself wherever that is short."""
     batch, wanted, n = torch.tensor([history]), torch.tensor([target]), len(history)
+    assert isinstance(model, HasEmbeddings)
     embedded = model.embed(batch).detach().requires_grad_()
     score = model.score(batch, wanted[:, None], embedded=embedded).sum()
     (gradient,) = torch.autograd.grad(score, embedded)
     present = ~torch.eye(n + 1, n, dtype=torch.bool)  # without each, and the whole at last
     with torch.no_grad():
         logits = model.score(batch.expand(n + 1, -1), ALL, present=present).numpy()
-        first, *_, last = (block[0, :, -1, :n].numpy() for block in model.attentions(batch))
+        assert isinstance(model, HasAttentions)
+        first, *_, last = (block[0, :, -1, :n].numpy() for block in model.attentions(batch, wanted))
     chances = softmax(logits, axis=1)
 
     def drawn(method: Shapley, seed: int) -> Floats:

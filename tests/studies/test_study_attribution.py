@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from conftest import LIVELY, ncf_layout
+from whence.contract import HasSelections
 from whence.data import last_two
 from whence.data.histories import Cases
 from whence.errors import InputError
@@ -197,5 +198,6 @@ def test_selections_are_the_models() -> None:
     model = LIVELY["intrp-ncf"](items=30)
     users = np.arange(7)
     cases = Cases(np.zeros(0, np.int32), users, users, users, users + 3)
+    assert isinstance(model, HasSelections)
     expected = model.selections(model.read(cases, 1), torch.from_numpy(cases.targets)).weights
     np.testing.assert_allclose(selections_of(model, cases), expected.detach())

@@ -15,6 +15,7 @@ from scipy import optimize, stats
 
 import whence
 from conftest import lively, ncf_layout
+from whence.contract import HasAttentions, HasClasses
 from whence.data import Interactions, Split
 from whence.data.published_negatives import published_negatives
 from whence.data.splits import split_by
@@ -89,6 +90,7 @@ def cases_of(model: Recommender, asked: MeasuredRun) -> list[Case]:
             if place and item == came:
                 continue
             with torch.no_grad():
+                assert isinstance(model, HasClasses)
                 p = model.classes(batch, torch.tensor([[item]]))[0, 0].double().softmax(dim=0)
             disliked = len(p) == 3 and ratings[cases.ends[user]] <= 2
             true = 1 if place else 2 if disliked else 0
@@ -215,6 +217,7 @@ def validation_cases(model: Recommender, split: Split) -> list[Case]:
             if place and item == events[-2]:
                 continue
             with torch.no_grad():
+                assert isinstance(model, HasClasses)
                 p = model.classes(batch, torch.tensor([[item]]))[0, 0].double().softmax(dim=0)
             disliked = len(p) == 3 and data.ratings[end - 2] <= 2
             found.append((user, 1 if place else 2 if disliked else 0, p.tolist()))
@@ -272,6 +275,7 @@ def test_stability_by_tenths(asked: Callable[..., MeasuredRun]) -> None:
     sizes = []
     for model in models:
         with torch.no_grad():
+            assert isinstance(model, HasAttentions)
             sizes.append(model.attentions(model.read(cases, LENGTH), targets)[0][:, 0, 0].numpy())
     tops = [[set(np.argsort(-row, kind="stable")[:2]) for row in seed] for seed in sizes]
     index = np.mean(

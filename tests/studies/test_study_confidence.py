@@ -13,10 +13,11 @@ import pytest
 import torch
 from scipy import optimize, stats
 
-from whence.contract import ALL
+from whence.contract import ALL, HasAttentions
 from whence.data import Interactions, Split
 from whence.data.histories import Cases
 from whence.models import Recommender
+from whence.ranking import batch_and_targets
 from whence.run import Run
 from whence.trust import attention_permutation
 from whence_studies.cache import StudyCache
@@ -106,9 +107,10 @@ def test_seeds_are_compared_by_tenths(
     order = np.argsort(np.exp(log_p.max(axis=2)).mean(axis=0))
     tops = []
     for model in run.models.values():
-        batch = model.read(cases, LENGTH)
+        assert isinstance(model, HasAttentions)
+        batch, targets = batch_and_targets(model, cases, LENGTH)
         with torch.no_grad():
-            last = model.attentions(batch)[-1][:, :, -1, :LENGTH].mean(dim=1)
+            last = model.attentions(batch, targets)[-1][:, :, -1, :LENGTH].mean(dim=1)
         last = last.masked_fill(~model.parts(batch), -1)
         tops.append(last.argmax(dim=1).numpy())  # ⌈0.1 · 8⌉ = 1
     same = np.mean([one == other for one, other in combinations(tops, 2)], axis=0)

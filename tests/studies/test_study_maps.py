@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 import torch
 
+from whence.contract import HasItemVectors
 from whence.data import Interactions, Split
 from whence.data.catalog import Catalog
 from whence.errors import InputError
 from whence.maps import pca
-from whence.models import Recommender
+from whence.models.transformer import Transformer, TransformerConfig
 from whence.run import Run
 from whence_studies.cache import StudyCache
 from whence_studies.measurements.map_neighbours import MEASUREMENT, maps
@@ -26,12 +27,14 @@ from whence_studies.study import read_study
 Followed = Callable[..., Run]
 
 
-class KnowsUsers(Recommender):
+class KnowsUsers(Transformer):
     """By number, each where it is told; of items it knows nothing."""
 
     def __init__(self, places: torch.Tensor) -> None:
-        super().__init__()
+        super().__init__(TransformerConfig(), 1, torch.Generator())
         self.places = places
+
+    item_vectors = None  # type: ignore[assignment]
 
     def user_vectors(self) -> torch.Tensor:
         return self.places
@@ -51,6 +54,7 @@ def test_items_share_genres(followed: Followed, split: Split) -> None:
     found = maps(MeasuredRun(run, split, "validation", False), NoOptions())
     groups = run.catalog.table["genres"].to_pylist()
     for place, model in enumerate(run.models.values()):
+        assert isinstance(model, HasItemVectors)
         vectors = model.item_vectors().detach()
         for k in (3, 10):
             column = found[f"same genre, {k} nearest"]

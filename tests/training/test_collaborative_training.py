@@ -15,7 +15,7 @@ import torch
 
 import whence
 from conftest import interactions_of
-from whence.contract import ALL
+from whence.contract import ALL, HasClasses
 from whence.data import Interactions, Split, last_two
 from whence.errors import InputError
 from whence.models.tasks import UserBatch
@@ -134,6 +134,7 @@ def test_three_classes_are_learned_whether_or_not_all_are_there(
     assert np.isfinite(found.losses).all()
     batch = found.model.read(few.held["validation"], 12)
     targets = torch.arange(few.interactions.item_count).repeat(len(batch), 1)
+    assert isinstance(found.model, HasClasses)
     p = found.model.classes(batch, targets).softmax(dim=2)
     assert p.shape == (*targets.shape, 3)
     assert (p[..., 2].mean() > 0.05) == all_there or balanced

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from conftest import interactions_of, lively_sasrec
-from whence.contract import All, Explainable
+from whence.contract import PAD, All
 from whence.data import Interactions, Split, last_two
 from whence.data.splits import HeldOut
 from whence.errors import InputError
 from whence.measure import bootstrap_interval, mean_measure, mean_over_seeds, over_seeds
+from whence.models.base import CaseReader
 from whence.randomness import Randomness
 from whence.training import evaluate
 from whence.training.evaluation import gain
@@ -27,11 +28,14 @@ from whence.training.negatives import Unseen
 from whence.training.ranks import full_ranks, sampled_ranks
 
 
-class Coarse(Explainable):
+class Coarse(CaseReader):
     """A real model's scores rounded, so that there are many ties."""
 
-    def __init__(self, model: Explainable) -> None:
+    def __init__(self, model: CaseReader) -> None:
         self.model = model
+
+    def parts(self, batch: torch.Tensor) -> torch.Tensor:
+        return batch != PAD
 
     def score(
         self,
@@ -49,7 +53,7 @@ class Coarse(Explainable):
 @pytest.mark.parametrize("coarse", [False, True])
 def test_full_ranking_by_loops(split: Split, held: HeldOut, coarse: bool) -> None:
     data = split.interactions
-    model: Explainable = lively_sasrec(items=data.item_count, length=10)
+    model: CaseReader = lively_sasrec(items=data.item_count, length=10)
     model = Coarse(model) if coarse else model
     cases = split.held[held]
     found = full_ranks(model, cases, 10, data.item_count)
@@ -150,11 +154,14 @@ def test_the_mean_over_seeds_by_scipy() -> None:
     assert over_seeds(one, [0.1, 0.9]).interval == (0.0, 1.0), "no share lies beyond"
 
 
-class Given(Explainable):
+class Given(CaseReader):
     """The same scores for everyone."""
 
     def __init__(self, scores: list[float]) -> None:
         self.scores = torch.tensor(scores)
+
+    def parts(self, batch: torch.Tensor) -> torch.Tensor:
+        return batch != PAD
 
     def score(
         self,

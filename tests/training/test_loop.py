@@ -46,7 +46,9 @@ def test_training_does_not_touch_the_global_random_state(split: Split) -> None:
 
 @pytest.mark.parametrize("model", list(MODELS))
 def test_it_learns_a_world(model: str, split: Split) -> None:
-    batch = 64 if MODELS[model].training.get("batch_size") != 1 else 16  # users with all they have seen
+    batch = (
+        64 if MODELS[model].training.get("batch_size") != 1 else 16
+    )  # users with all they have seen
     config = TrainingConfig(**as_published(MODELS[model], {"steps": 400, "batch_size": batch}))
     trained, losses, *_ = fit(split, model, SMALL, config, 0, show_progress=False)
     untrained, *_ = fit(split, model, SMALL, TrainingConfig(steps=0), 0, show_progress=False)

@@ -20,7 +20,6 @@ class Liking(nn.Module, Explainable):
     """Attention e^z / (Σ e^z)^β over the history, whose sum is not 1, pooled by the target."""
 
     removal = "dropped"
-    attends_by_target = True
 
     def __init__(self, classes: int = 2, seed: int = 0, beta: float = 0.8) -> None:
         super().__init__()
@@ -36,10 +35,7 @@ class Liking(nn.Module, Explainable):
     def parts(self, batch: torch.Tensor) -> torch.Tensor:
         return batch != PAD
 
-    def attentions(
-        self, batch: torch.Tensor, targets: torch.Tensor | None = None
-    ) -> list[torch.Tensor]:
-        assert targets is not None, "this attention is another for every target"
+    def attentions(self, batch: torch.Tensor, targets: torch.Tensor) -> list[torch.Tensor]:
         return [self._weights(batch, targets[:, None])[:, :, None]]
 
     def classes(

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from conftest import NCF_EVENTS, interactions_of, lively_sasrec, ncf_layout
-from whence.contract import Explainable
+from whence.contract import PAD, All, HasClasses
 from whence.data import Split, last_one
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.errors import CapabilityError, InputError
 from whence.measure import bootstrap_interval
 from whence.models import build_model
+from whence.models.base import CaseReader
 from whence.randomness import Randomness
 from whence.trust import published_class_accuracy
 from whence.trust.accuracy.class_accuracy import class_accuracy
@@ -28,12 +29,26 @@ from whence.trust.accuracy.class_accuracy import class_accuracy
 ITEMS = 12
 
 
-class ByTable(Explainable):
+class ByTable(CaseReader):
     """Logits by the newest item of the history and the target."""
 
     def __init__(self, logits: Tensor) -> None:
         self.logits = logits
         self.asked: list[int] = []
+
+    def parts(self, batch: Tensor) -> Tensor:
+        return batch != PAD
+
+    def score(
+        self,
+        batch: Tensor,
+        targets: Tensor | All,
+        *,
+        present: Tensor | None = None,
+        embedded: Tensor | None = None,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        raise NotImplementedError("accuracy per class needs no scores")
 
     def classes(
         self,
@@ -127,7 +142,7 @@ def test_the_published_negatives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     data = ncf_layout(tmp_path, monkeypatch)
     split = last_one(data)
 
-    class Certain(Explainable):
+    class Certain(ByTable):
         def classes(
             self,
             batch: Tensor,
@@ -140,7 +155,7 @@ def test_the_published_negatives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             return torch.nn.functional.one_hot(torch.from_numpy(right), 3).double()
 
     assert [events[-1] for events, _ in NCF_EVENTS.values()] == [200, 201, 202, 203]
-    found = published_class_accuracy(Certain(), split, 5)
+    found = published_class_accuracy(Certain(table(3)), split, 5)
     assert [(one.value, one.n) for one in found.values() if one] == [(1.0, 2), (1.0, 4), (1.0, 2)]
 
 
@@ -158,6 +173,7 @@ def test_a_model_that_looks_with_the_target_in_mind(classes: int) -> None:
     shares = []
     for row in range(9):
         batch = model.read(cases[np.array([row])], 4)
+        assert isinstance(model, HasClasses)
         told = [
             int(model.classes(batch, torch.tensor([[item]]))[0, 0].argmax()) == 1
             for item in negatives[row]

@@ -10,8 +10,8 @@ import pytest
 import torch
 from liking import ITEMS, Liking, candidates, items_of, plain_probabilities, plain_weights
 
-from conftest import LIVELY, ragged_batch
-from whence.contract import Explainable, offers
+from conftest import LIVELY, NO_MODEL, ragged_batch
+from whence.contract import offers
 from whence.errors import CapabilityError, InputError
 from whence.measure import Measure, bootstrap_interval
 from whence.randomness import Randomness
@@ -223,7 +223,7 @@ def test_what_cannot_be_shuffled_is_refused() -> None:
     with pytest.raises(InputError, match="numbered 0 to 1, not 2"):
         class_permutation(Liking(), batch, targets, true + 1)
     with pytest.raises(CapabilityError, match="has no 'parts', which attention permutation"):
-        class_permutation(Explainable(), batch, targets, true)
+        class_permutation(NO_MODEL, batch, targets, true)
 
 
 @pytest.mark.parametrize("name", list(LIVELY))

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from liking import ITEMS, Liking, candidates, items_of, plain_probabilities, plain_weights
 
-from conftest import ragged_batch
-from whence.contract import Explainable
+from conftest import NO_MODEL, ragged_batch
 from whence.errors import CapabilityError, InputError
 from whence.trust import (
     JainBins,
@@ -84,7 +83,7 @@ def test_a_temperature_can_be_fitted() -> None:
 def test_what_cannot_be_asked_is_refused() -> None:
     batch, (targets, true) = ragged_batch(CASES, LENGTH, ITEMS), candidates(CASES, COUNT)
     with pytest.raises(CapabilityError, match="has no 'classes', which the calibration of classes"):
-        class_predictions(Explainable(), batch, targets, true)
+        class_predictions(NO_MODEL, batch, targets, true)
     with pytest.raises(InputError, match=r"7 rows of them, not \[6, 4\]"):
         class_predictions(Liking(), batch, targets[1:], true[1:])
     with pytest.raises(InputError, match=r"7 rows of them, not \[7, 0\]"):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from liking import ITEMS, Liking, candidates, items_of, plain_probabilities, plain_weights
 
-from conftest import ragged_batch
-from whence.contract import Explainable
+from conftest import NO_MODEL, ragged_batch
 from whence.errors import CapabilityError, InputError
 from whence.measure import mean_over_seeds
 from whence.trust import ClassStability
@@ -119,7 +118,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(InputError, match="No history has two parts"):
         class_stability(MODELS, batch[:, -1:], targets)
     with pytest.raises(CapabilityError, match="'parts', which the stability of classes needs"):
-        class_stability([*MODELS, Explainable()], batch, targets)
+        class_stability([*MODELS, NO_MODEL], batch, targets)
 
 
 @pytest.mark.needs("cuda")
@@ -134,7 +133,7 @@ def test_on_a_gpu() -> None:
 
 def test_without_attention_predictions_alone_are_compared() -> None:
     class Plain(Liking):
-        attentions = Explainable.attentions
+        attentions = None  # type: ignore[assignment]
 
     models = [Plain(seed=seed) for seed in range(2)]
     targets, _ = candidates(3, 1)

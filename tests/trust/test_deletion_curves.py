@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import TRANSFORMERS, lively_sasrec, ragged_batch
+from conftest import NO_MODEL, TRANSFORMERS, lively_sasrec, ragged_batch
 from whence.arrays import Floats
 from whence.contract import ALL, PAD, All, Explainable
 from whence.errors import CapabilityError, InputError
@@ -321,7 +321,7 @@ def test_what_cannot_be_deleted_is_refused() -> None:
     with pytest.raises(InputError, match=r"not of shape \[0, 8\]"):
         deletion_curves(model, batch[:0], ["random order"])
     with pytest.raises(CapabilityError, match="has no 'parts', which deletion needs"):
-        deletion_curves(Explainable(), batch, ["random order"])
+        deletion_curves(NO_MODEL, batch, ["random order"])
     with pytest.raises(InputError, match="parts enough"):
         by_hand([[0.0]]).area_measure()
 

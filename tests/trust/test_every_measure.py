@@ -14,7 +14,7 @@ import torch
 from whence.contract import Explainable
 from whence.errors import CapabilityError, InputError
 from whence.explainers import compare_batch, explain_batch
-from whence.ranking import best_unmet
+from whence.ranking import top_unseen
 from whence.run import Run
 from whence.trust import (
     MEASURES,
@@ -48,7 +48,7 @@ def arguments(world: World, run: Run) -> Arguments:
     sizes = np.stack([explanation.magnitude() for explanation in found.values()])
     values = coalition_values(run.first, batch, targets, 32)
     few = explain_batch(run.first, batch[:20], targets[:20], "leave-one-out")
-    lists = [best_unmet(model, asked.cases, 12, 10)[0] for model in run.models.values()]
+    lists = [top_unseen(model, asked.cases, 12, 10)[0] for model in run.models.values()]
     predicted = predictions_from_logits(next_item_logits(run.first, asked.cases, 12))
     sure = np.stack([predicted.confidence**power for power in (0.5, 1, 2)])
     counts = np.bincount(world.interactions.items, minlength=world.interactions.item_count)

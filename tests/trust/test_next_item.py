@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import LIVELY, READING
-from whence.contract import Explainable
+from conftest import LIVELY, NO_MODEL, READING
 from whence.data import Split
 from whence.data.histories import Cases
 from whence.errors import CapabilityError, InputError
@@ -52,13 +51,15 @@ def test_equals_case_by_case(name: str, cases: Cases) -> None:
     assert "temperature 3, 25 cases of 120 classes" in measure.protocol
 
 
-@pytest.mark.parametrize("limit", ["SCORES_AT_ONCE", "BYTES_OF_A_SLOT"])
-def test_few_scores_at_a_time(limit: str, cases: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("limit", "value"), [("memory.SCORES_AT_ONCE", 3 * 120), ("contract.BYTES_PER_SLOT", 2**24)]
+)
+def test_few_scores_at_a_time(
+    limit: str, value: int, cases: Cases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = LIVELY["sasrec"](items=120, length=9)
     whole = next_item_calibration(model, cases, 9).predictions
-    monkeypatch.setattr(
-        f"whence.memory.{limit}", {"SCORES_AT_ONCE": 3 * 120, "BYTES_OF_A_SLOT": 2**24}[limit]
-    )
+    monkeypatch.setattr(f"whence.{limit}", value)
     pieces = next_item_logits(model, cases, 9)
     assert max(len(scores) for scores, _ in pieces()) == 3
     assert not any(scores.requires_grad for scores, _ in pieces())
@@ -88,7 +89,7 @@ def test_what_cannot_be_used_is_refused(cases: Cases) -> None:
     with pytest.raises(InputError, match="numbered 0 to 119, not 120"):
         next_item_calibration(model, replace(cases, targets=np.full(25, 120)), 9)
     with pytest.raises(CapabilityError, match="'score', which the calibration of next items needs"):
-        next_item_calibration(Explainable(), cases, 9)
+        next_item_calibration(NO_MODEL, cases, 9)
 
 
 @pytest.mark.needs("cuda")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from liking import Liking, items_of, plain_probabilities, plain_weights
 
-from conftest import TRANSFORMERS, lively_sasrec, ragged_batch
+from conftest import NO_MODEL, TRANSFORMERS, lively_sasrec, ragged_batch
 from whence.contract import ALL, PAD, All, Explainable
 from whence.errors import CapabilityError, InputError
 from whence.models.transformer import Transformer
@@ -238,7 +238,7 @@ def test_what_cannot_be_shuffled_is_refused() -> None:
     with pytest.raises(InputError, match="two parts"):
         attention_permutation(model, torch.tensor([[PAD, 3]]), repeats=1).top_measure()
     with pytest.raises(CapabilityError, match="has no 'parts', which attention permutation"):
-        attention_permutation(Explainable(), batch)
+        attention_permutation(NO_MODEL, batch)
 
 
 @pytest.mark.needs("cuda")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import lively_bert4rec, lively_sasrec, ragged_batch
+from conftest import NO_MODEL, lively_bert4rec, lively_sasrec, ragged_batch
 from whence.arrays import Floats
 from whence.contract import PAD, All, Explainable
 from whence.errors import CapabilityError, InputError
@@ -208,7 +208,7 @@ def test_what_cannot_be_foretold_is_refused(additive: Additive) -> None:
     with pytest.raises(InputError, match="There is no target 99"):
         coalition_values(model, batch, torch.full((6,), 99), 16)
     with pytest.raises(CapabilityError, match="which the agreement of values needs"):
-        coalition_values(Explainable(), batch, targets)
+        coalition_values(NO_MODEL, batch, targets)
 
 
 @pytest.mark.needs("cuda")

@@ -95,7 +95,7 @@ def train(
         split,
         run.first.config.max_len,
         show_progress=True,
-        rated=not run.first.foretells_chances,
+        rated=not run.first.predicts_probabilities,
     )
     if as_json:
         plain = {name: plain_measures(found) for name, found in baselines.items()}
@@ -104,7 +104,7 @@ def train(
     from whence.report.tables import seeds_table
 
     out.print(seeds_table(run.metrics, baselines))
-    whom = "--history TITLE" if run.first.reads_histories else "--user USER"
+    whom = "--history TITLE" if run.first.reads_history else "--user USER"
     say(f"Next: {program()} recommend {folder} {whom}")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whence.arrays import Ints
-from whence.padding import PAD
+from whence.contract import PAD
 
 
 def histories(items: npt.NDArray[np.int32], starts: Ints, ends: Ints, length: int) -> Ints:

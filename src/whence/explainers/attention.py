@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from whence.contract import HasAttentions
 from whence.errors import InputError
 from whence.explainers.base import Attribution, Inquiry
 
@@ -32,6 +33,7 @@ class Attention:
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """The same for every target, unless the model looks with the target in mind."""
+        assert isinstance(inquiry.model, HasAttentions)
         blocks = inquiry.model.attentions(inquiry.batch, inquiry.targets)
         weights = blocks[_place(self.block, len(blocks), "block")]
         answering = weights[:, :, -1]  # [B, heads, n]

@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 
 from whence.arrays import Bools, Ints
+from whence.contract import HasAttentions
 from whence.explainers.base import Attribution, Inquiry
 from whence.explainers.rollout import has_own_slot, rollout
 from whence.memory import row_slices
@@ -44,6 +45,7 @@ class AttentionFlow:
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """The same for every target: attention does not ask which item is meant."""
+        assert isinstance(inquiry.model, HasAttentions)
         attentions = inquiry.model.attentions(inquiry.batch, inquiry.targets)
         if len(attentions) == 1:
             return Attribution(rollout(attentions), evaluations=1)

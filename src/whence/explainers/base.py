@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from whence.contract import Explainable
+from whence.contract import Explainable, score_coalitions
 from whence.memory import MEMORY
 
 
@@ -53,7 +53,7 @@ def inquire(
     """With the full and the empty score, which everyone needs."""
     parts = model.parts(batch)
     all_and_none = torch.tensor([[True], [False]], device=batch.device).expand(-1, parts.shape[1])
-    full, empty = model.score_coalitions(batch, targets, all_and_none, memory=memory).unbind(1)
+    full, empty = score_coalitions(model, batch, targets, all_and_none, memory=memory).unbind(1)
     return Inquiry(model, batch, targets, parts, full, empty, seed, memory)
 
 

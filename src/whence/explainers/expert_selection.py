@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from whence.contract import HasSelections
 from whence.explainers.base import Attribution, Inquiry
 
 NOTHING: Final = 1e-9
@@ -30,6 +31,7 @@ class Experts:
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """An expert that sees no part of the case gives its weight to none."""
+        assert isinstance(inquiry.model, HasSelections)
         weights, sees = inquiry.model.selections(inquiry.batch, inquiry.targets)
         each = sees / sees.sum(dim=2, keepdim=True).clamp(min=1)
         shared = (weights[..., None] * each).sum(dim=1)

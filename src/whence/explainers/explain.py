@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.contract import ALL, PAD, Explainable, require
+from whence.capabilities import require
+from whence.contract import ALL, PAD, Explainable, HasPartNames
 from whence.errors import InputError
 from whence.explainers.base import Attribution, Explainer, Inquiry, inquire
 from whence.explainers.registry import find_explainer, name_of
@@ -84,8 +85,9 @@ def _usual(values: Tensor) -> Tensor:
 
 def _told_by(model: Explainable, batch: Tensor) -> Labels | None:
     """The names that the model has for its parts; none where they are items."""
-    names = model.part_names(batch)
-    return None if names is None else Labels(tuple(map(tuple, names)))
+    if not isinstance(model, HasPartNames):
+        return None
+    return Labels(tuple(map(tuple, model.part_names(batch))))
 
 
 def _explanation(
@@ -102,7 +104,7 @@ def _explanation(
         target=_joined([inquiry.targets for inquiry in inquiries], np.int64),
         full_score=_joined([inquiry.full for inquiry in inquiries]),
         empty_score=_joined([inquiry.empty for inquiry in inquiries]),
-        removal=inquiries[0].model.removal,
+        removal=getattr(inquiries[0].model, "removal", Explainable.removal),
         method=name,
         parameters=asdict(explainer),
         seed=inquiries[0].seed,

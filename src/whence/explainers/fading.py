@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from whence.contract import HasAttentions
 from whence.explainers.base import Attribution, Inquiry
 
 
@@ -18,6 +19,7 @@ def attention_gradients(inquiry: Inquiry) -> list[tuple[Tensor, Tensor]]:
     block hands on. That takes one pass a block.
     """
     model, batch, targets = inquiry.model, inquiry.batch, inquiry.targets[:, None]
+    assert isinstance(model, HasAttentions)
     weights = [block.detach() for block in model.attentions(batch, inquiry.targets)]
     found = []
     for depth, block in enumerate(weights):

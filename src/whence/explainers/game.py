@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from whence.contract import score_coalitions
 from whence.explainers.base import Attribution, Inquiry
 from whence.memory import row_slices
 
@@ -51,8 +52,8 @@ class Game:
         asked = self.inquiry
         if not len(coalitions):
             return self.full.new_zeros(len(asked), 0)
-        values = asked.model.score_coalitions(
-            asked.batch, asked.targets, self.present(coalitions), memory=asked.memory
+        values = score_coalitions(
+            asked.model, asked.batch, asked.targets, self.present(coalitions), memory=asked.memory
         )
         return values.double()
 

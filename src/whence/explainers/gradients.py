@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.contract import Explainable
+from whence.contract import Explainable, HasEmbeddings
 from whence.errors import InputError
 from whence.explainers.base import Attribution, Inquiry
 from whence.memory import gradients_at_once, row_slices
@@ -32,8 +32,13 @@ class GradientNorm:
 
 def score_gradient(inquiry: Inquiry) -> Tensor:
     """`[B, n, d]`: the derivative of each case's score by its parts' embeddings."""
-    embedded = inquiry.model.embed(inquiry.batch)
-    return gradient_at(inquiry.model, inquiry.batch, inquiry.targets, embedded)
+    return gradient_at(inquiry.model, inquiry.batch, inquiry.targets, embeddings(inquiry))
+
+
+def embeddings(inquiry: Inquiry) -> Tensor:
+    """Return `[B, n, d]`, the embeddings of the parts."""
+    assert isinstance(inquiry.model, HasEmbeddings)
+    return inquiry.model.embed(inquiry.batch)
 
 
 def gradient_at(model: Explainable, batch: Tensor, targets: Tensor, embedded: Tensor) -> Tensor:
@@ -60,7 +65,7 @@ class GradientInput:
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """One backward pass for all cases."""
-        embedded = inquiry.model.embed(inquiry.batch)
+        embedded = embeddings(inquiry)
         return Attribution((embedded * score_gradient(inquiry)).sum(dim=-1), evaluations=1)
 
 
@@ -96,7 +101,7 @@ class IntegratedGradients:
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """As many points of all cases at a time as memory has room for."""
-        embedded = inquiry.model.embed(inquiry.batch)
+        embedded = embeddings(inquiry)
         place, weight = np.polynomial.legendre.leggauss(self.points)  # on [−1, 1]
         way, share = (torch.from_numpy(one / 2).to(embedded) for one in (place + 1, weight))
         widest = max(embedded.shape[1], inquiry.batch.shape[1])  # of parts, or of what they hold

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from whence.contract import HasEmbeddings, HasItemVectors
 from whence.explainers.base import Attribution, Inquiry
 
 
@@ -26,9 +27,12 @@ class Neighbours:
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """The model is asked for no score: it need not use what is near."""
-        vectors = inquiry.model.item_vectors()
+        model = inquiry.model
+        assert isinstance(model, HasItemVectors)
+        assert isinstance(model, HasEmbeddings)
+        vectors = model.item_vectors()
         target = vectors[inquiry.targets][:, None]
-        distance = (inquiry.model.embed(inquiry.batch) - target).square().sum(dim=-1)
+        distance = (model.embed(inquiry.batch) - target).square().sum(dim=-1)
         return Attribution((-distance / mean_square_distance(vectors)).exp(), evaluations=0)
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from whence.contract import HasAttentions
 from whence.explainers.base import Attribution, Inquiry
 from whence.explainers.fading import attention_gradients
 
@@ -23,9 +24,9 @@ class Rollout:
 
     def __call__(self, inquiry: Inquiry) -> Attribution:
         """The same for every target: attention does not ask which item is meant."""
-        return Attribution(
-            rollout(inquiry.model.attentions(inquiry.batch, inquiry.targets)), evaluations=1
-        )
+        assert isinstance(inquiry.model, HasAttentions)
+        weights = inquiry.model.attentions(inquiry.batch, inquiry.targets)
+        return Attribution(rollout(weights), evaluations=1)
 
 
 def rollout(attentions: list[Tensor]) -> Tensor:

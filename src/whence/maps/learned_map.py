@@ -11,8 +11,9 @@ import pyarrow as pa
 from torch import Tensor
 
 from whence.arrays import Floats
+from whence.capabilities import require
 from whence.config import require_choice
-from whence.contract import Explainable, require
+from whence.contract import HasItemVectors, HasUserVectors
 from whence.data.catalog import Catalog
 from whence.data.interactions import Interactions
 from whence.errors import InputError, did_you_mean
@@ -29,11 +30,16 @@ class Side:
     """What two of them may have in common."""
     capability: str
     """By which a model tells their vectors."""
-    vectors: Callable[[Explainable], Tensor]
     groups: Callable[[Interactions], Groups]
     """What they may share; raises where the data do not say."""
-    drawn: Callable[[Explainable, Interactions], LearnedMap]
+    drawn: Callable[[object, Interactions], LearnedMap]
     """All of them in the plane of their principal components."""
+
+    def vectors(self, model: object) -> Tensor:
+        """Return the vectors that the model has for them."""
+        require(model, (self.capability,), who=f"a map of {self.whose}")
+        found: Tensor = getattr(model, self.capability)()
+        return found
 
 
 SIDES: Final = {
@@ -41,7 +47,6 @@ SIDES: Final = {
         "items",
         "a genre",
         "item_vectors",
-        lambda model: model.item_vectors(),
         lambda data: genres_of(data.catalog),
         lambda model, data: map_items(model, data.catalog),
     ),
@@ -49,7 +54,6 @@ SIDES: Final = {
         "users",
         "an age",
         "user_vectors",
-        lambda model: model.user_vectors(),
         lambda data: ages_of(data.users),
         lambda model, data: map_users(model, data.users),
     ),
@@ -109,18 +113,20 @@ class LearnedMap:
         ]
 
 
-def map_items(model: Explainable, catalog: Catalog, by: By = "pca") -> LearnedMap:
+def map_items(model: object, catalog: Catalog, by: By = "pca") -> LearnedMap:
     """All items of the catalog, with their genres, if the data have them."""
     require(model, ("item_vectors",), who="a map of items")
+    assert isinstance(model, HasItemVectors)
     names = tuple(catalog.labels(np.arange(len(catalog))))
     known = "genres" in catalog.table.column_names
     groups = genres_of(catalog) if known else _nothing("genre", len(catalog))
     return _drawn(model.item_vectors(), names, groups, by)
 
 
-def map_users(model: Explainable, users: pa.Table, by: By = "pca") -> LearnedMap:
+def map_users(model: object, users: pa.Table, by: By = "pca") -> LearnedMap:
     """All users of `Interactions.users`, with their ages, if the data have them."""
     require(model, ("user_vectors",), who="a map of users")
+    assert isinstance(model, HasUserVectors)
     names = tuple(f"user {raw}" for raw in users["user"].to_pylist())
     groups = ages_of(users) if "age" in users.column_names else _nothing("age", len(users))
     return _drawn(model.user_vectors(), names, groups, by)

@@ -11,10 +11,11 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from whence.contract import DROPPED, PAD, All, Explainable
+from whence.contract import DROPPED, PAD, All
 from whence.data.histories import newest_events
 from whence.data.splits import Split
 from whence.memory import SCORES_AT_ONCE
+from whence.models.base import CaseReader
 
 AnyInts = npt.NDArray[np.integer[Any]]
 RECENT = 100
@@ -23,7 +24,7 @@ NEIGHBOURS = 100
 """Items that each item is found similar to."""
 
 
-class _Rule(Explainable):
+class _Rule(CaseReader):
     """Scores that are counted in the training events, not learned."""
 
     removal = DROPPED
@@ -123,7 +124,7 @@ class ItemToItem(_Rule):
 class MeanRating(_Rule):
     """The mean of all ratings that are for training, whatever the item."""
 
-    foretells_chances = False
+    predicts_probabilities = False
 
     def __init__(self, split: Split) -> None:
         ratings = split.interactions.ratings

@@ -122,7 +122,7 @@ class ContentNCF(Recommender):
     """The ordinary network: layers over all kinds of evidence side by side."""
 
     removal = "averages"
-    reads_histories = False
+    reads_history = False
     drops = 0
     config: ContentNCFConfig
     targets: ClassVar[Mapping[int, Target]] = BY_CLASSES
@@ -165,7 +165,7 @@ class ContentNCF(Recommender):
         """Numbers that are learned; rows of padding are not."""
         return sum(one.numel() for one in self.parameters()) - 2 * self.config.dim
 
-    def meet(self, split: Split) -> None:
+    def fit_features(self, split: Split) -> None:
         """Note what is known of users and items, beside the weights."""
         data = split.interactions
         require_room(data, self.config)

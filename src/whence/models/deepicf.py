@@ -131,7 +131,7 @@ class Layered(ItemBased):
         return [self.history, self.target]
 
     @torch.no_grad()
-    def adopt(self, trained: Mapping[str, Recommender]) -> None:
+    def init_from(self, trained: Mapping[str, Recommender]) -> None:
         """Begin with the vectors and the bias of a FISM."""
         fism = trained["fism"]
         assert isinstance(fism, ItemBased)
@@ -159,8 +159,6 @@ class DeepICF(Layered):
 class AttentiveDeepICF(Layered):
     """DeepICF+a, which looks at a history with the target in mind."""
 
-    attends_by_target = True
-
     config: AttentiveDeepICFConfig
 
     def __init__(
@@ -187,10 +185,8 @@ class AttentiveDeepICF(Layered):
         """Σ a_j p_j, with other a_j than its own."""
         return attention @ p
 
-    def attentions(self, batch: Tensor, targets: Tensor | None = None) -> list[Tensor]:
+    def attentions(self, batch: Tensor, targets: Tensor) -> list[Tensor]:
         """`[B, 1, 1, n]`: how much it looks at each item for one target a case."""
-        if targets is None:
-            raise InputError("DeepICF+a looks at a history with the target in mind; say which.")
         e, _ = self._looked(batch, targets)
         return [(e * self._smoothed(e.sum(dim=1, keepdim=True)))[:, None, None]]
 

@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whence.contract import DROPPED, PAD, All, missing
+from whence.capabilities import missing
+from whence.contract import DROPPED, PAD, All
 from whence.errors import InputError
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
 from whence.models.base import Recommender

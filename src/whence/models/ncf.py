@@ -19,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whence.contract import PAD, All, missing
+from whence.capabilities import missing
+from whence.contract import PAD, All
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.dense import dense
@@ -55,7 +56,7 @@ class NCF(Recommender):
     """Tables of users and items, and a last layer over what a kind makes of both."""
 
     removal = "zeroed"
-    reads_histories = False
+    reads_history = False
     drops = 0
     config: NCFConfig
 
@@ -202,7 +203,7 @@ class NeuMF(NCF):
         return torch.cat((gmf_user * gmf_item, _through(self.layers, mlp_user, mlp_item)), dim=-1)
 
     @torch.no_grad()
-    def adopt(self, trained: Mapping[str, Recommender]) -> None:
+    def init_from(self, trained: Mapping[str, Recommender]) -> None:
         """Begin with a GMF and an MLP, whose last layers count half each."""
         gmf, mlp = trained["gmf"], trained["mlp"]
         assert isinstance(gmf, GMF)

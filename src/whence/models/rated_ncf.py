@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.contract import All, Explainable
+from whence.contract import All
 from whence.data.interactions import Counts
 from whence.data.splits import Split
 from whence.errors import InputError
@@ -30,10 +30,10 @@ from whence.models.tasks import ChoiceBatch, Ratings
 class RatedNCF(ContentNCF):
     """The ordinary network, and what experts need beside theirs."""
 
-    foretells_chances = False
+    predicts_probabilities = False
     targets: ClassVar[Mapping[int, Target]] = {1: Real()}
-    classes = Explainable.classes
-    """Which is not to offer it."""
+    classes = None  # type: ignore[assignment]
+    """A rating has no classes."""
 
     def __init__(
         self, config: ContentNCFConfig, counts: Counts, generator: torch.Generator
@@ -43,9 +43,9 @@ class RatedNCF(ContentNCF):
         self.register_buffer("rating_mean", torch.zeros(()))
         self.register_buffer("rating_spread", torch.ones(()))
 
-    def meet(self, split: Split) -> None:
+    def fit_features(self, split: Split) -> None:
         """And how ratings lie, in whose units it learns."""
-        super().meet(split)
+        super().fit_features(split)
         mean, spread = _mean_and_spread(split)
         self.get_buffer("rating_mean").fill_(mean)
         self.get_buffer("rating_spread").fill_(spread)
@@ -68,7 +68,7 @@ class RatedNCF(ContentNCF):
         away = self._each(batch, targets, present, embedded)[..., 0]
         return self.get_buffer("rating_mean") + self.get_buffer("rating_spread") * away
 
-    def chances(self, scores: Tensor) -> Tensor:
+    def probabilities(self, scores: Tensor) -> Tensor:
         """The share of all ratings that are lower, if they are normal."""
         below: Tensor = torch.special.ndtr(self._away(scores))
         return below

@@ -20,10 +20,11 @@ from rich.text import Text
 from torch import Tensor
 
 from whence.config import build
-from whence.contract import ALL, Explainable, offers
+from whence.contract import ALL, offers
 from whence.data.catalog import Catalog
 from whence.data.histories import histories_without, one_history
 from whence.memory import cases_at_once, row_slices
+from whence.models.base import CaseReader
 from whence.ranking import device_of
 from whence.reasons.evidence import NOTICEABLE, Evidence, evidence_by_seeds
 from whence.reasons.similar_users import SimilarUsers
@@ -124,7 +125,7 @@ class Reason(Result):
 
 @torch.no_grad()
 def find_reasons(
-    model: Explainable,
+    model: CaseReader,
     items: npt.NDArray[np.int32],
     targets: npt.NDArray[np.int64],
     max_len: int,
@@ -169,12 +170,12 @@ def find_reasons(
 
 @torch.no_grad()
 def reasons_without_history(
-    model: Explainable,
+    model: CaseReader,
     batch: Tensor,
     items: npt.NDArray[np.int32],
     targets: Tensor,
     verb: str,
-    others: Sequence[Explainable] = (),
+    others: Sequence[CaseReader] = (),
 ) -> list[Reason]:
     """Return reasons for one user, as `[1, n]`, of a model that reads no history.
 
@@ -228,7 +229,7 @@ class _Outcomes:
         )
 
 
-def _outcomes(model: Explainable, histories: Tensor, targets: Tensor, seen: Tensor) -> _Outcomes:
+def _outcomes(model: CaseReader, histories: Tensor, targets: Tensor, seen: Tensor) -> _Outcomes:
     """Score the targets under each history, a few histories at a time."""
     item_count = model.score(histories[:1], ALL).shape[1]
     pieces: list[tuple[Tensor, Tensor, Tensor]] = []

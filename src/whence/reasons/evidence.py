@@ -15,7 +15,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from whence.contract import Explainable
+from whence.contract import HasPartNames, HasSelections
+from whence.models.base import CaseReader
 
 MAJORITY: Final = 0.5
 """The share of all weight that an expert needs to speak for the model."""
@@ -72,18 +73,19 @@ class Evidence:
 
 
 @torch.no_grad()
-def find_evidence(model: Explainable, batch: Tensor, targets: Tensor) -> list[Evidence]:
+def find_evidence(model: CaseReader, batch: Tensor, targets: Tensor) -> list[Evidence]:
     """Return the evidence for each case's target `[B]`; the model offers selections."""
+    assert isinstance(model, HasSelections)
+    assert isinstance(model, HasPartNames)
     weights, sees = model.selections(batch, targets)
     names = model.part_names(batch)
-    assert names is not None
     chosen = weights.argmax(dim=1)
     seen = sees[torch.arange(len(batch), device=batch.device), chosen]
     shares = weights.amax(dim=1) / weights.sum(dim=1).clamp(min=torch.finfo(weights.dtype).tiny)
     parts = model.parts(batch)
     each = torch.eye(parts.shape[1], dtype=torch.bool, device=batch.device)
     shown = torch.cat((torch.stack((parts, seen), dim=1), parts[:, None] & ~each), dim=1)
-    chances = model.chances(model.score_coalitions(batch, targets, shown))
+    chances = model.probabilities(model.score_coalitions(batch, targets, shown))
     lost = 1 - chances[:, 1:] / chances[:, :1]
     return [
         Evidence(
@@ -105,7 +107,7 @@ def find_evidence(model: Explainable, batch: Tensor, targets: Tensor) -> list[Ev
 
 
 def evidence_by_seeds(
-    models: Sequence[Explainable], batch: Tensor, targets: Tensor
+    models: Sequence[CaseReader], batch: Tensor, targets: Tensor
 ) -> list[Evidence]:
     """Return what the first model says, and how many of all models agree with it."""
     own, *others = (find_evidence(model, batch, targets) for model in models)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from whence.arrays import Floats
-from whence.contract import Explainable
 from whence.data.published_negatives import NEGATIVES, find_negatives, published_negatives
 from whence.data.splits import HeldOut, Split
 from whence.errors import InputError, did_you_mean
 from whence.measure import Direction, Measure, mean_measure
+from whence.models.base import CaseReader
 from whence.training.negatives import Unseen
 from whence.training.ranks import (
     SAMPLED,
@@ -93,7 +93,7 @@ class Evaluation:
                 "users with three events, and last-one, with two, holds out no validation."
             )
 
-    def of(self, model: Explainable) -> PerCase:
+    def of(self, model: CaseReader) -> PerCase:
         """By every protocol that can be. A catalog of 100 items or fewer is not sampled."""
         found = [self.full(model)]
         if self.split.interactions.item_count > SAMPLED:
@@ -101,14 +101,14 @@ class Evaluation:
         negatives = find_negatives(self.split.interactions)
         if negatives is not None and negatives.fits(self.split.held[self.held]):
             found.append(self.published(model))
-        if not model.foretells_chances:
+        if not model.predicts_probabilities:
             found.append(self.rated(model))
         return PerCase(
             {name: values for one in found for name, values in one.values.items()},
             {name: protocol for one in found for name, protocol in one.protocols.items()},
         )
 
-    def full(self, model: Explainable) -> PerCase:
+    def full(self, model: CaseReader) -> PerCase:
         """By the true item's rank among all items."""
         cases, item_count = self.split.held[self.held], self.split.interactions.item_count
         ranks = full_ranks(model, cases, self.length, item_count, self.show_progress)
@@ -120,7 +120,7 @@ class Evaluation:
         protocol = f"{self._events}; ranked among itself and all items the user has not met"
         return PerCase(values, dict.fromkeys(values, protocol))
 
-    def sampled(self, model: Explainable) -> PerCase:
+    def sampled(self, model: CaseReader) -> PerCase:
         """By its rank among 100 random ones, the papers' sampled protocol."""
         cases, unseen = self.split.held[self.held], Unseen.of(self.split)
         ranks = sampled_ranks(model, cases, self.length, unseen, self.seed, self.show_progress)
@@ -131,7 +131,7 @@ class Evaluation:
         )
         return PerCase({name: (ranks < self.top).astype(np.float64)}, {name: protocol})
 
-    def published(self, model: Explainable) -> PerCase:
+    def published(self, model: CaseReader) -> PerCase:
         """By its rank among the negatives published for it, as He et al. (2017) and others do."""
         cases = self.split.held[self.held]
         rivals = published_negatives(self.split.interactions).of(cases)
@@ -147,7 +147,7 @@ class Evaluation:
         )
         return PerCase(values, dict.fromkeys(values, protocol))
 
-    def rated(self, model: Explainable) -> PerCase:
+    def rated(self, model: CaseReader) -> PerCase:
         """By how far off the rating is that it expects; nothing where no event has a rating."""
         cases, interactions = self.split.held[self.held], self.split.interactions
         errors = rating_errors(model, interactions, cases, self.length)
@@ -159,14 +159,14 @@ class Evaluation:
         )
         return PerCase({RATING_ERROR: errors}, {RATING_ERROR: protocol})
 
-    def check(self, measure: str, model: Explainable) -> None:
+    def check(self, measure: str, model: CaseReader) -> None:
         """Refuse a measure that these events or such a model cannot have, before it is asked."""
         cases, interactions = self.split.held[self.held], self.split.interactions
         if measure.endswith(AS_PUBLISHED):
             published_negatives(interactions).of(cases)
         if measure != RATING_ERROR:
             return
-        if model.foretells_chances:
+        if model.predicts_probabilities:
             raise InputError(
                 f"A {RATING_ERROR} is of models that foretell ratings, as content-ncf and "
                 f"intrp-ncf do with predict_ratings=true; choose another metric, as NDCG@{TOP}."
@@ -174,7 +174,7 @@ class Evaluation:
         if not len(rated_cases(interactions, cases)):
             raise InputError(f"No {self.held} event has a rating to be off from.")
 
-    def mean(self, measure: str, model: Explainable) -> float:
+    def mean(self, measure: str, model: CaseReader) -> float:
         """One measure by its name, whatever its k, with nothing computed beside it."""
         name = MEASURE.fullmatch(measure)
         assert name is not None
@@ -195,7 +195,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Explainable,
+    model: CaseReader,
     split: Split,
     held: HeldOut,
     length: int,

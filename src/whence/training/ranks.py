@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from whence.arrays import Floats, Ints
-from whence.contract import Explainable
 from whence.data.histories import Cases
 from whence.data.interactions import Interactions
 from whence.memory import cases_at_once, questions_at_once, row_slices
+from whence.models.base import CaseReader
 from whence.progress import progress_bar
 from whence.randomness import Randomness
-from whence.ranking import device_of, met_items, questions_of, score_all
+from whence.ranking import batch_and_targets, device_of, score_all, seen_items
 from whence.training.negatives import Unseen
 
 SAMPLED = 100
@@ -25,7 +25,7 @@ HISTORIES_AT_ONCE = 4096
 
 @torch.no_grad()
 def full_ranks(
-    model: Explainable, cases: Cases, length: int, item_count: int, show_progress: bool = False
+    model: CaseReader, cases: Cases, length: int, item_count: int, show_progress: bool = False
 ) -> Floats:
     """Each true item's rank from 0 among all items but those in the history."""
     device = device_of(model)
@@ -49,7 +49,7 @@ def full_ranks(
 
 def _met_rivals(cases: Cases, item_count: int) -> tuple[Tensor, Tensor]:
     """Every pair of a case and an item of its history, once, but for the true item."""
-    row, item = met_items(cases)
+    row, item = seen_items(cases)
     pair = torch.unique(row * item_count + item)
     row, item = pair // item_count, pair % item_count
     rival = item != torch.from_numpy(cases.targets)[row]
@@ -58,7 +58,7 @@ def _met_rivals(cases: Cases, item_count: int) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def sampled_ranks(
-    model: Explainable,
+    model: CaseReader,
     cases: Cases,
     length: int,
     unseen: Unseen,
@@ -86,7 +86,7 @@ def sampled_ranks(
 
 @torch.no_grad()
 def ranks_among(
-    model: Explainable, cases: Cases, length: int, rivals: Ints, show_progress: bool = False
+    model: CaseReader, cases: Cases, length: int, rivals: Ints, show_progress: bool = False
 ) -> Floats:
     """Each true item's rank from 0 among itself and its rivals `[B, r]`.
 
@@ -101,7 +101,7 @@ def ranks_among(
     )
 
 
-def _rank_among(model: Explainable, cases: Cases, length: int, rivals: Tensor) -> Tensor:
+def _rank_among(model: CaseReader, cases: Cases, length: int, rivals: Tensor) -> Tensor:
     history = model.read(cases, length).to(device_of(model))
     true = torch.from_numpy(cases.targets)[:, None]
     scores = model.score(history, torch.cat((true, rivals), dim=1).to(history.device))
@@ -158,7 +158,7 @@ def _signs(scores: Tensor, own: Tensor) -> Tensor:
 
 @torch.no_grad()
 def rating_errors(
-    model: Explainable, interactions: Interactions, cases: Cases, length: int
+    model: CaseReader, interactions: Interactions, cases: Cases, length: int
 ) -> Floats:
     """|expected − given|, of each case whose next event has a rating."""
     rated = rated_cases(interactions, cases)
@@ -168,7 +168,7 @@ def rating_errors(
     at_once = questions_at_once(length, 1, device_of(model).type == "cuda")
     expected = np.zeros(len(rated))
     for some in row_slices(len(rated), at_once):
-        batch, targets = questions_of(model, cases[rated[some]], length)
+        batch, targets = batch_and_targets(model, cases[rated[some]], length)
         expected[some] = model.score(batch, targets[:, None])[:, 0].cpu().numpy()
     return np.abs(expected - given)
 

@@ -56,7 +56,7 @@ def fit_seeds(
     def training_of(some: Sequence[int]) -> Training:
         training = Training(split, model_name, model_settings, config, some, device)
         if init_from:
-            training.stack.adopt(init_from)
+            training.stack.init_from(init_from)
         return training
 
     if len(seeds) == 1:

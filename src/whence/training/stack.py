@@ -55,7 +55,7 @@ class Stack:
             for one in chance
         ]
         for model in self.models:
-            model.meet(split)
+            model.fit_features(split)
             model.train()
         self.loss = _Loss(self.models[0])
         self.weights = self._side_by_side(dict(self.models[0].named_parameters()))
@@ -112,10 +112,10 @@ class Stack:
                 for part, model in zip(stacked.data, self.models, strict=True):
                     attrgetter(name)(model).data = part
 
-    def adopt(self, runs: Sequence[Run]) -> None:
+    def init_from(self, runs: Sequence[Run]) -> None:
         """Begin with the weights of these runs' models: of the same seed, where they have it."""
         for seed, model in zip(self.seeds, self.models, strict=True):
-            model.adopt({run.model: run.models.get(seed, run.first) for run in runs})
+            model.init_from({run.model: run.models.get(seed, run.first) for run in runs})
 
     def part(self, values: Tensor, number: int) -> Tensor:
         """What of a stacked tensor belongs to one seed."""

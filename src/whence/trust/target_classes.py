@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.contract import Explainable, require
+from whence.capabilities import require
+from whence.contract import Explainable, HasClasses
 from whence.errors import InputError
 from whence.memory import inputs_at_once, memory_for, row_slices
 from whence.trust.perturbation import check_batch
@@ -78,6 +79,7 @@ def pair_classes(
     attention: Sequence[Tensor] | None = None,
 ) -> Tensor:
     """`[r, C]`: the logits of what may become of the pairs' targets `[r]`."""
+    assert isinstance(model, HasClasses)
     return model.classes(batch, targets[:, None], attention=attention)[:, 0]
 
 

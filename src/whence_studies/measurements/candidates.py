@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from whence.arrays import Bools, Floats, Ints
-from whence.contract import require
+from whence.capabilities import require
+from whence.contract import HasClasses
 from whence.data.histories import Cases
 from whence.data.published_negatives import NEGATIVES, published_negatives
 from whence.data.splits import HeldOut, Split
@@ -63,6 +64,7 @@ class CandidateQuestions:
         batch = model.read(self.cases, model.config.max_len).to(device)
         items = torch.from_numpy(self.items).to(device)
         require(model, ("classes",), who="a study of classes")
+        assert isinstance(model, HasClasses)
         classes = model.classes(batch[:1], items[:1, :1]).shape[2]
         true = np.full_like(self.items, NOTHING)
         true[:, 0] = what_came(model, self.ratings, len(true), classes)

@@ -18,7 +18,7 @@ from whence.errors import InputError
 from whence.explainers import compare_batch
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.ranking import questions_of
+from whence.ranking import batch_and_targets
 from whence.trust.faithfulness.curves import SHARES, Curves, deletion_at
 from whence.trust.faithfulness.deletion import Order, deletion_curves, flips
 from whence_studies.measurements.explainer_agreement import HALF, PRINTED
@@ -91,7 +91,7 @@ def deletions(asked: MeasuredRun, how: DeletionOptions) -> dict[str, SeedColumn]
 
 def of_model(model: Recommender, cases: Cases) -> dict[str, float]:
     """By column its mean over the histories."""
-    batch, targets = questions_of(model, cases, model.config.max_len)
+    batch, targets = batch_and_targets(model, cases, model.config.max_len)
     explained = compare_batch(model, batch, targets, list(EXPLAINED.values()))
     orders: list[Order] = [*explained.values(), "random order", "greedy oracle"]
     curves = deletion_curves(model, batch, orders)

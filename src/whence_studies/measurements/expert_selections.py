@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from whence.arrays import Floats, Ints
-from whence.contract import Explainable, offers
+from whence.contract import HasSelections, offers
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.errors import InputError
@@ -23,9 +23,10 @@ from whence.explanation import Explanation
 from whence.measure import Direction
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender, build_model
+from whence.models.base import CaseReader
 from whence.models.content_ncf import SUBSETS, ContentNCF
 from whence.progress import progress_bar
-from whence.ranking import questions_of
+from whence.ranking import batch_and_targets
 from whence.run import Run
 from whence.trust.stability.seed_pairs import same_choice
 from whence_studies.measurements.group_agreement import (
@@ -126,11 +127,12 @@ def _alike(chosen: Ints, protocol: str) -> dict[str, SeedColumn]:
 
 
 @torch.no_grad()
-def selections_of(model: Explainable, cases: Cases) -> Floats:
+def selections_of(model: CaseReader, cases: Cases) -> Floats:
     """`[B, H]`: α for the item that came next."""
+    assert isinstance(model, HasSelections)
     pieces = []
     for rows in row_slices(len(cases), cases_at_once(1_000)):
-        pieces.append(model.selections(*questions_of(model, cases[rows], 1)).weights.cpu())
+        pieces.append(model.selections(*batch_and_targets(model, cases[rows], 1)).weights.cpu())
     found: Floats = torch.cat(pieces).double().numpy()
     return found
 
@@ -138,7 +140,9 @@ def selections_of(model: Explainable, cases: Cases) -> Floats:
 def _told(model: Recommender, cases: Cases, seed: int) -> Mapping[str, Explanation]:
     """What every method that can says of the same cases."""
     methods = [name for name in METHODS if name != "experts" or offers(model, "selections")]
-    return compare_batch(model, *questions_of(model, cases, model.config.max_len), methods, seed)
+    return compare_batch(
+        model, *batch_and_targets(model, cases, model.config.max_len), methods, seed
+    )
 
 
 def _found(

@@ -15,11 +15,12 @@ from typing import Final
 import numpy as np
 
 from whence.arrays import Bools, Floats
+from whence.contract import HasAttentions
 from whence.data.histories import Cases
 from whence.explainers import compare_batch
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.ranking import questions_of
+from whence.ranking import batch_and_targets
 from whence.trust.agreement.rank_agreement import (
     centred_ranks,
     correlate,
@@ -174,9 +175,10 @@ def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> 
 
     Single heads are left out where there is but one.
     """
-    batch, targets = questions_of(model, cases, model.config.max_len)
+    batch, targets = batch_and_targets(model, cases, model.config.max_len)
     asked: dict[int, dict[str, str]] = {}
-    heads = model.attentions(batch[:1])[0].shape[1]
+    assert isinstance(model, HasAttentions)
+    heads = model.attentions(batch[:1], targets[:1])[0].shape[1]
     for symbol in symbols:
         if symbol in OF_HEADS and heads == 1:
             continue

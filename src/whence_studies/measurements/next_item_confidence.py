@@ -15,12 +15,13 @@ import numpy as np
 import torch
 
 from whence.arrays import Bools, Floats, Ints
+from whence.contract import HasAttentions
 from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.memory import inputs_at_once, memory_for, row_slices
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.ranking import device_of, questions_of
+from whence.ranking import batch_and_targets, device_of
 from whence.trust.bins import EqualMass
 from whence.trust.calibration.next_item import next_item_logits
 from whence.trust.calibration.reliability import reliability
@@ -156,7 +157,7 @@ def _scaling(model: Recommender, fitted: Cases, measured: Cases) -> ColumnValues
 
 
 def _permutation(model: Recommender, cases: Cases, shuffles: int) -> ColumnValues:
-    batch, _ = questions_of(model, cases, model.config.max_len)
+    batch, _ = batch_and_targets(model, cases, model.config.max_len)
     permuted = attention_permutation(model, batch, repeats=shuffles)
     known = ~np.isnan(permuted.top)
     sure = permuted.confidence[known]
@@ -221,13 +222,17 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
 @torch.no_grad()
 def _attention(model: Recommender, cases: Cases) -> tuple[Floats, Bools]:
     """`[B, n]` twice: the last block's attention to each part, and which slots are parts."""
+    assert isinstance(model, HasAttentions)
     length = model.config.max_len
     pieces = []
     for some in row_slices(len(cases), inputs_at_once(length, memory_for(device_of(model)))):
-        batch, _ = questions_of(model, cases[some], length)
+        batch, targets = batch_and_targets(model, cases[some], length)
         parts = model.parts(batch)
         pieces.append(
-            (attention_to_parts(model.attentions(batch), parts).double().cpu(), parts.cpu())
+            (
+                attention_to_parts(model.attentions(batch, targets), parts).double().cpu(),
+                parts.cpu(),
+            )
         )
     weights, parts = (torch.cat(one) for one in zip(*pieces, strict=True))
     return weights.numpy(), parts.numpy()

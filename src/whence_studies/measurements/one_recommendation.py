@@ -16,7 +16,7 @@ from whence.explainers.rollout import Rollout
 from whence.explainers.shapley import Shapley
 from whence.explainers.signed_rollout import SignedRollout
 from whence.models import Recommender
-from whence.ranking import device_of, score_unmet
+from whence.ranking import device_of, score_unseen
 from whence.trust.agreement.rank_agreement import spearman
 from whence_studies.measurements.measurement import BarPlot, MeasuredRun, Measurement, SeedColumn
 
@@ -89,7 +89,7 @@ def first_full(asked: MeasuredRun, length: int) -> Cases:
 
 def _recommended(asked: MeasuredRun, case: Cases, length: int) -> tuple[int, Floats]:
     """The unmet item that the first seed has first, and where every seed has it."""
-    scores = torch.cat([score_unmet(one, case, length) for one in asked.run.models.values()])
+    scores = torch.cat([score_unseen(one, case, length) for one in asked.run.models.values()])
     if not bool(scores[0].isfinite().any()):
         raise InputError("The example's user has met every item; there is none to recommend.")
     target = int(scores[0].argmax())

@@ -18,7 +18,7 @@ from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.maps import reason_map
 from whence.maps.reason_map import favour_shares
-from whence.ranking import best_unmet
+from whence.ranking import top_unseen
 from whence.trust.stability.seed_pairs import same_choice
 from whence_studies.measurements.measurement import (
     HeatMap,
@@ -110,7 +110,7 @@ def attention_map(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
 def _ask(asked: MeasuredRun) -> UserAttention:
     first, catalog = asked.run.first, asked.run.catalog
     case = _shortest(asked, first.config.max_len)
-    (targets,), (scores,) = best_unmet(first, case, first.config.max_len, len(PLACES))
+    (targets,), (scores,) = top_unseen(first, case, first.config.max_len, len(PLACES))
     if not np.isfinite(scores).all() or len(scores) < len(PLACES):
         raise InputError(
             f"A map of attention explains {len(PLACES)} items, and fewer are left to recommend."

@@ -10,7 +10,7 @@ from whence.errors import InputError
 from whence.explainers import compare_batch, find_explainer
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.ranking import questions_of
+from whence.ranking import batch_and_targets
 from whence.run import Run
 from whence.trust.truth.true_reasons import precision_at_cause, sign_at_cause
 from whence.worlds import REASONS, Questions, World, WorldConfig, make_world
@@ -87,7 +87,7 @@ def _world_of(run: Run) -> World:
 
 
 def _answers(model: Recommender, questions: Questions, seed: int) -> dict[str, float]:
-    batch, targets = questions_of(model, questions.cases, model.config.max_len)
+    batch, targets = batch_and_targets(model, questions.cases, model.config.max_len)
     found = {}
     for name, said in compare_batch(model, batch, targets, EXPLAINERS, seed).items():
         found[precision(name, questions.reason)] = precision_at_cause(said, questions).value

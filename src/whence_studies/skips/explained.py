@@ -49,7 +49,6 @@ class OrdinarySkips(nn.Module, Explainable):
     """A trained network, and the averages over sessions that stand for what is absent."""
 
     removal = "averages"
-    reads_histories = False
 
     def __init__(self, network: SequentialModel, sessions: Halves) -> None:
         super().__init__()

@@ -153,7 +153,7 @@ def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[A
 
 def _of_ratings(audited: AuditContext) -> Finding | None:
     """How far off ratings are, beside their mean; nothing of who foretells none."""
-    if audited.model.foretells_chances:
+    if audited.model.predicts_probabilities:
         return None
     evaluation = Evaluation(audited.split, HELD, audited.model.config.max_len)
     own, rule = (evaluation.rated(one) for one in (audited.model, MeanRating(audited.split)))

@@ -12,13 +12,15 @@ import numpy as np
 import torch
 
 from whence.arrays import Bools, Floats, Ints
-from whence.contract import Explainable, require
+from whence.capabilities import require
+from whence.contract import HasClasses
 from whence.data.histories import Cases
 from whence.data.published_negatives import published_negatives
 from whence.data.splits import HeldOut, Split
 from whence.errors import CapabilityError, InputError
 from whence.measure import Measure, mean_measure
 from whence.memory import questions_at_once, row_slices
+from whence.models.base import CaseReader
 from whence.models.tasks import DISLIKED, LIKED, NOTHING
 from whence.ranking import device_of
 
@@ -29,7 +31,7 @@ MOST_OF_A_DISLIKED: Final = 2
 
 
 def class_accuracy(
-    model: Explainable,
+    model: CaseReader,
     cases: Cases,
     negatives: Ints,
     length: int,
@@ -73,7 +75,7 @@ def class_accuracy(
 
 
 def published_class_accuracy(
-    model: Explainable, split: Split, length: int, held: HeldOut = "test", seed: int = 0
+    model: CaseReader, split: Split, length: int, held: HeldOut = "test", seed: int = 0
 ) -> dict[str, Measure | None]:
     """The same of the test events that He et al. (2017) published 99 negatives for."""
     cases = split.held[held]
@@ -88,11 +90,12 @@ def ratings_of(split: Split, cases: Cases) -> Floats | None:
 
 
 @torch.no_grad()
-def _predicted(model: Explainable, cases: Cases, negatives: Ints, length: int) -> tuple[Ints, int]:
+def _predicted(model: CaseReader, cases: Cases, negatives: Ints, length: int) -> tuple[Ints, int]:
     """`[B, 1 + r]`: the likeliest class of the item that came and of its negatives, of how many.
 
     What is no number predicts none of them, which is −1.
     """
+    assert isinstance(model, HasClasses)
     device = device_of(model)
     candidates = np.concatenate((cases.targets[:, None], negatives), axis=1)
     at_once = questions_at_once(length, candidates.shape[1], device.type == "cuda")
@@ -106,7 +109,7 @@ def _predicted(model: Explainable, cases: Cases, negatives: Ints, length: int) -
     return found, count
 
 
-def what_came(model: Explainable, ratings: Floats | None, cases: int, classes: int) -> Ints:
+def what_came(model: object, ratings: Floats | None, cases: int, classes: int) -> Ints:
     """`[B]`: the true class of the item that came, by the ratings that the model learned from."""
     if classes < len(CLASSES):
         return np.full(cases, LIKED)

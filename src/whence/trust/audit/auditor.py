@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import whence
-from whence.contract import no_history, require, require_reasons
+from whence.capabilities import require
 from whence.errors import InputError, WhenceError
 from whence.explainers import find_explainer
 from whence.files import new_file, write_json
+from whence.models.base import no_history, require_reasons
 from whence.progress import print_line
 from whence.run import Run
 from whence.trust.audit.context import CASES, CONTROL, AuditContext, default_methods, with_control

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from whence.arrays import Ints
-from whence.contract import answers_by_groups, has_reasons
+from whence.contract import HasAttentions, HasPartNames, attends_by_target, offers
 from whence.data.histories import Cases
 from whence.data.splits import HeldOut, Split, split_by
 from whence.errors import InputError
@@ -20,8 +20,9 @@ from whence.explainers import OWN, able, compare_batch
 from whence.explanation import Explanation
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
+from whence.models.base import has_reasons
 from whence.randomness import Randomness
-from whence.ranking import best_unmet, device_of
+from whence.ranking import device_of, top_unseen
 from whence.run import Run
 from whence.spoken import Spoken, spoken_of
 from whence.trust.audit.words import listed
@@ -102,7 +103,7 @@ class AuditContext:
         drawn = self.draw(HELD, self.cases)
         items, choices = (np.zeros(len(drawn), dtype=np.int64) for _ in range(2))
         for some in row_slices(len(drawn), cases_at_once(self.split.interactions.item_count)):
-            best, score = best_unmet(self.model, drawn[some], self.length, LISTED + 1)
+            best, score = top_unseen(self.model, drawn[some], self.length, LISTED + 1)
             items[some], choices[some] = best[:, 0], np.isfinite(score).sum(axis=1)
         left = np.flatnonzero(choices)
         if not len(left):
@@ -144,9 +145,8 @@ class AuditContext:
     @cached_property
     def groups(self) -> list[list[str]]:
         """By case, what its parts are called; nothing where they are items, which are many."""
-        if not answers_by_groups(self.model):
-            return []
-        return self.model.part_names(self.batch) or []
+        model = self.model
+        return model.part_names(self.batch) if isinstance(model, HasPartNames) else []
 
     def parts_named(self) -> list[str]:
         """A sentence with the names of groups, where there are any."""
@@ -196,14 +196,15 @@ def _says_nothing_new(model: Recommender) -> tuple[str, ...]:
     Where all attention is that of one target to the items, the last block's is the first's and
     rollout's too.
     """
-    of_target = SAME_OF_ONE_TARGET if model.attends_by_target else ()
-    of_groups = SAME_OF_GROUPS if answers_by_groups(model) else ()
+    by_target = isinstance(model, HasAttentions) and attends_by_target(model)
+    of_target = SAME_OF_ONE_TARGET if by_target else ()
+    of_groups = SAME_OF_GROUPS if offers(model, "part_names") else ()
     return (*of_target, *of_groups)
 
 
 def _usual_shapley(model: Recommender) -> str:
     """Of a few groups they are exact, with nothing to draw."""
-    if answers_by_groups(model):
+    if offers(model, "part_names"):
         return "shapley"
     return f"shapley:coalitions={max(COALITIONS, 4 * model.config.max_len)}"
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from whence.contract import has_reasons, missing, no_history, offers
+from whence.capabilities import missing
+from whence.contract import offers
 from whence.errors import InputError, WhenceError, did_you_mean
+from whence.models.base import has_reasons, no_history
 from whence.trust.accuracy.accuracy_finding import accuracy
 from whence.trust.agreement.agreement_finding import agreement
 from whence.trust.audit.context import AuditContext
@@ -44,13 +46,13 @@ class Stage:
     def obstacle(self, audited: AuditContext) -> str | None:
         """Why it cannot be answered here, in a sentence; nothing if it can."""
         model = audited.model
-        lacks_items = self.history and not model.reads_histories
+        lacks_items = self.history and not model.reads_history
         if lacks_items or (self.reasons and not has_reasons(model)):
             return no_history(model, f"'{self.title}'")
         for capability in self.needs:
             if not offers(model, capability):
                 return str(missing(model, capability, f"'{self.title}'"))
-        if self.chances and not model.foretells_chances:
+        if self.chances and not model.predicts_probabilities:
             return (
                 f"{type(model).__name__} foretells ratings and no probabilities, so that "
                 f"'{self.title}' cannot ask how sure it is; train a model of classes for that."

@@ -15,7 +15,7 @@ from whence.data.histories import Cases
 from whence.data.splits import HeldOut
 from whence.errors import InputError, WhenceError
 from whence.measure import Measure
-from whence.ranking import met_items
+from whence.ranking import seen_items
 from whence.trust import (
     adaptive_calibration_error,
     calibration_measures,
@@ -161,7 +161,7 @@ def _among_unmet(logits: Logits, cases: Cases) -> Logits:
     def go_through() -> Iterator[tuple[Tensor, Tensor]]:
         start = 0
         for scores, came in logits():
-            row, item = met_items(cases[start : start + len(scores)])
+            row, item = seen_items(cases[start : start + len(scores)])
             start += len(scores)
             unmet = scores.index_put((row.to(came.device), item.to(came.device)), IMPOSSIBLE)
             yield unmet.scatter(1, came[:, None], scores.gather(1, came[:, None])), came

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.contract import Explainable, require
+from whence.capabilities import require
 from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.measure import Measure
 from whence.memory import cases_at_once, inputs_at_once, memory_for, row_slices
+from whence.models.base import CaseReader
 from whence.ranking import device_of, score_all
 from whence.trust.bins import FIFTEEN, EqualMass
 from whence.trust.calibration.calibration_error import calibration_measures
@@ -34,7 +35,7 @@ class NextItemCalibration:
 
 
 def next_item_calibration(
-    model: Explainable,
+    model: CaseReader,
     cases: Cases,
     length: int,
     *,
@@ -58,7 +59,7 @@ def next_item_calibration(
     )
 
 
-def next_item_logits(model: Explainable, cases: Cases, length: int) -> Logits:
+def next_item_logits(model: CaseReader, cases: Cases, length: int) -> Logits:
     """Every item's score and the item that came, as many cases at a time as there is memory for.
 
     For `temperature_scaling`, and `predictions_from_logits`. Cases whose histories are about as

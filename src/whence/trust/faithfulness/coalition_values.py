@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from whence.arrays import Bools, Floats, Ints
-from whence.contract import Explainable, require
+from whence.capabilities import require
+from whence.contract import Explainable
 from whence.errors import InputError
 from whence.explainers.explain import inquire_in_turn
 from whence.explainers.game import games

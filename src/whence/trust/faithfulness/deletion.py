@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from whence.arrays import Bools, Floats, Ints
+from whence.capabilities import require
 from whence.config import require_choice
-from whence.contract import Explainable, require
+from whence.contract import Explainable
 from whence.errors import InputError
 from whence.explainers.contents import uniform_by_case
 from whence.explanation import Explanation

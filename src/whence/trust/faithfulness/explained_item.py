@@ -28,7 +28,7 @@ LOST_RATINGS: Final = "leave-one-out"
 def lost_with_reason(audited: AuditContext, some: slice) -> tuple[list[Figure], list[Chart]]:
     """What the recommendation loses of its probability, or of its rating, in figures and drawn."""
     spoken = audited.spoken
-    if not audited.model.foretells_chances:
+    if not audited.model.predicts_probabilities:
         return _rating_figures(rating_lost(audited, some), spoken), []
     lost = probability_lost(audited, some)
     return _lost_figures(lost, spoken), [_lost_chart(lost, spoken)]

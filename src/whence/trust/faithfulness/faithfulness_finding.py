@@ -35,7 +35,7 @@ def faithfulness(audited: AuditContext) -> Finding:
     """Delete the parts of cases in the order of each explainer, of chance and of an oracle."""
     names, whole, spoken = audited.explainers, audited, audited.spoken
     some = slice(max(FEWEST, audited.cases // SHARE))
-    if audited.model.reads_histories and offers(audited.model, "classes"):
+    if audited.model.reads_history and offers(audited.model, "classes"):
         audited = replace(audited, cases=some.stop, longest=SHORT)
     curves = deletion_curves(
         audited.model,
@@ -50,7 +50,7 @@ def faithfulness(audited: AuditContext) -> Finding:
     best = max(ranking, key=lambda one: one.value)
     at_once = {name: _changed_by_first(one) for name, one in curves.items()}
     lost_figures, lost_charts = lost_with_reason(audited, some)
-    what = "probabilities" if audited.model.foretells_chances else "expected ratings"
+    what = "probabilities" if audited.model.predicts_probabilities else "expected ratings"
     answer, told = _answer(ranking)
     return Finding(
         answer=answer,
@@ -86,13 +86,13 @@ def faithfulness(audited: AuditContext) -> Finding:
 def _moved(audited: AuditContext) -> str:
     """How two predictions are compared."""
     measure = "the symmetrised Kullback-Leibler divergence"
-    if audited.model.foretells_chances:
+    if audited.model.predicts_probabilities:
         return f"How far the probabilities of all items move is {measure}"
     return f"How far the expected ratings of all items move is {measure} of their softmax"
 
 
 def _first(audited: AuditContext) -> str:
-    return "most probable" if audited.model.foretells_chances else "highest rated"
+    return "most probable" if audited.model.predicts_probabilities else "highest rated"
 
 
 def _cut(audited: AuditContext) -> str:

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whence.arrays import Floats, Ints
-from whence.contract import ALL, Explainable, require
+from whence.capabilities import require
+from whence.contract import ALL, Explainable, HasAttentions, attends_by_target
 from whence.errors import InputError
 from whence.measure import Measure, mean_measure
 from whence.randomness import Randomness, uniform_by_content
@@ -150,7 +151,10 @@ def _changes(
 ) -> Tensor:
     """`[b, 1 + t]`: the mean divergence, and |p′ − p| of the items asked for `[b, t]`."""
     batch = whole.batch
-    own = [] if whole.model.attends_by_target else _chosen(whole.model.attentions(batch), blocks)
+    model = whole.model
+    assert isinstance(model, HasAttentions)
+    by_target = attends_by_target(model)
+    own = [] if by_target else _chosen(model.attentions(batch, whole.top[:, 0]), blocks)
     shuffle = torch.arange(len(batch) * repeats, device=batch.device)
     found = whole.log_p.new_empty(len(shuffle), 1 + asked.shape[1], dtype=torch.float64)
     for rows in whole.slices(len(shuffle), bytes_of_attention(own)):
@@ -174,11 +178,13 @@ def _scores_by_target(
 ) -> Tensor:
     """`[R, items]`: every item's score by weights of its own, all shuffled alike."""
     items = torch.arange(whole.log_p.shape[1], device=case.device)
+    model = whole.model
+    assert isinstance(model, HasAttentions)
     pairs = TargetPairs(whole.batch[case], items.expand(len(case), -1))
     found = []
     for rows in pairs.slices(whole.memory):
         batch, targets = pairs.pairs(rows)
-        own = _chosen(whole.model.attentions(batch, targets), blocks)
+        own = _chosen(model.attentions(batch, targets), blocks)
         places = source[pairs.histories(rows)]
         given = [None if one is None else moved(one, places) for one in own]
         found.append(whole.model.score(batch, targets[:, None], attention=given))

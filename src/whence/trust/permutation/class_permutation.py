@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from whence.arrays import Bools, Floats, Ints
-from whence.contract import Explainable, require
+from whence.capabilities import require
+from whence.contract import Explainable, HasAttentions
 from whence.errors import InputError, did_you_mean
 from whence.measure import Measure
 from whence.memory import inputs_at_once, memory_for, row_slices
@@ -171,6 +172,7 @@ def _pairs_at_once(model: Explainable, pairs: TargetPairs, repeats: int, memory:
     """Those whose own attention, shuffles and changes fit, if each were of another history."""
     batch, targets = pairs.pairs(slice(1))
     shuffles = repeats * (BYTES_OF_A_SOURCE * batch.shape[1] + 8)
+    assert isinstance(model, HasAttentions)
     each = shuffles + bytes_of_attention(model.attentions(batch, targets))
     return max(1, min(inputs_at_once(batch.shape[1], memory), memory // each))
 
@@ -187,6 +189,7 @@ def _changes(
     history, targets = pairs.histories(rows), pairs.pairs(rows)[1]
     batch = strip_padding(model, pairs.batch[history[0] : history[-1] + 1])
     history = history - history[0]
+    assert isinstance(model, HasAttentions)
     some = _Pairs(model, batch, history, targets, model.attentions(batch[history], targets))
     logits = pair_classes(model, batch[history], targets)
     predicted = logits.argmax(dim=1)

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from whence.arrays import Bools, Floats, Ints
-from whence.contract import Explainable, offers, require
+from whence.capabilities import require
+from whence.contract import Explainable, HasAttentions
 from whence.errors import InputError
 from whence.memory import cases_at_once, inputs_at_once, memory_for, row_slices
 from whence.trust.bins import Binned, Bins, EqualWidth, binned
@@ -83,14 +84,15 @@ def class_stability(
         require(model, ("parts", "classes"), who="the stability of classes")
     asked = TargetPairs(batch, targets)
     memory = memory or memory_for(batch.device)
-    attend = all(offers(model, "attentions") for model in models)
+    attentive = [model for model in models if isinstance(model, HasAttentions)]
+    every = len(attentive) == len(models)
     liked = np.stack([_liked(model, asked, memory) for model in models])
     return ClassStability(
         liked.mean(axis=0).reshape(targets.shape),
         deviation(liked).reshape(targets.shape),
         len(models),
         {
-            **(_attention(models, asked, memory) if attend else {}),
+            **(_attention(models, attentive, asked, memory) if every else {}),
             DIFFERENCE: prediction_difference(liked),
         },
     )
@@ -106,7 +108,10 @@ def _liked(model: Explainable, asked: TargetPairs, memory: int) -> Floats:
 
 
 def _attention(
-    models: Sequence[Explainable], asked: TargetPairs, memory: int
+    models: Sequence[Explainable],
+    attentive: Sequence[HasAttentions],
+    asked: TargetPairs,
+    memory: int,
 ) -> dict[str, SeedPairs]:
     """Of the targets whose histories have two parts, some at a time."""
     several = models[0].parts(asked.batch).sum(dim=1) >= 2
@@ -119,7 +124,9 @@ def _attention(
     for some in row_slices(len(usable), at_once):
         batch, targets = asked.pairs(usable[some])
         parts = models[0].parts(batch)
-        weights = [attention_to_parts(model.attentions(batch, targets), parts) for model in models]
+        weights = [
+            attention_to_parts(model.attentions(batch, targets), parts) for model in attentive
+        ]
         sizes = torch.stack(weights).double().cpu().numpy()
         for name, compare in OF_ATTENTION.items():
             pieces[name].append(compare(sizes, parts.cpu().numpy()))

@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 
 from whence.arrays import Bools, Floats, Ints
+from whence.contract import PAD
 from whence.errors import InputError
 from whence.measure import Direction, Measure, check_sizes, mean_measure
 from whence.memory import cases_at_once, row_slices
-from whence.padding import PAD
 from whence.trust.agreement.rank_agreement import largest
 from whence.trust.permutation.entropy import shares
 

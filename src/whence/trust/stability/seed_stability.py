@@ -17,7 +17,7 @@ from whence.measure import Measure
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.randomness import Randomness
-from whence.ranking import best_unmet, questions_of
+from whence.ranking import batch_and_targets, top_unseen
 from whence.trust.stability.seed_pairs import (
     attention_kl,
     check_interval_over,
@@ -58,7 +58,7 @@ def seed_stability(
     lists = np.stack([_best(model, asked, split) for model in models.values()])
     sizes = [_sizes(model, asked, methods, own, memory) for own, model in models.items()]
     model = next(iter(models.values()))
-    parts = model.parts(questions_of(model, asked, model.config.max_len)[0]).cpu().numpy()
+    parts = model.parts(batch_and_targets(model, asked, model.config.max_len)[0]).cpu().numpy()
     found = {f"top-{TOP} overlap": overlap(lists)}
     for method in methods:
         of_seeds = np.stack([of_seed[method] for of_seed in sizes])
@@ -92,7 +92,7 @@ def _best(model: Recommender, cases: Cases, split: Split) -> Ints:
     """`[B, 10]`: what the model recommends; `PAD` where a user has met nearly everything."""
     pieces = []
     for some in row_slices(len(cases), cases_at_once(split.interactions.item_count)):
-        items, scores = best_unmet(model, cases[some], model.config.max_len, TOP)
+        items, scores = top_unseen(model, cases[some], model.config.max_len, TOP)
         pieces.append(np.where(np.isfinite(scores), items, PAD))
     return np.concatenate(pieces)
 
@@ -103,7 +103,7 @@ def _sizes(
     """By method, `[B, n]`: how much each part matters to this model, for or against."""
     pieces = []
     for some in row_slices(len(cases), cases_at_once(model.config.max_len**2)):
-        batch, targets = questions_of(model, cases[some], model.config.max_len)
+        batch, targets = batch_and_targets(model, cases[some], model.config.max_len)
         pieces.append(compare_batch(model, batch, targets, methods, seed, memory=memory))
     return {
         method: np.concatenate([piece[method].magnitude() for piece in pieces])

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from whence.arrays import Floats
-from whence.contract import answers_by_groups, offers
+from whence.contract import offers
 from whence.measure import Measure, over_seeds
 from whence.memory import cases_at_once, questions_at_once, row_slices
 from whence.models import Recommender
-from whence.ranking import questions_of, score_all
+from whence.ranking import batch_and_targets, score_all
 from whence.spoken import Spoken
 from whence.trust import seed_stability
 from whence.trust.audit.context import CONTROL, HELD, AuditContext
@@ -127,7 +127,7 @@ class Alike(NamedTuple):
 
 def predicted_alike(audited: AuditContext) -> Alike:
     """What every seed of the run says of the item that came next."""
-    return _sure_alike(audited) if audited.model.foretells_chances else _rated_alike(audited)
+    return _sure_alike(audited) if audited.model.predicts_probabilities else _rated_alike(audited)
 
 
 def _rated_alike(audited: AuditContext) -> Alike:
@@ -154,7 +154,7 @@ def _scores(audited: AuditContext, model: Recommender) -> Floats:
     """`[B]`: of the item that came next, by one seed."""
     pieces = []
     for some in row_slices(len(audited.asked), questions_at_once(audited.length, 1)):
-        batch, targets = questions_of(model, audited.asked[some], audited.length)
+        batch, targets = batch_and_targets(model, audited.asked[some], audited.length)
         pieces.append(model.score(batch, targets[:, None])[:, 0].cpu())
     found: Floats = torch.cat(pieces).double().numpy()
     return found
@@ -205,7 +205,7 @@ def _sure_alike(audited: AuditContext) -> Alike:
 
 def _judged(audited: AuditContext) -> tuple[dict[str, SeedPairs], dict[str, Binned], float]:
     """By the classes of models that have them, with their attention where they have any."""
-    batch, targets = questions_of(audited.model, audited.asked, audited.length)
+    batch, targets = batch_and_targets(audited.model, audited.asked, audited.length)
     models = list(audited.run.models.values())
     found = class_stability(models, batch, targets[:, None], memory=audited.memory)
     pairs = {name: found.pairs[name] for name in SHOWN if name in found.pairs}
@@ -277,7 +277,7 @@ def reasons_alike(audited: AuditContext, measures: Mapping[str, Measure]) -> Rea
     """From the columns of `seed_stability`; nothing where no part can be a reason, or is one."""
     if not audited.methods:
         return None
-    if answers_by_groups(audited.model):
+    if offers(audited.model, "part_names"):
         if not audited.telling:
             return None
         return _shared_out(audited, {name: measures[f"{name} KL"] for name in audited.methods})

@@ -19,7 +19,7 @@ from whence.measure import Measure, mean_measure, over_seeds
 from whence.models import Recommender
 from whence.models.baselines import Popularity
 from whence.progress import progress_bar
-from whence.ranking import device_of, questions_of
+from whence.ranking import batch_and_targets, device_of
 from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, train
 from whence.worlds import REASONS, Questions, StatisticPair, compare_statistics, world_like
@@ -192,7 +192,7 @@ def _in_fewer_steps(run: Run, steps: int) -> dict[str, Any]:
 def _answer(
     model: Recommender, questions: Questions, explainer: str, seed: int, memory: int | None
 ) -> Explanation:
-    batch, targets = questions_of(model, questions.cases, model.config.max_len)
+    batch, targets = batch_and_targets(model, questions.cases, model.config.max_len)
     return explain_batch(model, batch, targets, explainer, seed, memory=memory)
 
 

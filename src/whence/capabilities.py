@@ -1,0 +1,23 @@
+"""Errors that say which capability a model lacks, who needs it, and what the model offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whence.contract import CAPABILITIES, offers
+from whence.errors import CapabilityError
+
+
+def require(model: object, capabilities: Iterable[str], who: str) -> None:
+    """Raise `CapabilityError` unless the model offers all of these capabilities."""
+    for capability in capabilities:
+        if not offers(model, capability):
+            raise missing(model, capability, who)
+
+
+def missing(model: object, capability: str, who: str = "this") -> CapabilityError:
+    """Return the error for a capability that the model does not offer."""
+    offered = ", ".join(name for name in CAPABILITIES if offers(model, name)) or "nothing"
+    return CapabilityError(
+        f"{type(model).__name__} has no '{capability}', which {who} needs. It offers: {offered}."
+    )
