@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from measuring import Record, in_turn
 from whence.data.interactions import Counts
-from whence.experts.attention import ExpertAttention, ExpertNorm
 from whence.experts.gru import ExpertGRU
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
+from whence.experts.transformer import ExpertAttention, ExpertNorm
 from whence.memory import reuse_freed_memory
 from whence.models import build_model
 from whence.models.content_ncf import family_of
@@ -52,20 +52,23 @@ class ExpertEncoder(nn.Module):
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
 
-        def linked(outputs: int, links: bool) -> LinkedLinear:
-            return LinkedLinear(EXPERTS, WIDTH, outputs, generator, links=links)
+        def linked_layer(outputs: int, linked: bool) -> LinkedLinear:
+            return LinkedLinear(EXPERTS, WIDTH, outputs, generator, linked=linked)
 
-        self.around = linked(WIDTH, links=True)
+        self.around = linked_layer(WIDTH, linked=True)
         self.attention = ExpertAttention(
             EXPERTS,
-            linked(WIDTH, links=True),
-            linked(2 * WIDTH, links=True),
+            linked_layer(WIDTH, linked=True),
+            linked_layer(2 * WIDTH, linked=True),
             WIDTH,
             HEADS,
             generator,
         )
         self.norm = ExpertNorm(EXPERTS, WIDTH)
-        self.expand, self.contract = linked(WIDTH, links=False), linked(WIDTH, links=False)
+        self.expand, self.contract = (
+            linked_layer(WIDTH, linked=False),
+            linked_layer(WIDTH, linked=False),
+        )
 
     def forward(self, rows: Tensor) -> Tensor:
         """`[H, width, B·n]` to the same."""
@@ -102,7 +105,7 @@ class OrdinaryGRU(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.width = len(EXPERTS) * STATE
-        self.reader = nn.Linear(EXPERTS.width, 3 * self.width)
+        self.reader = nn.Linear(EXPERTS.n_columns, 3 * self.width)
         self.recurrent = nn.Linear(self.width, 3 * self.width)
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -159,15 +162,16 @@ def trainings() -> Iterator[Pair]:
         toy = TOYS[name]
         rows, truth = next(iter(toy.batches(1, ROWS, 0)))
         networks = (
-            kind(toy.family, toy.widths, generator) for kind in (InterpretableMLP, OrdinaryMLP)
+            kind(toy.family, toy.hidden_dims, generator) for kind in (InterpretableMLP, OrdinaryMLP)
         )
         yield trained(
-            f"toy ({name}), a perceptron of {len(toy.family)} experts of {toy.widths[0]} features",
+            f"toy ({name}), a perceptron of {len(toy.family)} experts "
+            f"of {toy.hidden_dims[0]} features",
             *((one, partial(one.loss, rows, truth)) for one in networks),
         )
     yield trained("NCF with content, of 4 experts in the published sizes", *map(ncf, NCF))
     halves = (
-        torch.randn(CASES, STEPS, EXPERTS.width, generator=generator),
+        torch.randn(CASES, STEPS, EXPERTS.n_columns, generator=generator),
         torch.randn(CASES, STEPS, 1 + max(map(max, ASKED.values())), generator=generator),
         torch.randint(0, 2, (CASES, STEPS), generator=generator),
         torch.ones(CASES, STEPS, dtype=torch.bool),
@@ -219,7 +223,11 @@ def losses_of_layers() -> Iterator[tuple[str, Callable[[], Tensor], Callable[[],
     experts = InterpretableMLP(MOVIELENS, widths, generator)
     ordinary = OrdinaryMLP(MOVIELENS, widths, generator)
     name = f"a perceptron of 4 experts of {', '.join(map(str, widths))} features"
-    yield name, lambda: experts.answers(rows).sum(), lambda: ordinary.answers(rows).sum()
+    yield (
+        name,
+        lambda: experts.expert_outputs(rows).sum(),
+        lambda: ordinary.expert_outputs(rows).sum(),
+    )
     block, wide = ExpertEncoder(generator), OrdinaryEncoder()
     linked = torch.randn(len(EXPERTS), WIDTH, CASES * STEPS, requires_grad=True)
     whole = torch.randn(CASES, STEPS, len(EXPERTS) * WIDTH, requires_grad=True)
@@ -227,7 +235,7 @@ def losses_of_layers() -> Iterator[tuple[str, Callable[[], Tensor], Callable[[],
     yield name, lambda: block(linked).sum(), lambda: wide(whole).sum()
     reader = InputLinear(EXPERTS, 3 * STATE, generator)
     unit, cell = ExpertGRU(EXPERTS, reader, STATE, generator), OrdinaryGRU()
-    steps = torch.randn(CASES * STEPS, EXPERTS.width)
+    steps = torch.randn(CASES * STEPS, EXPERTS.n_columns)
     name = f"a recurrent unit of 8 experts of {STATE} features, beside the same unfused cell"
     yield name, lambda: unit(steps, STEPS).sum(), lambda: cell(steps).sum()
 

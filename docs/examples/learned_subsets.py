@@ -15,8 +15,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from whence.experts import TOYS, LearnedFamily, learn_family
+from whence.experts import LearnedFamily, learn_family
 from whence.randomness import Randomness
+from whence_studies.toy_data import TOYS
 
 TASKS = (("b", 2), ("d", 0), ("d", 2))
 """Toy tasks, and how many columns of noise stand beside theirs."""
@@ -46,14 +47,14 @@ def main() -> None:
 def needed(name: str) -> set[frozenset[str]]:
     """The subsets that the clusters of the task need."""
     family = TOYS[name].family
-    experts = {family.expert(cluster.expert) for cluster in TOYS[name].clusters}
+    experts = {family.index(cluster.expert) for cluster in TOYS[name].clusters}
     return {frozenset(family.subsets[expert].groups) for expert in experts}
 
 
 def learn(name: str, noise: int, budget: int, steps: int, seed: int) -> LearnedFamily:
     """With the noise drawn anew for every batch."""
     toy = TOYS[name]
-    own = toy.family.width
+    own = toy.family.n_columns
     generator = torch.Generator().manual_seed(seed)
 
     def beside(rows: Tensor) -> Tensor:
@@ -65,7 +66,7 @@ def learn(name: str, noise: int, budget: int, steps: int, seed: int) -> LearnedF
     groups = {f"x{place + 1}": [place] for place in range(own + noise)}
     rows = beside(toy.draw(2_048, Randomness(seed).torch("evaluation")).rows)
     return learn_family(
-        groups, batches, rows, toy.widths, budget=budget, seed=seed, learning_rate=0.02
+        groups, batches, rows, toy.hidden_dims, budget=budget, seed=seed, learning_rate=0.02
     )
 
 

@@ -46,7 +46,7 @@ from whence_studies.skips.skip_evaluation import question_of
 MUSIC = KNOWN_SPANS["music"]
 TASTE = Family.of({"music": range(MUSIC.start, MUSIC.stop)}, {"music": ["music"]})
 """What the second network sees."""
-ABOUT_THE_TRACK = [EXPERTS.expert(name) for name in ("S3", "S4", "S6")]
+ABOUT_THE_TRACK = [EXPERTS.index(name) for name in ("S3", "S4", "S6")]
 """Experts that know the track and nothing of the listener's doings."""
 ALIKE, ATTRIBUTED, TRUE = "all alike", "by attributed cause", "by true cause"
 CONTROL = "by attributed cause, shuffled among skips"

@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from whence.experts import RECIPES, TOYS, Binary, InterpretableMLP, fit
+from whence.experts import RECIPES, Binary, InterpretableMLP, fit
 from whence.randomness import Randomness
 from whence.report.charts import to_svg
 from whence_studies.charts.toy_charts import selection_chart
+from whence_studies.toy_data import TOYS
 
 
 def main() -> None:
@@ -24,16 +25,16 @@ def main() -> None:
     for name, toy in TOYS.items():
         model = InterpretableMLP(
             toy.family,
-            toy.widths,
+            toy.hidden_dims,
             Randomness(0).torch("init"),
             recipe=RECIPES["notebook"],
-            target=Binary(logarithm="squeezed"),
-            links=False,
+            target=Binary(logarithm="clamped"),
+            linked=False,
         )
         fit(model, toy.batches(chosen.steps, 256, seed=0), learning_rate=0.005)
         points = toy.draw(chosen.points, Randomness(0).torch("evaluation")).rows
         # In four dimensions, the last two are those in which both are needed.
-        planes = [(first, first + 1) for first in range(0, toy.family.width, 2)]
+        planes = [(first, first + 1) for first in range(0, toy.family.n_columns, 2)]
         chart = selection_chart(model, points, *planes)
         path = chosen.out / f"toy-{name}-selections.svg"
         path.write_text(to_svg(chart, f"Toy ({name}): who is selected where"), encoding="utf-8")

@@ -38,7 +38,7 @@ class Drawn(NamedTuple):
     """Points `[n, d]`, their classes `[n]`, and the numbers of the experts they need `[n]`."""
 
     rows: Tensor
-    truth: Tensor
+    labels: Tensor
     experts: Tensor
 
 
@@ -48,7 +48,7 @@ class Toy:
 
     family: Family
     clusters: tuple[Cluster, ...]
-    widths: tuple[int, ...]
+    hidden_dims: tuple[int, ...]
     """Of the published experts."""
 
     def draw(self, count: int, generator: torch.Generator) -> Drawn:
@@ -68,19 +68,19 @@ class Toy:
         generator = Randomness(seed).torch("batches")
         for _ in range(steps):
             drawn = self.draw(size, generator)
-            yield drawn.rows, drawn.truth
+            yield drawn.rows, drawn.labels
 
     @cached_property
     def _tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Centres, spreads, classes and experts of the clusters."""
-        spreads = torch.zeros(len(self.clusters), self.family.width)
+        spreads = torch.zeros(len(self.clusters), self.family.n_columns)
         for row, cluster in zip(spreads, self.clusters, strict=True):
             row[list(cluster.dimensions)] = SPREAD
         return (
             torch.tensor([cluster.centre for cluster in self.clusters]),
             spreads,
             torch.tensor([cluster.label for cluster in self.clusters]),
-            torch.tensor([self.family.expert(cluster.expert) for cluster in self.clusters]),
+            torch.tensor([self.family.index(cluster.expert) for cluster in self.clusters]),
         )
 
 

@@ -8,10 +8,10 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from whence.experts.attention import ExpertAttention, ExpertNorm
 from whence.experts.family import Family
 from whence.experts.gru import ExpertGRU
 from whence.experts.linear import InputLinear, LinkedLinear
+from whence.experts.transformer import ExpertAttention, ExpertNorm
 
 TOY = Family.of({"x1": [0], "x2": [1]}, {"S1": ["x1"], "S2": ["x2"], "S3": ["x1", "x2"]})
 SESSIONS = Family.of(
@@ -44,7 +44,7 @@ def families(draw: st.DrawFn) -> Family:
 
 
 class EveryLayer(nn.Module):
-    """Inputs, normalisation, attention, recurrence and a last linear layer, one on the other."""
+    """Inputs, normalization, attention, recurrence and a last linear layer, one on the other."""
 
     def __init__(self, family: Family, steps: int, seed: int = 0) -> None:
         super().__init__()
@@ -56,18 +56,18 @@ class EveryLayer(nn.Module):
             family,
             LinkedLinear(family, 4, 4, generator, bias=False),
             LinkedLinear(family, 4, 8, generator, bias=False),
-            width=4,
-            heads=2,
+            dim=4,
+            n_heads=2,
             generator=generator,
         )
         self.recurrent = ExpertGRU(family, LinkedLinear(family, 4, 9, generator), 3, generator)
         self.last = LinkedLinear(family, 3, 2, generator)
         self.double()
 
-    def forward(self, inputs: Tensor, stop: bool = True) -> Tensor:
-        rows = self.norm(self.first(inputs, stop))
-        rows = rows + self.attention(rows, rows, self.steps, stop=stop)
-        out: Tensor = self.last(self.recurrent(torch.tanh(rows), self.steps, stop), stop)
+    def forward(self, inputs: Tensor, detach: bool = True) -> Tensor:
+        rows = self.norm(self.first(inputs, detach))
+        rows = rows + self.attention(rows, rows, self.steps, detach=detach)
+        out: Tensor = self.last(self.recurrent(torch.tanh(rows), self.steps, detach), detach)
         return out
 
 
@@ -79,9 +79,9 @@ def of_expert(module: nn.Module, expert: int) -> Iterator[Tensor]:
                 yield gradient_of(parameter)[expert]
         if isinstance(layer, InputLinear | LinkedLinear):
             weights = layer.weights if isinstance(layer, InputLinear) else layer.linked
-            for shelf, weight in zip(layer.joining.shelves, weights, strict=True):
-                if shelf.experts.start <= expert < shelf.experts.stop:
-                    yield gradient_of(weight)[expert - shelf.experts.start]
+            for bucket, weight in zip(layer.gather.buckets, weights, strict=True):
+                if bucket.experts.start <= expert < bucket.experts.stop:
+                    yield gradient_of(weight)[expert - bucket.experts.start]
 
 
 def gradient_of(parameter: Tensor) -> Tensor:
@@ -94,9 +94,9 @@ def full_matrix(layer: LinkedLinear) -> Tensor:
     full = torch.zeros(experts, outputs, experts, inputs, dtype=layer.own.dtype)
     for expert in range(experts):
         full[expert, :, expert] = layer.own[expert]
-    for shelf, weight in zip(layer.joining.shelves, layer.linked, strict=True):
-        for place, sources in enumerate(shelf.sources):
+    for bucket, weight in zip(layer.gather.buckets, layer.linked, strict=True):
+        for place, sources in enumerate(bucket.sources):
             for block, source in enumerate(sources):
                 part = weight[place][:, block * inputs : (block + 1) * inputs]
-                full[shelf.experts.start + place, :, source] = part
+                full[bucket.experts.start + place, :, source] = part
     return full.reshape(experts * outputs, experts * inputs)

@@ -13,8 +13,7 @@ from hypothesis import given
 
 from whence.errors import InputError
 from whence.experts.diagram import diagram_of, draw_family, lay_out
-from whence.experts.family import Family, Group, Subset
-from whence.experts.reading import parse_family, read_family
+from whence.experts.family import Family, Group, Subset, parse_family, read_family
 
 FILE = """
 [groups]
@@ -27,7 +26,7 @@ content = ["content"]
 """
 
 
-def test_a_file_with_numbers_and_names(tmp_path: Path) -> None:
+def test_read_family_accepts_column_numbers_and_names(tmp_path: Path) -> None:
     """What is contained comes first, in whatever order it is written."""
     path = tmp_path / "family.toml"
     path.write_text(FILE)
@@ -51,7 +50,7 @@ def graph_of(family: Family) -> nx.DiGraph:
 
 
 @given(family=families())
-def test_the_diagram_is_networkxs(family: Family) -> None:
+def test_diagram_matches_networkx(family: Family) -> None:
     graph, diagram = graph_of(family), diagram_of(family)
     assert {(low, high) for high, lows in enumerate(family.contained) for low in lows} == set(
         graph.edges
@@ -68,7 +67,7 @@ def test_the_diagram_is_networkxs(family: Family) -> None:
 
 
 @given(family=families())
-def test_the_picture_has_every_expert_with_its_groups_and_every_link(family: Family) -> None:
+def test_drawing_shows_every_expert_group_and_link(family: Family) -> None:
     picture = ElementTree.fromstring(draw_family(family))
     texts = [str(element.text) for element in picture.iter() if element.tag.endswith("}text")]
     expected: list[str] = []
@@ -89,7 +88,7 @@ def boxes(family: Family) -> list[tuple[float, float, float, float]]:
 
 
 @given(family=families())
-def test_boxes_stand_apart_and_within_the_picture(family: Family) -> None:
+def test_boxes_do_not_overlap_and_fit_the_drawing(family: Family) -> None:
     size = ElementTree.fromstring(draw_family(family)).attrib
     found = boxes(family)
     assert len(found) == len(family)
@@ -101,7 +100,7 @@ def test_boxes_stand_apart_and_within_the_picture(family: Family) -> None:
             assert x + width <= a or a + c <= x or y + height <= b or b + d <= y
 
 
-def test_a_link_that_passes_a_level_has_a_place_there() -> None:
+def test_link_across_a_level_gets_a_place_on_it() -> None:
     layout = lay_out(diagram_of(SESSIONS))
     assert [len(level) for level in layout.levels] == [4, 3, 2, 1]
     assert sorted(map(len, layout.routes)) == [2, 2, 2, 2, 2, 2, 3, 3]
@@ -121,23 +120,23 @@ GROUPS = {"a": [0], "b": [1]}
     [
         (GROUPS, {"S": ["a", "c"]}, "The subset 'S' holds the unknown group 'c': known: a, b."),
         (GROUPS, {"S": ["a", "b"], "T": ["b", "a"]}, "The subsets 'S' and 'T' hold the same"),
-        (GROUPS, {"S": [], "T": ["a", "b"]}, "The subset 'S' is empty;"),
-        (GROUPS, {"S": ["a"], "T": ["b"]}, "No subset holds all groups; add one of a, b."),
+        (GROUPS, {"S": [], "T": ["a", "b"]}, "The subset 'S' is empty."),
+        (GROUPS, {"S": ["a"], "T": ["b"]}, "No subset holds all groups. Add one with a, b."),
         (GROUPS, {}, "No subset holds all groups"),
         (GROUPS, {"S": ["a", "b", "a"]}, "The subset 'S' holds the group 'a' twice."),
-        ({"a": [0], "b": []}, {"S": ["a", "b"]}, "The group 'b' has no column;"),
-        ({"a": [0], "b": [0]}, {"S": ["a", "b"]}, "The column 0 is in 'a' and again in 'b';"),
-        ({"a": [-1]}, {"S": ["a"]}, "The group 'a' has the column -1; columns count from 0."),
-        ({"a": [0.5]}, {"S": ["a"]}, "The group 'a' has the column 0.5; columns are whole"),
-        ({"a": ["x"]}, {"S": ["a"]}, "The group 'a' has the column 'x'; columns are whole"),
-        ({"a": torch.ones(1)}, {"S": ["a"]}, "The group 'a' has the column tensor(1.);"),
+        ({"a": [0], "b": []}, {"S": ["a", "b"]}, "The group 'b' has no column."),
+        ({"a": [0], "b": [0]}, {"S": ["a", "b"]}, "The column 0 is in 'a' and again in 'b'."),
+        ({"a": [-1]}, {"S": ["a"]}, "The group 'a' has the column -1. Columns count from 0."),
+        ({"a": [0.5]}, {"S": ["a"]}, "The group 'a' has the column 0.5. Columns are integers"),
+        ({"a": ["x"]}, {"S": ["a"]}, "The group 'a' has the column 'x'. Columns are integers"),
+        ({"a": torch.ones(1)}, {"S": ["a"]}, "The group 'a' has the column tensor(1.)."),
         ({"a": "01"}, {"S": ["a"]}, "The group 'a' needs a list of columns, not '01'."),
         ({"a": 0}, {"S": ["a"]}, "The group 'a' needs a list of columns, not 0."),
         (GROUPS, {"S": "ab"}, "The subset 'S' needs a list of groups, not 'ab'."),
         ({}, {"S": ["a"]}, "A family needs at least one group."),
     ],
 )
-def test_mistakes_are_one_sentence(
+def test_invalid_families_are_rejected(
     groups: dict[str, Any], subsets: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InputError) as problem:
@@ -147,52 +146,64 @@ def test_mistakes_are_one_sentence(
 
 
 @pytest.mark.parametrize("columns", [range(2), np.arange(2), torch.arange(2), (0, np.int64(1))])
-def test_columns_are_whole_numbers_of_any_kind(columns: Any) -> None:  # noqa: ANN401
+def test_columns_may_be_any_integer_type(columns: Any) -> None:  # noqa: ANN401
     (group,) = Family.of({"a": columns}, {"S": ["a"]}).groups
     assert group.columns == (0, 1)
     assert all(type(column) is int for column in group.columns)
 
 
-def test_groups_of_other_rows_are_those_of_the_family() -> None:
+def test_columns_of_checks_groups() -> None:
     family = Family.of({"who": [0], "what": [1]}, {"S": ["who", "what"]})
     assert family.columns_of({"what": [0]}) == ((0,),)
     with pytest.raises(InputError, match=r"^There is no group 'whom': did you mean 'who'\?"):
         family.columns_of({"whom": [0]})
-    with pytest.raises(InputError, match=r"^The group 'who' has the column 0.5;"):
+    with pytest.raises(InputError, match=r"^The group 'who' has the column 0.5\."):
         family.columns_of({"who": [0.5]})  # type: ignore[list-item]
-    with pytest.raises(InputError, match=r"^The column 0 is in 'who' and again in 'what';"):
+    with pytest.raises(InputError, match=r"^The column 0 is in 'who' and again in 'what'\."):
         family.columns_of({"who": [0], "what": [0]})
-    with pytest.raises(InputError, match=r"^The group 'what' has the column -1; columns count"):
+    with pytest.raises(InputError, match=r"^The group 'what' has the column -1. Columns count"):
         family.columns_of({"what": [-1]})
-    with pytest.raises(InputError, match=r"^The group 'what' has no column;"):
+    with pytest.raises(InputError, match=r"^The group 'what' has no column\."):
         family.columns_of({"what": []})
 
 
-def test_names_twice() -> None:
+def test_duplicate_names_are_rejected() -> None:
     group, subset = Group("a", (0,)), Subset("S", ("a",))
-    with pytest.raises(InputError, match=r"^The group 'a' is there twice"):
+    with pytest.raises(InputError, match=r"^The group 'a' is defined twice"):
         Family((group, Group("a", (1,))), (subset,))
-    with pytest.raises(InputError, match=r"^The subset 'S' is there twice"):
+    with pytest.raises(InputError, match=r"^The subset 'S' is defined twice"):
         Family((group,), (subset, subset))
     with pytest.raises(InputError, match=r"^There is no subset 'S9': known: S1, S2, S3"):
-        TOY.expert("S9")
+        TOY.index("S9")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
         ('"who"', '"whom"', "The group 'user' has the unknown column 'whom': did you mean 'who'?"),
-        ("2]", "3]", "The group 'content' has the column 3; the table's go from 0 to 2."),
-        ("2]", "2.5]", "The group 'content' has the column 2.5; say its number or name."),
+        ("2]", "3]", "The group 'content' has the column 3, but the table's columns are 0 to 2."),
+        ("2]", "2.5]", "The group 'content' has the column 2.5. Use its number or name."),
         ("[groups]", "[group]", "The family has no setting 'group': did you"),
-        ("user =", "content =", "The name 'content' is there twice, and the second ends in line 4"),
-        ('content = ["', "'all' = [\n\"", "The name 'all' is there twice, and the second ends in"),
-        ("[subsets]", "[groups]", "The name 'groups' is there twice, and the second ends in line"),
-        ("[groups]", "[groups", "The family is not TOML"),
+        (
+            "user =",
+            "content =",
+            "The name 'content' is defined twice; the second definition",
+        ),
+        (
+            'content = ["',
+            "'all' = [\n\"",
+            "The name 'all' is defined twice; the second",
+        ),
+        (
+            "[subsets]",
+            "[groups]",
+            "The name 'groups' is defined twice; the second",
+        ),
+        ("[groups]", "[groups", "The family is not valid TOML"),
         ("all =", "all = 3 #", "subsets.all needs a list, not 3."),
     ],
 )
-def test_mistakes_in_a_file(old: str, new: str, sentence: str) -> None:
+def test_invalid_files_are_rejected(old: str, new: str, sentence: str) -> None:
     with pytest.raises(InputError) as problem:
         parse_family(FILE.replace(old, new, 1), ["genre", "who", "year"])
     assert str(problem.value).startswith(sentence)
@@ -203,16 +214,18 @@ def test_mistakes_in_a_file(old: str, new: str, sentence: str) -> None:
     [
         ('content = ["content"]', 'content = ["contents"]', "The subset 'content' holds the unk"),
         ('content = ["content"]', 'other = ["user", "content"]', "The subsets 'all' and 'other'"),
-        ('all = ["content", "user"]', "", "No subset holds all groups; add one of content, user."),
+        (
+            'all = ["content", "user"]',
+            "",
+            "No subset holds all groups. Add one with content",
+        ),
         ('"who"', '"whom"', "The group 'user' has the unknown column 'whom'"),
         ("[subsets]", "[subset]", "The family has no setting 'subset'"),
-        ("[groups]", "[groups", "The family is not TOML"),
-        ("user =", "content =", "The name 'content' is there twice"),
+        ("[groups]", "[groups", "The family is not valid TOML"),
+        ("user =", "content =", "The name 'content' is defined twice"),
     ],
 )
-def test_mistakes_in_a_file_name_the_file(
-    old: str, new: str, sentence: str, tmp_path: Path
-) -> None:
+def test_file_errors_name_the_file(old: str, new: str, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "family.toml"
     path.write_text(new.join(FILE.rsplit(old, 1)))
     with pytest.raises(InputError) as problem:
@@ -220,17 +233,17 @@ def test_mistakes_in_a_file_name_the_file(
     assert str(problem.value).startswith(f"{path}: {sentence}")
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot be read: No such file"):
+def test_unreadable_files_are_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Cannot read .*: No such file"):
         read_family(tmp_path / "nothing.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
-    with pytest.raises(InputError, match=r"is not text in UTF-8"):
+    with pytest.raises(InputError, match=r"is not UTF-8 text"):
         read_family(tmp_path / "bytes.toml")
     with pytest.raises(InputError, match=r"^The family needs the setting 'subsets'\.$"):
         parse_family("[groups]\na = [0]")
-    with pytest.raises(InputError, match=r"^The name 'a' is there twice, and the second ends in"):
+    with pytest.raises(InputError, match=r"^The name 'a' is defined twice; the second"):
         parse_family("[groups]\na = [0]\na = [1]")
     with pytest.raises(
-        InputError, match=r"names the column 'who', but the table's columns have no"
+        InputError, match=r"names the column 'who', but no column names were passed"
     ):
         parse_family(FILE)

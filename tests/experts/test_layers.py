@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from whence.errors import InputError
-from whence.experts.attention import ExpertAttention, ExpertNorm
-from whence.experts.embedding import GroupEmbedding, Table
+from whence.experts.embedding import EmbeddingTable, GroupEmbedding
 from whence.experts.family import Family
+from whence.experts.fused import _unfused_layers
 from whence.experts.gru import ExpertGRU
 from whence.experts.linear import InputLinear, LinkedLinear, perceptron
-from whence.experts.products import _by_pieces
+from whence.experts.transformer import ExpertAttention, ExpertNorm
 
 CASES, STEPS = 2, 3
 GENERATOR = torch.Generator()
@@ -29,15 +29,15 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
 
 def hidden(family: Family, expert: int) -> list[int]:
     """The columns an expert may not see."""
-    return [column for column in range(family.width) if column not in family.columns[expert]]
+    return [column for column in range(family.n_columns) if column not in family.columns[expert]]
 
 
 @some_layers
 @given(family=families())
-def test_no_expert_depends_on_what_it_may_not_see(family: Family) -> None:
+def test_expert_output_is_independent_of_hidden_columns(family: Family) -> None:
     """Neither its output nor any gradient of it: what it may not see is no number here."""
     network = EveryLayer(family, STEPS)
-    inputs = drawn(CASES * STEPS, family.width)
+    inputs = drawn(CASES * STEPS, family.n_columns)
     out = network(inputs)
     out.square().sum().backward()
     for expert in range(len(family)):
@@ -55,10 +55,10 @@ def test_no_expert_depends_on_what_it_may_not_see(family: Family) -> None:
 
 @some_layers
 @given(family=families())
-def test_an_expert_teaches_no_other(family: Family) -> None:
+def test_gradients_do_not_reach_other_experts(family: Family) -> None:
     for expert in range(len(family)):
         network = EveryLayer(family, STEPS)
-        network(drawn(CASES * STEPS, family.width))[expert].square().sum().backward()
+        network(drawn(CASES * STEPS, family.n_columns))[expert].square().sum().backward()
         for other in range(len(family)):
             taught = any(bool(gradient.any()) for gradient in of_expert(network, other))
             assert taught == (other == expert)
@@ -66,26 +66,26 @@ def test_an_expert_teaches_no_other(family: Family) -> None:
 
 @some_layers
 @given(family=families())
-def test_a_linked_layer_is_the_masked_matrix(family: Family) -> None:
+def test_linked_layer_equals_masked_matrix(family: Family) -> None:
     """Forwards; backwards with the gradient stopped on all blocks but the diagonal, and without."""
     layer = LinkedLinear(family, 3, 2, GENERATOR.manual_seed(1)).double()
     assert layer.bias is not None
     nn.init.uniform_(layer.bias, -1, 1)
     features = drawn(len(family), 3, 5).requires_grad_()
     wanted = drawn(len(family), 2, 5, seed=1)
-    for stop in (True, False):
+    for detach in (True, False):
         full = full_matrix(layer).detach().requires_grad_()
         blocks = full.reshape(len(family), 2, len(family), 3)
         rows = []
         for expert in range(len(family)):
             own = [
-                features[other] if other == expert or not stop else features[other].detach()
+                features[other] if other == expert or not detach else features[other].detach()
                 for other in range(len(family))
             ]
             rows.append(sum(blocks[expert, :, other] @ own[other] for other in range(len(family))))
         expected = torch.stack(rows) + layer.bias.detach()  # type: ignore[arg-type]
         to_features, to_full = torch.autograd.grad((expected * wanted).sum(), (features, full))
-        found = layer(features, stop)
+        found = layer(features, detach)
         torch.testing.assert_close(found, expected)
         layer.zero_grad()
         features.grad = None
@@ -100,71 +100,75 @@ def test_a_linked_layer_is_the_masked_matrix(family: Family) -> None:
 
 
 @some_layers
-@given(family=families(), stop=st.booleans())
-def test_second_derivatives_are_those_of_separate_products(family: Family, stop: bool) -> None:
+@given(family=families(), detach=st.booleans())
+def test_second_derivatives_match_unfused_layers(family: Family, detach: bool) -> None:
     """Of a linked layer on a first one, whose rows are learned, beside PyTorch's own gradients."""
     first = InputLinear(family, 3, GENERATOR.manual_seed(1)).double()
     layer = LinkedLinear(family, 3, 2, GENERATOR).double()
     weights = [*first.parameters(), *layer.parameters()]
 
     def second(inputs: Tensor) -> Tensor:
-        found = layer(first(inputs, stop).tanh(), stop).square().sum()
+        found = layer(first(inputs, detach).tanh(), detach).square().sum()
         gradients = torch.autograd.grad(found, [inputs, *weights], create_graph=True)
         total = torch.stack([one.square().sum() for one in gradients]).sum()
         return torch.cat([one.flatten() for one in torch.autograd.grad(total, [inputs, *weights])])
 
-    inputs = drawn(5, family.width).requires_grad_()
+    inputs = drawn(5, family.n_columns).requires_grad_()
     found = second(inputs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("whence.experts.linear.joined_products", _by_pieces)
+        patch.setattr("whence.experts.linear.fused_layers", _unfused_layers)
         torch.testing.assert_close(found, second(inputs))
-    if not stop:
+    if not detach:
         assert torch.autograd.gradgradcheck(
-            lambda rows: layer(first(rows, stop).tanh(), stop), inputs
+            lambda rows: layer(first(rows, detach).tanh(), detach), inputs
         )
 
 
 @some_layers
-@given(family=families(), stop=st.booleans(), links=st.booleans(), twice=st.booleans())
-def test_a_perceptron_is_its_layers_one_by_one(
-    family: Family, stop: bool, links: bool, twice: bool
+@given(family=families(), detach=st.booleans(), linked=st.booleans(), twice=st.booleans())
+def test_perceptron_equals_its_layers_in_sequence(
+    family: Family, detach: bool, linked: bool, twice: bool
 ) -> None:
     """Answers, their gradients, and those of the gradients, beside PyTorch's own."""
     generator = GENERATOR.manual_seed(1)
     first = InputLinear(family, 4, generator).double()
     others = nn.ModuleList(
-        LinkedLinear(family, *sizes, generator, links=links) for sizes in ((4, 3), (3, 2))
+        LinkedLinear(family, *sizes, generator, linked=linked) for sizes in ((4, 3), (3, 2))
     ).double()
-    learned = [drawn(5, family.width).requires_grad_(), *first.parameters(), *others.parameters()]
+    learned = [
+        drawn(5, family.n_columns).requires_grad_(),
+        *first.parameters(),
+        *others.parameters(),
+    ]
     for bias in learned[1:]:
         if bias.shape[-1] == 1:
             nn.init.uniform_(bias, -1, 1)
 
-    def gradients(answers: Tensor) -> list[Tensor]:
-        found = torch.autograd.grad(answers.square().sum(), learned, create_graph=twice)
+    def gradients(outputs: Tensor) -> list[Tensor]:
+        found = torch.autograd.grad(outputs.square().sum(), learned, create_graph=twice)
         if not twice:
             return list(found)
         total = torch.stack([one.square().sum() for one in found]).sum()
         return list(torch.autograd.grad(total, learned))
 
-    answers = perceptron(first, others, learned[0], stop)
+    outputs = perceptron(first, others, learned[0], detach)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("whence.experts.linear.joined_products", _by_pieces)
-        one_by_one = first(learned[0], stop)
+        patch.setattr("whence.experts.linear.fused_layers", _unfused_layers)
+        one_by_one = first(learned[0], detach)
         for layer in others:
-            one_by_one = layer(one_by_one.relu(), stop)
-    torch.testing.assert_close(answers, one_by_one)
-    torch.testing.assert_close(gradients(answers), gradients(one_by_one))
+            one_by_one = layer(one_by_one.relu(), detach)
+    torch.testing.assert_close(outputs, one_by_one)
+    torch.testing.assert_close(gradients(outputs), gradients(one_by_one))
 
 
 def three_layers() -> tuple[Tensor, InputLinear, nn.ModuleList]:
     generator = GENERATOR.manual_seed(1)
     first = InputLinear(TOY, 4, generator)
     others = nn.ModuleList(LinkedLinear(TOY, *sizes, generator) for sizes in ((4, 3), (3, 2)))
-    return torch.ones(2, TOY.width, requires_grad=True), first, others
+    return torch.ones(2, TOY.n_columns, requires_grad=True), first, others
 
 
-def test_what_is_frozen_changes_no_other_gradient() -> None:
+def test_frozen_parameters_do_not_change_other_gradients() -> None:
     """Whoever is the only one that learns, of the rows and all weights."""
     rows, first, others = three_layers()
     learned = [rows, *first.parameters(), *others.parameters()]
@@ -179,15 +183,15 @@ def test_what_is_frozen_changes_no_other_gradient() -> None:
         assert sum(one.grad is not None for one in learned) == 1
 
 
-def test_gradients_are_the_same_where_activations_are_made_again() -> None:
+def test_gradients_survive_activation_checkpointing() -> None:
     rows, first, others = three_layers()
 
-    def answers(rows: Tensor) -> Tensor:
+    def loss(rows: Tensor) -> Tensor:
         return perceptron(first, others, rows, True).square().sum()
 
-    again = checkpoint(answers, rows, use_reentrant=False)
+    again = checkpoint(loss, rows, use_reentrant=False)
     learned = [rows, *first.parameters(), *others.parameters()]
-    found, expected = (torch.autograd.grad(one, learned) for one in (again, answers(rows)))
+    found, expected = (torch.autograd.grad(one, learned) for one in (again, loss(rows)))
     torch.testing.assert_close(found, expected)
 
 
@@ -199,45 +203,45 @@ def test_hooks_are_called_once(twice: bool) -> None:
     learned = [rows, *first.parameters(), *others.parameters()]
     for one in learned:
         one.register_hook(calls.append)
-    answers = perceptron(first, others, rows, True).sum()
-    torch.autograd.grad(answers, learned, create_graph=twice)
+    outputs = perceptron(first, others, rows, True).sum()
+    torch.autograd.grad(outputs, learned, create_graph=twice)
     assert len(calls) == len(learned)
 
 
-def test_weights_that_change_before_their_gradient_are_noticed() -> None:
+def test_in_place_weight_changes_are_detected() -> None:
     first = InputLinear(TOY, 4, GENERATOR.manual_seed(1))
     others = nn.ModuleList([LinkedLinear(TOY, 4, 1, GENERATOR)])
-    answers = perceptron(first, others, torch.ones(2, TOY.width), True)
+    outputs = perceptron(first, others, torch.ones(2, TOY.n_columns), True)
     nn.init.zeros_(others[0].own)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        answers.sum().backward()
+        outputs.sum().backward()
 
 
 @given(family=families())
-def test_the_first_layer_is_a_loop_over_experts(family: Family) -> None:
+def test_input_layer_equals_a_loop_over_experts(family: Family) -> None:
     layer = InputLinear(family, 2, GENERATOR.manual_seed(1)).double()
-    inputs = drawn(5, family.width)
+    inputs = drawn(5, family.n_columns)
     found = layer(inputs)
     weights = [one for weight in layer.weights for one in weight]
     for expert, (weight, columns) in enumerate(zip(weights, family.columns, strict=True)):
         torch.testing.assert_close(found[expert], weight @ inputs[:, columns].T)
 
 
-@given(family=families(), taught=st.sampled_from(["all", "smallest"]))
-def test_who_teaches_what_is_embedded(family: Family, taught: str) -> None:
-    layer = InputLinear(family, 2, GENERATOR.manual_seed(1), taught=taught).double()  # type: ignore[arg-type]
+@given(family=families(), trained_by=st.sampled_from(["all", "smallest"]))
+def test_which_experts_train_the_inputs(family: Family, trained_by: str) -> None:
+    layer = InputLinear(family, 2, GENERATOR.manual_seed(1), trained_by=trained_by).double()  # type: ignore[arg-type]
     for expert in range(len(family)):
-        inputs = drawn(5, family.width).requires_grad_()
+        inputs = drawn(5, family.n_columns).requires_grad_()
         layer(inputs)[expert].sum().backward()
         assert inputs.grad is not None
         below = {column for other in family.contained[expert] for column in family.columns[other]}
-        teaches = set(family.columns[expert]) - (below if taught == "smallest" else set())
-        assert set(inputs.grad.any(dim=0).nonzero()[:, 0].tolist()) == teaches
-        (whole,) = torch.autograd.grad(layer(inputs, stop=False)[expert].sum(), inputs)
+        trains = set(family.columns[expert]) - (below if trained_by == "smallest" else set())
+        assert set(inputs.grad.any(dim=0).nonzero()[:, 0].tolist()) == trains
+        (whole,) = torch.autograd.grad(layer(inputs, detach=False)[expert].sum(), inputs)
         assert set(whole.any(dim=0).nonzero()[:, 0].tolist()) == set(family.columns[expert])
 
 
-def test_weights_are_as_many_as_blocks() -> None:
+def test_parameter_count() -> None:
     """The published network on MovieLens-1M beyond its embeddings: 147,028 weights."""
     family = Family.of(
         {"content": range(32), "user": range(32, 96), "item": range(96, 160)},
@@ -254,13 +258,13 @@ def test_weights_are_as_many_as_blocks() -> None:
     assert sum(one.numel() for layer in layers for one in layer.parameters()) == 147_028
 
 
-def test_links_can_be_left_out() -> None:
-    layer = LinkedLinear(TOY, 3, 2, GENERATOR.manual_seed(0), links=False, bias=False)
+def test_layers_without_links() -> None:
+    layer = LinkedLinear(TOY, 3, 2, GENERATOR.manual_seed(0), linked=False, bias=False)
     features = torch.ones(3, 3, 1)
     torch.testing.assert_close(layer(features)[..., 0], layer.own.sum(2))
 
 
-def test_norm_is_layer_norm_of_each_expert() -> None:
+def test_norm_equals_layer_norm_of_each_expert() -> None:
     features = drawn(3, 4, 5)
     expected = F.layer_norm(features.mT, (4,), eps=1e-6).mT
     torch.testing.assert_close(ExpertNorm(TOY, 4)(features), expected)
@@ -271,7 +275,7 @@ def test_norm_is_layer_norm_of_each_expert() -> None:
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_attention_is_a_loop_over_experts_and_heads(masked: bool) -> None:
+def test_attention_equals_a_loop_over_experts_and_heads(masked: bool) -> None:
     generator = GENERATOR.manual_seed(2)
     query = LinkedLinear(SESSIONS, 4, 4, generator, bias=False)
     memory = LinkedLinear(SESSIONS, 4, 8, generator, bias=False)
@@ -296,7 +300,7 @@ def test_attention_is_a_loop_over_experts_and_heads(masked: bool) -> None:
             torch.testing.assert_close(got, expected)
 
 
-def test_the_recurrent_unit_is_pytorchs_for_an_expert_alone() -> None:
+def test_gru_of_one_expert_equals_pytorchs() -> None:
     family = Family.of({"x": [0, 1]}, {"S": ["x"]})
     generator = GENERATOR.manual_seed(3)
     layer = ExpertGRU(family, InputLinear(family, 9, generator), 3, generator).double()
@@ -318,9 +322,11 @@ def test_the_recurrent_unit_is_pytorchs_for_an_expert_alone() -> None:
     torch.testing.assert_close(found, expected)
 
 
-def test_embeddings_stand_group_by_group() -> None:
+def test_embeddings_are_ordered_by_group() -> None:
     family = Family.of({"user": [1], "ages": [0, 2]}, {"S1": ["ages"], "S2": ["user", "ages"]})
-    layer = GroupEmbedding(family, {"user": Table(5, 3), "ages": Table(4, 2)}, GENERATOR)
+    layer = GroupEmbedding(
+        family, {"user": EmbeddingTable(5, 3), "ages": EmbeddingTable(4, 2)}, GENERATOR
+    )
     numbers = torch.tensor([[3, 4, 0], [1, 0, 1]])
     found = layer(numbers)
     user, ages = layer.tables
@@ -335,41 +341,46 @@ def test_embeddings_stand_group_by_group() -> None:
     [
         (
             [[3, 4, 0], [1, 5, 1]],
-            "There is 5 in the group 'user'; its table has the numbers 0 to 4.",
+            "The group 'user' holds 5, but its embedding table has only the rows 0 to 4.",
         ),
-        ([[3, 4, -1]], "There is -1 in the group 'ages'; its table has the numbers 0 to 3."),
-        ([[3, 4]], "The family names columns up to 2, from 0; rows have 2."),
-        ([[3.0, 4.0, 0.0]], "Things have whole numbers; make them some with numbers.long()."),
+        (
+            [[3, 4, -1]],
+            "The group 'ages' holds -1, but its embedding table has only the rows 0 to 3.",
+        ),
+        ([[3, 4]], "The family names columns 0 to 2, but the rows have only 2."),
+        ([[3.0, 4.0, 0.0]], "Ids to embed must be integers. Convert them with numbers.long()."),
     ],
 )
-def test_numbers_that_no_table_has(numbers: list[list[float]], sentence: str) -> None:
+def test_invalid_ids_are_rejected(numbers: list[list[float]], sentence: str) -> None:
     family = Family.of({"user": [1], "ages": [0, 2]}, {"S1": ["ages"], "S2": ["user", "ages"]})
-    layer = GroupEmbedding(family, {"user": Table(5, 3), "ages": Table(4, 2)}, GENERATOR)
-    with pytest.raises(InputError) as told:
+    layer = GroupEmbedding(
+        family, {"user": EmbeddingTable(5, 3), "ages": EmbeddingTable(4, 2)}, GENERATOR
+    )
+    with pytest.raises(InputError) as error:
         layer(torch.tensor(numbers))
-    assert str(told.value) == sentence
+    assert str(error.value) == sentence
     assert layer(torch.zeros(0, 3, dtype=torch.long)).shape == (0, 7)
 
 
-@pytest.mark.parametrize("stop", [True, False])
+@pytest.mark.parametrize("detach", [True, False])
 @given(family=families())
-def test_no_rows_are_read_as_none(stop: bool, family: Family) -> None:
+def test_empty_batch(detach: bool, family: Family) -> None:
     """Forwards and backwards, however experts stand on their shelves."""
     first = InputLinear(family, 3, GENERATOR)
     layer = LinkedLinear(family, 3, 2, GENERATOR)
-    inputs = torch.zeros(0, family.width, requires_grad=True)
-    found = layer(first(inputs, stop), stop)
+    inputs = torch.zeros(0, family.n_columns, requires_grad=True)
+    found = layer(first(inputs, detach), detach)
     assert found.shape == (len(family), 2, 0)
     found.sum().backward()
     assert inputs.grad is not None
-    assert inputs.grad.shape == (0, family.width)
+    assert inputs.grad.shape == (0, family.n_columns)
     assert not any(one.grad.any() for one in layer.parameters() if one.grad is not None)
 
 
-def test_several_seeds_at_once() -> None:
+def test_vmap_over_seeds() -> None:
     """A stack of networks through `vmap` is each alone, gradients too."""
     networks = [EveryLayer(SESSIONS, STEPS, seed) for seed in (0, 1)]
-    inputs = drawn(CASES * STEPS, SESSIONS.width)
+    inputs = drawn(CASES * STEPS, SESSIONS.n_columns)
     weights = [dict(network.named_parameters()) for network in networks]
     stacked = {name: torch.stack([one[name].detach() for one in weights]) for name in weights[0]}
 
@@ -384,11 +395,11 @@ def test_several_seeds_at_once() -> None:
             torch.testing.assert_close(found[name][place], parameter.grad)
 
 
-def test_mistakes() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     reader = LinkedLinear(TOY, 4, 4, GENERATOR)
-    with pytest.raises(InputError, match=r"^A width of 4 cannot be shared among 3 heads"):
+    with pytest.raises(InputError, match=r"^A dim of 4 cannot be split among 3 heads"):
         ExpertAttention(TOY, reader, reader, 4, 3, GENERATOR)
     with pytest.raises(InputError, match=r"^There is no group 'x3' to embed"):
-        GroupEmbedding(TOY, {"x3": Table(1, 1)}, GENERATOR)
-    with pytest.raises(InputError, match=r"^The group 'x2' has no table"):
-        GroupEmbedding(TOY, {"x1": Table(1, 1)}, GENERATOR)
+        GroupEmbedding(TOY, {"x3": EmbeddingTable(1, 1)}, GENERATOR)
+    with pytest.raises(InputError, match=r"^The group 'x2' has no embedding table"):
+        GroupEmbedding(TOY, {"x1": EmbeddingTable(1, 1)}, GENERATOR)

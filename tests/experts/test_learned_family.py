@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError
-from whence.experts import TOYS, Family, LearnedFamily, all_subsets, learn_family
+from whence.experts import Family, LearnedFamily, all_subsets, learn_family
 from whence.experts.learned import Round, _without_the_least
 from whence.randomness import Randomness
+from whence_studies.toy_data import TOYS
 
 NOISE = 1
 """Groups that say nothing."""
@@ -27,7 +28,7 @@ def learned(budget: int, seed: int, noise: int = NOISE) -> LearnedFamily:
         return torch.cat((rows, torch.randn(len(rows), noise, generator=generator)), dim=1)
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
-        return ((beside(rows), truth) for rows, truth in toy.batches(150, 128, seed))
+        return ((beside(rows), labels) for rows, labels in toy.batches(150, 128, seed))
 
     groups = {f"x{place + 1}": [place] for place in range(4 + noise)}
     rows = beside(toy.draw(1024, Randomness(seed).torch("evaluation")).rows)
@@ -37,7 +38,7 @@ def learned(budget: int, seed: int, noise: int = NOISE) -> LearnedFamily:
 
 
 @pytest.mark.parametrize("budget", [3, 6])
-def test_the_family_that_is_needed_is_found(budget: int) -> None:
+def test_learn_family_finds_the_needed_subsets(budget: int) -> None:
     found = learned(budget, seed=budget)
     assert found.found == {frozenset({"x1"}), frozenset({"x2"}), frozenset({"x3", "x4"})}
     assert len(found.rounds[0].family) == 5 + comb(5, 2) + 1
@@ -47,12 +48,12 @@ def test_the_family_that_is_needed_is_found(budget: int) -> None:
     assert found.family == found.rounds[-1].family, "what is handed back has been trained"
 
 
-def test_a_budget_is_kept_though_more_is_needed() -> None:
+def test_learn_family_keeps_the_budget() -> None:
     found = learned(1, seed=0, noise=0)
     assert found.found == {frozenset({"x3", "x4"})}, "it decides over half of the cases"
 
 
-def test_who_leaves() -> None:
+def test_least_selected_experts_are_dropped() -> None:
     """Half of those too many, rounded up; then only those below the least share; never the top."""
     family = all_subsets({"a": [0], "b": [1], "c": [2]}, most=1)
     assert family.names == ("a", "b", "c", "a+b+c")
@@ -72,7 +73,7 @@ def test_all_subsets_up_to_a_size(count: int, most: int) -> None:
     assert len(family) == smaller + (count > most)
 
 
-def test_too_much_to_ask() -> None:
+def test_invalid_requests_are_rejected() -> None:
     groups = {f"x{place}": [place] for place in range(30)}
     with pytest.raises(InputError, match="466 subsets of at most 2 of 30 groups, more than 256"):
         all_subsets(groups)
@@ -86,7 +87,7 @@ def test_too_much_to_ask() -> None:
         learn_family({"x": [0]}, list, torch.zeros(0, 1), (2,), budget=1)
 
 
-def test_rows_are_looked_at_before_the_first_round() -> None:
+def test_rows_are_checked_before_the_first_round() -> None:
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
         pytest.fail("training has begun")
 

@@ -10,12 +10,10 @@ from torch import Tensor
 
 from whence.contract import ALL
 from whence.errors import InputError
-from whence.experts.attribution import accuracy, attribution_accuracy
 from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
-from whence.experts.objective import RECIPES
-from whence.experts.selection import Confidence, Selection
+from whence.experts.selection import RECIPES, Confidence, Selection, accuracy, attribution_accuracy
 from whence.experts.tabular import TabularModel
-from whence.experts.targets import Binary, Classes, Real, Target, refuse_others
+from whence.experts.targets import Binary, Classes, Real, Target, check_labels
 from whence.experts.training import fit, shuffled
 from whence.explainers import compare_batch, explain_batch
 from whence.explanation import Labels
@@ -37,19 +35,19 @@ def ordinary(target: Target | None = None, seed: int = 0) -> OrdinaryMLP:
 
 def rows_of(count: int = 5) -> Tensor:
     generator = torch.Generator().manual_seed(0)
-    return torch.randn(count, SESSIONS.width, generator=generator, dtype=torch.float64)
+    return torch.randn(count, SESSIONS.n_columns, generator=generator, dtype=torch.float64)
 
 
-def test_the_prediction_is_the_weighted_mean() -> None:
+def test_prediction_is_the_weighted_mean() -> None:
     """Equation 1, from the experts one by one."""
     model, rows = interpretable(), rows_of()
-    values = model.answers(rows)[:, 0].tanh()
+    values = model.expert_outputs(rows)[:, 0].tanh()
     weights = model.attribute(rows).T
     mean = (weights * values).sum(0) / (weights.sum(0) + 1e-9)
     torch.testing.assert_close(model.score(rows, ALL)[:, 1], torch.logit((mean + 1) / 2))
 
 
-def test_attribution_depends_on_what_the_expert_sees() -> None:
+def test_attribution_depends_on_visible_columns_only() -> None:
     model, rows = interpretable(), rows_of()
     before = model.attribute(rows)
     other = rows.clone()
@@ -66,7 +64,7 @@ def test_groups_are_parts(build: type, target: Target) -> None:
     model: TabularModel = build(target)
     rows = rows_of()
     whole = model.score(rows, ALL)
-    assert whole.shape == (5, {1: 2, 3: 3, 2: 1}[target.outputs])
+    assert whole.shape == (5, {1: 2, 3: 3, 2: 1}[target.n_outputs])
     torch.testing.assert_close(model.score(rows, ALL, embedded=model.embed(rows)), whole)
     assert model.embed(rows).shape == (5, 5, 2)
     present = model.parts(rows)
@@ -78,18 +76,18 @@ def test_groups_are_parts(build: type, target: Target) -> None:
     torch.testing.assert_close(model.score(rows, one), whole[:, :1])
 
 
-def test_means_stand_for_what_is_absent() -> None:
+def test_absent_groups_take_their_means() -> None:
     means = torch.arange(7.0)
     model = InterpretableMLP(SESSIONS, (4,), torch.Generator(), means=means)
     rows = torch.randn(3, 7)
     nothing = torch.zeros(3, 5, dtype=torch.bool)
     expected = model.score(means.expand(3, 7), ALL)
     torch.testing.assert_close(model.score(rows, ALL, present=nothing), expected)
-    with pytest.raises(InputError, match=r"^Means are needed of 7 columns, not 2"):
+    with pytest.raises(InputError, match=r"^Means are needed for 7 columns, not 2"):
         InterpretableMLP(SESSIONS, (4,), torch.Generator(), means=torch.zeros(2))
 
 
-def test_explainers_get_the_whole_gradient() -> None:
+def test_explainers_get_the_full_gradient() -> None:
     """Of the score as it is, through links and selection, though training stops there."""
     model, rows = interpretable(), rows_of(1)
     embedded = model.embed(rows).requires_grad_()
@@ -103,7 +101,7 @@ def test_explainers_get_the_whole_gradient() -> None:
         assert float(found[0, part, place]) == pytest.approx(float(change[0, 1]) / step, rel=1e-3)
 
 
-def test_other_explainers_explain_it_by_groups() -> None:
+def test_other_explainers_attribute_to_groups() -> None:
     """Shapley values over groups add up to what the groups change together."""
     rows = rows_of(3)
     targets = torch.ones(3, dtype=torch.long)
@@ -120,11 +118,11 @@ def test_other_explainers_explain_it_by_groups() -> None:
 def test_explanations_name_the_groups(
     build: Callable[[], TabularModel], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each under its own importance; what is asked about has a number alone."""
+    """Each under its own importance; what is upcoming about has a number alone."""
     found = explain_batch(build(), rows_of(2), torch.tensor([0, 1]), "leave-one-out")
-    for case, told in enumerate(json.loads(found.to_json())["cases"]):
-        assert told["target"] == {"index": case}
-        importance = {part["label"]: part["score"] for part in told["parts"]}
+    for case, error in enumerate(json.loads(found.to_json())["cases"]):
+        assert error["target"] == {"index": case}
+        importance = {part["label"]: part["score"] for part in error["parts"]}
         assert importance == dict(zip(SESSIONS.group_names, found.scores[case], strict=True))
     found[1].show()
     printed = capsys.readouterr().out
@@ -133,7 +131,7 @@ def test_explanations_name_the_groups(
     assert all(name in printed for name in SESSIONS.group_names)
 
 
-def test_given_names_are_preferred_to_the_groups(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explicit_names_override_group_names(capsys: pytest.CaptureFixture[str]) -> None:
     names = tuple(f"column {number}" for number in range(5))
     found = explain_batch(
         interpretable(),
@@ -142,16 +140,16 @@ def test_given_names_are_preferred_to_the_groups(capsys: pytest.CaptureFixture[s
         "leave-one-out",
         labels=Labels((names,), ("played",)),
     )
-    (told,) = json.loads(found.to_json())["cases"]
-    assert told["target"] == {"index": 1, "label": "played"}
-    assert tuple(part["label"] for part in told["parts"]) == names
+    (error,) = json.loads(found.to_json())["cases"]
+    assert error["target"] == {"index": 1, "label": "played"}
+    assert tuple(part["label"] for part in error["parts"]) == names
     found.show()
     printed = capsys.readouterr().out
     assert "played (leave-one-out)" in printed
     assert "position" not in printed
 
 
-def test_equal_sizes() -> None:
+def test_equal_total_width() -> None:
     """All experts' features together are the ordinary network's."""
     assert [layer.out_features for layer in ordinary().layers] == [32, 24, 1]
     features = interpretable().first(rows_of(1))
@@ -159,22 +157,26 @@ def test_equal_sizes() -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_toy_a_is_learned_by_every_recipe(name: str) -> None:
+def test_every_recipe_learns_toy_a(name: str) -> None:
     """In few steps: classes are right, and the experts named are those that suffice."""
     toy = TOYS["a"]
     target = Binary("sigmoid", 0.5) if name == "movielens" else Binary()
     model = InterpretableMLP(
-        toy.family, toy.widths, Randomness(0).torch("init"), target=target, recipe=RECIPES[name]
+        toy.family,
+        toy.hidden_dims,
+        Randomness(0).torch("init"),
+        target=target,
+        recipe=RECIPES[name],
     )
     fit(model, toy.batches(200, 128, seed=0), learning_rate=0.02)
     points = toy.draw(1024, Randomness(0).torch("evaluation"))
     with torch.no_grad():
-        assert accuracy(model.scores(points.rows), points.truth).value > 0.97
+        assert accuracy(model.scores(points.rows), points.labels).value > 0.97
         found = attribution_accuracy(model.attribute(points.rows), points.experts)
     assert found.value > 0.85
 
 
-def test_the_xor_needs_both() -> None:
+def test_xor_selects_the_expert_of_both() -> None:
     toy = TOYS["d"]
     model = InterpretableMLP(toy.family, (16, 16), Randomness(1).torch("init"))
     fit(model, toy.batches(300, 128, seed=1), learning_rate=0.02)
@@ -182,30 +184,30 @@ def test_the_xor_needs_both() -> None:
     with torch.no_grad():
         selected = model.attribute(points.rows, Selection(Confidence("absolute")))
     assert attribution_accuracy(selected, points.experts).value > 0.85
-    outer = selected[points.experts == toy.family.expert("S6")].argmax(dim=1)
-    assert (outer == toy.family.expert("S6")).double().mean() > 0.9
+    outer = selected[points.experts == toy.family.index("S6")].argmax(dim=1)
+    assert (outer == toy.family.index("S6")).double().mean() > 0.9
 
 
 @pytest.mark.parametrize(
-    ("target", "truth"),
+    ("target", "labels"),
     [
         (Classes(3), lambda rows: (rows[:, 0] > -0.5).long() + (rows[:, 0] > 0.5)),
         (Real(), lambda rows: rows[:, 0] * 1.0),
     ],
 )
-def test_beyond_two_classes(target: Target, truth) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def test_classes_and_real_targets(target: Target, labels) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
     """What x1 alone decides is attributed to the expert that sees x1 alone."""
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(2_000, 2, generator=generator)
     model = InterpretableMLP(TOY, (8, 8), generator, target=target)
-    fit(model, shuffled(rows, truth(rows), 100, 15, generator), learning_rate=0.01)
+    fit(model, shuffled(rows, labels(rows), 100, 15, generator), learning_rate=0.01)
     with torch.no_grad():
         selected, scores = model.attribute(rows), model.scores(rows)
     assert attribution_accuracy(selected, torch.zeros(2_000, dtype=torch.long)).value > 0.9
     if isinstance(target, Classes):
-        assert accuracy(scores, truth(rows)).value > 0.95
+        assert accuracy(scores, labels(rows)).value > 0.95
     else:
-        assert float((scores[:, 0] - truth(rows)).square().mean()) < 0.05
+        assert float((scores[:, 0] - labels(rows)).square().mean()) < 0.05
 
 
 def test_same_seed_same_bits() -> None:
@@ -220,16 +222,16 @@ def test_same_seed_same_bits() -> None:
     assert not torch.equal(trained(0), trained(1))
 
 
-def test_the_ordinary_network_learns() -> None:
+def test_ordinary_network_learns() -> None:
     toy = TOYS["b"]
     model = OrdinaryMLP(toy.family, (8, 8), Randomness(0).torch("init"))
     losses = fit(model, toy.batches(300, 128, seed=0), learning_rate=0.01)
     assert losses[-1] < losses[0] / 4
     points = toy.draw(1024, Randomness(0).torch("evaluation"))
-    assert accuracy(model.scores(points.rows), points.truth).value > 0.97
+    assert accuracy(model.scores(points.rows), points.labels).value > 0.97
 
 
-def test_toys_as_published() -> None:
+def test_toys_match_the_paper() -> None:
     """Centres and classes, an equal share of each, and a spread of a quarter."""
     printed = {(-1, 0): 0, (1, 0): 1, (0, 1): 1, (0, -1): 0}
     printed |= {(-2, -2): 0, (2, -2): 1, (-2, 2): 1, (2, 2): 0}
@@ -259,19 +261,19 @@ def test_attribution_accuracy_by_hand() -> None:
     selected = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.5, 0.5]])
     found = attribution_accuracy(selected, torch.tensor([0, 1, 1]))
     assert found.value == pytest.approx(0.5)
-    with pytest.raises(InputError, match=r"^Selections of 3 cases do not answer to 2"):
+    with pytest.raises(InputError, match=r"^There are selections for 3 cases, but 2"):
         attribution_accuracy(selected, torch.tensor([0, 1]))
-    with pytest.raises(InputError, match=r"^Scores of 3 cases do not answer to 2 truths"):
+    with pytest.raises(InputError, match=r"^There are scores for 3 cases, but 2 labels"):
         accuracy(selected, torch.tensor([0, 1]))
 
 
-def test_batches_hold_every_row_once() -> None:
+def test_shuffled_yields_every_row_once() -> None:
     rows = torch.arange(10.0)[:, None]
     batches = list(shuffled(rows, torch.arange(10), 4, 2, torch.Generator()))
-    assert [len(truth) for _, truth in batches] == [4, 4, 2, 4, 4, 2]
-    assert sorted(torch.cat([truth for _, truth in batches[:3]]).tolist()) == list(range(10))
-    assert all(torch.equal(one[:, 0], truth.float()) for one, truth in batches)
-    with pytest.raises(InputError, match=r"^There are 10 rows and 3 truths"):
+    assert [len(labels) for _, labels in batches] == [4, 4, 2, 4, 4, 2]
+    assert sorted(torch.cat([labels for _, labels in batches[:3]]).tolist()) == list(range(10))
+    assert all(torch.equal(one[:, 0], labels.float()) for one, labels in batches)
+    with pytest.raises(InputError, match=r"^There are 10 rows and 3 labels"):
         next(shuffled(rows, torch.arange(3), 4, 1, torch.Generator()))
     with pytest.raises(InputError, match=r"^A batch has at least one row, not 0"):
         next(shuffled(rows, torch.arange(10), 0, 1, torch.Generator()))
@@ -282,7 +284,7 @@ def test_batches_hold_every_row_once() -> None:
 
 
 @pytest.mark.parametrize("build", [interpretable, ordinary])
-def test_columns_of_no_group_change_nothing(build: type) -> None:
+def test_columns_of_no_group_are_ignored(build: type) -> None:
     model, rows = build(), rows_of()
     wider = torch.cat((rows, rows), dim=1).requires_grad_()
     torch.testing.assert_close(model.loss(wider, torch.ones(5)), model.loss(rows, torch.ones(5)))
@@ -293,12 +295,18 @@ def test_columns_of_no_group_change_nothing(build: type) -> None:
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        (rows_of()[:, :2], "The family names columns up to 6, from 0; rows have 2."),
-        (rows_of()[0], "Rows are needed as [rows, columns], not as [7]; a single one is row[None]"),
-        (torch.ones(5, 7, dtype=torch.long), "Rows hold no real numbers; make them some with"),
+        (rows_of()[:, :2], "The family names columns 0 to 6, but the rows have only 2."),
+        (
+            rows_of()[0],
+            "Rows must have the shape [rows, columns], not [7]. Pass a single row as row[None]",
+        ),
+        (
+            torch.ones(5, 7, dtype=torch.long),
+            "Rows must hold floating-point numbers, not torch.int64. Convert",
+        ),
     ],
 )
-def test_rows_that_cannot_be_read(build: type, rows: Tensor, sentence: str) -> None:
+def test_invalid_rows_are_rejected(build: type, rows: Tensor, sentence: str) -> None:
     model: TabularModel = build()
     for ask in (
         lambda: model.loss(rows, torch.ones(5)),
@@ -307,34 +315,36 @@ def test_rows_that_cannot_be_read(build: type, rows: Tensor, sentence: str) -> N
         lambda: model.embed(rows),
         lambda: fit(model, [(rows, torch.ones(len(rows)))]),
     ):
-        with pytest.raises(InputError) as told:
+        with pytest.raises(InputError) as error:
             ask()
-        assert str(told.value).startswith(sentence)
+        assert str(error.value).startswith(sentence)
 
 
 @pytest.mark.parametrize("build", [interpretable, ordinary])
 @pytest.mark.parametrize(
     ("target", "wrong", "sentence"),
     [
-        (Binary(), torch.nan, "There is nan among the truths; two classes have the numbers 0 and"),
-        (Binary(), 7, "There is 7 among the truths; two classes have the numbers 0 and 1."),
-        (Binary("sigmoid", 0.3), -1, "There is -1 among the truths; two classes have"),
-        (Classes(3), torch.nan, "There is nan among the truths; 3 classes have"),
-        (Real(), torch.nan, "There is nan among the truths; fill it in or leave it out."),
-        (Real(), -torch.inf, "There is -inf among the truths; fill it in or leave it out."),
+        (Binary(), torch.nan, "The label nan is invalid: the labels of two classes are 0 and 1"),
+        (Binary(), 7, "The label 7 is invalid: the labels of two classes are 0 and 1."),
+        (Binary("sigmoid", 0.3), -1, "The label -1 is invalid: the labels of two classes"),
+        (Classes(3), torch.nan, "The label nan is invalid: the labels of 3 classes"),
+        (Real(), torch.nan, "The label nan is invalid: impute it or drop its row."),
+        (Real(), -torch.inf, "The label -inf is invalid: impute it or drop its row."),
     ],
 )
-def test_truths_that_cannot_be(build: type, target: Target, wrong: float, sentence: str) -> None:
+def test_invalid_labels_are_rejected(
+    build: type, target: Target, wrong: float, sentence: str
+) -> None:
     """In a loss, and so in training, whose batches may come from anywhere."""
     model: TabularModel = build(target)
-    truth = torch.tensor([0.0, 1.0, wrong, 0.0, 1.0])
+    labels = torch.tensor([0.0, 1.0, wrong, 0.0, 1.0])
     for ask in (
-        lambda: model.loss(rows_of(), truth),
-        lambda: fit(model, [(rows_of(), truth)]),
+        lambda: model.loss(rows_of(), labels),
+        lambda: fit(model, [(rows_of(), labels)]),
     ):
-        with pytest.raises(InputError) as told:
+        with pytest.raises(InputError) as error:
             ask()
-        assert str(told.value).startswith(sentence)
+        assert str(error.value).startswith(sentence)
     yes_and_no = torch.tensor([True, False, True, True, False])
     assert torch.equal(
         model.loss(rows_of(), yes_and_no), model.loss(rows_of(), yes_and_no.double())
@@ -342,45 +352,45 @@ def test_truths_that_cannot_be(build: type, target: Target, wrong: float, senten
 
 
 @pytest.mark.parametrize("target", [Binary(), Real()])
-def test_truths_on_a_device_are_looked_at_before_they_go_there(target: Target) -> None:
+def test_labels_are_checked_before_moving_to_the_device(target: Target) -> None:
     """On the device "meta" nothing can be looked at, and a look at a GPU would wait for it."""
-    model, truth = interpretable(target).to("meta"), torch.tensor([0.0, 1.0, torch.nan, 0.0, 1.0])
-    refuse_others(target, truth.to("meta"))
-    with pytest.raises(InputError, match=r"^There is nan among the truths;"):
-        fit(model, [(rows_of(), truth)])
+    model, labels = interpretable(target).to("meta"), torch.tensor([0.0, 1.0, torch.nan, 0.0, 1.0])
+    check_labels(target, labels.to("meta"))
+    with pytest.raises(InputError, match=r"^The label nan is invalid:"):
+        fit(model, [(rows_of(), labels)])
 
 
-def test_losses_of_several_seeds_at_once() -> None:
+def test_vmap_of_losses() -> None:
     """Each with truths of its own, which cannot be looked at inside `vmap`."""
     model, rows = interpretable(), rows_of()
-    truth = torch.tensor([[0.0, 1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0, 1.0]])
-    found = torch.func.vmap(lambda one: model.loss(rows, one))(truth)
-    torch.testing.assert_close(found, torch.stack([model.loss(rows, one) for one in truth]))
+    labels = torch.tensor([[0.0, 1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0, 1.0]])
+    found = torch.func.vmap(lambda one: model.loss(rows, one))(labels)
+    torch.testing.assert_close(found, torch.stack([model.loss(rows, one) for one in labels]))
 
 
 @pytest.mark.parametrize("build", [interpretable, ordinary])
-def test_truths_that_answer_to_no_row(build: type) -> None:
+def test_labels_must_match_the_rows(build: type) -> None:
     model: TabularModel = build(Classes(3))
-    for count, truth in {
+    for count, labels in {
         "4": torch.ones(4),
         "5 × 1": torch.ones(5, 1),
         "1": torch.ones(()),
     }.items():
-        with pytest.raises(InputError, match=rf"^There are 5 rows and {count} truths; give one to"):
-            model.loss(rows_of(), truth)
+        with pytest.raises(InputError, match=rf"^There are 5 rows and {count} labels. Pass one"):
+            model.loss(rows_of(), labels)
     for wrong in (-1, 3, 0.5):
-        truth = torch.tensor([0, 1, wrong, 2, 0])
-        with pytest.raises(InputError) as told:
-            model.loss(rows_of(), truth)
-        assert str(told.value) == (
-            f"There is {wrong} among the truths; 3 classes have the numbers 0 to 2."
+        labels = torch.tensor([0, 1, wrong, 2, 0])
+        with pytest.raises(InputError) as error:
+            model.loss(rows_of(), labels)
+        assert str(error.value) == (
+            f"The label {wrong} is invalid: the labels of 3 classes are 0 to 2."
         )
     assert model.loss(rows_of(), torch.tensor([0.0, 1, 2, 2, 0])).isfinite()
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("build", [interpretable, ordinary])
-def test_of_no_rows_there_is_nothing_to_say(build: type, target: Target) -> None:
+def test_no_rows(build: type, target: Target) -> None:
     """And nothing to learn."""
     model: TabularModel = build(target)
     rows = rows_of(0)
@@ -392,11 +402,11 @@ def test_of_no_rows_there_is_nothing_to_say(build: type, target: Target) -> None
         lambda: model.loss(rows, torch.zeros(0)),
         lambda: next(shuffled(rows, torch.zeros(0), 4, 1, torch.Generator())),
     ):
-        with pytest.raises(InputError, match=r"^There are no rows to learn from; give one at"):
+        with pytest.raises(InputError, match=r"^There are no rows to train on. Pass at"):
             learn()
 
 
 @pytest.mark.parametrize("widths", [(), (4, 0)])
-def test_experts_need_hidden_layers(widths: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match=r"^Experts need a hidden layer at least, and a feature"):
+def test_hidden_layers_are_required(widths: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match=r"^Experts need at least one hidden layer"):
         InterpretableMLP(SESSIONS, widths, torch.Generator())

@@ -24,10 +24,10 @@ from whence.experts import (
     SequentialModel,
 )
 from whence.experts.linear import InputLinear, LinkedLinear
-from whence.experts.sequential import Places
+from whence.experts.sequential import GroupColumns
 from whence.experts.targets import Classes
 
-ASKED = {"position": [3], "general": [0], "music": [1, 2]}
+UPCOMING = {"position": [3], "general": [0], "music": [1, 2]}
 CASES, KNOWN, STEPS = 3, 4, 2
 some_models = settings(max_examples=8)
 
@@ -37,36 +37,38 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
-def transformer(family: Family, asked: Places) -> SequentialModel:
+def transformer(family: Family, upcoming: GroupColumns) -> SequentialModel:
     generator = torch.Generator().manual_seed(0)
-    return InterpretableTransformer(family, asked, 4, generator, layers=2, heads=2).double()
+    return InterpretableTransformer(family, upcoming, 4, generator, n_layers=2, n_heads=2).double()
 
 
-def gru(family: Family, asked: Places) -> SequentialModel:
-    return InterpretableGRU(family, asked, 4, torch.Generator().manual_seed(0)).double()
+def gru(family: Family, upcoming: GroupColumns) -> SequentialModel:
+    return InterpretableGRU(family, upcoming, 4, torch.Generator().manual_seed(0)).double()
 
 
 both = pytest.mark.parametrize("build", [transformer, gru])
-Build = Callable[[Family, Places], SequentialModel]
+Build = Callable[[Family, GroupColumns], SequentialModel]
 
 
 def hidden(columns: tuple[int, ...], width: int) -> list[int]:
     return [column for column in range(width) if column not in columns]
 
 
-def check_promise(model: SequentialModel, build: Build, asked_groups: Places, width: int) -> None:
+def check_hidden_columns(
+    model: SequentialModel, build: Build, asked_groups: GroupColumns, width: int
+) -> None:
     """What an expert may not see is no number, and nothing of it changes; nor do its gradients."""
     family = model.family
-    known, asked = drawn(CASES, KNOWN, family.width), drawn(CASES, STEPS, width, seed=1)
-    answers = model.answers(known, asked)
-    answers.square().sum().backward()
+    known, upcoming = drawn(CASES, KNOWN, family.n_columns), drawn(CASES, STEPS, width, seed=1)
+    outputs = model.expert_outputs(known, upcoming)
+    outputs.square().sum().backward()
     for expert in range(len(family)):
         other = build(family, asked_groups)
-        poisoned = known.clone(), asked.clone()
-        poisoned[0][..., hidden(family.columns[expert], family.width)] = torch.nan
+        poisoned = known.clone(), upcoming.clone()
+        poisoned[0][..., hidden(family.columns[expert], family.n_columns)] = torch.nan
         poisoned[1][..., hidden(family.columns_of(asked_groups)[expert], width)] = torch.nan
-        again = other.answers(*poisoned)
-        assert torch.equal(again[expert], answers[expert])
+        again = other.expert_outputs(*poisoned)
+        assert torch.equal(again[expert], outputs[expert])
         again.square().sum().backward()
         pairs = list(zip(of_expert(model, expert), of_expert(other, expert), strict=True))
         assert any(one.any() for one, _ in pairs)
@@ -76,23 +78,23 @@ def check_promise(model: SequentialModel, build: Build, asked_groups: Places, wi
 @both
 def test_no_expert_depends_on_what_it_may_not_see_of_sessions(build: Build) -> None:
     """Of the second half the experts S1, S2 and S5 see the same."""
-    check_promise(build(SESSIONS, ASKED), build, ASKED, 4)
+    check_hidden_columns(build(SESSIONS, UPCOMING), build, UPCOMING, 4)
 
 
 @both
 @some_models
 @given(family=families())
-def test_no_expert_of_any_family_does(build: Build, family: Family) -> None:
+def test_independence_of_hidden_columns_in_any_family(build: Build, family: Family) -> None:
     places = {group.name: group.columns for group in family.groups}
-    check_promise(build(family, places), build, places, family.width)
+    check_hidden_columns(build(family, places), build, places, family.n_columns)
 
 
 @both
-def test_an_expert_teaches_no_other(build: Build) -> None:
-    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
+def test_gradients_do_not_reach_other_experts(build: Build) -> None:
+    known, upcoming = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
     for expert in range(len(SESSIONS)):
-        model = build(SESSIONS, ASKED)
-        model.answers(known, asked)[expert].square().sum().backward()
+        model = build(SESSIONS, UPCOMING)
+        model.expert_outputs(known, upcoming)[expert].square().sum().backward()
         for other in range(len(SESSIONS)):
             taught = any(bool(gradient.any()) for gradient in of_expert(model, other))
             assert taught == (other == expert)
@@ -122,11 +124,11 @@ def look(layer: nn.Module, rows: Tensor, remembered: Tensor, heads: int) -> Tens
     return F.scaled_dot_product_attention(queries, keys, each)
 
 
-def test_the_ordinary_transformer_is_the_plain_one() -> None:
-    """Written out with PyTorch's own products, attention and normalisation."""
+def test_ordinary_transformer_matches_a_plain_one() -> None:
+    """Written out with PyTorch's own products, attention and normalization."""
     generator = torch.Generator().manual_seed(0)
-    model = OrdinaryTransformer(SESSIONS, ASKED, 2, generator, layers=2, heads=4).double()
-    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
+    model = OrdinaryTransformer(SESSIONS, UPCOMING, 2, generator, n_layers=2, n_heads=4).double()
+    known, upcoming = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
 
     def norm(rows: Tensor) -> Tensor:
         return F.layer_norm(rows, (16,), eps=1e-6)
@@ -139,44 +141,46 @@ def test_the_ordinary_transformer_is_the_plain_one() -> None:
     for layer in model.encoder:
         seen = product(layer.own, encoded) + attend(layer.attention, encoded, encoded, 4)  # type: ignore[arg-type]
         encoded = feed(layer.feed, norm(seen))  # type: ignore[arg-type]
-    rows, looks = asked[..., [3, 0, 1, 2]], []  # group by group
+    rows, looks = upcoming[..., [3, 0, 1, 2]], []  # group by group
     for layer in model.decoder:
         seen = norm(product(layer.own, rows) + attend(layer.attention, rows, rows, 4))  # type: ignore[arg-type]
         looks.append(look(layer.across, seen, encoded, 4))  # type: ignore[arg-type]
         seen = norm(seen + attend(layer.across, seen, encoded, 4))  # type: ignore[arg-type]
         rows = feed(layer.feed, seen)  # type: ignore[arg-type]
     expected = product(model.last, rows)
-    torch.testing.assert_close(model.answers(known, asked)[0, 0].view(CASES, STEPS, 1), expected)
-    logits = model.scores(known, asked)
+    torch.testing.assert_close(
+        model.expert_outputs(known, upcoming)[0, 0].view(CASES, STEPS, 1), expected
+    )
+    logits = model.scores(known, upcoming)
     assert logits.shape == (CASES, STEPS, 2)
     torch.testing.assert_close(logits[..., 1:], 2 * expected)
-    for found, own in zip(model.looks(known, asked), looks, strict=True):
+    for found, own in zip(model.cross_attentions(known, upcoming), looks, strict=True):
         torch.testing.assert_close(found, own[:, None])
 
 
-def test_an_expert_looks_where_its_own_groups_lead_it() -> None:
+def test_cross_attention_depends_on_own_groups_only() -> None:
     """Whatever the others see; and all that each head looks at is 1."""
-    model = transformer(SESSIONS, ASKED)
+    model = transformer(SESSIONS, UPCOMING)
     assert isinstance(model, InterpretableTransformer)
-    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
-    looks = model.looks(known, asked)
+    known, upcoming = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
+    looks = model.cross_attentions(known, upcoming)
     for one in looks:
         assert one.shape == (CASES, len(SESSIONS), 2, STEPS, KNOWN)
         torch.testing.assert_close(one.sum(dim=-1), torch.ones_like(one[..., 0]))
         assert not torch.allclose(one[:, 0], one[:, -1])
     for expert in range(len(SESSIONS)):
-        poisoned = known.clone(), asked.clone()
+        poisoned = known.clone(), upcoming.clone()
         poisoned[0][..., hidden(SESSIONS.columns[expert], 7)] = torch.nan
-        poisoned[1][..., hidden(SESSIONS.columns_of(ASKED)[expert], 4)] = torch.nan
-        for one, again in zip(looks, model.looks(*poisoned), strict=True):
+        poisoned[1][..., hidden(SESSIONS.columns_of(UPCOMING)[expert], 4)] = torch.nan
+        for one, again in zip(looks, model.cross_attentions(*poisoned), strict=True):
             assert torch.equal(one[:, expert], again[:, expert])
 
 
-def test_the_ordinary_gru_is_pytorchs() -> None:
-    model = OrdinaryGRU(SESSIONS, ASKED, 2, torch.Generator().manual_seed(0)).double()
-    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
+def test_ordinary_gru_equals_pytorchs() -> None:
+    model = OrdinaryGRU(SESSIONS, UPCOMING, 2, torch.Generator().manual_seed(0)).double()
+    known, upcoming = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
     state = None
-    for unit, rows in ((model.encoder, known), (model.decoder, asked[..., [3, 0, 1, 2]])):
+    for unit, rows in ((model.encoder, known), (model.decoder, upcoming[..., [3, 0, 1, 2]])):
         assert isinstance(unit.reader, InputLinear)
         assert unit.recurrent.bias is not None
         peer = nn.GRU(rows.shape[-1], 16, batch_first=True).double()
@@ -188,7 +192,7 @@ def test_the_ordinary_gru_is_pytorchs() -> None:
         }
         peer.load_state_dict(weights)
         states, state = peer(rows, state)
-    found = model.answers(known, asked)[0, 0].view(CASES, STEPS, 1)
+    found = model.expert_outputs(known, upcoming)[0, 0].view(CASES, STEPS, 1)
     torch.testing.assert_close(found, product(model.last, states))
 
 
@@ -196,7 +200,7 @@ def weights_of(model: nn.Module) -> int:
     return sum(one.numel() for one in model.parameters())
 
 
-def test_weights_are_as_many_as_blocks() -> None:
+def test_parameter_count() -> None:
     """Counted by hand for the published family: 73 and 31 features, 8 experts and 15 links.
 
     Readers read 4 F with one bias; attention across, what joins heads, and the fed layers are own.
@@ -208,176 +212,184 @@ def test_weights_are_as_many_as_blocks() -> None:
         {name: [next(columns) for _ in range(size)] for name, size in groups.items()},
         {subset.name: subset.groups for subset in SESSIONS.subsets},
     )
-    asked = {"position": range(2), "general": range(2, 5), "music": range(5, 31)}
+    upcoming = {"position": range(2), "general": range(2, 5), "music": range(5, 31)}
     assert sum(map(len, family.columns)) == seen_known
-    assert sum(map(len, family.columns_of(asked))) == seen_asked
+    assert sum(map(len, family.columns_of(upcoming))) == seen_asked
     square, biases = width * width, 8 * width
     own = 8 * square + 2 * (8 * square + biases) + biases  # joined heads, two fed, the reader's
     across = 8 * 4 * square
     read = 4 * width * (seen_known + seen_asked) + 4 * 4 * blocks * square
     last = blocks * width + 8
-    model = InterpretableTransformer(family, asked, width, torch.Generator())
+    model = InterpretableTransformer(family, upcoming, width, torch.Generator())
     assert weights_of(model) == read + 6 * own + 3 * across + last
-    plain = OrdinaryTransformer(family, asked, width, torch.Generator())
+    plain = OrdinaryTransformer(family, upcoming, width, torch.Generator())
     assert weights_of(plain) > weights_of(model)
     assert plain.last.own.shape == (1, 1, 8 * width)
 
 
-def is_refused_where_there_is_a_step(model: SequentialModel, wrong: float, why: str) -> None:
+def check_rejected_inside_mask(model: SequentialModel, wrong: float, why: str) -> None:
     """What stands elsewhere is not looked at."""
-    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
-    truth = torch.tensor([[1, wrong], [0, 1], [0, 0]])
-    there = torch.ones(CASES, STEPS, dtype=torch.bool)
-    with pytest.raises(InputError, match=f"^There is {wrong:g} among the truths; {why}"):
-        model.loss(known, asked, truth, there)
-    there[0, 1] = False
-    assert model.loss(known, asked, truth, there).isfinite()
+    known, upcoming = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
+    labels = torch.tensor([[1, wrong], [0, 1], [0, 0]])
+    mask = torch.ones(CASES, STEPS, dtype=torch.bool)
+    with pytest.raises(InputError, match=f"^The label {wrong:g} is invalid: {why}"):
+        model.loss(known, upcoming, labels, mask)
+    mask[0, 1] = False
+    assert model.loss(known, upcoming, labels, mask).isfinite()
 
 
 @pytest.mark.parametrize("network", [InterpretableTransformer, OrdinaryTransformer])
 @pytest.mark.parametrize("wrong", [3, -1])
-def test_classes_out_of_range_are_one_sentence(
+def test_invalid_class_labels_are_rejected(
     network: type[InterpretableTransformer | OrdinaryTransformer], wrong: int
 ) -> None:
     generator = torch.Generator().manual_seed(0)
-    model = network(SESSIONS, ASKED, 4, generator, heads=2, target=Classes(3)).double()
-    is_refused_where_there_is_a_step(model, wrong, "3 classes have")
+    model = network(SESSIONS, UPCOMING, 4, generator, n_heads=2, target=Classes(3)).double()
+    check_rejected_inside_mask(model, wrong, "the labels of 3 classes")
 
 
 @both
 @pytest.mark.parametrize("wrong", [torch.nan, 7.0])
-def test_truths_that_cannot_be(build: Build, wrong: float) -> None:
-    is_refused_where_there_is_a_step(build(SESSIONS, ASKED), wrong, "two classes have")
+def test_invalid_labels_are_rejected(build: Build, wrong: float) -> None:
+    check_rejected_inside_mask(build(SESSIONS, UPCOMING), wrong, "the labels of two classes")
 
 
 @both
-def test_truths_that_answer_to_no_step(build: Build) -> None:
-    model = build(SESSIONS, ASKED)
-    known, asked = drawn(1, KNOWN, 7), drawn(1, STEPS, 4, seed=1)
-    there = torch.ones(1, STEPS, dtype=torch.bool)
-    with pytest.raises(InputError, match=r"^There are 1 × 2 steps asked and 1 × 1 truths; give"):
-        model.loss(known, asked, torch.ones(1, 1), there)
-    with pytest.raises(InputError, match=r"^There are 1 × 2 steps asked and 1 × 1 flags that say"):
-        model.loss(known, asked, torch.ones(1, STEPS), there[:, :1])
+def test_labels_and_mask_must_match_the_steps(build: Build) -> None:
+    model = build(SESSIONS, UPCOMING)
+    known, upcoming = drawn(1, KNOWN, 7), drawn(1, STEPS, 4, seed=1)
+    mask = torch.ones(1, STEPS, dtype=torch.bool)
+    with pytest.raises(InputError, match=r"^There are 1 × 2 upcoming steps and 1 × 1 labels. Pass"):
+        model.loss(known, upcoming, torch.ones(1, 1), mask)
+    with pytest.raises(InputError, match=r"^There are 1 × 2 upcoming steps and 1 × 1 mask values"):
+        model.loss(known, upcoming, torch.ones(1, STEPS), mask[:, :1])
 
 
 @both
-def test_absent_steps_and_weights(build: Build) -> None:
+def test_mask_and_weights(build: Build) -> None:
     """What is not there changes no loss, and a step of weight 2 counts as two steps."""
-    model = build(SESSIONS, ASKED)
-    known, asked = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
-    truth = torch.tensor([[1, 0], [1, 1], [0, 0]])
-    there = torch.tensor([[True, False], [True, True], [True, True]])
-    loss = model.loss(known, asked, truth, there)
-    other = truth.clone()
+    model = build(SESSIONS, UPCOMING)
+    known, upcoming = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
+    labels = torch.tensor([[1, 0], [1, 1], [0, 0]])
+    mask = torch.tensor([[True, False], [True, True], [True, True]])
+    loss = model.loss(known, upcoming, labels, mask)
+    other = labels.clone()
     other[0, 1] = 1
-    assert torch.equal(model.loss(known, asked, other, there), loss)
+    assert torch.equal(model.loss(known, upcoming, other, mask), loss)
     weights = torch.tensor([2.0, 1.0, 1.0])[:, None].expand(CASES, STEPS)
     twice = [0, 0, 1, 2]
     torch.testing.assert_close(
-        model.loss(known, asked, truth, there, weights),
-        model.loss(known[twice], asked[twice], truth[twice], there[twice]),
+        model.loss(known, upcoming, labels, mask, weights),
+        model.loss(known[twice], upcoming[twice], labels[twice], mask[twice]),
         atol=1e-6,
         rtol=1e-6,
     )
 
 
 @both
-def test_the_expert_that_suffices_is_named(build: Build) -> None:
+def test_sufficient_expert_is_selected(build: Build) -> None:
     """What the first half's context decides is S1's, what the track's music does is S4's."""
-    model = build(SESSIONS, ASKED).float()
+    model = build(SESSIONS, UPCOMING).float()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     generator = torch.Generator().manual_seed(1)
 
     def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
         known = torch.randn(64, KNOWN, 7, generator=generator)
-        asked = torch.randn(64, STEPS, 4, generator=generator)
+        upcoming = torch.randn(64, STEPS, 4, generator=generator)
         musical = torch.rand(64, STEPS, generator=generator) < 0.5
         mood = 3 * torch.randn(64, 1, generator=generator).sign()
         known[..., 1] = torch.where(musical.any(dim=1, keepdim=True), 0.0, mood)
-        asked[..., 1] = torch.where(musical, 3 * asked[..., 1].sign(), 0.0)
-        truth = torch.where(musical, asked[..., 1] > 0, known[:, -1:, 1] > 0)
-        return known, asked, truth, musical | ~musical.any(dim=1, keepdim=True)
+        upcoming[..., 1] = torch.where(musical, 3 * upcoming[..., 1].sign(), 0.0)
+        labels = torch.where(musical, upcoming[..., 1] > 0, known[:, -1:, 1] > 0)
+        return known, upcoming, labels, musical | ~musical.any(dim=1, keepdim=True)
 
     for _ in range(80):
-        known, asked, truth, there = batch()
-        loss = model.loss(known, asked, truth, there)
+        known, upcoming, labels, mask = batch()
+        loss = model.loss(known, upcoming, labels, mask)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    known, asked, truth, there = batch()
+    known, upcoming, labels, mask = batch()
     with torch.no_grad():
-        right = (model.scores(known, asked).argmax(dim=-1) == truth)[there]
-        named = model.attribute(known, asked)[there].argmax(dim=-1)
+        right = (model.scores(known, upcoming).argmax(dim=-1) == labels)[mask]
+        named = model.attribute(known, upcoming)[mask].argmax(dim=-1)
     assert right.double().mean() > 0.95
-    musical = (asked[..., 1] != 0)[there]
-    assert (named[musical] == SESSIONS.expert("S4")).double().mean() > 0.9
-    assert (named[~musical] == SESSIONS.expert("S1")).double().mean() > 0.9
+    musical = (upcoming[..., 1] != 0)[mask]
+    assert (named[musical] == SESSIONS.index("S4")).double().mean() > 0.9
+    assert (named[~musical] == SESSIONS.index("S1")).double().mean() > 0.9
 
 
 @both
 @pytest.mark.parametrize(("cases", "steps"), [(0, STEPS), (CASES, 0)])
-def test_of_no_steps_there_is_nothing_to_say(build: Build, cases: int, steps: int) -> None:
+def test_no_steps(build: Build, cases: int, steps: int) -> None:
     """And nothing to learn or to look at."""
-    model = build(SESSIONS, ASKED)
-    known, asked = drawn(cases, KNOWN, 7), drawn(cases, steps, 4)
-    assert model.scores(known, asked).shape == (cases, steps, 2)
-    assert model.attribute(known, asked).shape == (cases, steps, 8)
+    model = build(SESSIONS, UPCOMING)
+    known, upcoming = drawn(cases, KNOWN, 7), drawn(cases, steps, 4)
+    assert model.scores(known, upcoming).shape == (cases, steps, 2)
+    assert model.attribute(known, upcoming).shape == (cases, steps, 8)
     none = torch.zeros(cases, steps)
-    with pytest.raises(InputError, match=r"^There are no steps to learn from; give one at"):
-        model.loss(known, asked, none, none.bool())
+    with pytest.raises(InputError, match=r"^There are no steps to train on. Pass at"):
+        model.loss(known, upcoming, none, none.bool())
     if isinstance(model, InterpretableTransformer):
-        with pytest.raises(InputError, match=r"^There is no step asked that could look"):
-            model.looks(known, asked)
+        with pytest.raises(InputError, match=r"^There is no upcoming step to attend from"):
+            model.cross_attentions(known, upcoming)
 
 
 @both
 @pytest.mark.parametrize(
-    ("known", "asked", "sentence"),
+    ("known", "upcoming", "sentence"),
     [
-        ((3, KNOWN, 7), (2, STEPS, 4), "There are 3 first halves and 2 second ones; give both of"),
-        ((1, KNOWN, 7), (2, STEPS, 4), "There are 1 first halves and 2 second ones; give both of"),
-        ((KNOWN, 7), (STEPS, 4), "Halves are needed as [cases, steps, columns], not as [4, 7];"),
-        ((3, KNOWN, 7), (3, 4), "Halves are needed as [cases, steps, columns], not as [3, 4];"),
-        ((3, 0, 7), (3, STEPS, 4), "The first halves have no step; what comes after is read"),
+        ((3, KNOWN, 7), (2, STEPS, 4), "There are 3 first halves and 2 second ones. Pass both"),
+        ((1, KNOWN, 7), (2, STEPS, 4), "There are 1 first halves and 2 second ones. Pass both"),
+        (
+            (KNOWN, 7),
+            (STEPS, 4),
+            "Both halves must have the shape [cases, steps,",
+        ),
+        (
+            (3, KNOWN, 7),
+            (3, 4),
+            "Both halves must have the shape [cases, steps,",
+        ),
+        ((3, 0, 7), (3, STEPS, 4), "The first halves have no steps. Pass at least one"),
     ],
 )
-def test_halves_that_do_not_go_together(
-    build: Build, known: tuple[int, ...], asked: tuple[int, ...], sentence: str
+def test_mismatched_halves_are_rejected(
+    build: Build, known: tuple[int, ...], upcoming: tuple[int, ...], sentence: str
 ) -> None:
-    model, halves = build(SESSIONS, ASKED), (drawn(*known), drawn(*asked))
+    model, halves = build(SESSIONS, UPCOMING), (drawn(*known), drawn(*upcoming))
     asks: list[Callable[[Tensor, Tensor], object]] = [model.scores, model.attribute]
     if isinstance(model, InterpretableTransformer):
-        asks.append(model.looks)
+        asks.append(model.cross_attentions)
     for ask in asks:
-        with pytest.raises(InputError) as told:
+        with pytest.raises(InputError) as error:
             ask(*halves)
-        assert str(told.value).startswith(sentence)
+        assert str(error.value).startswith(sentence)
 
 
 @both
-def test_unknown_groups_of_the_second_half_are_refused(build: Build) -> None:
+def test_unknown_upcoming_groups_are_rejected(build: Build) -> None:
     with pytest.raises(InputError, match=r"^There is no group 'musik': did you mean 'music'\?"):
-        build(SESSIONS, {**ASKED, "musik": [4]})
+        build(SESSIONS, {**UPCOMING, "musik": [4]})
 
 
 @both
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"general": [3]}, "The column 3 is in 'position' and again in 'general'; a column"),
-        ({"music": [1, -1]}, "The group 'music' has the column -1; columns count from 0."),
+        ({"general": [3]}, "The column 3 is in 'position' and again in 'general'. A column"),
+        ({"music": [1, -1]}, "The group 'music' has the column -1. Columns count from 0."),
     ],
 )
-def test_columns_of_the_second_half_belong_to_one_group(
-    build: Build, wrong: Places, sentence: str
+def test_invalid_upcoming_columns_are_rejected(
+    build: Build, wrong: GroupColumns, sentence: str
 ) -> None:
     """Else an expert would read by its own group what belongs to another's."""
-    with pytest.raises(InputError) as told:
-        build(SESSIONS, {**ASKED, **wrong})
-    assert str(told.value).startswith(sentence)
+    with pytest.raises(InputError) as error:
+        build(SESSIONS, {**UPCOMING, **wrong})
+    assert str(error.value).startswith(sentence)
 
 
-def test_an_expert_that_sees_nothing_of_the_second_half() -> None:
+def test_expert_without_upcoming_columns_is_rejected() -> None:
     with pytest.raises(InputError, match=r"^The expert 'S1' sees no column of these rows"):
         gru(SESSIONS, {"general": [0], "music": [1]})

@@ -12,7 +12,7 @@ import torch
 from conftest import lively_sasrec, ragged_batch
 from whence.contract import ALL, Explainable, Selections
 from whence.errors import CapabilityError
-from whence.experts import TOYS, Family, InterpretableMLP
+from whence.experts import Family, InterpretableMLP
 from whence.explainers import EXPLAINERS, READY, able, compare_batch, explain_batch
 from whence.explainers.base import inquire
 from whence.explainers.expert_selection import Experts
@@ -20,6 +20,7 @@ from whence.randomness import Randomness
 from whence.trust.agreement.rank_agreement import agreement
 from whence.trust.faithfulness.deletion import deletion_curves
 from whence.trust.stability.seed_pairs import attention_kl
+from whence_studies.toy_data import TOYS
 
 TOY = TOYS["d"]
 METHODS = ["experts", "shapley", "leave-one-out", "gradient-input", "gradient-norm", "random"]
@@ -36,7 +37,7 @@ def model_of(seed: int = 0) -> InterpretableMLP:
 
 def rows_of(count: int = 6, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(count, TOY.family.width, generator=generator, dtype=torch.float64)
+    return torch.randn(count, TOY.family.n_columns, generator=generator, dtype=torch.float64)
 
 
 def by_orders(family: Family, alpha: list[float]) -> list[float]:

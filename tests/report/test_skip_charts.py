@@ -49,7 +49,7 @@ def test_a_strip_shows_the_session_and_families_of_experts(halves: Halves) -> No
     values = rows_of(drawn, below)
     assert len(values) == asked * len(EVIDENCE)
     music = [row["attribution"] for row in values if row["evidence"] == "music"]
-    both = selected[1, :asked, EXPERTS.expert("S4")] + selected[1, :asked, EXPERTS.expert("S6")]
+    both = selected[1, :asked, EXPERTS.index("S4")] + selected[1, :asked, EXPERTS.index("S6")]
     assert music == pytest.approx(both.tolist(), rel=1e-6)
     assert below["width"] == SLOT * (known + asked)
     assert to_png(chart).startswith(b"\x89PNG")

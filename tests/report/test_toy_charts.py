@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from whence.experts import PLOTTED, TOYS, InterpretableMLP
+from whence.experts import PLOTTED, InterpretableMLP
 from whence.randomness import Randomness
 from whence.report.charts import to_svg
 from whence_studies.charts.toy_charts import selection_chart
+from whence_studies.toy_data import TOYS
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
@@ -22,7 +23,7 @@ def test_every_point_in_every_experts_panel_of_the_planes_it_is_spread_in() -> N
     drawn = chart.to_dict()
     with torch.no_grad():
         expected = model.attribute(points, PLOTTED)
-        says = model.answers(points)[:, 0] > 0
+        says = model.expert_outputs(points)[:, 0] > 0
     for first, panels in zip((0, 2), drawn["concat"], strict=True):
         rows = drawn["datasets"][panels["data"]["name"]]
         assert len(rows) == 4 * 7, "the first four points are at 0 in the last plane, and so on"

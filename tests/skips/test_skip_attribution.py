@@ -38,7 +38,7 @@ def selecting(*experts: str, session: tuple[int, ...], causes: str) -> Attributi
     """One track each: half of the attribution to the expert named, the rest shared."""
     selected = np.full((len(experts), len(EXPERTS)), 0.5 / 7, dtype=np.float32)
     for row, name in zip(selected, experts, strict=True):
-        row[EXPERTS.expert(name)] = 0.5
+        row[EXPERTS.index(name)] = 0.5
     letters = {"P": Cause.PERSISTENCE, "C": Cause.CONTEXT, "M": Cause.MUSIC}
     letters |= {"U": Cause.POPULARITY, "?": Cause.CHANCE}
     known = np.array([letters[one] for one in causes], dtype=np.int8)
@@ -68,7 +68,7 @@ def test_worked_by_hand() -> None:
     named = ("S1", "S2", "S3", "S5", "S8")
     assert shares == dict.fromkeys(EXPERTS.names, 0.0) | dict.fromkeys(named, 1 / 5)
     table = named_by_cause(found)
-    assert table[Cause.PERSISTENCE, EXPERTS.expert("S5")] == 0.5
+    assert table[Cause.PERSISTENCE, EXPERTS.index("S5")] == 0.5
     assert table.sum(axis=1).tolist() == [1, 1, 1, 0, 1]
 
 
@@ -107,7 +107,7 @@ def test_intervals_hold_sessions_together() -> None:
     )
     good = rng.choice([0.2, 0.9], 200)[session] > rng.random(len(session))
     needed = np.array([EXPERT_OF.get(Cause(one), 0) for one in causes])
-    first = np.where(good, needed, EXPERTS.expert("S8"))
+    first = np.where(good, needed, EXPERTS.index("S8"))
     found = Attribution(np.eye(8, dtype=np.float32)[first], session, causes.astype(np.int8))
     drawn = []
     for _ in range(400):

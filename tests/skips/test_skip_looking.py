@@ -54,7 +54,9 @@ def test_experts_look_as_far_as_they_are_selected(
     found, there = looks_of_skips(model, sessions), tracks_looked_at(sessions)
     question = question_of(sessions, "cpu")
     with torch.no_grad():
-        looks = [one.double().numpy() for one in model.looks(question.known, question.asked)]
+        looks = [
+            one.double().numpy() for one in model.cross_attentions(question.known, question.asked)
+        ]
         selected = model.attribute(question.known, question.asked).double().numpy()
     asked = [(one, slot) for one, slot in np.argwhere(sessions.asked_there)]
     assert found.shape == (2, len(asked), 10)

@@ -206,7 +206,7 @@ def test_levels_learn_in_turn(kind: Kind, parts: Parts, tracks: Tracks) -> None:
 
     def known() -> torch.Tensor:
         with torch.no_grad():
-            return training.model.answers(*question_of(halves, "cpu")[:2])
+            return training.model.expert_outputs(*question_of(halves, "cpu")[:2])
 
     for _ in range(IN_TURN.steps):
         before, answers = last.own.detach().clone(), known()
@@ -220,7 +220,7 @@ def test_levels_learn_in_turn(kind: Kind, parts: Parts, tracks: Tracks) -> None:
     assert taught == [LEVELS[turn] for turn in turns]
     assert rates[:8:2] == [0.005] * 4, "the rate of every level rises from the beginning"
     assert rates[1:8:2] == [0.01] * 4, "and a fall of the level before does not count"
-    assert training.result().model.learning is None
+    assert training.result().model.trainable is None
 
 
 def test_the_rate_of_a_level_falls_by_its_own_validations(parts: Parts, tracks: Tracks) -> None:

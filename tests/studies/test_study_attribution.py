@@ -15,7 +15,7 @@ from whence.contract import HasSelections
 from whence.data import last_two
 from whence.data.histories import Cases
 from whence.errors import InputError
-from whence.experts import TOYS, InterpretableMLP, fit
+from whence.experts import InterpretableMLP, fit
 from whence.randomness import Randomness
 from whence.trust.stability.seed_pairs import choice_in_common, same_choice
 from whence_studies.cache import StudyCache
@@ -36,6 +36,7 @@ from whence_studies.results import judge_by_records
 from whence_studies.runner import run_study
 from whence_studies.study import find_study
 from whence_studies.tables.toys import ACCURACY, ATTRIBUTION, NOTEBOOK, ROWS, HowLong, measure
+from whence_studies.toy_data import TOYS
 
 TABLE_1 = """
 NCF-MLP    content alone  38.6  21.8
@@ -94,14 +95,14 @@ def test_only_those_learn_that_are_taught() -> None:
 
     def answers() -> torch.Tensor:
         with torch.no_grad():
-            return model.answers(rows)
+            return model.expert_outputs(rows)
 
     before = answers()
-    model.teach_only([0, 1])
+    model.train_only([0, 1])
     fit(model, toy.batches(5, 64, seed=0), learning_rate=0.01)
     after = answers()
     assert (after[:2] != before[:2]).any(dim=(1, 2)).all()
-    model.teach_only([2])
+    model.train_only([2])
     fit(model, toy.batches(5, 64, seed=0), learning_rate=0.01)
     last = answers()
     assert torch.equal(last[:2], after[:2])
@@ -113,7 +114,7 @@ def test_one_level_after_another_learns_the_toy() -> None:
     how = HowLong(steps=300, batch=128, learning_rate=0.02)
     model = ROWS["one level after another"](toy, 0, how)
     points = toy.draw(512, Randomness(0).torch("evaluation"))
-    assert (model.scores(points.rows).argmax(dim=1) == points.truth).double().mean() > 0.95
+    assert (model.scores(points.rows).argmax(dim=1) == points.labels).double().mean() > 0.95
 
 
 def test_same_choice_by_hand() -> None:

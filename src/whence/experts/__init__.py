@@ -1,45 +1,58 @@
 """Networks that name the inputs they used (Afchar & Hennequin 2020).
 
-A mixture of experts inside one network: expert i sees only the feature groups in its subset S_i,
-simple experts are preferred to those that contain them, and who is selected is the attribution.
+A mixture of experts inside one network. Expert i sees only the feature groups in its subset S_i,
+simple experts are preferred to those that contain them, and the selection is the attribution.
 
-Who may see what: `Family`, or `read_family` from a file; `diagram_of` it and `draw_family`.
-Layers that see no more: `InputLinear`, `LinkedLinear`, `GroupEmbedding`, `ExpertAttention`,
-`ExpertGRU`, `ExpertNorm`. Who is selected: `Selection` by a `Confidence`. What is predicted:
-`Binary`, `Classes`, `Real`. How they learn: a `Recipe`, of which `RECIPES` has the published ones.
-Models: `InterpretableMLP` beside `OrdinaryMLP`, trained by `fit`; `InterpretableTransformer` and
-`InterpretableGRU` for sequences in two halves, beside theirs. `TOYS` have known attributions, which
-`attribution_accuracy` holds them against; `learn_family` finds the subsets themselves.
+| question | names |
+|---|---|
+| which groups may each expert see? | `Family`, `read_family`, `diagram_of`, `draw_family` |
+| layers that keep experts apart | `InputLinear`, `LinkedLinear`, `GroupEmbedding`, … |
+| which expert is selected? | `Selection` with a `Confidence` |
+| what is predicted? | `Binary`, `Classes`, `Real` |
+| how do experts learn? | a `Recipe`; `RECIPES` has the published ones |
+| models of tables | `InterpretableMLP` and `OrdinaryMLP`, trained by `fit` |
+| models of sequences | `InterpretableTransformer`, `InterpretableGRU` and ordinary ones |
+| which subsets are needed? | `learn_family` |
 """
 
-from whence.experts.attention import ExpertAttention, ExpertNorm
-from whence.experts.attribution import accuracy, attribution_accuracy
 from whence.experts.diagram import Diagram, diagram_of, draw_family
-from whence.experts.embedding import GroupEmbedding, Table
-from whence.experts.family import Family, Group, Subset
+from whence.experts.embedding import EmbeddingTable, GroupEmbedding
+from whence.experts.family import Family, Group, Subset, parse_family, read_family
 from whence.experts.gru import ExpertGRU, InterpretableGRU, OrdinaryGRU
 from whence.experts.learned import LearnedFamily, all_subsets, learn_family
 from whence.experts.linear import InputLinear, LinkedLinear
 from whence.experts.mlp import InterpretableMLP, OrdinaryMLP
-from whence.experts.objective import DEFAULT, PLOTTED, RECIPES, Recipe, expected_loss
-from whence.experts.reading import parse_family, read_family
-from whence.experts.selection import Confidence, Selection
+from whence.experts.selection import (
+    DEFAULT,
+    PLOTTED,
+    RECIPES,
+    Confidence,
+    Recipe,
+    Selection,
+    accuracy,
+    attribution_accuracy,
+    expected_loss,
+)
 from whence.experts.sequential import SequentialModel
 from whence.experts.tabular import TabularModel
 from whence.experts.targets import Binary, Classes, Real, Target
 from whence.experts.training import fit, shuffled
-from whence.experts.transformer import InterpretableTransformer, OrdinaryTransformer
-from whence_studies.toy_data import TOYS, Toy
+from whence.experts.transformer import (
+    ExpertAttention,
+    ExpertNorm,
+    InterpretableTransformer,
+    OrdinaryTransformer,
+)
 
 __all__ = [
     "DEFAULT",
     "PLOTTED",
     "RECIPES",
-    "TOYS",
     "Binary",
     "Classes",
     "Confidence",
     "Diagram",
+    "EmbeddingTable",
     "ExpertAttention",
     "ExpertGRU",
     "ExpertNorm",
@@ -60,10 +73,8 @@ __all__ = [
     "Selection",
     "SequentialModel",
     "Subset",
-    "Table",
     "TabularModel",
     "Target",
-    "Toy",
     "accuracy",
     "all_subsets",
     "attribution_accuracy",

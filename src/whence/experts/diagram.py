@@ -1,4 +1,4 @@
-"""The Hasse diagram of a family: who contains whom, without what follows from the rest."""
+"""The Hasse diagram of a family: which expert contains which, without implied links."""
 
 from __future__ import annotations
 
@@ -10,12 +10,55 @@ from typing import NamedTuple
 
 from whence.experts.family import Family
 
+
+@dataclass(frozen=True)
+class Diagram:
+    """Experts by number, in the family's order."""
+
+    levels: tuple[tuple[int, ...], ...]
+    """The simplest experts come first; others are one level above the highest they contain."""
+    children: tuple[tuple[int, ...], ...]
+    """The largest experts that each expert contains, with no other between."""
+    parents: tuple[tuple[int, ...], ...]
+    """The smallest experts that contain each expert."""
+
+    @property
+    def links(self) -> tuple[tuple[int, int], ...]:
+        """All pairs of child and parent."""
+        return tuple(
+            (child, parent) for parent, below in enumerate(self.children) for child in below
+        )
+
+
+def diagram_of(family: Family) -> Diagram:
+    """Return the diagram that follows from inclusion."""
+    contained = family.contained
+    heights: list[int] = []
+    for inside in contained:  # contained experts come first
+        heights.append(1 + max((heights[other] for other in inside), default=-1))
+    children = tuple(
+        tuple(child for child in inside if not any(child in contained[other] for other in inside))
+        for inside in contained
+    )
+    experts = range(len(family))
+    return Diagram(
+        levels=tuple(
+            tuple(one for one in experts if heights[one] == level)
+            for level in range(max(heights) + 1)
+        ),
+        children=children,
+        parents=tuple(
+            tuple(other for other in experts if one in children[other]) for one in experts
+        ),
+    )
+
+
 SWEEPS = 8
-"""Times all levels are put in order, upwards and downwards in turn."""
+"""Sweeps that sort all levels, alternately upwards and downwards."""
 
 
 class Place(NamedTuple):
-    """An expert on its level, which is its own child and parent here, or a link that passes."""
+    """A place on a level: an expert (then child and parent are both itself) or a passing link."""
 
     level: int
     child: int
@@ -23,20 +66,20 @@ class Place(NamedTuple):
 
     @property
     def is_expert(self) -> bool:
-        """Whether a box stands there."""
+        """Whether the place holds an expert's box."""
         return self.child == self.parent
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Levels from the bottom, each from left to right, and the way of every link up."""
+    """The levels from the bottom, each from left to right, and the route of every link upwards."""
 
     levels: list[list[Place]]
     routes: list[list[Place]]
 
 
 def lay_out(diagram: Diagram) -> Layout:
-    """Neighbours in a level are those whose links lead to neighbours."""
+    """Order every level so that linked places are close to each other."""
     levels = [
         [Place(level, expert, expert) for expert in row] for level, row in enumerate(diagram.levels)
     ]
@@ -53,7 +96,7 @@ def lay_out(diagram: Diagram) -> Layout:
 
 
 def _put_in_order(levels: list[list[Place]], routes: list[list[Place]]) -> None:
-    """Every place goes to the mean of its neighbours' below, then above, and again."""
+    """Move every place towards the mean of its neighbours below, then above, and repeat."""
     below: dict[Place, list[Place]] = {}
     above: dict[Place, list[Place]] = {}
     for low, high in (pair for route in routes for pair in pairwise(route)):
@@ -68,7 +111,7 @@ def _put_in_order(levels: list[list[Place]], routes: list[list[Place]]) -> None:
 def _sort_row(
     row: list[Place], neighbours: dict[Place, list[Place]], levels: list[list[Place]]
 ) -> None:
-    """By the mean place of the neighbours, as shares of their levels; the rest stay."""
+    """Sort by the mean relative position of the neighbours; places without neighbours stay."""
 
     def share(place: Place) -> float:
         return (levels[place.level].index(place) + 0.5) / len(levels[place.level])
@@ -77,21 +120,18 @@ def _sort_row(
     row.sort(key=goal.__getitem__)
 
 
-# A picture of who may see what: a box for each expert with its groups, above those it contains.
-
-
 COLOURS = ("#3d5a80", "#b3423a", "#2a7f62", "#a36a00", "#7a4988", "#00798c", "#8c5a3c", "#5f6b73")
-"""Of the groups, in turn; a group's name always stands beside its colour."""
+"""Cycled over the groups; a group's name is always next to its colour."""
 INK, LINE, PAPER, BOX = "#222222", "#8a8a8a", "#ffffff", "#f7f5f0"
 FONT = "system-ui, sans-serif"
 LETTER, ROW, HEAD, EDGE = 7.2, 18, 26, 12
-"""The width of a letter, the heights of a group's row and a box's head, and the margin inside."""
+"""Width of a letter, heights of a group's row and of a box's head, and the inner margin."""
 BETWEEN, RISE, PASS = 22, 56, 14
-"""Between boxes, between levels, and the room for a link that passes."""
+"""Gap between boxes, gap between levels, and width of a passing link."""
 
 
 def draw_family(family: Family) -> str:
-    """The inclusion diagram as an SVG document."""
+    """Return the inclusion diagram as an SVG document."""
     layout = lay_out(diagram_of(family))
     texts = [*family.names, *family.group_names]
     width = max(72.0, LETTER * max(map(len, texts)) + 2 * EDGE + 14)
@@ -115,17 +155,17 @@ def draw_family(family: Family) -> str:
 
 
 def _in_words(family: Family) -> str:
-    """The same for those who do not see the picture."""
+    """Describe the diagram for screen readers."""
     return " ".join(f"{subset.name} sees {', '.join(subset.groups)}." for subset in family.subsets)
 
 
 def _extent(row: list[Place], width: float) -> float:
-    """How wide a level is."""
+    """Return the width of a level."""
     return sum(width if place.is_expert else PASS for place in row) + BETWEEN * (len(row) - 1)
 
 
 def _across(layout: Layout, width: float) -> dict[Place, float]:
-    """The middle of every place, each level in the middle of the picture."""
+    """Return the horizontal centre of every place, with each level centred."""
     total = max(_extent(row, width) for row in layout.levels) + 2 * BETWEEN
     middles: dict[Place, float] = {}
     for row in layout.levels:
@@ -142,7 +182,7 @@ def _height(family: Family, expert: int) -> float:
 
 
 def _tops(layout: Layout, family: Family) -> tuple[list[float], float]:
-    """Where the boxes of each level begin, from the top down, and the height of all."""
+    """Return the top of each level's boxes, and the height of the whole drawing."""
     heights = [
         max(_height(family, place.child) for place in row if place.is_expert)
         for row in layout.levels
@@ -155,7 +195,7 @@ def _tops(layout: Layout, family: Family) -> tuple[list[float], float]:
 
 
 def _link(route: list[Place], across: dict[Place, float], tops: list[float], family: Family) -> str:
-    """A line from the top of the child to the bottom of the parent."""
+    """Draw a line from the top of the child to the bottom of the parent."""
     child, parent = route[0], route[-1]
     bottom = tops[parent.level] + _height(family, parent.child)
     path = f"M{across[child]:.1f} {tops[child.level]:.1f}"
@@ -189,51 +229,3 @@ def _box(family: Family, expert: int, middle: float, top: float, width: float) -
             f"{escape(family.groups[number].name)}</text>"
         )
     return drawn
-
-
-# ...
-
-
-Experts = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Diagram:
-    """Experts by number, in the family's order."""
-
-    levels: tuple[Experts, ...]
-    """An expert is one level above the highest it contains; the simplest are on the first."""
-    children: tuple[Experts, ...]
-    """The largest that each expert contains: between them and it there is no other."""
-    parents: tuple[Experts, ...]
-    """The smallest that contain each expert."""
-
-    @property
-    def links(self) -> tuple[tuple[int, int], ...]:
-        """Every pair of child and parent."""
-        return tuple(
-            (child, parent) for parent, below in enumerate(self.children) for child in below
-        )
-
-
-def diagram_of(family: Family) -> Diagram:
-    """Worked out from inclusion alone."""
-    contained = family.contained
-    heights: list[int] = []
-    for inside in contained:  # what is inside comes before
-        heights.append(1 + max((heights[other] for other in inside), default=-1))
-    children = tuple(
-        tuple(child for child in inside if not any(child in contained[other] for other in inside))
-        for inside in contained
-    )
-    experts = range(len(family))
-    return Diagram(
-        levels=tuple(
-            tuple(one for one in experts if heights[one] == level)
-            for level in range(max(heights) + 1)
-        ),
-        children=children,
-        parents=tuple(
-            tuple(other for other in experts if one in children[other]) for one in experts
-        ),
-    )

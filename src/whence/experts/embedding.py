@@ -1,7 +1,7 @@
-"""Embeddings for groups whose columns are numbers of things: a user, an item, an age band.
+"""Embeddings for groups whose columns hold ids, such as a user, an item or an age band.
 
-All experts that may see a group share its table, as published; who teaches it is said where it is
-read (`InputLinear`).
+All experts that may see a group share its tables, as published. `InputLinear` decides which of
+them train the tables.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from torch import Tensor, nn
 
 from whence.errors import InputError, did_you_mean
 from whence.experts.family import Family, Group
-from whence.experts.linear import refuse_narrow
-from whence.experts.targets import first_wrong
+from whence.experts.linear import check_columns
+from whence.experts.targets import first_invalid
 
-SPREAD = 0.05
+INIT_STD = 0.05
 """Standard deviation of new embeddings, as in the published code."""
 
 
 @dataclass(frozen=True)
-class Table:
-    """How many things a column counts, and how many numbers stand for each."""
+class EmbeddingTable:
+    """The size of the embedding table of a group's columns."""
 
-    things: int
-    width: int
+    n_embeddings: int
+    dim: int
 
 
 class GroupEmbedding(nn.Module):
-    """`[R, columns]` whole numbers to `[R, embedded columns]`, group by group.
+    """Embed ids `[R, columns]` as `[R, embedded columns]`, group by group.
 
     `embedded` is the same family over the embedded columns, for the layers that read them.
     """
 
     def __init__(
-        self, family: Family, tables: Mapping[str, Table], generator: torch.Generator
+        self, family: Family, tables: Mapping[str, EmbeddingTable], generator: torch.Generator
     ) -> None:
         super().__init__()
         names = family.group_names
@@ -47,28 +47,28 @@ class GroupEmbedding(nn.Module):
                 )
         for name in names:
             if name not in tables:
-                raise InputError(f"The group '{name}' has no table to embed it by.")
+                raise InputError(f"The group '{name}' has no embedding table. Add one to tables.")
         self.family = family
         self.tables = nn.ParameterList(
             torch.randn(
                 len(group.columns),
-                tables[group.name].things,
-                tables[group.name].width,
+                tables[group.name].n_embeddings,
+                tables[group.name].dim,
                 generator=generator,
             )
-            * SPREAD
+            * INIT_STD
             for group in family.groups
         )
         self.embedded = _embedded(family, tables)
         self.owners = [group.name for group in family.groups for _ in group.columns]
         columns = [column for group in family.groups for column in group.columns]
-        things = [tables[name].things for name in self.owners]
+        sizes = [tables[name].n_embeddings for name in self.owners]
         self.register_buffer("columns", torch.tensor(columns), persistent=False)
-        self.register_buffer("things", torch.tensor(things), persistent=False)
+        self.register_buffer("sizes", torch.tensor(sizes), persistent=False)
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """The rows of every group's tables, side by side."""
-        self._refuse_others(numbers)
+        """Return the embeddings of all groups, concatenated."""
+        self._check_numbers(numbers)
         return torch.cat(
             [
                 table[
@@ -79,27 +79,27 @@ class GroupEmbedding(nn.Module):
             dim=1,
         )
 
-    def _refuse_others(self, numbers: Tensor) -> None:
-        """Of all groups at once: on a GPU every question waits for what was begun before."""
-        refuse_narrow(numbers, self.family.width)
+    def _check_numbers(self, numbers: Tensor) -> None:
+        """Check all groups at once, because every check synchronizes with the GPU."""
+        check_columns(numbers, self.family.n_columns)
         if numbers.is_floating_point():
-            raise InputError("Things have whole numbers; make them some with numbers.long().")
-        own, things = numbers[:, self.get_buffer("columns")], self.get_buffer("things")
-        wrong = (own < 0) | (own >= things)
-        told = first_wrong(own, wrong)
-        if told is not None:
-            place = int(wrong.nonzero()[0, 1])
+            raise InputError("Ids to embed must be integers. Convert them with numbers.long().")
+        own, sizes = numbers[:, self.get_buffer("columns")], self.get_buffer("sizes")
+        wrong = (own < 0) | (own >= sizes)
+        invalid = first_invalid(own, wrong)
+        if invalid is not None:
+            column = int(wrong.nonzero()[0, 1])
             raise InputError(
-                f"There is {told:.0f} in the group '{self.owners[place]}'; its table has the "
-                f"numbers 0 to {int(things[place]) - 1}."
+                f"The group '{self.owners[column]}' holds {invalid:.0f}, but its embedding table "
+                f"has only the rows 0 to {int(sizes[column]) - 1}."
             )
 
 
-def _embedded(family: Family, tables: Mapping[str, Table]) -> Family:
+def _embedded(family: Family, tables: Mapping[str, EmbeddingTable]) -> Family:
     groups: list[Group] = []
     start = 0
     for group in family.groups:
-        end = start + len(group.columns) * tables[group.name].width
+        end = start + len(group.columns) * tables[group.name].dim
         groups.append(Group(group.name, tuple(range(start, end))))
         start = end
     return Family(tuple(groups), family.subsets)

@@ -19,7 +19,7 @@ from whence.errors import InputError
 from whence.experts.family import Family, Subset
 from whence.experts.linear import first_columns
 from whence.experts.mlp import TWO_CLASSES, InterpretableMLP
-from whence.experts.objective import DEFAULT, Recipe
+from whence.experts.selection import DEFAULT, Recipe
 from whence.experts.targets import Target
 from whence.experts.training import LEARNING_RATE, Batch, fit
 from whence.randomness import Randomness
@@ -78,7 +78,7 @@ def learn_family(
     groups: Mapping[str, Iterable[int]],
     batches: Callable[[], Iterable[Batch]],
     rows: Tensor,
-    widths: Sequence[int],
+    hidden_dims: Sequence[int],
     *,
     budget: int,
     most: int = 2,
@@ -97,10 +97,10 @@ def learn_family(
     if not len(rows):
         raise InputError("There are no rows on which to look who is selected; give some.")
     family, rounds = all_subsets(groups, most), list[Round]()
-    rows = first_columns(rows, family.width)
+    rows = first_columns(rows, family.n_columns)
     while True:
         model = InterpretableMLP(
-            family, widths, Randomness(seed).torch("init"), target=target, recipe=recipe
+            family, hidden_dims, Randomness(seed).torch("init"), target=target, recipe=recipe
         )
         fit(model, batches(), learning_rate)
         rounds.append(Round(family, _shares(model, rows)))

@@ -1,4 +1,4 @@
-"""The interpretable multi-layer perceptron, and the ordinary one of the same width beside it."""
+"""The interpretable multi-layer perceptron, and the ordinary one of the same total width."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from whence.dense import dense
 from whence.errors import InputError
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear, first_columns, perceptron
-from whence.experts.objective import DEFAULT, Recipe, expected_loss, those_learning
-from whence.experts.selection import Selection
+from whence.experts.selection import DEFAULT, Recipe, Selection, expected_loss, expert_mask
 from whence.experts.tabular import TabularModel
 from whence.experts.targets import Binary, Target
 from whence.ranking import device_of
@@ -23,68 +22,70 @@ TWO_CLASSES = Binary()
 
 
 class InterpretableMLP(TabularModel):
-    """Experts of so many features in every hidden layer, with ReLU between layers."""
+    """Experts with `hidden_dims` features each and ReLU between layers."""
 
-    learning: Tensor | None
-    """`[H]`: which experts learn, where not all do."""
+    trainable: Tensor | None
+    """`[H]`: which experts are trained; None means all."""
 
     def __init__(
         self,
         family: Family,
-        widths: Sequence[int],
+        hidden_dims: Sequence[int],
         generator: torch.Generator,
         *,
         target: Target = TWO_CLASSES,
         recipe: Recipe = DEFAULT,
-        links: bool = True,
+        linked: bool = True,
         means: Tensor | None = None,
     ) -> None:
         super().__init__(family, target, means)
-        if not widths or min(widths) < 1:
+        if not hidden_dims or min(hidden_dims) < 1:
             raise InputError(
-                "Experts need a hidden layer at least, and a feature in each, such as "
-                f"widths=(8, 8), not {tuple(widths)}."
+                "Experts need at least one hidden layer with at least one feature, such as "
+                f"hidden_dims=(8, 8), not {tuple(hidden_dims)}."
             )
         self.recipe = recipe
-        self.register_buffer("learning", None, persistent=False)  # all of them
-        self.first = InputLinear(family, widths[0], generator)
+        self.register_buffer("trainable", None, persistent=False)  # None: all experts
+        self.first = InputLinear(family, hidden_dims[0], generator)
         self.layers = nn.ModuleList(
-            LinkedLinear(family, inputs, outputs, generator, links=links)
-            for inputs, outputs in pairwise((*widths, target.outputs))
+            LinkedLinear(family, inputs, outputs, generator, linked=linked)
+            for inputs, outputs in pairwise((*hidden_dims, target.n_outputs))
         )
 
-    def answers(self, rows: Tensor, stop: bool = True) -> Tensor:
-        """`[H, outputs, B]`: what every expert says."""
-        return perceptron(self.first, self.layers, rows, stop)
+    def expert_outputs(self, rows: Tensor, detach: bool = True) -> Tensor:
+        """Return every expert's raw outputs, `[H, outputs, B]`."""
+        return perceptron(self.first, self.layers, rows, detach)
 
-    def loss(self, rows: Tensor, truth: Tensor) -> Tensor:
-        """Of one step of generalised EM, of the experts that are learning."""
-        answers = self.answers(rows)
-        self._refuse_other_truths(rows, truth)
+    def loss(self, rows: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of one step of generalised EM, over the trainable experts."""
+        outputs = self.expert_outputs(rows)
+        self._check_labels(rows, labels)
         return expected_loss(
-            self.recipe, self.family, self.target, answers, truth, learning=self.learning
+            self.recipe, self.family, self.target, outputs, labels, trainable=self.trainable
         )
 
-    def teach_only(self, experts: Iterable[int]) -> None:
-        """Let these experts learn, and the others stay as they are."""
-        self.learning = those_learning(self.family, experts, device_of(self))
+    def train_only(self, experts: Iterable[int]) -> None:
+        """Train these experts and freeze the others."""
+        self.trainable = expert_mask(self.family, experts, device_of(self))
 
     def attribute(self, rows: Tensor, selection: Selection | None = None) -> Tensor:
-        """`[B, H]`: α, how far each expert is selected, by the recipe's selection or another."""
-        return self._selected(self.answers(rows, stop=False), selection or self.recipe.inference).T
+        """Return each expert's selection α, `[B, H]`, by the recipe or another `selection`."""
+        return self._selected(
+            self.expert_outputs(rows, detach=False), selection or self.recipe.inference
+        ).T
 
     def selections(self, batch: Tensor, targets: Tensor) -> Selections:
-        """The same for every target: experts answer for all of them at once."""
+        """Return the selections, the same for every target: experts predict all of them at once."""
         sees = torch.tensor(self.family.sees, device=batch.device)
         return Selections(self.attribute(batch), sees.expand(len(batch), -1, -1))
 
     def scores(self, rows: Tensor) -> Tensor:
-        """Of the experts' answers, mixed by who is selected (equation 1)."""
-        answers = self.answers(rows, stop=False)
-        return self.target.mixture(answers, self._selected(answers, self.recipe.inference))
+        """Return the experts' outputs mixed by their selection (equation 1)."""
+        outputs = self.expert_outputs(rows, detach=False)
+        return self.target.mix(outputs, self._selected(outputs, self.recipe.inference))
 
-    def _selected(self, answers: Tensor, selection: Selection) -> Tensor:
-        return selection(self.family, self.target.distance(answers), self.target.reach)
+    def _selected(self, outputs: Tensor, selection: Selection) -> Tensor:
+        return selection(self.family, self.target.distance(outputs), self.target.max_distance)
 
 
 class OrdinaryMLP(TabularModel):
@@ -93,30 +94,30 @@ class OrdinaryMLP(TabularModel):
     def __init__(
         self,
         family: Family,
-        widths: Sequence[int],
+        hidden_dims: Sequence[int],
         generator: torch.Generator,
         *,
         target: Target = TWO_CLASSES,
         means: Tensor | None = None,
     ) -> None:
         super().__init__(family, target, means)
-        sizes = (family.width, *(len(family) * width for width in widths), target.outputs)
+        sizes = (family.n_columns, *(len(family) * dim for dim in hidden_dims), target.n_outputs)
         self.layers = nn.ModuleList(dense(*pair, generator) for pair in pairwise(sizes))
 
-    def answers(self, rows: Tensor) -> Tensor:
-        """`[1, outputs, B]`: the one answer."""
-        features = first_columns(rows, self.family.width)
+    def expert_outputs(self, rows: Tensor) -> Tensor:
+        """Return the outputs as those of one expert, `[1, outputs, B]`."""
+        features = first_columns(rows, self.family.n_columns)
         for number, layer in enumerate(self.layers):
             features = layer(features.relu_() if number else features)
         return features.T[None]
 
-    def loss(self, rows: Tensor, truth: Tensor) -> Tensor:
-        """The mean over the rows."""
-        answers = self.answers(rows)
-        self._refuse_other_truths(rows, truth)
-        return self.target.loss(answers, truth).mean()
+    def loss(self, rows: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean loss over the rows."""
+        outputs = self.expert_outputs(rows)
+        self._check_labels(rows, labels)
+        return self.target.loss(outputs, labels).mean()
 
     def scores(self, rows: Tensor) -> Tensor:
-        """Of the one answer."""
-        answers = self.answers(rows)
-        return self.target.mixture(answers, answers.new_ones(1, len(rows)))
+        """Return the scores of every target."""
+        outputs = self.expert_outputs(rows)
+        return self.target.mix(outputs, outputs.new_ones(1, len(rows)))

@@ -1,7 +1,7 @@
-"""Models of sequences in two halves: of the second, one answer is asked at every step.
+"""Models of sequences in two halves, which predict one label for every step of the second.
 
-The groups of a family are those of the first half's rows, `[B, m, columns]`; rows of the second,
-`[B, n, columns]`, hold some of them, in places of their own.
+The family's groups are columns of the known first half, `[B, m, columns]`. Rows of the upcoming
+second half, `[B, n, columns]`, hold some of the groups, in a layout of their own.
 """
 
 from __future__ import annotations
@@ -12,107 +12,110 @@ from torch import Tensor, nn
 
 from whence.errors import InputError
 from whence.experts.family import Family
-from whence.experts.objective import DEFAULT, Recipe, expected_loss, those_learning
-from whence.experts.selection import Selection
-from whence.experts.targets import Binary, Target, refuse_others
+from whence.experts.selection import DEFAULT, Recipe, Selection, expected_loss, expert_mask
+from whence.experts.targets import Binary, Target, check_labels
 
-Places = Mapping[str, Iterable[int]]
+GroupColumns = Mapping[str, Iterable[int]]
 """The columns of every group that rows of the second half hold."""
 TWO_CLASSES = Binary()
 
 
 class SequentialModel(nn.Module):
-    """What networks over two halves share; an ordinary one has one expert, always selected."""
+    """Base of networks over two halves; an ordinary one has a single expert."""
 
-    learning: Tensor | None
-    """`[H]`: which experts learn, where not all do."""
+    trainable: Tensor | None
+    """`[H]`: which experts are trained; None means all."""
 
     def __init__(
         self, family: Family, target: Target = TWO_CLASSES, recipe: Recipe = DEFAULT
     ) -> None:
         super().__init__()
         self.family, self.target, self.recipe = family, target, recipe
-        self.register_buffer("learning", None, persistent=False)  # all of them
+        self.register_buffer("trainable", None, persistent=False)  # None: all experts
 
-    def answers(self, known: Tensor, asked: Tensor, stop: bool = True) -> Tensor:
-        """`[H, outputs, B·n]`: what every expert says of the steps asked, case after case."""
-        refuse_other_halves(known, asked)
-        if not asked.shape[:2].numel():
-            return asked.new_zeros(len(self.family), self.target.outputs, 0)
-        return self._answers(known, asked, stop)
+    def expert_outputs(self, known: Tensor, upcoming: Tensor, detach: bool = True) -> Tensor:
+        """Return every expert's outputs for the upcoming steps, `[H, outputs, B·n]`."""
+        check_halves(known, upcoming)
+        if not upcoming.shape[:2].numel():
+            return upcoming.new_zeros(len(self.family), self.target.n_outputs, 0)
+        return self._expert_outputs(known, upcoming, detach)
 
-    def _answers(self, known: Tensor, asked: Tensor, stop: bool) -> Tensor:
-        """By every expert, from its own groups of both halves."""
+    def _expert_outputs(self, known: Tensor, upcoming: Tensor, detach: bool) -> Tensor:
+        """Compute them from each expert's own groups of both halves."""
         raise NotImplementedError
 
     def loss(
         self,
         known: Tensor,
-        asked: Tensor,
-        truth: Tensor,
-        there: Tensor,
+        upcoming: Tensor,
+        labels: Tensor,
+        mask: Tensor,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """Of one step of generalised EM, over the steps `[B, n]` that are there.
+        """Return the loss of one step of generalised EM over the steps in `mask` `[B, n]`.
 
-        With `weights` `[B, n]` some of them count for less than others.
+        `weights` `[B, n]` lets some steps count for less than others.
         """
-        _refuse_unpaired(asked, truth, there)
-        refuse_others(self.target, truth, there)
-        counted = there if weights is None else there * weights
+        _check_paired(upcoming, labels, mask)
+        check_labels(self.target, labels, mask)
+        counted = mask if weights is None else mask * weights
         return expected_loss(
             self.recipe,
             self.family,
             self.target,
-            self.answers(known, asked),
-            truth.flatten(),
+            self.expert_outputs(known, upcoming),
+            labels.flatten(),
             counted.flatten(),
-            self.learning,
+            self.trainable,
         )
 
-    def teach_only(self, experts: Iterable[int]) -> None:
-        """Let these experts learn, and the others stay as they are."""
+    def train_only(self, experts: Iterable[int]) -> None:
+        """Train these experts and freeze the others."""
         device = next(self.parameters()).device
-        self.learning = those_learning(self.family, experts, device)
+        self.trainable = expert_mask(self.family, experts, device)
 
-    def scores(self, known: Tensor, asked: Tensor) -> Tensor:
-        """`[B, n, t]` of every target, of answers mixed by who is selected (equation 1)."""
-        answers = self.answers(known, asked, stop=False)
-        mixed = self.target.mixture(answers, self._selected(answers, self.recipe.inference))
-        return mixed.view(*asked.shape[:2], mixed.shape[1])
+    def scores(self, known: Tensor, upcoming: Tensor) -> Tensor:
+        """Return the score of every target, `[B, n, t]`, mixed by selection (equation 1)."""
+        outputs = self.expert_outputs(known, upcoming, detach=False)
+        mixed = self.target.mix(outputs, self._selected(outputs, self.recipe.inference))
+        return mixed.view(*upcoming.shape[:2], mixed.shape[1])
 
-    def attribute(self, known: Tensor, asked: Tensor, selection: Selection | None = None) -> Tensor:
-        """`[B, n, H]`: α, how far each expert is selected, by the recipe's selection or another."""
-        answers = self.answers(known, asked, stop=False)
-        selected = self._selected(answers, selection or self.recipe.inference)
-        return selected.T.reshape(*asked.shape[:2], len(self.family))
+    def attribute(
+        self, known: Tensor, upcoming: Tensor, selection: Selection | None = None
+    ) -> Tensor:
+        """Return each expert's selection α, `[B, n, H]`, by the recipe or another `selection`."""
+        outputs = self.expert_outputs(known, upcoming, detach=False)
+        selected = self._selected(outputs, selection or self.recipe.inference)
+        return selected.T.reshape(*upcoming.shape[:2], len(self.family))
 
-    def _selected(self, answers: Tensor, selection: Selection) -> Tensor:
-        return selection(self.family, self.target.distance(answers), self.target.reach)
+    def _selected(self, outputs: Tensor, selection: Selection) -> Tensor:
+        return selection(self.family, self.target.distance(outputs), self.target.max_distance)
 
 
-def refuse_other_halves(known: Tensor, asked: Tensor) -> None:
-    """Raise unless both are of the same cases, of which something is known."""
-    for half in (known, asked):
+def check_halves(known: Tensor, upcoming: Tensor) -> None:
+    """Raise unless both halves belong to the same cases and the first has steps."""
+    for half in (known, upcoming):
         if half.ndim != 3:
             raise InputError(
-                f"Halves are needed as [cases, steps, columns], not as {list(half.shape)}; those "
-                "of a single case are half[None]."
+                f"Both halves must have the shape [cases, steps, columns], not {list(half.shape)}. "
+                "Pass a single case as half[None]."
             )
-    if len(known) != len(asked):
+    if len(known) != len(upcoming):
         raise InputError(
-            f"There are {len(known)} first halves and {len(asked)} second ones; give both of "
+            f"There are {len(known)} first halves and {len(upcoming)} second ones. Pass both for "
             "every case."
         )
     if not known.shape[1]:
-        raise InputError("The first halves have no step; what comes after is read from one.")
+        raise InputError("The first halves have no steps. Pass at least one known step per case.")
 
 
-def _refuse_unpaired(asked: Tensor, truth: Tensor, there: Tensor) -> None:
-    """Raise unless steps are asked, and every one has one truth, and is there or not."""
-    if not asked.shape[:2].numel():
-        raise InputError("There are no steps to learn from; give one at least.")
-    for what, given in (("truths", truth), ("flags that say what is there", there)):
-        if given.shape != asked.shape[:2]:
-            steps, count = (" × ".join(map(str, one)) for one in (asked.shape[:2], given.shape))
-            raise InputError(f"There are {steps} steps asked and {count} {what}; give one to each.")
+def _check_paired(upcoming: Tensor, labels: Tensor, mask: Tensor) -> None:
+    """Raise unless every upcoming step has one label and one mask value."""
+    if not upcoming.shape[:2].numel():
+        raise InputError("There are no steps to train on. Pass at least one.")
+    for what, given in (("labels", labels), ("mask values", mask)):
+        if given.shape != upcoming.shape[:2]:
+            steps, count = (" × ".join(map(str, one)) for one in (upcoming.shape[:2], given.shape))
+            raise InputError(
+                f"There are {steps} upcoming steps and {count} {what}. Pass one for each step."
+            )

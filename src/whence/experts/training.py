@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError
-from whence.experts.tabular import TabularModel, refuse_unpaired
-from whence.experts.targets import refuse_others
+from whence.experts.tabular import TabularModel, check_paired
+from whence.experts.targets import check_labels
 from whence.memory import reuse_freed_memory, row_slices
 from whence.ranking import device_of
 
@@ -28,7 +28,7 @@ def fit(
     losses: list[Tensor] = []
     for rows, truth in batches:
         if truth.device != device:  # a loss does not look at what lies on a GPU
-            refuse_others(model.target, truth)
+            check_labels(model.target, truth)
         loss = model.loss(rows.to(device), truth.to(device))
         optimizer.zero_grad()
         loss.backward()
@@ -41,7 +41,7 @@ def shuffled(
     rows: Tensor, truth: Tensor, size: int, epochs: int, generator: torch.Generator
 ) -> Iterator[Batch]:
     """All rows once an epoch, in another order every time."""
-    refuse_unpaired(rows, truth)
+    check_paired(rows, truth)
     for what, numbers in (("Rows", rows), ("Truths", truth)):
         if not numbers.isfinite().all():
             raise InputError(

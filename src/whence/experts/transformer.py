@@ -1,9 +1,12 @@
-"""The interpretable Transformer from a first half to a second, and the ordinary one beside it.
+"""The interpretable Transformer from a known first half to a second, and the ordinary counterpart.
 
 Three layers encode the first half and three decode the second (Vaswani et al. 2017), as in the
-published program for sessions: no masks and no embeddings of positions, for rows say themselves
-where they are, and normalisation without gain and bias. Experts are linked between layers; in
-attention from the second half to the first, each looks at its own encoding alone.
+published program for sessions. There are no masks and no positional embeddings, because the rows
+hold their own positions, and normalization has no gain or bias. Experts are linked between layers.
+In attention from the second half to the first, each expert attends to its own encoding only.
+
+Queries, keys and values come from layers that keep experts apart (`InputLinear`, `LinkedLinear`),
+so an expert's heads see no more than the expert. Rows are the steps of cases, case after case.
 """
 
 from __future__ import annotations
@@ -15,87 +18,259 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from whence.errors import InputError
-from whence.experts.attention import ExpertAttention, ExpertNorm, Reader
 from whence.experts.family import Family
 from whence.experts.linear import InputLinear, LinkedLinear
-from whence.experts.objective import DEFAULT, Recipe
-from whence.experts.sequential import TWO_CLASSES, Places, SequentialModel, refuse_other_halves
+from whence.experts.selection import DEFAULT, Recipe
+from whence.experts.sequential import TWO_CLASSES, GroupColumns, SequentialModel, check_halves
 from whence.experts.targets import Target
 
-LAYERS, HEADS = 3, 8
-SLOPE = 0.3
-"""Of the leaky ReLU below 0."""
+N_LAYERS, N_HEADS = 3, 8
+NEGATIVE_SLOPE = 0.3
+"""Slope of the leaky ReLU below 0."""
+NORM_EPSILON = 1e-6
+"""Added to the variance, as in the published code."""
 
-Readers = Callable[[int, bool], Reader]
-"""A new layer that reads rows, with so many outputs, with a bias or without."""
+RowLayer = InputLinear | LinkedLinear
+"""A layer that reads rows and keeps experts apart."""
+NewRowLayer = Callable[[int, bool], RowLayer]
+"""Makes such a layer from its number of outputs and whether it has a bias."""
 
 
-class InterpretableTransformer(SequentialModel):
-    """Experts of so many features, each with heads of its own."""
+class ExpertNorm(nn.Module):
+    """Layer normalization of each expert, `[H, w, R]`; without gain and bias, as published."""
+
+    def __init__(self, family: Family, dim: int, *, learned: bool = False) -> None:
+        super().__init__()
+        shape = (len(family), dim, 1)
+        self.gain = nn.Parameter(torch.ones(shape)) if learned else None
+        self.bias = nn.Parameter(torch.zeros(shape)) if learned else None
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return (h − mean) / √(variance + ε)."""
+        # `torch.var_mean` reduces across rows element by element, which is slow in this layout.
+        centred = features - features.mean(dim=1, keepdim=True)
+        normal = centred * (centred.square().mean(dim=1, keepdim=True) + NORM_EPSILON).rsqrt()
+        if self.gain is None or self.bias is None:
+            return normal
+        return torch.addcmul(self.bias, normal, self.gain)
+
+
+class ExpertAttention(nn.Module):
+    """Multi-head attention in which every expert has its own heads and its own W^O.
+
+    `query` has `dim` outputs. `memory` has twice as many: the keys, then the values.
+    """
 
     def __init__(
         self,
         family: Family,
-        asked: Places,
-        width: int,
+        query: RowLayer,
+        memory: RowLayer,
+        dim: int,
+        n_heads: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        if n_heads < 1 or dim % n_heads:
+            raise InputError(
+                f"A dim of {dim} cannot be split among {n_heads} heads. Choose a number of heads "
+                "that divides it."
+            )
+        self.n_heads, self.query, self.memory = n_heads, query, memory
+        self.output = LinkedLinear(family, dim, dim, generator, bias=False, linked=False)
+
+    def forward(
+        self,
+        rows: Tensor,
+        remembered: Tensor,
+        steps: int,
+        visible: Tensor | None = None,
+        detach: bool = True,
+    ) -> Tensor:
+        """Attend from `rows`, of `steps` a case, to `remembered`; return `[H, dim, B·n]`.
+
+        `visible` `[B, q, n]` restricts which remembered steps a query may attend to.
+        """
+        queries = self.query(rows, detach)
+        keys, values = self.memory(remembered, detach).chunk(2, dim=1)
+        cases = queries.shape[-1] // steps
+        weights = self._weights(self._heads(queries, cases), self._heads(keys, cases), visible)
+        mixed = weights.mT @ self._heads(values, cases)
+        joined = mixed.permute(1, 3, 0, 2).reshape(len(queries), -1, cases * steps)
+        out: Tensor = self.output(joined)
+        return out
+
+    def attentions(self, rows: Tensor, remembered: Tensor, steps: int) -> Tensor:
+        """Return the attention weights `[B, H, heads, q, n]`."""
+        queries, (keys, _) = self.query(rows, False), self.memory(remembered, False).chunk(2, dim=1)
+        cases = queries.shape[-1] // steps
+        weights = self._weights(self._heads(queries, cases), self._heads(keys, cases), None)
+        by_expert: Tensor = weights.mT.unflatten(1, (-1, self.n_heads))
+        return by_expert
+
+    def _weights(self, queries: Tensor, keys: Tensor, visible: Tensor | None) -> Tensor:
+        """Return softmax(KQᵀ/√d) as `[B, H·heads, n, q]`; the published code omits the root.
+
+        Queries are columns, because a softmax down columns is vectorised and one along short rows
+        is not.
+        """
+        logits = keys @ queries.mT / queries.shape[-1] ** 0.5
+        if visible is not None:
+            logits = logits.masked_fill(~visible.mT[:, None], torch.finfo(logits.dtype).min)
+        weights: Tensor = logits.softmax(dim=-2)
+        return weights
+
+    def _heads(self, features: Tensor, cases: int) -> Tensor:
+        """Reshape `[H, dim, B·n]` to `[B, H·heads, n, d]`: the heads of all experts together."""
+        heads = len(features) * self.n_heads
+        split = features.reshape(heads, -1, cases, features.shape[-1] // cases)
+        return split.permute(2, 0, 3, 1).contiguous()
+
+
+class FeedForward(nn.Module):
+    """Two layers of each expert alone, with a residual connection and normalization."""
+
+    def __init__(self, family: Family, dim: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.first = LinkedLinear(family, dim, dim, generator, linked=False)
+        self.second = LinkedLinear(family, dim, dim, generator, linked=False)
+        self.norm = ExpertNorm(family, dim)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the same shape."""
+        fed: Tensor = self.norm(rows + self.second(F.leaky_relu(self.first(rows), NEGATIVE_SLOPE)))
+        return fed
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention over the rows of a case, then a feed-forward block."""
+
+    def __init__(
+        self,
+        family: Family,
+        new_layer: NewRowLayer,
+        dim: int,
+        n_heads: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.own = new_layer(dim, True)
+        query, memory = new_layer(dim, False), new_layer(2 * dim, False)
+        self.attention = ExpertAttention(family, query, memory, dim, n_heads, generator)
+        self.norm = ExpertNorm(family, dim)
+        self.feed = FeedForward(family, dim, generator)
+
+    def self_attend(self, rows: Tensor, steps: int, detach: bool) -> Tensor:
+        """Combine each row with the others of its case."""
+        mixed = self.own(rows, detach) + self.attention(rows, rows, steps, detach=detach)
+        normal: Tensor = self.norm(mixed)
+        return normal
+
+    def forward(self, rows: Tensor, steps: int, detach: bool = True) -> Tensor:
+        """Return `[H, dim, B·m]`."""
+        fed: Tensor = self.feed(self.self_attend(rows, steps, detach))
+        return fed
+
+
+class DecoderLayer(EncoderLayer):
+    """An encoder layer that also attends to the encoded first half."""
+
+    def __init__(
+        self,
+        family: Family,
+        new_layer: NewRowLayer,
+        dim: int,
+        n_heads: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(family, new_layer, dim, n_heads, generator)
+        query, memory = (
+            LinkedLinear(family, dim, out_features, generator, bias=False, linked=False)
+            for out_features in (dim, 2 * dim)
+        )
+        self.across = ExpertAttention(family, query, memory, dim, n_heads, generator)
+        self.across_norm = ExpertNorm(family, dim)
+
+    def forward(  # type: ignore[override]
+        self, rows: Tensor, encoded: Tensor, steps: int, detach: bool = True
+    ) -> Tensor:
+        """Return `[H, dim, B·n]`."""
+        rows = self.self_attend(rows, steps, detach)
+        rows = self.across_norm(rows + self.across(rows, encoded, steps))
+        fed: Tensor = self.feed(rows)
+        return fed
+
+    def cross_attentions(self, rows: Tensor, encoded: Tensor, steps: int) -> Tensor:
+        """Return the attention from each row to each encoded step, `[B, H, heads, n, m]`."""
+        return self.across.attentions(self.self_attend(rows, steps, detach=False), encoded, steps)
+
+
+class InterpretableTransformer(SequentialModel):
+    """A Transformer of experts with `dim` features and `n_heads` heads each."""
+
+    def __init__(
+        self,
+        family: Family,
+        upcoming: GroupColumns,
+        dim: int,
         generator: torch.Generator,
         *,
-        layers: int = LAYERS,
-        heads: int = HEADS,
+        n_layers: int = N_LAYERS,
+        n_heads: int = N_HEADS,
         target: Target = TWO_CLASSES,
         recipe: Recipe = DEFAULT,
-        links: bool = True,
+        linked: bool = True,
     ) -> None:
         super().__init__(family, target, recipe)
-        seen = family.columns_of(asked)
+        seen = family.columns_of(upcoming)
 
-        def known_rows(outputs: int, bias: bool) -> Reader:
-            return InputLinear(family, outputs, generator, bias=bias)
+        def known_layer(out_features: int, bias: bool) -> RowLayer:
+            return InputLinear(family, out_features, generator, bias=bias)
 
-        def asked_rows(outputs: int, bias: bool) -> Reader:
-            return InputLinear(family, outputs, generator, bias=bias, columns=seen)
+        def upcoming_layer(out_features: int, bias: bool) -> RowLayer:
+            return InputLinear(family, out_features, generator, bias=bias, columns=seen)
 
-        def linked(outputs: int, bias: bool) -> Reader:
-            return LinkedLinear(family, width, outputs, generator, bias=bias, links=links)
+        def linked_layer(out_features: int, bias: bool) -> RowLayer:
+            return LinkedLinear(family, dim, out_features, generator, bias=bias, linked=linked)
 
         self.encoder = nn.ModuleList(
-            EncoderLayer(family, linked if layer else known_rows, width, heads, generator)
-            for layer in range(layers)
+            EncoderLayer(family, linked_layer if layer else known_layer, dim, n_heads, generator)
+            for layer in range(n_layers)
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(family, linked if layer else asked_rows, width, heads, generator)
-            for layer in range(layers)
+            DecoderLayer(family, linked_layer if layer else upcoming_layer, dim, n_heads, generator)
+            for layer in range(n_layers)
         )
-        self.last = linked(target.outputs, True)
+        self.last = linked_layer(target.n_outputs, True)
 
-    def _answers(self, known: Tensor, asked: Tensor, stop: bool) -> Tensor:
-        encoded, rows = self._encoded(known, stop), asked.flatten(0, 1)
+    def _expert_outputs(self, known: Tensor, upcoming: Tensor, detach: bool) -> Tensor:
+        encoded, rows = self._encoded(known, detach), upcoming.flatten(0, 1)
         for layer in self.decoder:
-            rows = layer(rows, encoded, asked.shape[1], stop)
-        answers: Tensor = self.last(rows, stop)
-        return answers
+            rows = layer(rows, encoded, upcoming.shape[1], detach)
+        outputs: Tensor = self.last(rows, detach)
+        return outputs
 
-    def looks(self, known: Tensor, asked: Tensor) -> list[Tensor]:
-        """One `[B, H, heads, n, m]` a layer: how far steps asked look at those of the first half.
+    def cross_attentions(self, known: Tensor, upcoming: Tensor) -> list[Tensor]:
+        """Return one `[B, H, heads, n, m]` per layer: attention from upcoming to known steps.
 
-        They look at what was encoded there, into which steps before have flowed.
+        The weights apply to the encoded steps, which already mix in the other steps.
         """
-        refuse_other_halves(known, asked)
-        if not asked.shape[:2].numel():
-            raise InputError("There is no step asked that could look at others; give one at least.")
-        encoded, rows = self._encoded(known, stop=False), asked.flatten(0, 1)
+        check_halves(known, upcoming)
+        if not upcoming.shape[:2].numel():
+            raise InputError("There is no upcoming step to attend from. Pass at least one.")
+        encoded, rows = self._encoded(known, detach=False), upcoming.flatten(0, 1)
         found = []
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
-            found.append(layer.looks(rows, encoded, asked.shape[1]))
-            rows = layer(rows, encoded, asked.shape[1], stop=False)
+            found.append(layer.cross_attentions(rows, encoded, upcoming.shape[1]))
+            rows = layer(rows, encoded, upcoming.shape[1], detach=False)
         return found
 
-    def _encoded(self, known: Tensor, stop: bool) -> Tensor:
-        """`[H, width, B·m]`."""
+    def _encoded(self, known: Tensor, detach: bool) -> Tensor:
+        """Return `[H, dim, B·m]`."""
         rows = known.flatten(0, 1)
         for layer in self.encoder:
-            rows = layer(rows, known.shape[1], stop)
+            rows = layer(rows, known.shape[1], detach)
         return rows
 
 
@@ -105,98 +280,20 @@ class OrdinaryTransformer(InterpretableTransformer):
     def __init__(
         self,
         family: Family,
-        asked: Places,
-        width: int,
+        upcoming: GroupColumns,
+        dim: int,
         generator: torch.Generator,
         *,
-        layers: int = LAYERS,
-        heads: int = HEADS,
+        n_layers: int = N_LAYERS,
+        n_heads: int = N_HEADS,
         target: Target = TWO_CLASSES,
     ) -> None:
         super().__init__(
             family.as_one(),
-            asked,
-            len(family) * width,
+            upcoming,
+            len(family) * dim,
             generator,
-            layers=layers,
-            heads=heads,
+            n_layers=n_layers,
+            n_heads=n_heads,
             target=target,
         )
-
-
-class EncoderLayer(nn.Module):
-    """Rows look at each other, and each is then fed forward."""
-
-    def __init__(
-        self,
-        family: Family,
-        readers: Readers,
-        width: int,
-        heads: int,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__()
-        self.own = readers(width, True)
-        query, memory = readers(width, False), readers(2 * width, False)
-        self.attention = ExpertAttention(family, query, memory, width, heads, generator)
-        self.norm = ExpertNorm(family, width)
-        self.feed = FeedForward(family, width, generator)
-
-    def looked(self, rows: Tensor, steps: int, stop: bool) -> Tensor:
-        """What each row makes of itself and of the others of its case."""
-        seen = self.own(rows, stop) + self.attention(rows, rows, steps, stop=stop)
-        normal: Tensor = self.norm(seen)
-        return normal
-
-    def forward(self, rows: Tensor, steps: int, stop: bool = True) -> Tensor:
-        """`[H, width, B·m]`."""
-        fed: Tensor = self.feed(self.looked(rows, steps, stop))
-        return fed
-
-
-class DecoderLayer(EncoderLayer):
-    """Between the two, rows look at what was encoded of the first half."""
-
-    def __init__(
-        self,
-        family: Family,
-        readers: Readers,
-        width: int,
-        heads: int,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(family, readers, width, heads, generator)
-        query, memory = (
-            LinkedLinear(family, width, outputs, generator, bias=False, links=False)
-            for outputs in (width, 2 * width)
-        )
-        self.across = ExpertAttention(family, query, memory, width, heads, generator)
-        self.across_norm = ExpertNorm(family, width)
-
-    def forward(  # type: ignore[override]
-        self, rows: Tensor, encoded: Tensor, steps: int, stop: bool = True
-    ) -> Tensor:
-        """`[H, width, B·n]`."""
-        rows = self.looked(rows, steps, stop)
-        rows = self.across_norm(rows + self.across(rows, encoded, steps))
-        fed: Tensor = self.feed(rows)
-        return fed
-
-    def looks(self, rows: Tensor, encoded: Tensor, steps: int) -> Tensor:
-        """`[B, H, heads, n, m]`: how far each row looks at each step encoded."""
-        return self.across.looks(self.looked(rows, steps, stop=False), encoded, steps)
-
-
-class FeedForward(nn.Module):
-    """Two layers of each expert alone, added to what they read and normalised."""
-
-    def __init__(self, family: Family, width: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.first = LinkedLinear(family, width, width, generator, links=False)
-        self.second = LinkedLinear(family, width, width, generator, links=False)
-        self.norm = ExpertNorm(family, width)
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """The same shape."""
-        fed: Tensor = self.norm(rows + self.second(F.leaky_relu(self.first(rows), SLOPE)))
-        return fed

@@ -27,8 +27,8 @@ from whence.data.splits import Split
 from whence.dense import dense
 from whence.errors import InputError
 from whence.experts.family import Family
-from whence.experts.linear import InputLinear, LinkedLinear, Taught, perceptron
-from whence.experts.objective import MOVIELENS, expected_loss
+from whence.experts.linear import InputLinear, LinkedLinear, TrainedBy, perceptron
+from whence.experts.selection import MOVIELENS, expected_loss
 from whence.experts.targets import Binary, Classes, Target
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
 from whence.models.base import Recommender
@@ -109,7 +109,7 @@ class InterpretableNCFConfig(ContentNCFConfig):
     hidden_dims: tuple[int, ...] = (128, 64, 32, 16)
     linked: bool = True
     """Whether experts read the features of those that they contain."""
-    embeddings_trained_by: Taught = "all"
+    embeddings_trained_by: TrainedBy = "all"
     """By which experts vectors are learned: all that read them, as published, or the smallest."""
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class ContentNCF(Recommender):
 
     def build(self, generator: torch.Generator) -> None:
         """The layers."""
-        sizes = (self.inputs, *self.config.hidden_dims, self.target.outputs)
+        sizes = (self.inputs, *self.config.hidden_dims, self.target.n_outputs)
         self.layers = nn.ModuleList(dense(*pair, generator) for pair in pairwise(sizes))
 
     @property
@@ -299,11 +299,11 @@ class InterpretableNCF(ContentNCF):
         config = self.config
         self.family = family_of(config.dim)
         self.first = InputLinear(
-            self.family, config.hidden_dims[0], generator, taught=config.embeddings_trained_by
+            self.family, config.hidden_dims[0], generator, trained_by=config.embeddings_trained_by
         )
         self.layers = nn.ModuleList(
-            LinkedLinear(self.family, *pair, generator, links=config.linked)
-            for pair in pairwise((*config.hidden_dims, self.target.outputs))
+            LinkedLinear(self.family, *pair, generator, linked=config.linked)
+            for pair in pairwise((*config.hidden_dims, self.target.n_outputs))
         )
         self.register_buffer("sees", torch.tensor(self.family.sees), persistent=False)
 
@@ -314,7 +314,7 @@ class InterpretableNCF(ContentNCF):
     def outputs(self, rows: Tensor) -> Tensor:
         """Of the experts' answers, mixed by who is selected (equation 1)."""
         answers = self.answers(rows, stop=False)
-        mixed = self.target.mixture(answers, self._selected(answers))
+        mixed = self.target.mix(answers, self._selected(answers))
         # Of the one probability there are the logits of 0 and of 1, and of every class its own.
         return mixed[:, 1:] if self.config.n_classes == 1 else F.logsigmoid(mixed)
 
@@ -334,7 +334,9 @@ class InterpretableNCF(ContentNCF):
         return Selections(weights, sees & self.parts(batch)[:, None])
 
     def _selected(self, answers: Tensor) -> Tensor:
-        return MOVIELENS.inference(self.family, self.target.distance(answers), self.target.reach)
+        return MOVIELENS.inference(
+            self.family, self.target.distance(answers), self.target.max_distance
+        )
 
     @property
     def _features_of_a_row(self) -> int:

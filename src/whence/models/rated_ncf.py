@@ -53,7 +53,7 @@ class RatedNCF(ContentNCF):
     def outputs(self, rows: Tensor) -> Tensor:
         """`[R, 1]`: the experts' means, mixed by who is selected."""
         answers = self.answers(rows, stop=False)
-        return self.target.mixture(answers, self._selected(answers))
+        return self.target.mix(answers, self._selected(answers))
 
     def score(
         self,

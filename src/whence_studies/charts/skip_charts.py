@@ -117,7 +117,7 @@ def _bars(records: Sequence[Record]) -> list[Row]:
 
 
 def _bar(network: str, what: str, expert: str, value: float, interval: tuple[float, float]) -> Row:
-    sees = ", ".join(EXPERTS.subsets[EXPERTS.expert(expert)].groups[1:])
+    sees = ", ".join(EXPERTS.subsets[EXPERTS.index(expert)].groups[1:])
     whole = expert == EXPERTS.names[-1]
     name = f"{expert}: {'everything' if whole else sees}"
     return share_row(network, what, name, value, interval)
@@ -156,7 +156,7 @@ def _attribution_rows(selected: npt.NDArray[np.float32], known: int) -> list[Row
             "track": known + place + 1,
             "evidence": evidence,
             "order": order,
-            "attribution": float(row[[EXPERTS.expert(name) for name in names]].sum()),
+            "attribution": float(row[[EXPERTS.index(name) for name in names]].sum()),
         }
         for place, row in enumerate(selected)
         for order, (evidence, names) in enumerate(EVIDENCE.items())

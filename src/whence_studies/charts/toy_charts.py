@@ -23,7 +23,7 @@ def selection_chart(
     Of several planes, each with its two dimensions, one stands below the other. A point at 0 in
     both dimensions of a plane is left out there, where all such points would lie on one dot.
     """
-    selected, answers = model.attribute(points, PLOTTED), model.answers(points)[:, 0] > 0
+    selected, answers = model.attribute(points, PLOTTED), model.expert_outputs(points)[:, 0] > 0
     groups = [group.name for group in model.family.groups]
     drawn = []
     for plane in planes:

@@ -24,7 +24,7 @@ from whence.arrays import Bools
 from whence.contract import All, Explainable, Selections
 from whence.errors import InputError
 from whence.experts import Family, SequentialModel
-from whence.experts.sequential import Places
+from whence.experts.sequential import GroupColumns
 from whence.memory import MEMORY
 from whence_studies.sessions.halves import ABSENT, Halves
 from whence_studies.sessions.logs import Rows
@@ -160,7 +160,7 @@ def _means(rows: Rows, there: Bools) -> Tensor:
     return torch.from_numpy(rows[there].mean(axis=0, dtype=np.float64).astype(np.float32))
 
 
-def _group_of(family: Family, places: Places) -> Tensor:
+def _group_of(family: Family, places: GroupColumns) -> Tensor:
     """`[columns]`: the number of the group that each column belongs to."""
     owner = {
         column: number

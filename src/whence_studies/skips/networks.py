@@ -116,10 +116,10 @@ def make_network(config: NetworkConfig, seed: int) -> SequentialModel:
     """A new one, drawn by the seed."""
     experts = (EXPERTS, ASKED, config.dim, Randomness(seed).torch("init"))
     if config.kind == "interpretable gru":
-        return InterpretableGRU(*experts, links=config.linked)
+        return InterpretableGRU(*experts, linked=config.linked)
     if config.kind == "ordinary gru":
         return OrdinaryGRU(*experts)
     layers, heads = config.n_layers, config.n_heads
     if config.kind == "ordinary transformer":
-        return OrdinaryTransformer(*experts, layers=layers, heads=heads)
-    return InterpretableTransformer(*experts, layers=layers, heads=heads, links=config.linked)
+        return OrdinaryTransformer(*experts, n_layers=layers, n_heads=heads)
+    return InterpretableTransformer(*experts, n_layers=layers, n_heads=heads, linked=config.linked)

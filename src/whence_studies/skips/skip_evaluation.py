@@ -131,7 +131,7 @@ def _looks(model: InterpretableTransformer, sessions: Halves) -> Floats:
     question = question_of(sessions, device)
     with deterministic(str(device)):
         selected = model.attribute(question.known, question.asked)
-        looks = torch.stack(model.looks(question.known, question.asked)).mean(dim=3)
+        looks = torch.stack(model.cross_attentions(question.known, question.asked)).mean(dim=3)
         mixed = torch.einsum("lbhnm,bnh->lbnm", looks.double(), selected.double())
     found: Floats = mixed[:, question.there].cpu().numpy()
     return found

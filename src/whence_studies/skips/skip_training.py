@@ -165,7 +165,7 @@ class SkipTraining:
     def _teach(self) -> None:
         """Let those learn whose turn it is."""
         if self.config.levels_in_turn:
-            self.model.teach_only(self.levels[self.level])
+            self.model.train_only(self.levels[self.level])
 
     def _new_optimizer(self) -> torch.optim.Adam:
         return torch.optim.Adam(self.model.parameters(), lr=self.config.learning_rate, fused=True)
@@ -259,7 +259,7 @@ class SkipTraining:
     def result(self) -> FittedSkips:
         """The network as it is."""
         self.read_losses()
-        self.model.learning = None
+        self.model.trainable = None
         return FittedSkips(self.model.eval(), self.losses, self.validations)
 
     def save(self, path: Path) -> None:

@@ -20,13 +20,11 @@ from whence.experts import (
     DEFAULT,
     PLOTTED,
     RECIPES,
-    TOYS,
     Binary,
     InterpretableMLP,
     OrdinaryMLP,
     Recipe,
     TabularModel,
-    Toy,
     accuracy,
     attribution_accuracy,
     diagram_of,
@@ -44,7 +42,7 @@ from whence_studies.records import Record
 from whence_studies.results import compare_with_published
 from whence_studies.study import TOYS as TASKS
 from whence_studies.study import Study
-from whence_studies.toy_data import Drawn
+from whence_studies.toy_data import TOYS, Drawn, Toy
 
 REACH: Final = 3.0
 """How far from the middle, in every dimension, points are drawn where there may be no data."""
@@ -83,7 +81,7 @@ class Trained:
 
     recipe: Recipe = DEFAULT
     target: Binary = TWO_CLASSES
-    links: bool = True
+    linked: bool = True
     in_turn: bool = False
     """One level of experts after another, instead of all at once."""
 
@@ -91,15 +89,15 @@ class Trained:
         """Taught with as many steps in all, however many levels there are."""
         model = InterpretableMLP(
             toy.family,
-            toy.widths,
+            toy.hidden_dims,
             Randomness(seed).torch("init"),
             target=self.target,
             recipe=self.recipe,
-            links=self.links,
+            linked=self.linked,
         )
         levels = diagram_of(toy.family).levels if self.in_turn else [range(len(toy.family))]
         for number, level in enumerate(levels):
-            model.teach_only(level)
+            model.train_only(level)
             # Each level goes on with other points.
             batches = toy.batches(how.steps // len(levels), how.batch, 1_000 * number + seed)
             fit(model, batches, how.learning_rate)
@@ -108,15 +106,15 @@ class Trained:
 
 def ordinary(toy: Toy, seed: int, how: HowLong) -> TabularModel:
     """One network as wide as all experts together."""
-    model = OrdinaryMLP(toy.family, toy.widths, Randomness(seed).torch("init"))
+    model = OrdinaryMLP(toy.family, toy.hidden_dims, Randomness(seed).torch("init"))
     fit(model, toy.batches(how.steps, how.batch, seed), how.learning_rate)
     return model
 
 
 ROWS: Final[Mapping[str, Callable[[Toy, int, HowLong], TabularModel]]] = {
-    NOTEBOOK: Trained(RECIPES["notebook"], Binary(logarithm="squeezed"), links=False).model,
+    NOTEBOOK: Trained(RECIPES["notebook"], Binary(logarithm="clamped"), linked=False).model,
     "all at once, linked": Trained().model,
-    "all at once, not linked": Trained(links=False).model,
+    "all at once, not linked": Trained(linked=False).model,
     "one level after another": Trained(in_turn=True).model,
     "ordinary network": ordinary,
 }
@@ -166,7 +164,7 @@ def _columns(models: Sequence[TabularModel], toy: Toy, points: int) -> Columns:
     """On the same points for all seeds."""
     drawn = toy.draw(points, Randomness(0).torch("evaluation"))
     found: Columns = {
-        ACCURACY: [accuracy(model.scores(drawn.rows), drawn.truth).value for model in models]
+        ACCURACY: [accuracy(model.scores(drawn.rows), drawn.labels).value for model in models]
     }
     experts = [model for model in models if isinstance(model, InterpretableMLP)]
     if not experts:
@@ -185,7 +183,7 @@ def _columns(models: Sequence[TabularModel], toy: Toy, points: int) -> Columns:
 def _beside_others(models: Sequence[InterpretableMLP], drawn: Drawn) -> Columns:
     """Agreement with Shapley values over groups, and how far seeds are apart by each method."""
     told = [
-        compare_batch(model, drawn.rows, drawn.truth, METHODS, seed)
+        compare_batch(model, drawn.rows, drawn.labels, METHODS, seed)
         for seed, model in enumerate(models)
     ]
     apart = seeds_apart(told)
