@@ -1,4 +1,4 @@
-"""The command line as a user meets it: real processes, real files."""
+"""The command line as a user runs it, with real files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from command_line import whence
 from whence import __version__
 from whence.cli import app
 from whence.cli.explaining import USUAL
+from whence.config import settings_help
 from whence.errors import WhenceError
 from whence.explainers import EXPLAINERS
 from whence.models import MODELS
@@ -27,12 +29,12 @@ from whence.run import Run
 from whence.training import TrainingConfig
 
 
-def whence(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def process(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "whence", *map(str, arguments)],
         capture_output=True,
         text=True,
-        cwd=cwd,
         env={**os.environ, "COLUMNS": "160", "OMP_NUM_THREADS": "1"},
         check=False,
     )
@@ -65,22 +67,26 @@ def trained(csv: Path) -> Path:
     return folder
 
 
-def test_help_version_and_no_command() -> None:
-    done = whence("--help")
+def test_help_and_version_in_a_process_of_their_own() -> None:
+    done = process("--help")
     assert done.returncode == 0
-    for verb in ("demo", "data", "train", "recommend", "explain", "audit", "explainers", "doctor"):
+    for verb in ("demo", "data", "train", "models", "recommend", "explain", "audit", "explainers"):
         assert verb in done.stdout
-    assert whence("--version").stdout.strip() == f"whence {__version__}"
-    for verb in ("demo", "train", "recommend", "explain", "audit", "explainers", "doctor"):
-        assert whence(verb, "--help").returncode == 0
+    assert process("--version").stdout.strip() == f"whence {__version__}"
+    mistake = process("recommend", "nowhere", "--user", "1")
+    assert (mistake.returncode, mistake.stdout) == (3, "")
+    assert "Traceback" not in mistake.stderr
 
 
-def test_help_waits_for_nothing_heavy() -> None:
+def test_help_does_not_wait_for_heavy_packages() -> None:
+    verbs = ("", "demo", "data", "train", "models", "recommend", "explain", "audit", "study")
     code = (
-        "import sys; sys.argv = ['whence', '--help']\n"
+        "import sys\n"
         "from whence.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
+        f"for verb in {verbs}:\n"
+        "    sys.argv = ['whence', *([verb] if verb else []), '--help']\n"
+        "    try: main()\n"
+        "    except SystemExit as ended: assert not ended.code, verb\n"
         "heavy = {'torch', 'numpy', 'pyarrow', 'scipy', 'altair'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
@@ -110,24 +116,36 @@ def test_recommend_to_all_users(trained: Path, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "all.parquet").num_rows == 80
 
 
+def headings(table: str) -> list[str]:
+    """Return the names of the methods above the columns, whose headings fill several lines."""
+    lines = table.splitlines()
+    (last,) = (place for place, line in enumerate(lines) if "newest first" in line)
+    first = next(place for place in range(last, 0, -1) if not lines[place - 1].strip())
+    words = [
+        (match.end(), match.group())
+        for line in lines[first : last + 1]
+        for match in re.finditer(r"\S+", line.replace("item (newest first)", " " * 19))
+    ]
+    ends = sorted({end for end, _ in words})
+    columns = ["".join(word for end, word in words if end == column) for column in ends]
+    return columns[1:]
+
+
 def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     done = whence("explain", trained, "--user", "u3")
     assert done.returncode == 0, done.stderr
     assert "because you played Film" in done.stdout
-    for number, name in enumerate(USUAL, start=1):
-        assert f"{number} {name}" in " ".join(done.stdout.split())
-    every = whence("explain", trained, "--user", "u3", "--method", "all")
-    for number, name in enumerate(EXPLAINERS, start=1):
-        assert f"{number} {name}" in " ".join(every.stdout.split())
+    assert headings(done.stdout) == list(USUAL)
+    every = whence("explain", trained, "--user", "u3", "--method", "all", columns=400)
+    assert headings(every.stdout) == list(EXPLAINERS)
     two = whence("explain", trained, "-u", "u3", "--method", "random", "--method", "fading")
-    assert "1 random, 2 fading" in two.stdout
+    assert headings(two.stdout) == ["random", "fading"]
     done = whence("explain", trained, "-i", "Film 1", "--item", "Film 2", "--method", "rollout")
-    headline = r"Film 2, in place \d+ of the recommendations: because you played Film 1"
-    assert re.match(headline, done.stdout)
-    assert "1 rollout" in done.stdout
+    assert re.match(r"Film 2 \(rank \d+\): because you played Film 1", done.stdout)
+    assert headings(done.stdout) == ["rollout"]
     done = whence("explain", trained, "-i", "Film 1", "--item", "Film 1", "--method", "random")
-    assert "Film 1, already in the history: " in done.stdout
-    assert "Film 1  " in done.stdout.partition("newest first")[2], "even chance shows its parts"
+    assert "Film 1: already in your history; no other item decides" in done.stdout
+    assert "Film 1  " in done.stdout.partition("newest first")[2], "random importances are shown"
     document = json.loads(
         whence(
             "explain", trained, "-u", "u3", *("--method", "all", "--method", "lime"), "--json"
@@ -142,7 +160,7 @@ def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     assert answer["parameters"] == {"block": 2, "head": 1}
 
 
-def test_standard_errors_are_shown_where_they_were_drawn(trained: Path) -> None:
+def test_standard_errors_are_shown_if_the_method_samples(trained: Path) -> None:
     drawn = "shapley:exact_up_to=0,coalitions=200"
     done = whence("explain", trained, "-u", "u3", "--method", drawn, "--memory", "1GB")
     assert re.search(r"Film \d+ .* % +-?\d+ ± \d+\.\d", done.stdout), done.stdout + done.stderr
@@ -175,7 +193,7 @@ def test_doctor() -> None:
     assert "torch" in done.stdout
 
 
-def test_the_rules_to_beat_are_in_the_table_and_the_document(csv: Path, tmp_path: Path) -> None:
+def test_baselines_are_in_the_table_and_the_document(csv: Path, tmp_path: Path) -> None:
     command = ("train", csv, "--set", "steps=2,dim=8,max_len=4", "--out")
     table = whence(*command, tmp_path / "one").stdout
     document = json.loads(whence(*command, tmp_path / "two", "--json").stdout)
@@ -233,7 +251,7 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["demo", "--data", "nothing"], 2, "no dataset of that name"),
     ],
 )
-def test_mistakes_are_one_sentence_and_the_right_code(
+def test_a_mistake_is_one_sentence_and_the_right_exit_code(
     arguments: list[str], code: int, sentence: str, csv: Path, trained: Path, tmp_path: Path
 ) -> None:
     filled = [text.format(csv=csv, run=trained) for text in arguments]
@@ -246,7 +264,7 @@ def test_mistakes_are_one_sentence_and_the_right_code(
 
 
 @pytest.mark.kill
-def test_ctrl_c_leaves_what_can_be_gone_on_with_and_says_130(csv: Path, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_a_checkpoint_and_exits_with_130(csv: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("w") as stderr:
         process = subprocess.Popen(
@@ -296,32 +314,44 @@ def test_a_run_works_where_it_was_moved(run: Run, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["for"] == "user 1"
 
 
-def told(name: str, value: object) -> str:
-    """A setting as one writes it."""
-    if isinstance(value, tuple):
-        return f"{name}={'-'.join(map(str, value))}"
-    written = "none" if value is None else str(value)
-    return f"{name}={written.lower() if isinstance(value, bool) else written}"
+def test_models_are_listed_with_their_settings_and_defaults() -> None:
+    listed = json.loads(whence("models", "--json").stdout)
+    assert list(listed) == list(MODELS)
+    for name, spec in MODELS.items():
+        found = listed[name]
+        assert found["summary"]
+        assert plain(asdict(spec.config())) == defaults(found["model"])
+        assert plain({**asdict(TrainingConfig()), **spec.training}) == defaults(found["training"])
+    table = " ".join(whence("models").stdout.split())
+    assert all(name in table for name in MODELS)
+    one = " ".join(whence("models", "mlp").stdout.split())
+    assert "hidden_dims 64-32-16" in one
+    assert "steps 2500" in one
+    assert "Initial weights can come from runs of gmf and mlp" in whence("models", "neumf").stdout
 
 
-def test_help_tells_the_defaults() -> None:
-    text = " ".join(whence("train", "--help").stdout.split())
-    for config in (*(spec.config() for spec in MODELS.values()), TrainingConfig()):
-        for name, value in asdict(config).items():
-            assert told(name, value) in text
-    for model, spec in MODELS.items():
-        assert model in text
-        assert all(told(name, value) in text for name, value in spec.training.items())
+def plain(settings: dict[str, object]) -> object:
+    return json.loads(json.dumps(settings))
 
 
-def test_no_setting_is_of_the_model_and_of_the_training() -> None:
-    """Or one could not say which is meant."""
+def defaults(settings: dict[str, dict[str, object]]) -> dict[str, object]:
+    return {name: setting["default"] for name, setting in settings.items()}
+
+
+def test_every_setting_is_explained() -> None:
+    for spec in MODELS.values():
+        for setting in (*settings_help(spec.config), *settings_help(TrainingConfig)):
+            assert setting.help, f"{setting.name} of {spec.config.__name__}"
+
+
+def test_no_setting_belongs_to_both_the_model_and_training() -> None:
+    """Otherwise --set could not tell which is meant."""
     training = {field.name for field in fields(TrainingConfig)}
     for spec in MODELS.values():
         assert not training & {field.name for field in fields(spec.config)}
 
 
-def test_train_begins_with_other_runs(csv: Path, tmp_path: Path) -> None:
+def test_train_initializes_from_other_runs(csv: Path, tmp_path: Path) -> None:
     def train(model: str, settings: str, *more: object) -> tuple[str, Path]:
         run = tmp_path / model
         done = whence("train", csv, "--model", model, "--out", run, "--set", settings, *more)
@@ -357,13 +387,14 @@ def test_train_makes_room_for_the_content_of_the_data(
     done = whence(*command, "--set", small)
     assert done.returncode == 0, done.stderr
     settings = json.loads((run / "run.json").read_text())["model_settings"]
-    sizes = {name: settings[name] for name in ("genders", "ages", "occupations", "genres")}
+    names = ("n_genders", "n_ages", "n_occupations", "n_genres")
+    sizes = {name: settings[name] for name in names}
     assert sizes == {"n_genders": 2, "n_ages": 40, "n_occupations": 21, "n_genres": 24}
     told = whence("recommend", run, "--user", "u1", "--json")
     assert json.loads(told.stdout)["recommendations"], "the run opens again"
 
 
-def test_runs_that_training_cannot_begin_with_are_one_sentence(
+def test_a_run_that_cannot_initialize_a_model_is_one_sentence(
     csv: Path, trained: Path, tmp_path: Path
 ) -> None:
     for model, run, sentence in (
@@ -377,10 +408,10 @@ def test_runs_that_training_cannot_begin_with_are_one_sentence(
         assert sentence in str(found.exception)
 
 
-def test_places_are_spoken_of_where_a_model_has_them(csv: Path, tmp_path: Path) -> None:
+def test_explain_mentions_places_if_the_model_has_them(csv: Path, tmp_path: Path) -> None:
     for model, has_places in (("sasrec", True), ("fism", False)):
         settings = "steps=2,dim=8,max_len=4"
         whence("train", csv, "--model", model, "--out", tmp_path / model, "--set", settings)
         told = whence("explain", tmp_path / model, "-u", "u3").stdout
-        assert "what becomes of its probability" in told
-        assert ("hide a part in its place" in told) == has_places
+        assert "how its probability changes" in told
+        assert ("hide an item but keep its place" in told) == has_places

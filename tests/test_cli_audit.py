@@ -1,4 +1,4 @@
-"""`whence audit` as a user meets it: real processes, real files."""
+"""`whence audit` as a user runs it, with real files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import Done, whence
 from whence.cli.audit import CASES, _command
 from whence.run import Run
 from whence.trust.audit.context import CASES as CASES_IN_PYTHON
@@ -27,15 +28,8 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "whence", "audit", *map(str, arguments)]
 
 
-def audit(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "160", "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
+def audit(*arguments: object, cwd: Path | None = None) -> Done:
+    return whence("audit", *arguments, cwd=cwd)
 
 
 def test_the_command_lists_every_stage_and_has_the_default_of_python(run: Run) -> None:

@@ -33,9 +33,13 @@ class ContentSizes:
     """
 
     n_genders: int = 2
+    """Number of genders; by default at least those of the data."""
     n_ages: int = 7
+    """Number of age groups; by default at least those of the data."""
     n_occupations: int = 21
+    """Number of occupations; by default at least those of the data."""
     n_genres: int = 18
+    """Number of genres; by default at least those of the data."""
 
     def __post_init__(self) -> None:
         if min(self.of_users) < 1 or self.n_genres < 0:
@@ -61,7 +65,7 @@ def require_room(data: Interactions, sizes: ContentSizes) -> None:
         name: found for name, found in content_sizes(data).items() if found > getattr(sizes, name)
     }
     if lacking:
-        found = _listed([f"{number} {name}" for name, number in lacking.items()])
+        found = _listed([f"{number} {name[2:]}" for name, number in lacking.items()])
         settings = ",".join(f"{name}={number}" for name, number in lacking.items())
         raise InputError(f"The data have {found}; make room for them: --set {settings}.")
 

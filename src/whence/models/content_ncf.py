@@ -76,6 +76,7 @@ class ContentNCFConfig(ChoiceConfig, ContentSizes):
     dim: int = 64
     """Numbers that stand for who a user is, and for which item it is."""
     hidden_dims: tuple[int, ...] = (512, 256, 128, 64)
+    """Sizes of the layers."""
     init_std: float = 0.05
     use_ids: bool = True
     """Whether it knows who and which, beside content."""

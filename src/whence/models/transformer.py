@@ -39,6 +39,7 @@ class TransformerConfig:
     n_heads: int = 1
     """h; each has d/h dimensions."""
     dropout: float = 0.2
+    """The share of values that training drops."""
     init_std: float = 0.02
     """The standard deviation of new embeddings."""
 
