@@ -340,7 +340,7 @@ def defaults(settings: dict[str, dict[str, object]]) -> dict[str, object]:
 
 def test_every_setting_is_explained() -> None:
     for spec in MODELS.values():
-        for setting in (*settings_help(spec.config), *settings_help(TrainingConfig)):
+        for setting in (*settings_help(type(spec.config())), *settings_help(TrainingConfig)):
             assert setting.help, f"{setting.name} of {spec.config.__name__}"
 
 

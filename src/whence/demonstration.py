@@ -1,4 +1,4 @@
-"""`whence demo`: the whole thread once, from data to a report."""
+"""`whence demo`: from data to recommendations, reasons and measurements."""
 
 from __future__ import annotations
 
@@ -33,33 +33,35 @@ SHOWN_METHODS: Final = ("leave-one-out-probability", "rollout")
 
 @dataclass(frozen=True)
 class Demonstration:
-    """Everything the demonstration found out."""
+    """What the demonstration found."""
 
     data: str
     run: Run
     user: object
-    """The raw id of the one recommended to."""
+    """The raw id of the user."""
     picks: Recommendations
     explained: Pick
-    """The recommendation that is explained further."""
+    """The recommendation that is explained in detail."""
     explanations: dict[str, Explanation]
-    """Of that recommendation, by method."""
+    """Explanations of that recommendation, by method."""
     accuracy: dict[str, dict[str, Measure]]
-    """By system and measure, on the test events."""
+    """Accuracy on the test events, by system and measure."""
     leads: dict[str, dict[str, Measure]]
-    """How far the model is ahead of each baseline, user by user."""
+    """The difference between the model and each baseline, by user."""
     agreements: dict[tuple[str, str], Measure]
 
 
 def demonstrate(
     out: Path, data: str | None = None, steps: int = STEPS, show_progress: bool = True
 ) -> Demonstration:
-    """Train on the embedded data (or a world, without them), recommend, explain and measure."""
+    """Train on the demonstration data, recommend, explain and measure."""
     name = data or default_data()
     interactions = load(name)
     split = last_two(interactions)
     if len(split.held["test"]) == 0:
-        raise InputError(f"No user in {name} has the three events that a demonstration needs.")
+        raise InputError(
+            f"No user in {name} has three events. The demonstration needs at least one who does."
+        )
     run = train(
         interactions,
         training={"steps": steps},
@@ -70,8 +72,10 @@ def demonstrate(
     user = _typical_user(interactions)
     picks = recommend(run, user=user)
     if not picks.picks:
-        raise InputError(f"User {user} in {name} has met every item; there is nothing to show.")
-    # The best recommendation that rests on something one can name, if there is one.
+        raise InputError(
+            f"User {user} in {name} has seen every item, so nothing can be recommended."
+        )
+    # The best recommendation that has an item as its reason, if there is one.
     explained = next((pick for pick in picks.picks if pick.reason.supports), picks.picks[0])
     explanations = compare(run, user=user, item=explained.item, methods=SHOWN_METHODS)
     cases = _cases(run, split)
@@ -92,25 +96,25 @@ def demonstrate(
 
 
 def default_data() -> str:
-    """The embedded data, or a world where their package is not installed."""
+    """Return MovieLens, or a synthetic world if the package with MovieLens is not installed."""
     return next(name for name in PREFERRED if DATASETS[name].available)
 
 
 def _typical_user(interactions: Interactions) -> object:
-    """The raw id of the user whose history is of median length."""
+    """Return the raw id of the user whose history has the median length."""
     order = np.argsort(np.diff(interactions.offsets), kind="stable")
     return interactions.users["user"][int(order[len(order) // 2])].as_py()
 
 
 def _cases(run: Run, split: Split) -> dict[str, PerCase]:
-    """The model and the baselines on the same test events."""
+    """Evaluate the model and the baselines on the same test events."""
     systems = {run.model: run.first, **{name: make(split) for name, make in BASELINES.items()}}
     evaluation = Evaluation(split, "test", run.first.config.max_len)
     return {name: evaluation.of(system) for name, system in systems.items()}
 
 
 def _agreements(run: Run, split: Split) -> dict[tuple[str, str], Measure]:
-    """Every pair of explainers, on histories drawn from the test cases."""
+    """Compare every pair of explainers on a sample of the test histories."""
     cases = split.held["test"]
     drawn = Randomness(0).numpy("explain").permutation(len(cases))[:AGREEMENT_CASES]
     cases = cases[np.sort(drawn)]

@@ -74,7 +74,7 @@ def _bars(values: list[tuple[str, float]], title: str, signed: bool) -> alt.Char
         alt.Chart(inline(rows))
         .mark_bar(cornerRadiusEnd=3, height=14)
         .encode(
-            x=alt.X("value:Q", title=title),
+            x=alt.X("value:Q", title=title, axis=alt.Axis(tickCount=6)),
             y=alt.Y("part:N", title=None, sort=order, axis=alt.Axis(minExtent=LABEL_WIDTH)),
             color=effect_color(signed),
             tooltip=["part:N", alt.Tooltip("value:Q", format=".4f"), "effect:N"],

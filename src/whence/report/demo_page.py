@@ -1,4 +1,4 @@
-"""The demonstration as one page."""
+"""The report of `whence demo` as one page."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MAIN_MEASURE = "recall@10"
 
 
 def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
-    """One self-contained HTML file."""
+    """Write one self-contained HTML file."""
     measures = list(next(iter(demo.accuracy.values())))
     best = demo.accuracy[demo.run.model]
     main = {system: found[MAIN_MEASURE] for system, found in demo.accuracy.items()}
     explanations = list(demo.explanations.values())
     page = render(
         "demo.html.j2",
-        title="Whence: a recommendation and its reasons",
+        title="Whence: recommendations and their reasons",
         model=demo.run.model,
         data=demo.data,
         verb=demo.run.verb,
@@ -42,7 +42,10 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
         noticeable=NOTICEABLE,
         explained=demo.explained,
         left_out_chart=Markup(
-            to_svg(left_out_chart(demo.explained.reason), "What each item is worth if left out")
+            to_svg(
+                left_out_chart(demo.explained.reason),
+                "What the recommendation loses without each item",
+            )
         ),
         explainer_charts=[
             Markup(to_svg(explainer_chart(one), f"Importance of each item by {one.method}"))
@@ -74,16 +77,27 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
 
 
 def verdict(model: str, leads: Mapping[str, Mapping[str, Measure]]) -> str:
-    """Honest sentences: by which measures the model beats each baseline, and by which not."""
+    """Say by which measures the model beats each baseline, and by which it does not."""
     return " ".join(
-        f"Against {baseline}, {model} is {_standing(lead)}." for baseline, lead in leads.items()
+        f"Compared with {baseline}, {model} is {_standing(lead)}."
+        for baseline, lead in leads.items()
     )
 
 
 def _standing(lead: Mapping[str, Measure]) -> str:
-    sides: dict[str, list[str]] = {"clearly better": [], "clearly worse": [], "level": []}
+    sides: dict[str, list[str]] = {
+        "clearly better": [],
+        "clearly worse": [],
+        "not clearly different": [],
+    }
     for name, difference in lead.items():
         low, high = difference.interval
-        side = "clearly better" if low > 0 else "clearly worse" if high < 0 else "level"
+        side = (
+            "clearly better"
+            if low > 0
+            else "clearly worse"
+            if high < 0
+            else "not clearly different"
+        )
         sides[side].append(name)
-    return "; ".join(f"{side} by {', '.join(names)}" for side, names in sides.items() if names)
+    return ", ".join(f"{side} in {', '.join(names)}" for side, names in sides.items() if names)

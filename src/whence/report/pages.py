@@ -1,4 +1,4 @@
-"""HTML pages that need nothing but themselves."""
+"""Self-contained HTML pages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 
 def render(template: str, package: str = "", **values: Any) -> str:  # noqa: ANN401
-    """The page, from a template of ours or of another package's folder `templates`.
+    """Return the page of a template of Whence, or of another package's folder `templates`.
 
-    Every text in it is escaped, and a value that was not given is an error.
+    All texts are escaped. A missing value is an error.
     """
     own = [PackageLoader(package)] if package else []
     environment = Environment(
