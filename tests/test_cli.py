@@ -339,9 +339,10 @@ def defaults(settings: dict[str, dict[str, object]]) -> dict[str, object]:
 
 
 def test_every_setting_is_explained() -> None:
-    for spec in MODELS.values():
-        for setting in (*settings_help(type(spec.config())), *settings_help(TrainingConfig)):
-            assert setting.help, f"{setting.name} of {spec.config.__name__}"
+    configs: list[type] = [TrainingConfig, *(spec.config for spec in MODELS.values())]
+    for config in configs:
+        for setting in settings_help(config):
+            assert setting.help, f"{setting.name} of {config.__name__}"
 
 
 def test_no_setting_belongs_to_both_the_model_and_training() -> None:
