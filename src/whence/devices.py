@@ -21,6 +21,12 @@ def check_device(device: str) -> str:
     return device
 
 
+def device_of(model: object) -> torch.device:
+    """Return the device of the model's weights; the CPU if it has none."""
+    weights = model.parameters() if isinstance(model, torch.nn.Module) else iter(())
+    return next((weight.device for weight in weights), torch.device("cpu"))
+
+
 def machine(device: str) -> str:
     """What the work is done on, in words: "2 CPU cores", "1 H200"."""
     if device == "cpu":

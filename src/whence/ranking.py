@@ -10,6 +10,7 @@ from torch import Tensor
 from whence.arrays import Ints
 from whence.contract import ALL
 from whence.data.histories import Cases, newest_events
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.models.base import CaseReader
 
@@ -47,12 +48,6 @@ def batch_and_targets(model: CaseReader, cases: Cases, max_len: int) -> tuple[Te
     """Return what the model reads of the cases, and the items that came next, on its device."""
     device = device_of(model)
     return model.read(cases, max_len).to(device), torch.from_numpy(cases.targets).to(device)
-
-
-def device_of(model: object) -> torch.device:
-    """Return the device of the model's weights; the CPU if it has none."""
-    weights = model.parameters() if isinstance(model, torch.nn.Module) else iter(())
-    return next((weight.device for weight in weights), torch.device("cpu"))
 
 
 def seen_items(cases: Cases) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ import torch
 
 from whence.contract import PAD, HasPartNames, HasUserVectors
 from whence.data.histories import Cases
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.explainers import READY, Explainer, able, compare_batch
 from whence.explanation import Explanation, Labels
@@ -25,7 +26,7 @@ from whence.models import Recommender
 from whence.models.base import require_history
 from whence.picks import Pick, Recommendations
 from whence.progress import progress_bar
-from whence.ranking import device_of, top_unseen
+from whence.ranking import top_unseen
 from whence.reasons.checked import Reason, find_reasons, reasons_without_history
 from whence.reasons.similar_users import find_similar_users
 from whence.run import Run

@@ -140,7 +140,8 @@ def test_the_verdict_is_honest() -> None:
     )
     assert found == (
         "Compared with popularity, sasrec is clearly better in recall@10, MRR. "
-        "Compared with last item, sasrec is clearly worse in MRR, not clearly different in recall@10."
+        "Compared with last item, sasrec is clearly worse in MRR, "
+        "not clearly different in recall@10."
     )
 
 

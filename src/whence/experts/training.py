@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.experts.tabular import TabularModel, check_paired
 from whence.experts.targets import check_labels
 from whence.memory import reuse_freed_memory, row_slices
-from whence.ranking import device_of
 
 LEARNING_RATE = 1e-3
 

@@ -16,12 +16,12 @@ from whence.arrays import Floats
 from whence.contract import PAD
 from whence.data.catalog import Catalog
 from whence.data.histories import Cases
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.explanation import Explanation, Labels
 from whence.models import Recommender
 from whence.models.base import require_history
-from whence.ranking import device_of
 
 DATASETS: Final = 2
 MOST: Final = 0.5

@@ -23,9 +23,9 @@ from whence.config import build
 from whence.contract import ALL, offers
 from whence.data.catalog import Catalog
 from whence.data.histories import histories_without, one_history
+from whence.devices import device_of
 from whence.memory import cases_at_once, row_slices
 from whence.models.base import CaseReader
-from whence.ranking import device_of
 from whence.reasons.evidence import NOTICEABLE, Evidence, evidence_by_seeds
 from whence.reasons.similar_users import SimilarUsers
 from whence.terminal import Result

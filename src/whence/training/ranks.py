@@ -11,11 +11,12 @@ from torch import Tensor
 from whence.arrays import Floats, Ints
 from whence.data.histories import Cases
 from whence.data.interactions import Interactions
+from whence.devices import device_of
 from whence.memory import cases_at_once, questions_at_once, row_slices
 from whence.models.base import CaseReader
 from whence.progress import progress_bar
 from whence.randomness import Randomness
-from whence.ranking import batch_and_targets, device_of, score_all, seen_items
+from whence.ranking import batch_and_targets, score_all, seen_items
 from whence.training.negatives import Unseen
 
 SAMPLED = 100

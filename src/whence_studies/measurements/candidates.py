@@ -15,11 +15,11 @@ from whence.contract import HasClasses
 from whence.data.histories import Cases
 from whence.data.published_negatives import NEGATIVES, published_negatives
 from whence.data.splits import HeldOut, Split
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.models import Recommender
 from whence.models.tasks import NOTHING
 from whence.randomness import Randomness
-from whence.ranking import device_of
 from whence.training.negatives import Unseen
 from whence.trust.accuracy.class_accuracy import ratings_of, what_came
 from whence_studies.measurements.measurement import SeedColumn

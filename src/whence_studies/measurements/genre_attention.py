@@ -16,6 +16,7 @@ from torch import Tensor
 
 from whence.arrays import Floats, Ints
 from whence.data.catalog import Catalog
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
@@ -23,7 +24,6 @@ from whence.models.blocks import Block
 from whence.models.transformer import Transformer
 from whence.progress import progress_bar
 from whence.randomness import Randomness
-from whence.ranking import device_of
 from whence_studies.measurements.measurement import HeatMap, MeasuredRun, Measurement, SeedColumn
 
 CHOSEN = ("Sci-Fi", "Romance", "Animation", "Horror")

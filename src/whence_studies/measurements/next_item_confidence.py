@@ -17,11 +17,12 @@ import torch
 from whence.arrays import Bools, Floats, Ints
 from whence.contract import HasAttentions
 from whence.data.histories import Cases
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.memory import inputs_at_once, memory_for, row_slices
 from whence.models import Recommender
 from whence.progress import progress_bar
-from whence.ranking import batch_and_targets, device_of
+from whence.ranking import batch_and_targets
 from whence.trust.bins import EqualMass
 from whence.trust.calibration.next_item import next_item_logits
 from whence.trust.calibration.reliability import reliability

@@ -10,13 +10,14 @@ import torch
 
 from whence.arrays import Floats
 from whence.data.histories import Cases
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.explainers import Explainer, compare_batch
 from whence.explainers.rollout import Rollout
 from whence.explainers.shapley import Shapley
 from whence.explainers.signed_rollout import SignedRollout
 from whence.models import Recommender
-from whence.ranking import device_of, score_unseen
+from whence.ranking import score_unseen
 from whence.trust.agreement.rank_agreement import spearman
 from whence_studies.measurements.measurement import BarPlot, MeasuredRun, Measurement, SeedColumn
 

@@ -17,12 +17,12 @@ from whence.contract import HasClasses
 from whence.data.histories import Cases
 from whence.data.published_negatives import published_negatives
 from whence.data.splits import HeldOut, Split
+from whence.devices import device_of
 from whence.errors import CapabilityError, InputError
 from whence.measure import Measure, mean_measure
 from whence.memory import questions_at_once, row_slices
 from whence.models.base import CaseReader
 from whence.models.tasks import DISLIKED, LIKED, NOTHING
-from whence.ranking import device_of
 
 CLASSES: Final = ("liked", "nothing", "disliked")
 """As a model that offers `classes` numbers them."""

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from whence.data.histories import Cases
 from whence.data.splits import HeldOut
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.models.tasks import NOTHING, Choices
 from whence.randomness import Randomness
-from whence.ranking import device_of
 from whence.training.choice_batches import outcomes
 from whence.training.negatives import Unseen
 from whence.trust.audit.context import AuditContext

@@ -15,6 +15,7 @@ from whence.arrays import Ints
 from whence.contract import HasAttentions, HasPartNames, attends_by_target, offers
 from whence.data.histories import Cases
 from whence.data.splits import HeldOut, Split, split_by
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.explainers import OWN, able, compare_batch
 from whence.explanation import Explanation
@@ -22,7 +23,7 @@ from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.models.base import has_reasons
 from whence.randomness import Randomness
-from whence.ranking import device_of, top_unseen
+from whence.ranking import top_unseen
 from whence.run import Run
 from whence.spoken import Spoken, spoken_of
 from whence.trust.audit.words import listed

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from whence.capabilities import require
 from whence.data.histories import Cases
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.measure import Measure
 from whence.memory import cases_at_once, inputs_at_once, memory_for, row_slices
 from whence.models.base import CaseReader
-from whence.ranking import device_of, score_all
+from whence.ranking import score_all
 from whence.trust.bins import FIFTEEN, EqualMass
 from whence.trust.calibration.calibration_error import calibration_measures
 from whence.trust.calibration.reliability import Reliability, reliability

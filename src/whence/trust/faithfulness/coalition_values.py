@@ -19,6 +19,7 @@ from torch import Tensor
 from whence.arrays import Bools, Floats, Ints
 from whence.capabilities import require
 from whence.contract import Explainable
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.explainers.explain import inquire_in_turn
 from whence.explainers.game import games
@@ -27,7 +28,6 @@ from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_cases
 from whence.memory import memory_for
 from whence.randomness import Randomness
-from whence.ranking import device_of
 
 FEWEST: Final = 4
 """Coalitions; any two points lie on a line."""

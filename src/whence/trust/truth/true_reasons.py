@@ -12,6 +12,7 @@ from whence.arrays import Floats
 from whence.config import build
 from whence.data.interactions import Interactions
 from whence.data.splits import HeldOut, split_by
+from whence.devices import device_of
 from whence.errors import InputError
 from whence.explainers import explain_batch, find_explainer
 from whence.explanation import Explanation
@@ -19,7 +20,7 @@ from whence.measure import Measure, mean_measure, over_seeds
 from whence.models import Recommender
 from whence.models.baselines import Popularity
 from whence.progress import progress_bar
-from whence.ranking import batch_and_targets, device_of
+from whence.ranking import batch_and_targets
 from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, train
 from whence.worlds import REASONS, Questions, StatisticPair, compare_statistics, world_like
