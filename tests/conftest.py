@@ -103,6 +103,12 @@ margin = 0.5
 """Trained in a second."""
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests keep their copies of data apart from the user's."""
+    os.environ["WHENCE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(scope="session")
 def world() -> World:
     return make_world(WorldConfig(users=300, items=120, events=20, genres=4, seed=3))

@@ -228,7 +228,7 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["train", "{csv}", "--out", "x", "--device", "gpu"], 2, "no device 'gpu'"),
         (["recommend", "{csv}", "--user", "u3"], 3, "is not a run"),
         (["explain", "{run}", "-u", "u3", "--memory", "lots"], 2, "'lots' is no size of memory"),
-        (["explain", "{run}", "-i", "zzz"], 2, "No single item is 'zzz'"),
+        (["explain", "{run}", "-i", "zzz"], 2, "No item matches 'zzz'"),
         (["explain", "{run}", "-u", "u3", "--method", "shapley:error=0"], 2, "a share above 0"),
         (
             ["explain", "{run}", "-u", "u3", "--method", "shapley:coalitions=5,exact_up_to=0"],
@@ -243,7 +243,7 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["recommend", "{run}", "--user", "nobody"], 2, "No user has the id"),
         (["recommend", "{run}", "-i", "Flim 44"], 2, "Did you mean"),
         (["explain", "{run}", "-u", "u3", "--method", "magic"], 2, "no explainer 'magic'"),
-        (["explain", "{run}", "-u", "u3", "--item", "zzz"], 2, "No single item is 'zzz'"),
+        (["explain", "{run}", "-u", "u3", "--item", "zzz"], 2, "No item matches 'zzz'"),
         (["explainers", "--measured", "no.json"], 2, "no.json cannot be read: No such file or dir"),
         (["explainers", "--measured", "."], 2, "cannot be read: Is a directory."),
         (["explainers", "--measured", "{csv}"], 2, "cannot be read as JSON"),

@@ -238,7 +238,7 @@ def test_another_seed_is_another_model(run: Run) -> None:
         ({"history": []}, "the history is empty"),
         ({"history": "Toy Story"}, "a list of ids or titles"),
         ({"user": "nobody"}, "No user has the id 'nobody'"),
-        ({"history": ["zzzz"]}, "No single item is 'zzzz'"),
+        ({"history": ["zzzz"]}, "No item matches 'zzzz'"),
         ({"user": 1, "k": 0}, "at least one recommendation"),
     ],
 )

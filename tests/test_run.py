@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+import warnings
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import torch
 
 import whence
 from whence.contract import ALL
 from whence.data import Interactions
+from whence.data.copies import describe_copies, keep_copy, open_copy
 from whence.errors import InputError, RunError
 from whence.run import Run, open_run
 
@@ -73,11 +79,14 @@ def test_snapshots_are_models_of_the_run(interactions: Interactions, tmp_path: P
             0: [0, 3, 6],
             1: [0, 3, 6],
         }
-        last, first = run.at(6, seed=1).score(batch, ALL), run.at(0, seed=1).score(batch, ALL)
+        last, first = (
+            run.snapshot(6, model_seed=1).score(batch, ALL),
+            run.snapshot(0, model_seed=1).score(batch, ALL),
+        )
         assert torch.equal(last, run.models[1].score(batch, ALL))
         assert not torch.equal(first, last)
-        with pytest.raises(InputError, match="no snapshot at step 5; it has 0, 3, 6"):
-            run.at(5)
+        with pytest.raises(InputError, match="no snapshot at step 5. It has 0, 3, 6"):
+            run.snapshot(5)
 
 
 def test_snapshots_need_a_place(interactions: Interactions) -> None:
@@ -111,7 +120,7 @@ def test_a_broken_manifest_is_refused(run: Run, tmp_path: Path, content: str) ->
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="is not a run"):
+    with pytest.raises(RunError, match="is not a run folder"):
         open_run(tmp_path)
 
 
@@ -138,22 +147,179 @@ def test_a_failed_write_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_data_under_the_same_name_are_noticed(tmp_path: Path) -> None:
+@pytest.fixture
+def csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Events in a file, and a cache of their own."""
+    monkeypatch.setenv("WHENCE_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "events.csv"
     path.write_text("user,item\n" + "".join(f"{u},{i}\n" for u in range(9) for i in range(5)))
-    settings = {"max_len": 4, "dim": 8}
-    trained = whence.train(
-        whence.load(path),
-        model_settings=settings,
+    return path
+
+
+def train_tiny(data: Path | Interactions, out: Path | None = None) -> Run:
+    return whence.train(
+        data,
+        model_settings={"max_len": 4, "dim": 8},
         training={"steps": 1},
-        out=tmp_path / "run",
+        out=out,
         show_progress=False,
     )
-    assert trained.folder is not None
-    assert open_run(trained.folder).interactions.user_count == 9
-    path.write_text("user,item\n1,1\n")
+
+
+def only_copy(tmp_path: Path) -> Path:
+    (copy,) = (tmp_path / "cache" / "data").iterdir()
+    return copy
+
+
+def test_a_run_serves_its_users_without_the_file(csv: Path, tmp_path: Path) -> None:
+    trained = train_tiny(csv, tmp_path / "run")
+    expected = whence.recommend(trained, user=3).as_dict()
+    for change in (lambda: csv.write_text("user,item\n1,1\n"), csv.unlink):
+        change()
+        again = open_run(tmp_path / "run")
+        assert whence.recommend(again, user=3).as_dict() == expected
+        assert again.interactions.origin == trained.data["origin"]
+    copy = only_copy(tmp_path)
+    assert copy.name == trained.data["hash"]
+    for folder in (copy, copy.parent):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_without_a_copy_the_source_is_read_and_checked(csv: Path, tmp_path: Path) -> None:
+    train_tiny(csv, tmp_path / "run")
+    shutil.rmtree(tmp_path / "cache")
+    assert open_run(tmp_path / "run").interactions.user_count == 9
+    shutil.rmtree(only_copy(tmp_path))  # it was kept again
+    csv.write_text("user,item\n1,1\n")
     with pytest.raises(InputError, match="not those this run was trained on"):
-        _ = open_run(trained.folder).interactions
+        _ = open_run(tmp_path / "run").interactions
+
+
+@pytest.mark.parametrize("damage", ["changed", "incomplete", "of other data"])
+def test_a_damaged_copy_is_ignored_and_written_again(
+    csv: Path, tmp_path: Path, damage: str
+) -> None:
+    train_tiny(csv, tmp_path / "run")
+    copy = only_copy(tmp_path)
+    sound = (copy / "items.npy").read_bytes()
+    if damage == "changed":
+        (copy / "items.npy").write_bytes(sound[:-4] + b"\1\0\0\0")
+    elif damage == "incomplete":
+        (copy / "offsets.npy").unlink()
+    else:
+        other = whence.load(pa.table({"user": [1, 1], "item": [1, 2]}))
+        shutil.rmtree(copy)
+        other.save(copy)
+    with pytest.warns(UserWarning, match="A damaged copy of the data is ignored"):
+        assert open_run(tmp_path / "run").interactions.user_count == 9
+    assert (only_copy(tmp_path) / "items.npy").read_bytes() == sound
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert open_run(tmp_path / "run").interactions.user_count == 9
+
+
+def test_data_from_memory_are_kept_too(csv: Path, tmp_path: Path) -> None:
+    frame = pa.table({"user": ["a", "a", "a", "b", "b"], "item": [1, 2, 3, 3, 1]})
+    expected = whence.recommend(train_tiny(whence.load(frame), tmp_path / "run"), user="b")
+    assert whence.recommend(open_run(tmp_path / "run"), user="b").as_dict() == expected.as_dict()
+
+
+def test_named_and_prepared_data_need_no_copy(
+    csv: Path, tmp_path: Path, interactions: Interactions
+) -> None:
+    train_tiny(whence.load(csv).save(tmp_path / "prepared"), tmp_path / "run")
+    train_tiny(interactions, tmp_path / "world")
+    assert not (tmp_path / "cache").exists()
+    assert open_run(tmp_path / "run").interactions.user_count == 9
+
+
+def test_a_cache_that_cannot_be_written_is_a_warning(csv: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").touch()
+    with pytest.warns(UserWarning, match="No copy of the data could be kept"):
+        train_tiny(csv, tmp_path / "run")
+    assert open_run(tmp_path / "run").interactions.user_count == 9
+
+
+def test_processes_may_keep_the_same_copy_at_once(csv: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, whence; from whence.data.copies import keep_copy;"
+        "data = whence.load(sys.argv[1]); sys.stdin.read(1); keep_copy(data)"
+    )
+    order = [sys.executable, "-W", "error", "-c", code, str(csv)]
+    running = [subprocess.Popen(order, stdin=subprocess.PIPE) for _ in range(2)]
+    for one in running:
+        assert one.stdin is not None
+        one.stdin.write(b"x")
+        one.stdin.flush()
+    for one in running:
+        one.communicate()
+    assert [one.returncode for one in running] == [0, 0]
+    assert open_copy(only_copy(tmp_path).name) is not None
+
+
+def test_losing_the_race_for_a_copy_is_silent(
+    csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = whence.load(csv)
+    write_files = Interactions.write_files
+
+    def slow(data: Interactions, folder: Path) -> None:
+        for each in (folder, folder.parent / data.content_hash):  # another process is faster
+            each.mkdir(exist_ok=True)
+            write_files(data, each)
+
+    monkeypatch.setattr(Interactions, "write_files", slow)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        keep_copy(data)
+    assert only_copy(tmp_path).name == data.content_hash
+
+
+def test_only_a_hash_is_looked_up(csv: Path, tmp_path: Path) -> None:
+    whence.load(csv).save(tmp_path / "cache" / "elsewhere")
+    (tmp_path / "cache" / "data").mkdir()
+    assert open_copy("../elsewhere") is None
+    assert (tmp_path / "cache" / "elsewhere").exists()
+
+
+def test_what_a_killed_process_left_is_removed(csv: Path, tmp_path: Path) -> None:
+    left = tmp_path / "cache" / "data" / ".partial-x"
+    left.mkdir(parents=True)
+    os.utime(left, (0, 0))
+    keep_copy(whence.load(csv))
+    assert only_copy(tmp_path).name == whence.load(csv).content_hash
+    assert "1 copy" in describe_copies()
+
+
+def test_a_run_prints_in_short(run: Run) -> None:
+    assert repr(run) == f"Run: sasrec on world, 2 seeds, in {run.folder}"
+    html = run._repr_html_()
+    for text in ("Run of sasrec", "300 users", "Accuracy on test events", "NDCG@10"):
+        assert text in html
+    document = json.loads(run.to_json())
+    assert document["model_settings"]["dim"] == 16
+    assert document["metrics"]["1"]["test"]["recall@10"]["n"] == 300
+    assert run.folder is not None
+    assert Run.load(run.folder).to_json() == run.to_json()
+
+
+def test_show_prints_the_accuracy_of_each_seed(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "150")
+    run.show()
+    printed = capsys.readouterr().out
+    for seed in (0, 1):
+        assert f"{run.metrics[seed]['test']['NDCG@10']['value']:.3f}" in printed
+
+
+def test_a_reopened_run_ranks_titles_by_popularity(run: Run) -> None:
+    assert run.folder is not None
+    again = open_run(run.folder)
+    assert again.catalog.popularity is not None
+    assert run.catalog.popularity is not None
+    assert again.catalog.popularity.tolist() == run.catalog.popularity.tolist()
+    assert again.catalog.popularity.sum() == run.data["events"]
 
 
 def test_settings_are_checked_before_anything_is_read() -> None:

@@ -1,4 +1,4 @@
-"""The names that settings had in version 0.1, so that its run folders still open."""
+"""The names of version 0.1, so that run folders it wrote still open."""
 
 from __future__ import annotations
 
@@ -40,8 +40,47 @@ TRAINING: Final = {
     "swa_pace": "swa_lr_factor",
     "absence": "part_dropout",
 }
+PREPARATION: Final = {"min_user": "min_user_events", "min_item": "min_item_events"}
+SPLITS: Final = {"leave-one-out": "last-two", "leave-last-out": "last-one"}
 
 
 def renamed(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Return the same settings under their current names."""
     return {names.get(key, key): value for key, value in settings.items()}
+
+
+def current_run(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a `run.json` of version 0.1 under current names."""
+    training = renamed(described["training"], TRAINING)
+    training["split"] = SPLITS.get(training["split"], training["split"])
+    training["protocol"] = current_protocol(training["protocol"])
+    return {
+        **described,
+        "model_settings": renamed(described["model_settings"], MODEL),
+        "training": training,
+        "data": {**described["data"], "origin": current_origin(described["data"]["origin"])},
+    }
+
+
+def current_origin(origin: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where data came from, with the current names of its preparation."""
+    if "preparation" not in origin:
+        return dict(origin)
+    return {**origin, "preparation": [renamed(one, PREPARATION) for one in origin["preparation"]]}
+
+
+def current_metrics(metrics: Any) -> Any:  # noqa: ANN401
+    """Return the metrics of a seed with the current names of splits in their protocols."""
+    if isinstance(metrics, Mapping):
+        return {
+            key: current_protocol(value) if key == "protocol" else current_metrics(value)
+            for key, value in metrics.items()
+        }
+    return metrics
+
+
+def current_protocol(protocol: str) -> str:
+    """Return a protocol that names the split as it is named today."""
+    for old, new in SPLITS.items():
+        protocol = protocol.replace(f"{old} by ", f"{new} split by ")
+    return protocol

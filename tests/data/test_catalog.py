@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -58,22 +61,55 @@ def test_finds_what_is_meant(catalog: Catalog, typed: str, found: int) -> None:
 
 def test_an_ambiguous_title_gets_suggestions(catalog: Catalog) -> None:
     with pytest.raises(
-        InputError, match=r"'Hamlet \(1990\)' \(id 58\), 'Hamlet \(1996\)' \(id 59\)\?"
+        InputError,
+        match=r"'Hamlet \(1990\)' \(id 58\), 'Hamlet \(1996\)' \(id 59\)\. Give the full",
     ):
         catalog.find("Hamlet")
 
 
 def test_a_wrong_title_gets_suggestions(catalog: Catalog) -> None:
-    with pytest.raises(InputError, match=r"No single item is 'toy stormy night'.*Toy Story"):
+    with pytest.raises(InputError, match=r"No item matches 'toy stormy night'.*Toy Story"):
         catalog.find("toy stormy night")
     for nothing in ("zzz", "!!!", ""):
-        with pytest.raises(InputError, match="No title is like it"):
+        with pytest.raises(InputError, match="No title is similar"):
             catalog.find(nothing)
 
 
-def test_titles_with_all_the_words_come_first(catalog: Catalog) -> None:
-    with pytest.raises(InputError, match=r"mean 'Star Wars.*'Star Wars.*'Star Maps"):
+def test_an_ambiguous_text_lists_the_most_popular_matches_first(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match=r"matches 2 items: 'Star Wars: Episode IV.*Episode V "):
         catalog.find("Star Wars")
+    events = np.array([FILMS.index(film) for film in FILMS])  # the last is the most popular
+    by_popularity = replace(catalog, popularity=events)
+    with pytest.raises(InputError, match=r"matches 3 items: 'Star Maps.*Episode V .*Episode IV"):
+        by_popularity.find("star")
+    with pytest.raises(InputError, match=r"2 items: 'Twin \(2000\)' \(id 106\), .* \(id 105\)\."):
+        by_popularity.find("twin")
+
+
+def test_only_the_most_popular_matches_are_listed() -> None:
+    table = pa.table({"item": range(8), "title": [f"The Film, part {n}" for n in range(8)]})
+    with pytest.raises(InputError) as raised:
+        Catalog(table, np.array([0, 9, 1, 8, 2, 7, 3, 6])).find("film")
+    assert "'film' matches 8 items; the 5 most popular are" in str(raised.value)
+    listed = re.findall(r"\(id (\d)\)", str(raised.value))
+    assert listed == ["1", "3", "5", "7", "6"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"), [("Matr", 31), ("THE MATR", 31), ("Toy Story 2", 50), ("toy story", 47)]
+)
+def test_an_exact_title_or_the_only_prefix_wins(catalog: Catalog, typed: str, found: int) -> None:
+    popular = replace(catalog, popularity=np.arange(len(catalog)))
+    assert popular.raw_ids([popular.find(typed)]) == [found]
+
+
+def test_the_popularity_is_kept_with_the_table(catalog: Catalog) -> None:
+    popular = replace(catalog, popularity=np.arange(len(catalog)))
+    again = Catalog.from_table(popular.to_table())
+    assert again.table.equals(catalog.table)
+    assert again.popularity is not None
+    assert again.popularity.tolist() == list(range(len(catalog)))
+    assert Catalog.from_table(catalog.to_table()).popularity is None
 
 
 def test_twins_are_told_apart_by_their_ids(catalog: Catalog) -> None:

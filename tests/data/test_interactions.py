@@ -57,7 +57,7 @@ def test_a_manifest_without_its_hash_is_one_sentence(
 ) -> None:
     folder = interactions.save(tmp_path / "prepared")
     (folder / "manifest.json").write_text('{"format": 1}')
-    with pytest.raises(InputError, match="prepare it again"):
+    with pytest.raises(InputError, match="Prepare it again"):
         load(folder)
 
 
@@ -71,7 +71,7 @@ def test_fractions_of_a_second_decide_the_order() -> None:
 
 def test_columns_that_do_not_fit_are_refused() -> None:
     user, item = pa.chunked_array([["a", "b"]]), pa.chunked_array([[1, 2, 3]])
-    with pytest.raises(InputError, match="2 and 3 rows do not match"):
+    with pytest.raises(InputError, match="different lengths: 2 and 3 rows"):
         Interactions.from_columns(user, item)
     with pytest.raises(InputError, match="needs a user and an item"):
         Interactions.from_columns(user, pa.chunked_array([[1, None]]))
@@ -95,7 +95,7 @@ def test_an_emptied_folder_is_one_sentence(
 ) -> None:
     folder = interactions.save(tmp_path / "prepared")
     (folder / name).write_bytes(content)
-    with pytest.raises(InputError, match="prepare it again"):
+    with pytest.raises(InputError, match="Prepare it again"):
         load(folder)
 
 
@@ -153,7 +153,9 @@ def test_statistics_of_what_is_not_known() -> None:
 
 def test_an_unknown_user_is_one_sentence(interactions: Interactions) -> None:
     assert interactions.find_user("1") == 0
-    with pytest.raises(InputError, match="No user has the id 'nobody'; the first ids here are 1"):
+    with pytest.raises(
+        InputError, match="No user has the id 'nobody'. The first ids in the data are 1"
+    ):
         interactions.find_user("nobody")
     with pytest.raises(InputError, match="No user has the id"):
         interactions.find_user(10**30)

@@ -36,7 +36,7 @@ def test_randomised_weights_are_where_another_seed_began(
 ) -> None:
     run = followed(name)
     before = {one: weight.clone() for one, weight in run.models[seed].state_dict().items()}
-    other = run.at(0, {0: 1, 2: 0}[seed]).state_dict()
+    other = run.snapshot(0, {0: 1, 2: 0}[seed]).state_dict()
     found = dict(versions(run, seed))
     assert list(found) == ["trained", "untrained", *list(STRANGE)[1:]]
     for version, beginnings in STRANGE.items():
@@ -48,7 +48,7 @@ def test_randomised_weights_are_where_another_seed_began(
         for begin in beginnings:
             assert any(one.startswith(begin) for one in moved), "or there is nothing to see"
     for weight, values in found["untrained"].state_dict().items():
-        assert torch.equal(values, run.at(0, seed).state_dict()[weight])
+        assert torch.equal(values, run.snapshot(0, seed).state_dict()[weight])
     after = run.models[seed].state_dict()
     assert all(torch.equal(after[one], weight) for one, weight in before.items())
 

@@ -60,7 +60,9 @@ def test_a_point_of_a_curve_is_what_that_snapshot_gives(
     assert set(found) == set(MEASUREMENT.all_columns)
     assert {len(one.per_seed) for one in found.values()} == {2}, "the first seeds alone"
     steps = sorted(run.snapshots[0])
-    curves = {seed: [by_hand(run.at(step, seed), split, 6) for step in steps] for seed in (0, 1)}
+    curves = {
+        seed: [by_hand(run.snapshot(step, seed), split, 6) for step in steps] for seed in (0, 1)
+    }
     for seed, of_seed in curves.items():
         for line in (*PAIRS, RECALL):
             values = [one[line] for one in of_seed]
@@ -107,7 +109,7 @@ def test_recall_is_of_some_events_spread_over_all(followed: Followed, split: Spl
     found = watched(run, split, DynamicsOptions(2, seeds=1, events=2))
     ends = replace(split, held={"validation": every[np.array([0, len(every) - 1])]})
     for epoch, step in ((0, 0), (10, 40)):
-        expected = whence.evaluate(run.at(step), ends, "validation", 8)[RECALL].value
+        expected = whence.evaluate(run.snapshot(step), ends, "validation", 8)[RECALL].value
         assert found[f"{RECALL} after epoch {epoch}"].per_seed == (expected,)
     assert found[KNEE_LATER].protocol.endswith("recall on 2 events")
     every_one = watched(run, split, DynamicsOptions(2, seeds=1, events=10_000))

@@ -1,11 +1,11 @@
-"""The items: raw ids in and out, titles a person can type."""
+"""The items: raw ids in and out, and titles that a person can type."""
 
 from __future__ import annotations
 
 import difflib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,72 +15,159 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.arrays import Bools
+from whence.arrays import Bools, Ints
 from whence.errors import InputError
 
 BRACKETS = re.compile(r"(\s*\([^()]*\))+\s*$")
 YEAR = re.compile(r"\s*\(\d{4}\)\s*$")
 ARTICLE = re.compile(r"^(?:the|a|an) ")
 ARTICLE_LAST = re.compile(r"^(.*), (the|a|an)\s*$")
-ALIKE_ENOUGH = 0.85
-"""From this likeness on (0 to 1), a title typed slightly wrong is taken for the one meant."""
+MIN_SIMILARITY = 0.85
+"""A title with a typing error counts as a match from this similarity (0 to 1) on."""
+MIN_PREFIX = 3
+"""The first letters of a title count as a match from this length on."""
 COMPARED = 50
 """How many titles are compared letter by letter, after a quick look at all."""
+SUGGESTED = 5
+EVENTS_COLUMN = "_events"
+"""In the catalog file of a run: the number of events of each item."""
 
 
-class Titles:
-    """An index over the titles of a catalog; some items may have none."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Catalog:
+    """A table with the raw id in the column `item` and, if known, `title` and features.
 
-    def __init__(self, titles: Sequence[str | None]) -> None:
+    The row number of an item is its index everywhere in Whence.
+    """
+
+    table: pa.Table
+    popularity: Ints | None = None
+    """The number of events of each item, which ranks titles that match equally well."""
+
+    def __len__(self) -> int:
+        """Return the number of items."""
+        return int(self.table.num_rows)
+
+    def __repr__(self) -> str:
+        return f"Catalog: {len(self):,} items with {', '.join(self.table.column_names)}"
+
+    def raw_ids(self, items: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[Any]:
+        """Return the users' own ids of these items."""
+        return list(self.table["item"].take(pa.array(items, pa.int64())).to_pylist())
+
+    def labels(self, items: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[str]:
+        """Return the titles, or "item <id>" for items without one."""
+        ids = self.raw_ids(items)
+        if "title" not in self.table.column_names:
+            return [f"item {raw}" for raw in ids]
+        titles = self.table["title"].take(pa.array(items, pa.int64())).to_pylist()
+        return [title or f"item {raw}" for title, raw in zip(titles, ids, strict=True)]
+
+    def find(self, text: str) -> int:
+        """Return the item with this id or, if no id matches, with this title."""
+        by_id = index_of_id(self.table["item"], text)
+        if by_id is not None:
+            return by_id
+        if "title" not in self.table.column_names:
+            raise InputError(
+                f"No item has the id '{text}', and these data have no titles. Check the id."
+            )
+        found = self._titles.find(text)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            more = f"; the {SUGGESTED} most popular are" if len(found) > SUGGESTED else ":"
+            raise InputError(
+                f"'{text}' matches {len(found):,} items{more} {self._listed(found)}. "
+                "Give the full title or the id."
+            )
+        near = self._titles.suggest(text)
+        hint = f"Did you mean {self._listed(near)}?" if near else "No title is similar."
+        raise InputError(f"No item matches '{text}'. {hint}")
+
+    def to_table(self) -> pa.Table:
+        """Return the table with the popularity as one more column, as run folders hold it."""
+        if self.popularity is None:
+            return self.table
+        return self.table.append_column(EVENTS_COLUMN, pa.array(self.popularity))
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Catalog:
+        """Return the catalog that `to_table` wrote."""
+        if EVENTS_COLUMN not in table.column_names:
+            return cls(table)
+        events = table[EVENTS_COLUMN].to_numpy()
+        return cls(table.drop_columns(EVENTS_COLUMN), events)
+
+    def _listed(self, items: Sequence[int]) -> str:
+        shown = items[:SUGGESTED]
+        labels = zip(self.labels(shown), self.raw_ids(shown), strict=True)
+        return ", ".join(f"'{label}' (id {raw})" for label, raw in labels)
+
+    @cached_property
+    def _titles(self) -> _TitleIndex:
+        return _TitleIndex(self.table["title"].to_pylist(), self.popularity)
+
+
+class _TitleIndex:
+    """Finds titles as people type them. Items may lack a title."""
+
+    def __init__(self, titles: Sequence[str | None], popularity: Ints | None) -> None:
         known = [title or "" for title in titles]
+        self.popularity = np.zeros(len(known)) if popularity is None else popularity
         self.lower = np.array([title.lower() for title in known], dtype=object)
-        self.spoken = np.array([plain(title, articles=True) for title in known], dtype=object)
-        self.plain = np.array([plain(title) for title in known], dtype=object)
-        self.short = np.array([plain(BRACKETS.sub("", title)) for title in known], dtype=object)
-        self._arrow = pa.array([f" {title} " for title in self.plain], pa.string())
+        self.with_article = np.array([simplify(title, articles=True) for title in known], object)
+        self.simple = np.array([simplify(title) for title in known], dtype=object)
+        self.short = np.array([simplify(BRACKETS.sub("", title)) for title in known], dtype=object)
+        self._arrow = pa.array([f" {title} " for title in self.simple], pa.string())
 
     def find(self, text: str) -> list[int]:
-        """The items that can be meant: one if it is clear, several if it is not, or none.
+        """Return the matches, the most popular first: one, several, or none.
 
-        First those with exactly this title but for case; then without regard to punctuation,
-        accents and the year; then to articles and whatever else stands in brackets at the end;
-        then the only one with all these words; then one near miss.
+        The first rule with a match decides: the exact title but for case; without punctuation,
+        accents and year; without articles and text in brackets; the first letters, or all words;
+        one title with a typing error.
         """
-        wanted = plain(text)
-        for same in (
-            self.lower == text.lower(),
-            (self.spoken == plain(text, articles=True)) & (wanted != ""),
-            ((self.plain == wanted) | (self.short == wanted)) & (wanted != ""),
+        wanted = simplify(text)
+        for matches in (
+            (self.lower == text.lower()) & bool(text),
+            (self.with_article == simplify(text, articles=True)) & bool(wanted),
+            ((self.simple == wanted) | (self.short == wanted)) & bool(wanted),
+            self._starts_with(wanted) | self._has_all_words(wanted),
         ):
-            if same.any() and text:
-                return [int(item) for item in np.flatnonzero(same)]
+            if matches.any():
+                return self._by_popularity(np.flatnonzero(matches).tolist())
         near = self.suggest(text)
-        with_words = np.flatnonzero(self._with_all_words(wanted))
-        if len(with_words) == 1:
-            return [int(with_words[0])]
-        likeness = [self._likeness(wanted, item) for item in near[:2]]
-        clear = len(likeness) == 1 or (len(likeness) == 2 and likeness[0] > likeness[1])
-        return near[:1] if clear and likeness[0] >= ALIKE_ENOUGH else []
+        similarity = [self._similarity(wanted, item) for item in near[:2]]
+        clear = len(similarity) == 1 or (len(similarity) == 2 and similarity[0] > similarity[1])
+        return near[:1] if clear and similarity[0] >= MIN_SIMILARITY else []
 
-    def suggest(self, text: str, top: int = 5) -> list[int]:
-        """The nearest titles: those with all the words, then those with most letter pairs."""
-        wanted = plain(text)
-        pairs = {wanted[start : start + 2] for start in range(len(wanted) - 1)}
-        shared = np.zeros(len(self.plain))
-        for pair in pairs:
+    def suggest(self, text: str) -> list[int]:
+        """Return the most similar titles, by the letter pairs they share with the text."""
+        wanted = simplify(text)
+        shared = np.zeros(len(self.simple))
+        for pair in {wanted[start : start + 2] for start in range(len(wanted) - 1)}:
             shared += self._contains(pair)
         dice = shared / (len(wanted) + pc.utf8_length(self._arrow).to_numpy())
-        dice += self._with_all_words(wanted)
         candidates = np.argsort(-dice, kind="stable")[:COMPARED]
         candidates = candidates[shared[candidates] > 0]
         ranked = sorted(
-            (int(item) for item in candidates),
-            key=lambda item: (-np.floor(dice[item]), -self._likeness(wanted, item)),
+            self._by_popularity(candidates.tolist()),
+            key=lambda item: -self._similarity(wanted, item),
         )
-        return ranked[:top]
+        return ranked[:SUGGESTED]
 
-    def _with_all_words(self, wanted: str) -> Bools:
-        found = np.full(len(self.plain), bool(wanted))
+    def _by_popularity(self, items: Iterable[int]) -> list[int]:
+        return sorted(items, key=lambda item: -self.popularity[item])
+
+    def _starts_with(self, wanted: str) -> Bools:
+        if len(wanted) < MIN_PREFIX:
+            return np.zeros(len(self.simple), dtype=bool)
+        found: Bools = pc.starts_with(self._arrow, f" {wanted}").to_numpy(zero_copy_only=False)
+        return found
+
+    def _has_all_words(self, wanted: str) -> Bools:
+        found = np.full(len(self.simple), bool(wanted))
         for word in wanted.split():
             found &= self._contains(f" {word} ")
         return found
@@ -89,12 +176,12 @@ class Titles:
         found: Bools = pc.match_substring(self._arrow, text).to_numpy(zero_copy_only=False)
         return found
 
-    def _likeness(self, wanted: str, item: int) -> float:
-        return difflib.SequenceMatcher(None, wanted, self.plain[item]).ratio()
+    def _similarity(self, wanted: str, item: int) -> float:
+        return difflib.SequenceMatcher(None, wanted, self.simple[item]).ratio()
 
 
-def plain(title: str, articles: bool = False) -> str:
-    """A title as people type it: "Matrix, The (1999)" becomes "matrix"."""
+def simplify(title: str, articles: bool = False) -> str:
+    """Return a title as people type it: "Matrix, The (1999)" becomes "matrix"."""
     bare = unicodedata.normalize("NFKD", YEAR.sub("", title)).casefold()
     bare = "".join(letter for letter in bare if not unicodedata.combining(letter))
     bare = ARTICLE_LAST.sub(r"\2 \1", bare)
@@ -102,59 +189,8 @@ def plain(title: str, articles: bool = False) -> str:
     return words if articles else ARTICLE.sub("", words)
 
 
-# ...
-
-
-@dataclass(frozen=True)
-class Catalog:
-    """A table with the raw id in the column `item` and, where known, `title` and features.
-
-    An item's row number is its index everywhere inside Whence.
-    """
-
-    table: pa.Table
-
-    def __len__(self) -> int:
-        """How many items."""
-        return int(self.table.num_rows)
-
-    def raw_ids(self, items: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[Any]:
-        """The users' own ids of these items."""
-        return list(self.table["item"].take(pa.array(items, pa.int64())).to_pylist())
-
-    def labels(self, items: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[str]:
-        """Titles, with "item <id>" where there is none."""
-        ids = self.raw_ids(items)
-        if "title" not in self.table.column_names:
-            return [f"item {raw}" for raw in ids]
-        titles = self.table["title"].take(pa.array(items, pa.int64())).to_pylist()
-        return [title or f"item {raw}" for title, raw in zip(titles, ids, strict=True)]
-
-    def find(self, text: str) -> int:
-        """The item meant by an id or a title, typed exactly or nearly; an id goes first."""
-        by_id = index_of_id(self.table["item"], text)
-        if by_id is not None:
-            return by_id
-        if "title" not in self.table.column_names:
-            raise InputError(f"No item has the id '{text}', and these data have no titles.")
-        found = self._titles.find(text)
-        if len(found) == 1:
-            return found[0]
-        near = (found or self._titles.suggest(text))[:5]
-        labels = zip(self.labels(near), self.raw_ids(near), strict=True)
-        suggestions = ", ".join(f"'{label}' (id {raw})" for label, raw in labels)
-        raise InputError(
-            f"No single item is '{text}'. "
-            + (f"Did you mean {suggestions}?" if near else "No title is like it.")
-        )
-
-    @cached_property
-    def _titles(self) -> Titles:
-        return Titles(self.table["title"].to_pylist())
-
-
 def index_of_id(ids: pa.ChunkedArray, raw: object) -> int | None:
-    """The row whose raw id is `raw`; a text is read as the column's own type."""
+    """Return the row whose raw id is `raw`, read as the type of the column."""
     try:
         wanted = pa.scalar(raw).cast(ids.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):

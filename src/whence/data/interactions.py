@@ -1,4 +1,4 @@
-"""The user–item–time table as flat arrays, and the folder it is prepared into."""
+"""The user–item–time table as flat arrays, and the prepared folder that holds it on disk."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from whence.files import MANIFEST, new_folder, read_json, write_array, write_jso
 
 FORMAT = 1
 UNKNOWN_TIME = np.iinfo(np.int64).min
-"""Stands where a time is not known, in data whose order is."""
+"""Marks an unknown time in data whose order is known."""
 
 DUPLICATES = "rows equal to another in user, item, time and rating"
 
 
 @dataclass(frozen=True, eq=False)
 class Times:
-    """Points in time as whole ticks, so many a second, since 1970."""
+    """Points in time as integer ticks since 1970."""
 
     ticks: npt.NDArray[np.int64]
     per_second: int = 1
 
     def __len__(self) -> int:
-        """How many."""
+        """Return the number of points in time."""
         return len(self.ticks)
 
 
 class Counts(NamedTuple):
-    """How many of each there are to know."""
+    """The numbers of items and users that a model is built for."""
 
     items: int
     users: int
@@ -58,11 +58,11 @@ class Interactions:
     catalog: Catalog
     users: pa.Table
     origin: Mapping[str, Any] = field(default_factory=dict)
-    """Where the data came from, enough to `load` them again."""
+    """The source of the data, complete enough to `load` them again."""
     verb: str = "chose"
-    """What a user did with an item, for sentences: watched, bought, played."""
+    """What users do with items: watched, bought, played."""
     filters: tuple[Mapping[str, Any], ...] = ()
-    """What was left out on the way, and how many events that were."""
+    """Each filter that was applied, and how many events it dropped."""
 
     @staticmethod
     def from_columns(
@@ -77,12 +77,12 @@ class Interactions:
         origin: Mapping[str, Any] | None = None,
         verb: str = "chose",
     ) -> Interactions:
-        """From columns of equal length, in any row order.
+        """Return interactions from columns of equal length, whose rows may be in any order.
 
-        Events are in the order of `order`, else of `time` (whose parts of a second are then let
-        go), else of the rows; what is equal there stays in row order. An item takes its title from
-        the first row it appears in. Rows equal in user, item, time and rating are kept or dropped;
-        without times nothing tells them from events that came again, and all are kept.
+        The events of a user are sorted by `order`, or else by `time`; ties stay in row order.
+        Fractions of a second count for sorting and are then dropped. An item takes its title from
+        its first row. `keep_duplicates` decides about rows that are equal in user, item, time and
+        rating. Without times, such rows may be repeated events, so all are kept.
         """
         _check_columns(user, item, time, rating, order, title)
         user_codes, user_ids = _encode(user)
@@ -112,12 +112,12 @@ class Interactions:
         )
 
     def select(self, kept: npt.NDArray[np.bool_], what: str) -> Interactions:
-        """Only these events, with the users and items that still have one; `what` says why."""
+        """Return these events with the users and items that still have one; `what` says why."""
         users = self.user_of_event()[kept]
         per_user = np.bincount(users, minlength=self.user_count)
         per_item = np.bincount(self.items[kept], minlength=self.item_count)
         if not len(users):
-            raise InputError(f"No event is left after: {what}. Ask for less.")
+            raise InputError(f"The filters left no events ({what}). Relax them.")
         new_item = (np.cumsum(per_item > 0) - 1).astype(np.int32)
         return replace(
             self,
@@ -131,30 +131,30 @@ class Interactions:
         )
 
     def user_of_event(self) -> npt.NDArray[np.int32]:
-        """The user of every event."""
+        """Return the user of every event."""
         return np.repeat(np.arange(self.user_count, dtype=np.int32), np.diff(self.offsets))
 
     def pairs(self) -> npt.NDArray[np.int64]:
-        """For every event one number for its user and item, in the order of users, then items."""
+        """Return one number per event for its user and item, ordered by user, then item."""
         return self.user_of_event() * np.int64(self.item_count) + self.items
 
     @property
     def user_count(self) -> int:
-        """How many users."""
+        """The number of users."""
         return len(self.offsets) - 1
 
     @property
     def item_count(self) -> int:
-        """How many items the catalog has."""
+        """The number of items in the catalog."""
         return len(self.catalog)
 
     @property
     def counts(self) -> Counts:
-        """What a model must be made for."""
+        """The sizes that a model is built for."""
         return Counts(self.item_count, self.user_count)
 
     def __len__(self) -> int:
-        """How many events."""
+        """Return the number of events."""
         return len(self.items)
 
     def __repr__(self) -> str:
@@ -166,26 +166,26 @@ class Interactions:
         )
 
     def span(self) -> tuple[str | None, str | None]:
-        """The first and the last known day."""
+        """Return the first and the last known day."""
         if self.times is None or not (known := self.times[self.times != UNKNOWN_TIME]).size:
             return None, None
         return day(known.min()), day(known.max())
 
     def find_user(self, raw: object) -> int:
-        """The index of the user with this raw id."""
+        """Return the index of the user with this raw id."""
         index = index_of_id(self.users["user"], raw)
         if index is None:
             some = ", ".join(str(one) for one in self.users["user"].slice(0, 3).to_pylist())
-            raise InputError(f"No user has the id '{raw}'; the first ids here are {some}.")
+            raise InputError(f"No user has the id '{raw}'. The first ids in the data are {some}.")
         return index
 
     def history(self, user: int) -> npt.NDArray[np.int32]:
-        """All items of one user, oldest first."""
+        """Return all items of one user, oldest first."""
         return self.items[self.offsets[user] : self.offsets[user + 1]]
 
     @cached_property
     def content_hash(self) -> str:
-        """One sha256 over the events, the ids and the features; the same from any file form."""
+        """The sha256 of events, ids and features, independent of the file format they came from."""
         digest = hashlib.sha256()
         for array in (self.items, self.offsets, self.times, self.ratings):
             digest.update(b"absent" if array is None else array.tobytes())
@@ -196,18 +196,22 @@ class Interactions:
         return digest.hexdigest()
 
     def save(self, folder: Path | str, overwrite: bool = False) -> Path:
-        """Write the prepared folder, whole or not at all."""
+        """Write a prepared folder; if that fails, nothing is left behind."""
         with new_folder(Path(folder), overwrite) as partial:
-            write_array(partial / "items.npy", self.items)
-            write_array(partial / "offsets.npy", self.offsets)
-            if self.times is not None:
-                write_array(partial / "times.npy", self.times)
-            if self.ratings is not None:
-                write_array(partial / "ratings.npy", self.ratings)
-            pq.write_table(self.catalog.table, partial / "catalog.parquet")
-            pq.write_table(self.users, partial / "users.parquet")
-            write_json(partial / MANIFEST, self._manifest())
+            self.write_files(partial)
         return Path(folder)
+
+    def write_files(self, folder: Path) -> None:
+        """Write the files of a prepared folder into an empty folder."""
+        write_array(folder / "items.npy", self.items)
+        write_array(folder / "offsets.npy", self.offsets)
+        if self.times is not None:
+            write_array(folder / "times.npy", self.times)
+        if self.ratings is not None:
+            write_array(folder / "ratings.npy", self.ratings)
+        pq.write_table(self.catalog.table, folder / "catalog.parquet")
+        pq.write_table(self.users, folder / "users.parquet")
+        write_json(folder / MANIFEST, self._manifest())
 
     def _manifest(self) -> dict[str, Any]:
         return {
@@ -223,12 +227,12 @@ class Interactions:
 
 
 def read_prepared(folder: Path) -> Interactions:
-    """A folder written by `Interactions.save`."""
+    """Return the interactions in a folder that `Interactions.save` wrote."""
     manifest = read_json(folder / MANIFEST)
     if manifest.get("format") != FORMAT:
         raise InputError(
-            f"{folder} holds data of format {manifest.get('format')}, and this version of Whence "
-            f"reads format {FORMAT}; prepare it again."
+            f"{folder} has data format {manifest.get('format')}, but this version of Whence reads "
+            f"format {FORMAT}. Prepare the data again."
         )
     try:
         interactions = Interactions(
@@ -244,14 +248,14 @@ def read_prepared(folder: Path) -> Interactions:
         )
         expected = manifest["hash"]
     except (OSError, EOFError, ValueError, KeyError, TypeError, pa.ArrowException) as broken:
-        raise InputError(f"{folder} cannot be read ({broken}); prepare it again.") from None
+        raise InputError(f"{folder} cannot be read ({broken}). Prepare it again.") from None
     if interactions.content_hash != expected:
-        raise InputError(f"{folder} has changed since it was prepared; prepare it again.")
+        raise InputError(f"{folder} has changed since it was prepared. Prepare it again.")
     return interactions
 
 
 def day(seconds: int) -> str:
-    """The date, where the calendar reaches so far."""
+    """Return the date of a time in seconds since 1970."""
     return str(np.datetime64(int(seconds), "s").astype("datetime64[D]"))
 
 
@@ -262,13 +266,15 @@ def _load_optional(path: Path) -> npt.NDArray[Any] | None:
 def _check_columns(user: pa.ChunkedArray, item: pa.ChunkedArray, *others: Sized | None) -> None:
     for column in (item, *others):
         if column is not None and len(column) != len(user):
-            raise InputError(f"Columns of {len(user)} and {len(column)} rows do not match.")
+            raise InputError(
+                f"The columns have different lengths: {len(user)} and {len(column)} rows."
+            )
     if user.null_count or item.null_count:
-        raise InputError("Every event needs a user and an item; some have none.")
+        raise InputError("Every event needs a user and an item, but some lack one.")
 
 
 def _encode(raw: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], pa.Array]:
-    """Codes 0, 1, … in order of first appearance, and the raw value of each code."""
+    """Return codes 0, 1, … in order of first appearance, and the raw value of each code."""
     if not pa.types.is_dictionary(raw.type):
         raw = raw.dictionary_encode()
     chunks = unified(raw).chunks
@@ -279,7 +285,7 @@ def _encode(raw: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], pa.Array]:
 
 
 def unified(encoded: pa.ChunkedArray) -> pa.ChunkedArray:
-    """With one dictionary for all chunks; nothing is done where they have one already."""
+    """Return the column with one dictionary for all its chunks."""
     chunks = encoded.chunks
     if all(chunk.dictionary.equals(chunks[0].dictionary) for chunk in chunks[1:]):
         return encoded
@@ -289,7 +295,7 @@ def unified(encoded: pa.ChunkedArray) -> pa.ChunkedArray:
 def _sorted_rows(
     user: npt.NDArray[np.int32], rank: npt.NDArray[np.int64] | None
 ) -> npt.NDArray[np.int64]:
-    """Rows by user, then rank, then row."""
+    """Return the rows sorted by user, then rank, then row."""
     if rank is None or not len(rank):
         return np.argsort(user, kind="stable")
     first, last = int(rank.min()), int(rank.max())
@@ -306,9 +312,9 @@ def _duplicates(
     item: npt.NDArray[np.int32],
     rating: npt.NDArray[np.float32] | None,
 ) -> npt.NDArray[np.bool_]:
-    """Which of the sorted rows equal an earlier one in everything.
+    """Return which of the sorted rows equal an earlier one in every column.
 
-    Only rows at the same time as a neighbour can, so only those are compared.
+    Only neighbours with the same time can be equal, so only those are compared.
     """
     tied = (np.diff(ticks[rows]) == 0) & (np.diff(user[rows]) == 0)
     moment = np.concatenate(([0], np.cumsum(~tied)))
@@ -324,9 +330,9 @@ def _duplicates(
 
 
 def _first_rows(codes: npt.NDArray[np.int32], count: int) -> pa.Array:
-    """The first row of each code."""
+    """Return the first row of each code."""
     first = np.empty(count, dtype=np.int64)
-    # Where an index comes again the last write stands, so the rows are written backwards.
+    # The last write to an index counts, so the rows are written backwards.
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     return pa.array(first)
 

@@ -78,12 +78,6 @@ def train(
         check_can_write(Path(out), overwrite)
         make_parent(Path(out))
     interactions = data() if callable(data) else load(data)
-    if out is not None and "source" not in interactions.origin:
-        warnings.warn(
-            "These data are in memory alone, so the run will know no user of them once it is "
-            "opened again; save them, and train on the saved folder.",
-            stacklevel=2,
-        )
     check_known(init_from, interactions, split)
     held_out = split_by(split, interactions)
     # Whoever reads a figure of such a run is told, wherever its protocol is written.

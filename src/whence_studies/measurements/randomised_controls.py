@@ -60,10 +60,10 @@ def versions(run: Run, seed: int) -> Iterator[tuple[str, Recommender]]:
     if len(seeds) < 2:
         raise InputError("Weights are randomised from another seed; train at least 2.")
     other = seeds[(seeds.index(seed) + 1) % len(seeds)]
-    trained, fresh = run.models[seed], run.at(0, other).state_dict()
+    trained, fresh = run.models[seed], run.snapshot(0, other).state_dict()
     last = max(int(name.split(".")[1]) for name in fresh if name.startswith("blocks."))
     yield TRAINED, trained
-    yield UNTRAINED, run.at(0, seed)
+    yield UNTRAINED, run.snapshot(0, seed)
     for version, beginnings in RANDOMISED.items():
         model = deepcopy(trained)
         begin = tuple(one.format(last=last) for one in beginnings)

@@ -75,7 +75,7 @@ def dynamics(asked: MeasuredRun, how: DynamicsOptions) -> dict[str, SeedColumn]:
             evaluation.mean(RECALL, model),
         ]
 
-    values = np.array([of_model(run.at(step, seed)) for seed, step in bar.track(snapshots)])
+    values = np.array([of_model(run.snapshot(step, seed)) for seed, step in bar.track(snapshots)])
     curves = values.reshape(len(seeds), len(steps), len(LINES)).transpose(2, 0, 1)
     protocol = (
         f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the item that "

@@ -1,0 +1,109 @@
+"""Private copies of the data that runs were trained on, found by their content hash.
+
+A run folder holds no histories. When a run is saved, its data are kept here as a prepared folder.
+A reopened run then serves its users without parsing a file or running a query again. Named
+datasets, prepared folders and worlds load fast and need no copy. Copies can be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from whence.data.datasets import DATASETS
+from whence.data.interactions import Interactions, read_prepared
+from whence.errors import InputError
+from whence.files import MANIFEST, reason
+
+FOLDER_VARIABLE = "WHENCE_CACHE"
+HASH = re.compile(r"[0-9a-f]{64}")
+"""A hash comes from a run folder, which others may have written, and becomes part of a path."""
+PARTIAL = ".partial-"
+ABANDONED_SECONDS = 24 * 60 * 60
+"""An unfinished copy that is older was left by a process that was killed."""
+
+
+def copies_folder() -> Path:
+    """Return the folder of all copies: in `WHENCE_CACHE`, else in the user's cache folder."""
+    return Path(os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "whence") / "data"
+
+
+def needs_copy(origin: Mapping[str, Any]) -> bool:
+    """Return whether data of this origin are slow or impossible to load again."""
+    if "source" not in origin:
+        return True
+    is_prepared = (Path(origin["source"]) / MANIFEST).is_file()
+    return "world" not in origin and origin["source"] not in DATASETS and not is_prepared
+
+
+def keep_copy(interactions: Interactions, warn: bool = True) -> None:
+    """Write a copy of the data, unless one is there; a failure is at most a warning.
+
+    Several processes may do this at once: each writes to a folder of its own, and the first rename
+    wins.
+    """
+    folder = copies_folder()
+    copy = folder / interactions.content_hash
+    if copy.exists():
+        return
+    partial = None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        _remove_abandoned(folder)
+        partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder))  # readable by its owner alone
+        interactions.write_files(partial)
+        partial.rename(copy)
+    except OSError as problem:
+        if warn and not copy.exists():
+            warnings.warn(
+                f"No copy of the data could be kept in {folder} ({reason(problem)}). Once the run "
+                "is reopened, its users are read from the original source.",
+                stacklevel=2,
+            )
+    finally:
+        if partial is not None:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def open_copy(content_hash: str) -> Interactions | None:
+    """Return the data with this hash if there is a sound copy; a damaged copy is removed."""
+    copy = copies_folder() / content_hash
+    if not HASH.fullmatch(content_hash) or not copy.is_dir():
+        return None
+    try:
+        found = read_prepared(copy)
+        if found.content_hash != content_hash:
+            raise InputError(f"{copy} holds other data.")
+    except InputError as problem:
+        warnings.warn(f"A damaged copy of the data is ignored: {problem}", stacklevel=2)
+        shutil.rmtree(copy, ignore_errors=True)
+        return None
+    return replace(found, origin={})
+
+
+def describe_copies() -> str:
+    """Return one line for `whence doctor`: where the copies are and how large they are."""
+    folder = copies_folder()
+    copies = [path for path in folder.glob("*") if path.is_dir()]
+    size = sum(file.stat().st_size for copy in copies for file in copy.glob("*"))
+    count = f"{len(copies)} {'copy' if len(copies) == 1 else 'copies'}"
+    return f"{folder} ({count}, {size / 2**20:.1f} MB; safe to delete)"
+
+
+def _remove_abandoned(folder: Path) -> None:
+    for left in folder.glob(f"{PARTIAL}*"):
+        try:
+            abandoned = left.stat().st_mtime < time.time() - ABANDONED_SECONDS
+        except OSError:  # another process has just renamed or removed it
+            continue
+        if abandoned:
+            shutil.rmtree(left, ignore_errors=True)
