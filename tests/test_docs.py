@@ -1,9 +1,10 @@
-"""What the documents say can be run, runs."""
+"""The documentation: its examples run, its commands exist, its links and tables are right."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -11,13 +12,18 @@ import pytest
 from typer.testing import CliRunner
 
 from whence.cli import app
+from whence.cli.training import written_setting
+from whence.config import settings_help
 from whence.experts import draw_family
 from whence.explainers import EXPLAINERS
 from whence.explainers.measured import measured_here
+from whence.models.sasrec import SASRecConfig
 from whence.report.which import fill_page
+from whence.training import TrainingConfig
 from whence_studies.skips import EXPERTS
 
 ROOT = Path(__file__).parent.parent
+USING = ROOT / "docs" / "using.md"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
 
@@ -46,6 +52,11 @@ def test_commands_and_their_options_exist(page: Path) -> None:
     for line in lines:
         assert line.startswith("$ ")
         words = shlex.split(line.removeprefix("$ "), comments=True)
+        if words[0] == "pip":
+            extras = re.findall(r"\[(.+)\]", words[-1])
+            declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+            assert set(extras) <= set(declared["optional-dependencies"])
+            continue
         if words[0] != "whence":
             assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text()
             continue
@@ -83,6 +94,38 @@ def test_the_guide_has_the_figures_that_come_with_the_package() -> None:
     assert fill_page(guide, measured_here()) == guide
 
 
+def settings_tables() -> str:
+    """Return the tables of settings, as their declarations describe them."""
+    tables = []
+    for title, config in (("`sasrec`", SASRecConfig), ("training", TrainingConfig)):
+        rows = [f"| setting of {title} | default | what it is |", "|---|---|---|"]
+        rows += [
+            f"| `{one.name}` | {written_setting(one.default)} | {one.help} |"
+            for one in settings_help(config)
+        ]
+        tables.append("\n".join(rows))
+    return "\n\n".join(tables)
+
+
+def with_settings(page: str) -> str:
+    """Return the page with the tables between its markers."""
+    before, _, rest = page.partition("<!-- settings -->\n")
+    _, _, after = rest.partition("<!-- end of settings -->")
+    return f"{before}<!-- settings -->\n{settings_tables()}\n<!-- end of settings -->{after}"
+
+
+def test_the_settings_on_the_page_are_the_declared_ones() -> None:
+    page = USING.read_text(encoding="utf-8")
+    assert page == with_settings(page), "run python tests/test_docs.py to update the page"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    linked = {(ROOT / "docs" / link).resolve() for link in re.findall(r"\]\(([^)#]+)\)", index)}
+    pages = {page.resolve() for page in PAGES if page.name not in ("index.md", "README.md")}
+    assert pages <= linked
+
+
 def test_no_page_is_empty() -> None:
     assert all(len(page.read_text()) > 200 for page in PAGES)
 
@@ -92,3 +135,7 @@ def test_links_between_pages_lead_somewhere() -> None:
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in link:
                 assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+if __name__ == "__main__":
+    USING.write_text(with_settings(USING.read_text(encoding="utf-8")), encoding="utf-8")

@@ -168,7 +168,7 @@ def _settings_tables(model: str, document: Mapping[str, Any]) -> Group:
     for kind, title in (("model", f"Settings of {model}"), ("training", "Settings of training")):
         table = plain_table(title, "setting", "default", "what it is")
         for name, setting in document[kind].items():
-            table.add_row(name, escape(_written(setting["default"])), escape(setting["help"]))
+            table.add_row(name, escape(written_setting(setting["default"])), escape(setting["help"]))
         tables.append(table)
     others = " and ".join(document["init_from"])
     return Group(
@@ -179,7 +179,7 @@ def _settings_tables(model: str, document: Mapping[str, Any]) -> Group:
     )
 
 
-def _written(value: object) -> str:
+def written_setting(value: object) -> str:
     """Return a setting as `--set` reads it."""
     if isinstance(value, tuple):
         return "-".join(map(str, value))
