@@ -1,12 +1,17 @@
-"""Progress bars on stderr, so that stdout holds results alone."""
+"""Progress on stderr, so that stdout holds results alone.
+
+A terminal or a notebook gets a bar. Redirected output gets a plain line from time to time.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -20,62 +25,131 @@ from rich.progress import (
 )
 
 T = TypeVar("T")
+FIRST_LINE_SECONDS = 10
+"""Work that is done sooner prints no line to redirected output."""
+SECONDS_BETWEEN_LINES = 30
 
 
 class Bar:
-    """A bar that counts, and can say something beside it."""
+    """Counts steps on a bar or in lines, with a short note such as the loss."""
 
-    def __init__(self, progress: Progress, total: int | None, title: str, done: int = 0) -> None:
-        self._progress = progress
-        self._task = progress.add_task(title, total=total, completed=done, note="")
+    def __init__(
+        self,
+        title: str,
+        total: int | None,
+        columns: tuple[ProgressColumn, ...],
+        *,
+        done: int = 0,
+        show: bool = True,
+        transient: bool = False,
+        amount: Callable[[int], str] = "{:,}".format,
+    ) -> None:
+        console = Console(stderr=True)
+        live = console.is_terminal or console.is_jupyter
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            *columns,
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=console,
+            disable=not (show and live),
+            transient=transient,
+        )
+        self._task = self._progress.add_task(title, total=total, completed=done, note="")
+        self._lines = _Lines(title, total, done, amount) if show and not live else None
 
     def track(
         self, steps: Iterable[T], size: Callable[[T], int] = lambda _: 1, done: int = 0
     ) -> Iterator[T]:
-        """The steps that are not `done` yet, counted as they are finished, each by its size."""
+        """Yield the steps after the first `done` ones, and count each by its size once finished."""
         with self._progress:
-            self._progress.advance(self._task, done)
+            self._advance(done, finished_before=True)
             for step in islice(steps, done, None):
                 yield step
-                self._progress.advance(self._task, size(step))
+                self._advance(size(step))
+        if self._lines is not None:
+            self._lines.finish()
 
     def say(self, note: str) -> None:
-        """A few words after the bar, such as the loss."""
+        """Show a short note after the bar, such as the loss."""
         self._progress.update(self._task, note=note)
+        if self._lines is not None:
+            self._lines.note = note
+
+    def _advance(self, count: int, finished_before: bool = False) -> None:
+        self._progress.advance(self._task, count)
+        if self._lines is not None:
+            self._lines.advance(count, finished_before)
 
 
-def progress_bar(title: str, total: int, show: bool = True, passing: bool = False) -> Bar:
-    """A new bar that counts steps; when not shown, it counts in silence.
+class _Lines:
+    """Prints the progress as a line: first after some seconds, then from time to time."""
 
-    A passing one vanishes when all is counted.
-    """
-    counts = (MofNCompleteColumn(), TimeElapsedColumn())
-    return Bar(_progress(counts, show, passing), total, title)
+    def __init__(
+        self, title: str, total: int | None, done: int, amount: Callable[[int], str]
+    ) -> None:
+        self.title, self.total, self.done, self.amount = title, total, done, amount
+        self.note = ""
+        self.printed = False
+        self.started = time.monotonic()
+        self.started_at = done
+        self.due = self.started + FIRST_LINE_SECONDS
+
+    def advance(self, count: int, finished_before: bool) -> None:
+        """Count, and print a line if one is due."""
+        self.done += count
+        now = time.monotonic()
+        if finished_before:  # in an earlier process; says nothing about the speed of this one
+            self.started_at = self.done
+        elif now >= self.due:
+            self.due = now + SECONDS_BETWEEN_LINES
+            self.printed = True
+            print_line(self._line(now - self.started))
+
+    def finish(self) -> None:
+        """Print how long it took, if there was a line before."""
+        if self.printed:
+            seconds = time.monotonic() - self.started
+            print_line(f"{self.title}: done, {self.amount(self.done)} in {_duration(seconds)}")
+
+    def _line(self, seconds: float) -> str:
+        if not self.total:
+            parts = [self.amount(self.done)]
+        else:
+            share = 100 * self.done // self.total
+            parts = [f"{share} % ({self.amount(self.done)}/{self.amount(self.total)})"]
+        if self.note:
+            parts.append(self.note)
+        if self.total and self.done > self.started_at:
+            rate = (self.done - self.started_at) / seconds
+            parts.append(f"{_duration((self.total - self.done) / rate)} left")
+        return f"{self.title}: {', '.join(parts)}"
+
+
+def progress_bar(title: str, total: int, show: bool = True, transient: bool = False) -> Bar:
+    """Return a bar that counts steps; a transient one vanishes from the terminal at the end."""
+    columns = (MofNCompleteColumn(), TimeElapsedColumn())
+    return Bar(title, total, columns, show=show, transient=transient)
 
 
 def download_bar(title: str, total: int | None, done: int = 0, show: bool = True) -> Bar:
-    """A new bar that counts bytes, of which some may be there already."""
-    return Bar(_progress((DownloadColumn(), TransferSpeedColumn()), show), total, title, done)
+    """Return a bar that counts bytes, of which some may be there already."""
+    columns = (DownloadColumn(), TransferSpeedColumn())
+    return Bar(title, total, columns, done=done, show=show, amount=decimal)
 
 
 def print_line(text: str, show: bool = True) -> None:
-    """A line between the bars, such as how far the whole is."""
+    """Print a line to stderr between bars."""
     if show:
         Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _progress(counts: tuple[ProgressColumn, ...], show: bool, passing: bool = False) -> Progress:
-    console = Console(stderr=True)
-    # What would vanish on a terminal leaves empty lines in a file.
-    show = show and (console.is_terminal or not passing)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *counts,
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=console,
-        disable=not show,
-        transient=passing,
-    )
+def _duration(seconds: float) -> str:
+    """Return "12 s", "3 min 20 s" or "2 h 5 min"."""
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

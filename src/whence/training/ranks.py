@@ -120,7 +120,7 @@ def _shortest_first(
     """
     order = np.argsort(cases.ends - cases.starts, kind="stable")
     ranks = np.zeros(len(cases))
-    bar = progress_bar(f"ranking {len(cases):,} events", len(cases), show_progress, passing=True)
+    bar = progress_bar(f"ranking {len(cases):,} events", len(cases), show_progress, transient=True)
     for rows in bar.track((order[rows] for rows in row_slices(len(cases), at_once)), size=len):
         ranks[rows] = rank(rows).cpu().numpy()
     return ranks

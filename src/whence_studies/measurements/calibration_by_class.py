@@ -92,7 +92,7 @@ def class_calibration(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColu
     apart = asked.held == "test" and len(asked.split.held["validation"])
     fitting = validation_questions(asked.split, how) if apart else None
     models = asked.run.models.values()
-    bar = progress_bar("calibration", len(models), asked.show_progress, passing=True)
+    bar = progress_bar("calibration", len(models), asked.show_progress, transient=True)
     found = [of_model(model, questions, fitting) for model in bar.track(models)]
     protocol = (
         f"{questions.protocol}; confidence is the softmax of the predicted class; ECE and MCE are "

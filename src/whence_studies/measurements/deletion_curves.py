@@ -76,7 +76,7 @@ def deletions(asked: MeasuredRun, how: DeletionOptions) -> dict[str, SeedColumn]
     """The columns of every seed's model, on the same histories."""
     models = list(asked.run.models.values())[: how.seeds]
     cases = draw_full(asked.split, asked.held, models[0].config.max_len, how.histories)
-    bar = progress_bar("deleting", len(models), asked.show_progress, passing=True)
+    bar = progress_bar("deleting", len(models), asked.show_progress, transient=True)
     found = [of_model(model, cases) for model in bar.track(models)]
     protocol = (
         f"{len(cases):,} {asked.held} events of full length, {asked.split.protocol}; items hidden "

@@ -68,7 +68,7 @@ def evidence(asked: MeasuredRun, how: SelectionOptions) -> dict[str, SeedColumn]
     models = list(asked.run.models.values())
     every = asked.split.held[asked.held]
     some = draw_points(asked.split, asked.held, PointSample(how.points, "uniformly"))
-    bar = progress_bar("explaining", len(models), asked.show_progress, passing=True)
+    bar = progress_bar("explaining", len(models), asked.show_progress, transient=True)
     told = [_told(model, some, seed) for seed, model in enumerate(bar.track(models))]
     protocol = f"{len(every):,} {asked.held} events, {asked.split.protocol}"
     sampled = f"{how.points:,} {asked.held} events, {asked.split.protocol}"

@@ -120,7 +120,7 @@ CURVES: Final = {
 def agreement(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
     """Every column of every seed's model, on the same points."""
     cases = draw_points(asked.split, asked.held, how)
-    seeds = progress_bar("comparing", len(asked.run.models), asked.show_progress, passing=True)
+    seeds = progress_bar("comparing", len(asked.run.models), asked.show_progress, transient=True)
     found = [of_model(model, cases) for model in seeds.track(asked.run.models.values())]
     protocol = (
         f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the item that "

@@ -51,7 +51,7 @@ def genres(asked: MeasuredRun, how: GenreOptions) -> dict[str, SeedColumn]:
     rng = Randomness(0).numpy("evaluation")
     sizes = [len(some) for some in by_genre]
     queries, keys = draw_sequences(rng, sizes, how), draw_sequences(rng, sizes, how)
-    bar = progress_bar("genres", len(asked.run.models), asked.show_progress, passing=True)
+    bar = progress_bar("genres", len(asked.run.models), asked.show_progress, transient=True)
     found: dict[str, list[float]] = {}
     for seed, model in bar.track(asked.run.models.items()):
         logits = film_logits(model, films)

@@ -66,7 +66,7 @@ def maps(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
             "Maps need a model that knows items and data with their genres, or one that knows "
             "users and data with their ages."
         )
-    bar = progress_bar("maps", len(asked.run.models), asked.show_progress, passing=True)
+    bar = progress_bar("maps", len(asked.run.models), asked.show_progress, transient=True)
     found: dict[str, list[float]] = {}
     words: dict[str, tuple[str, int]] = {}
     for model in bar.track(asked.run.models.values()):

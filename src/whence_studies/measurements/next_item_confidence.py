@@ -96,7 +96,7 @@ def confidence(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, SeedColumn]
     every = asked.split.held[asked.held]
     cases = draw_cases(asked.split, asked.held, how.users)
     fitted, measured = _halves(asked)
-    bar = progress_bar("confidence", len(models), asked.show_progress, passing=True)
+    bar = progress_bar("confidence", len(models), asked.show_progress, transient=True)
     found = [
         {
             **_calibration(model, every),

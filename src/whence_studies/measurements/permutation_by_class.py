@@ -89,7 +89,7 @@ def class_permutations(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, See
     """The columns of every seed's model, on the same users and shuffles."""
     questions = draw_questions(asked.split, asked.held, how)
     models = asked.run.models.values()
-    bar = progress_bar("shuffling", len(models), asked.show_progress, passing=True)
+    bar = progress_bar("shuffling", len(models), asked.show_progress, transient=True)
     found = [of_model(model, questions, how.shuffles) for model in bar.track(models)]
     protocol = (
         f"{questions.protocol}; |Δp| of the class predicted by the model's own attention, mean "

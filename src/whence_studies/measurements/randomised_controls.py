@@ -36,7 +36,7 @@ VERSIONS: Final = (TRAINED, UNTRAINED, *RANDOMISED)
 def controls(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
     """The columns of every version of every seed's model, on the same points."""
     cases = draw_points(asked.split, asked.held, how)
-    bar = progress_bar("controls", len(asked.run.models), asked.show_progress, passing=True)
+    bar = progress_bar("controls", len(asked.run.models), asked.show_progress, transient=True)
     per_seed: dict[str, list[float]] = {}
     for seed in bar.track(asked.run.models):
         for version, model in versions(asked.run, seed):

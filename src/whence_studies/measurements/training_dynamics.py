@@ -66,7 +66,7 @@ def dynamics(asked: MeasuredRun, how: DynamicsOptions) -> dict[str, SeedColumn]:
     evaluation = Evaluation(some, asked.held, run.first.config.max_len)
     seeds = list(run.models)[: how.seeds]
     snapshots = [(seed, step) for seed in seeds for step in steps]
-    bar = progress_bar("snapshots", len(snapshots), asked.show_progress, passing=True)
+    bar = progress_bar("snapshots", len(snapshots), asked.show_progress, transient=True)
 
     def of_model(model: Recommender) -> list[float]:
         found = per_point(explain_points(model, cases, SYMBOLS))

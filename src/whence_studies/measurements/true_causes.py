@@ -61,7 +61,7 @@ def truth(asked: MeasuredRun, how: TruthOptions) -> dict[str, SeedColumn]:
     world = _world_of(asked.run)
     length = asked.run.first.config.max_len
     questions = [world.questions(reason, length, how.questions) for reason in REASONS]
-    bar = progress_bar("asking", len(asked.run.models), asked.show_progress, passing=True)
+    bar = progress_bar("asking", len(asked.run.models), asked.show_progress, transient=True)
     found = [
         {column: value for one in questions for column, value in _answers(model, one, seed).items()}
         for seed, model in bar.track(asked.run.models.items())

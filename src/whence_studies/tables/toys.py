@@ -126,7 +126,9 @@ def measure(study: Study, show_progress: bool = True) -> list[Record]:
     reuse_freed_memory()
     work = [(table, toy, row) for table, toy in _tables(study).items() for row in ROWS]
     records: list[Record] = []
-    for table, toy, row in progress_bar("toys", len(work), show_progress, passing=True).track(work):
+    for table, toy, row in progress_bar("toys", len(work), show_progress, transient=True).track(
+        work
+    ):
         models = [ROWS[row](TOYS[toy], seed, how) for seed in range(study.seeds)]
         for column, values in _columns(models, TOYS[toy], how.points).items():
             records.append(_record(study, table, toy, row, column, values, how))
