@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from whence.trust.likeness import world_likeness as likeness_module
 
 import whence
 from conftest import interactions_of
@@ -18,6 +17,7 @@ from whence.measure import mean_over_seeds
 from whence.run import Run
 from whence.training.runs import baseline_accuracy
 from whence.trust import precision_at_cause, precision_on_world, sign_at_cause
+from whence.trust.truth import true_reasons as likeness_module
 from whence.worlds import REASONS, compare_statistics, world_like
 
 SMALL: dict[str, Any] = {"users": 60, "steps": 3, "cases": 20, "show_progress": False}
