@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` and `make test`. Both make .venv on first use.
+# Two commands do everything: `make demo` and `make test`. Both create .venv on first use.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -26,14 +26,14 @@ types: .venv/test
 	$(BIN)/mypy --strict
 
 .venv/python:
-	@$(PYTHON) -c 'import sys; sys.exit("Whence needs Python 3.11 or newer; say make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -c 'import sys; sys.exit("Whence needs Python 3.11 or newer. Run: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-# PyTorch goes first, alone: its version is exact, and nothing after it may choose another.
-# Without the demonstration data the demo makes a world instead.
+# PyTorch is installed first and alone: its version is pinned, and no later package may change it.
+# Without the demonstration data, the demo uses a synthetic world.
 .venv/demo: .venv/python $(SOURCES)
-	@echo "Installing; the first time takes a few minutes."
+	@echo "Installing. The first time takes a few minutes."
 	$(PIP) torch
 	$(PIP) --editable ".[demo]" || $(PIP) --editable .
 	@touch $@

@@ -4,8 +4,8 @@ import whence
 
 data = whence.load("ml-latest-small-2016")
 run = whence.train(data, out="runs/first")
-picks = whence.recommend(run, history=["Toy Story", "Heat"])
-whence.explain(run, history=["Toy Story", "Heat"], method="rollout").show()
+whence.recommend(run, history=["Toy Story", "Heat"]).show()
+whence.explain(run, history=["Toy Story", "Heat"]).show()
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from whence.trust.audit.auditor import Audit as Audit
     from whence.trust.audit.auditor import audit as audit
 
-# Names are looked up on first use, so that `whence --help` need not wait for PyTorch.
+# Names are imported on first use, so that `whence --help` need not wait for PyTorch.
 _HOMES = {
     "trust.audit.auditor": ("Audit", "audit"),
     "contract": ("ALL", "PAD", "Explainable"),

@@ -168,7 +168,9 @@ def _settings_tables(model: str, document: Mapping[str, Any]) -> Group:
     for kind, title in (("model", f"Settings of {model}"), ("training", "Settings of training")):
         table = plain_table(title, "setting", "default", "what it is")
         for name, setting in document[kind].items():
-            table.add_row(name, escape(written_setting(setting["default"])), escape(setting["help"]))
+            table.add_row(
+                name, escape(written_setting(setting["default"])), escape(setting["help"])
+            )
         tables.append(table)
     others = " and ".join(document["init_from"])
     return Group(
