@@ -1,4 +1,4 @@
-"""What is installed, and what can be used here."""
+"""Which packages are installed, and what they enable."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FOR_POSTGRESQL = ("psycopg",)
 
 
 def environment() -> dict[str, str]:
-    """Versions and devices, in the order one asks for them."""
+    """Return versions, folders and devices by name."""
     found = {"whence": __version__, "python": platform.python_version()}
     found |= {name: metadata.version(name) for name in CORE}
-    found |= {name: _version(name, "reports need it") for name in FOR_REPORTS}
-    hint = "the demo makes a world instead; pip install 'whence[demo]'"
+    found |= {name: _version(name, "needed for reports") for name in FOR_REPORTS}
+    hint = "without it the demo uses synthetic data; pip install 'whence[demo]'"
     found |= {name: _version(name, hint) for name in FOR_THE_DEMO}
-    hint = "PostgreSQL needs it; pip install 'whence[postgres]'"
+    hint = "needed for PostgreSQL; pip install 'whence[postgres]'"
     found |= {name: _version(name, hint) for name in FOR_POSTGRESQL}
     found["data folders"] = ", ".join(map(str, data_folders()))
     found["threads"] = str(torch.get_num_threads())

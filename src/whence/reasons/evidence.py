@@ -85,8 +85,8 @@ def find_evidence(model: CaseReader, batch: Tensor, targets: Tensor) -> list[Evi
     parts = model.parts(batch)
     each = torch.eye(parts.shape[1], dtype=torch.bool, device=batch.device)
     shown = torch.cat((torch.stack((parts, seen), dim=1), parts[:, None] & ~each), dim=1)
-    chances = model.probabilities(model.score_coalitions(batch, targets, shown))
-    lost = 1 - chances[:, 1:] / chances[:, :1]
+    probabilities = model.probabilities(model.score_coalitions(batch, targets, shown))
+    lost = 1 - probabilities[:, 1:] / probabilities[:, :1]
     return [
         Evidence(
             tuple(compress(row, mask)),

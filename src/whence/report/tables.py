@@ -24,7 +24,7 @@ NOT_MEASURED = "–"
 LEFT_OUT = "left out"
 HEADING_WIDTH = 8
 ROOM_FOR_TITLES = 29
-"""Characters for the titles of items and the column beside them."""
+"""Characters for the titles of items and the column next to them."""
 
 
 def accuracy_table(accuracy: Accuracy) -> Group:
@@ -126,7 +126,7 @@ def _slots_to_show(explanations: Mapping[str, Explanation], reason: Reason, top:
 
 
 def _that_fit(names: list[str], columns: int) -> list[list[str]]:
-    """Return the names in groups whose headings fit beside each other."""
+    """Return the names in groups whose headings fit next to each other."""
     groups: list[list[str]] = [[]]
     room = columns
     for name in names:
