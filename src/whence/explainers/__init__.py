@@ -1,16 +1,20 @@
-"""Explainers, one file a method; each a stranger to every particular model."""
+"""Explainers, one file a method. None of them knows a particular model."""
 
-from whence.explainers.base import Attribution, Explainer, Inquiry
+from whence.explainers.base import (
+    EXPLAINERS,
+    Attribution,
+    Explainer,
+    Request,
+    able,
+    find_explainer,
+)
 from whence.explainers.explain import compare_batch, explain_batch
-from whence.explainers.registry import EXPLAINERS, OWN, READY, able, find_explainer
 
 __all__ = [
     "EXPLAINERS",
-    "OWN",
-    "READY",
     "Attribution",
     "Explainer",
-    "Inquiry",
+    "Request",
     "able",
     "compare_batch",
     "explain_batch",

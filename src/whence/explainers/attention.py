@@ -1,51 +1,53 @@
-"""Raw attention: how much the answering row looks at each part, in one block."""
+"""Raw attention: how much the answering row attends to each part, in one block."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from whence.contract import HasAttentions
 from whence.errors import InputError
-from whence.explainers.base import Attribution, Inquiry
+from whence.explainers.base import EXPLAINERS, Attribution, Explainer, Request
 
 
 @dataclass(frozen=True)
-class Attention:
-    """α of one block: row n of its weights, the mean over its heads or one head alone."""
+class Attention(Explainer):
+    """α of one block: the last row of its weights, as the mean of its heads or of one head."""
 
     block: int = -1
-    """Counted from 1; -1 is the last."""
+    """Which block, counted from 1; -1 is the last."""
     head: int | None = None
-    """Counted from 1; none takes the mean of all."""
+    """Which head, counted from 1; by default the mean of all heads."""
 
-    method: ClassVar[str] = "attention"
-    needs: ClassVar[tuple[str, ...]] = ("attentions",)
-    signed: ClassVar[bool] = False
-    cost: ClassVar[str] = "1"
+    method = "attention"
+    needs = ("attentions",)
+    signed = False
+    cost = "1"
 
     @property
-    def words(self) -> str:
-        """With the block and the head it looks at."""
+    def summary(self) -> str:
+        """Name the block and the head."""
         block = "the last block" if self.block == -1 else f"block {self.block}"
         heads = "all its heads" if self.head is None else f"its head {self.head}"
-        return f"How much {block} of the network looks at each {{part}}, by {heads}."
+        return f"How much {block} of the network attends to each {{part}}, by {heads}."
 
-    def __call__(self, inquiry: Inquiry) -> Attribution:
-        """The same for every target, unless the model looks with the target in mind."""
-        assert isinstance(inquiry.model, HasAttentions)
-        blocks = inquiry.model.attentions(inquiry.batch, inquiry.targets)
-        weights = blocks[_place(self.block, len(blocks), "block")]
+    def __call__(self, request: Request) -> Attribution:
+        """Return the same for every target, unless the model attends by target."""
+        blocks = request.attentions()
+        weights = blocks[_index(self.block, len(blocks), "block")]
         answering = weights[:, :, -1]  # [B, heads, n]
         if self.head is None:
             return Attribution(answering.mean(dim=1), evaluations=1)
-        return Attribution(answering[:, _place(self.head, answering.shape[1], "head")], 1)
+        return Attribution(answering[:, _index(self.head, answering.shape[1], "head")], 1)
 
 
-def _place(number: int, count: int, what: str) -> int:
-    """From 1, 2, … or -1 to a Python index."""
+def _index(number: int, count: int, what: str) -> int:
+    """Return the Python index of 1, 2, … or -1."""
     if number == -1:
         return count - 1
     if not 1 <= number <= count:
         raise InputError(f"There is no {what} {number}; this model has 1 to {count}.")
     return number - 1
+
+
+EXPLAINERS.add("attention-first", Attention(block=1), tags=("audit",), place=10)
+EXPLAINERS.add("attention-last", Attention(), aliases=("attention",), tags=("audit",), place=11)
+EXPLAINERS.add("attention-head", Attention(head=1), place=12)

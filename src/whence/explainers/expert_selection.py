@@ -1,38 +1,39 @@
-"""Experts: what a network that names the inputs it used says of its own parts.
+"""Expert selection: the experts of a network that names the inputs it used.
 
-Expert i sees the parts in S_i and is selected as far as α_i (Afchar & Hennequin 2020).
+Expert i sees the parts in S_i and is selected with weight α_i (Afchar & Hennequin 2020).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
-from whence.contract import HasSelections
-from whence.explainers.base import Attribution, Inquiry
+from whence.explainers.base import EXPLAINERS, Attribution, Explainer, Request
 
-NOTHING: Final = 1e-9
-"""Added to what is divided by, for cases in which no expert is selected."""
+EPSILON: Final = 1e-9
+"""Added to the denominator, for cases in which no expert is selected."""
 
 
 @dataclass(frozen=True)
-class Experts:
-    """Σ_{i: j ∈ S_i} α_i / |S_i|, as a share of Σ α: each expert's weight is that of its parts.
+class ExpertSelection(Explainer):
+    """Σ_{i: j ∈ S_i} α_i / |S_i|, as a share of Σ α: an expert's weight is split among its parts.
 
-    It is part j's Shapley value in the game where a coalition is worth the α of all experts that it
-    shows enough.
+    This is part j's Shapley value in the game in which a coalition is worth the α of all experts
+    whose inputs it contains.
     """
 
-    method: ClassVar[str] = "experts"
-    needs: ClassVar[tuple[str, ...]] = ("selections",)
-    signed: ClassVar[bool] = False
-    cost: ClassVar[str] = "1"
-    words: ClassVar[str] = "How far the network relied on experts that see each {part}."
+    method = "experts"
+    needs = ("selections",)
+    signed = False
+    cost = "1"
+    summary = "How much the network relied on experts that see each {part}."
 
-    def __call__(self, inquiry: Inquiry) -> Attribution:
-        """An expert that sees no part of the case gives its weight to none."""
-        assert isinstance(inquiry.model, HasSelections)
-        weights, sees = inquiry.model.selections(inquiry.batch, inquiry.targets)
+    def __call__(self, request: Request) -> Attribution:
+        """Return the shares; an expert that sees no part of the case gives its weight to none."""
+        weights, sees = request.selections()
         each = sees / sees.sum(dim=2, keepdim=True).clamp(min=1)
         shared = (weights[..., None] * each).sum(dim=1)
-        return Attribution(shared / (weights.sum(dim=1, keepdim=True) + NOTHING), evaluations=1)
+        return Attribution(shared / (weights.sum(dim=1, keepdim=True) + EPSILON), evaluations=1)
+
+
+EXPLAINERS.add("experts", ExpertSelection(), tags=("usual", "audit"), place=0)

@@ -1,4 +1,4 @@
-"""Apply explainers to a batch and make explanations of what they say."""
+"""Apply explainers to a batch and return explanations."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from torch import Tensor
 from whence.capabilities import require
 from whence.contract import ALL, PAD, Explainable, HasPartNames
 from whence.errors import InputError
-from whence.explainers.base import Attribution, Explainer, Inquiry, inquire
-from whence.explainers.registry import find_explainer, name_of
+from whence.explainers.base import (
+    Attribution,
+    Explainer,
+    Request,
+    find_explainer,
+    make_request,
+    name_of,
+)
 from whence.explanation import Explanation, Labels
 from whence.memory import gradients_at_once, memory_for, reuse_freed_memory, row_slices
 
@@ -24,12 +30,12 @@ def explain_batch(
     model: Explainable,
     batch: Tensor,
     targets: Tensor,
-    method: str | Explainer = "rollout",
+    method: str | Explainer = "shapley",
     seed: int = 0,
     labels: Labels | None = None,
     memory: int | None = None,
 ) -> Explanation:
-    """The importance of every part of each case for its target `[B]`, by one method."""
+    """Return the importance of every part of each case for its target `[B]`, by one method."""
     found = compare_batch(model, batch, targets, [method], seed, labels, memory)
     (explanation,) = found.values()
     return explanation
@@ -46,14 +52,14 @@ def compare_batch(
     labels: Labels | None = None,
     memory: int | None = None,
 ) -> dict[str, Explanation]:
-    """Several methods on the same cases; the full and the empty score are computed once.
+    """Return the explanations of several methods for the same cases, by name.
 
-    An explainer that is handed over is called what it is called here, or by its method and the
-    settings that are not the usual ones: `shapley:coalitions=512`. A model is shown as much at a
-    time as takes about `memory` bytes. Without labels, parts are called as the model calls them.
+    A method is a name or an explainer. An explainer that is not registered goes by its method and
+    its parameters, such as `shapley:coalitions=512`. `seed` is that of methods that sample. About
+    `memory` bytes are used at a time. Without labels, the model's own names of parts are used.
     """
     memory = memory or memory_for(batch.device)
-    batch, targets = _usual(batch), _usual(targets)
+    batch, targets = _outside_inference(batch), _outside_inference(targets)
     reuse_freed_memory()
     named = [
         find_explainer(method) if isinstance(method, str) else (name_of(method), method)
@@ -61,66 +67,66 @@ def compare_batch(
     ]
     for name, explainer in named:
         require(model, ("parts", "score", *explainer.needs), who=name)
-    inquiries = inquire_in_turn(model, batch, targets, seed, memory)
-    labels = _told_by(model, batch) if labels is None else labels
-    return {name: _explanation(name, explainer, inquiries, labels) for name, explainer in named}
+    requests = make_requests(model, batch, targets, seed, memory)
+    labels = _own_labels(model, batch) if labels is None else labels
+    return {name: _explanation(name, explainer, requests, labels) for name, explainer in named}
 
 
-def inquire_in_turn(
+def make_requests(
     model: Explainable, batch: Tensor, targets: Tensor, seed: int, memory: int
-) -> list[Inquiry]:
-    """About all cases, as many in each as gradients have room for; one sentence for wrong ones."""
-    with _known_items(model, batch):
+) -> list[Request]:
+    """Return requests for all cases, as many in each as gradients fit into memory for."""
+    with _unknown_items_named(model, batch):
         _check(model, batch, targets)
         return [
-            inquire(model, batch[cases], targets[cases], seed, memory)
+            make_request(model, batch[cases], targets[cases], seed, memory)
             for cases in row_slices(max(1, len(batch)), gradients_at_once(batch.shape[1], memory))
         ]
 
 
-def _usual(values: Tensor) -> Tensor:
-    """A tensor that gradients can go through, made by whoever asks in inference mode."""
+def _outside_inference(values: Tensor) -> Tensor:
+    """Return a tensor that autograd can use, even if it was made in inference mode."""
     return values.clone() if values.is_inference() else values
 
 
-def _told_by(model: Explainable, batch: Tensor) -> Labels | None:
-    """The names that the model has for its parts; none where they are items."""
+def _own_labels(model: Explainable, batch: Tensor) -> Labels | None:
+    """Return the model's names of its parts, if it has any."""
     if not isinstance(model, HasPartNames):
         return None
     return Labels(tuple(map(tuple, model.part_names(batch))))
 
 
 def _explanation(
-    name: str, explainer: Explainer, inquiries: list[Inquiry], labels: Labels | None
+    name: str, explainer: Explainer, requests: list[Request], labels: Labels | None
 ) -> Explanation:
-    """One method's answers to all inquiries, as one."""
-    found = [_of_parts(explainer(inquiry), inquiry) for inquiry in inquiries]
-    # Where no case has a part, nothing is drawn.
+    """Return one method's attributions for all requests, as one explanation."""
+    found = [_parts_only(explainer(request), request) for request in requests]
+    # A request without any part has no errors, although the method samples.
     errors = [torch.zeros_like(one.scores) if one.error is None else one.error for one in found]
-    drawn = any(one.error is not None for one in found)
+    sampled = any(one.error is not None for one in found)
     return Explanation(
         scores=_joined([one.scores for one in found]),
-        parts=_joined([inquiry.parts for inquiry in inquiries], np.bool_),
-        target=_joined([inquiry.targets for inquiry in inquiries], np.int64),
-        full_score=_joined([inquiry.full for inquiry in inquiries]),
-        empty_score=_joined([inquiry.empty for inquiry in inquiries]),
-        removal=getattr(inquiries[0].model, "removal", Explainable.removal),
+        parts=_joined([request.parts for request in requests], np.bool_),
+        target=_joined([request.targets for request in requests], np.int64),
+        full_score=_joined([request.full_score for request in requests]),
+        empty_score=_joined([request.empty_score for request in requests]),
+        removal=getattr(requests[0].model, "removal", Explainable.removal),
         method=name,
-        parameters=asdict(explainer),
-        seed=inquiries[0].seed,
+        parameters=asdict(explainer),  # type: ignore[call-overload]
+        seed=requests[0].seed,
         evaluations=_joined([torch.as_tensor(one.evaluations) for one in found], np.int64),
         signed=explainer.signed,
-        error=_joined(errors) if drawn else None,
+        error=_joined(errors) if sampled else None,
         labels=labels,
     )
 
 
-def _of_parts(found: Attribution, inquiry: Inquiry) -> Attribution:
-    """What it says of parts, without the model's own slots; one number of evaluations a case."""
-    parts, slots = inquiry.parts, inquiry.parts.shape[1]
+def _parts_only(found: Attribution, request: Request) -> Attribution:
+    """Drop the model's own slots, set slots without a part to 0, and count evaluations a case."""
+    parts, slots = request.parts, request.parts.shape[1]
     return Attribution(
         torch.where(parts, found.scores[:, :slots], 0),
-        torch.as_tensor(found.evaluations).expand(len(inquiry)),
+        torch.as_tensor(found.evaluations).expand(len(request)),
         None if found.error is None else torch.where(parts, found.error, 0),
     )
 
@@ -130,22 +136,23 @@ def _joined(pieces: list[Tensor], kind: type = np.float64) -> np.ndarray[Any, An
 
 
 @contextmanager
-def _known_items(model: Explainable, batch: Tensor) -> Iterator[None]:
-    """One sentence for a look-up beyond the end of a table, where a processor tells of it."""
+def _unknown_items_named(model: Explainable, batch: Tensor) -> Iterator[None]:
+    """Turn a look-up beyond the end of an embedding table into one sentence."""
     try:
         yield
     except IndexError as problem:
         raise InputError(
-            f"The batch holds an item that {type(model).__name__} does not know; the largest of "
-            f"its items is {int(batch.max())}."
+            f"The batch holds an item that {type(model).__name__} does not know. Its largest item "
+            f"is {int(batch.max())}."
         ) from problem
 
 
 def _check(model: Explainable, batch: Tensor, targets: Tensor) -> None:
-    """One sentence for what a look-up in a table would stumble over."""
+    """Raise one sentence for shapes and numbers that the model could not look up."""
     if batch.ndim != 2 or not batch.shape[1]:
         raise InputError(
-            f"A batch is histories by slots, at least one slot, not of shape {list(batch.shape)}."
+            f"A batch has the shape [histories, slots] with at least one slot, not "
+            f"{list(batch.shape)}."
         )
     if targets.shape != batch.shape[:1]:
         raise InputError(
@@ -153,11 +160,11 @@ def _check(model: Explainable, batch: Tensor, targets: Tensor) -> None:
         )
     if len(batch) and not batch.is_floating_point() and int(batch.min()) < PAD:
         raise InputError(
-            f"There is no item {int(batch.min())}; they are numbered from 0, and {PAD} is padding."
+            f"There is no item {int(batch.min())}; items are numbered from 0, and {PAD} is padding."
         )
     count = model.score(batch[:1], ALL).shape[1]
     outside = targets[(targets < 0) | (targets >= count)]
     if len(outside):
         raise InputError(
-            f"There is no target {int(outside[0])}; they are numbered 0 to {count - 1}."
+            f"There is no target {int(outside[0])}; targets are numbered 0 to {count - 1}."
         )

@@ -1,79 +1,79 @@
-"""LIME (Ribeiro, Singh & Guestrin 2016): a straight line through the scores near the whole history.
+"""LIME (Ribeiro, Singh & Guestrin 2016): a linear fit of the scores near the whole history.
 
-As its authors do it for texts, with the parts for words; no part is left out of the line.
+It follows the authors' version for texts, with parts for words, and without feature selection.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from whence.errors import InputError
-from whence.explainers.base import Attribution, Inquiry
+from whence.explainers.base import EXPLAINERS, Attribution, Explainer, Request
 from whence.explainers.game import Game, play
 from whence.explainers.regression import least_squares, standard_errors
-from whence.explainers.sampling import kept, subsets
+from whence.explainers.sampling import cached_by_size, subsets
 from whence.randomness import Randomness
 
 
 @dataclass(frozen=True)
-class Lime:
-    """β of v(S) ≈ β₀ + Σ_{j∈S} β_j: least squares, weighted by nearness to the whole, with a ridge.
+class Lime(Explainer):
+    """β of v(S) ≈ β₀ + Σ_{j∈S} β_j, by ridge regression weighted by nearness to the whole.
 
-    How many parts are missing is uniform from 1 to n, and which ones too. A coalition of s parts
-    weighs √exp(−d²/width²), with d = 1 − √(s/n) its cosine distance from the whole.
+    The number of missing parts is uniform from 1 to n, and so is the choice of them. A coalition of
+    s parts weighs √exp(−d²/kernel_width²), with d = 1 − √(s/n) its cosine distance from the whole.
     """
 
     coalitions: int = 1024
-    width: float = 0.25
-    """Of the kernel. LIME's own 25 counts distances in hundredths."""
+    kernel_width: float = 0.25
+    """LIME's own 25 counts distances in hundredths."""
     ridge: float = 1.0
 
-    method: ClassVar[str] = "lime"
-    needs: ClassVar[tuple[str, ...]] = ("score_coalitions",)
-    signed: ClassVar[bool] = True
-    words: ClassVar[str] = (
-        "The slope of a straight line through the scores of {wholes} with a few {parts} missing."
-    )
+    method = "lime"
+    needs = ("score_coalitions",)
+    signed = True
+    samples = True
+    summary = "The slope of a linear fit to the scores of {wholes} with some {parts} missing."
 
     def __post_init__(self) -> None:
-        if not self.width > 0 or not self.ridge >= 0:
-            raise InputError("LIME needs a width above 0 and a ridge of at least 0.")
+        if not self.kernel_width > 0 or not self.ridge >= 0:
+            raise InputError("LIME needs a kernel_width above 0 and a ridge of at least 0.")
 
     @property
     def cost(self) -> str:
-        """As many as are drawn."""
+        """Return the number of coalitions."""
         return f"{self.coalitions:,}"
 
-    def __call__(self, inquiry: Inquiry) -> Attribution:
-        """Cases with parts in the same slots are asked about the same coalitions."""
-        return play(inquiry, self._fit, values_each=self.coalitions)
+    def __call__(self, request: Request) -> Attribution:
+        """Score the same coalitions for cases with parts in the same slots."""
+        return play(request, self._fit, values_each=self.coalitions)
 
     def _fit(self, game: Game) -> Attribution:
-        line = find_line(game.players, self.coalitions, game.inquiry.seed, self.width, self.ridge)
-        beta, error = line(torch.cat((game.full[:, None], game(line.present[1:] > 0)), dim=1))
+        fit = find_fit(
+            game.players, self.coalitions, game.request.seed, self.kernel_width, self.ridge
+        )
+        beta, error = fit(torch.cat((game.full[:, None], game(fit.present[1:] > 0)), dim=1))
         return Attribution(beta, self.coalitions, error)
 
 
-class Line:
+class LinearFit:
     """The regression for one design: the whole history, then the coalitions drawn."""
 
-    def __init__(self, present: Tensor, width: float, ridge: float) -> None:
+    def __init__(self, present: Tensor, kernel_width: float, ridge: float) -> None:
         self.present = present
         distance = 1 - present.mean(dim=1).sqrt()
-        weights = torch.exp(-(distance**2) / width**2).sqrt()
-        # The intercept goes with the weighted means, and the ridge does not hold it.
+        weights = torch.exp(-(distance**2) / kernel_width**2).sqrt()
+        # Centring by the weighted means gives the intercept, which the ridge does not penalize.
         self.share = weights / weights.sum()
         self.centred = present - self.share @ present
         penalty = ridge * torch.eye(present.shape[1], dtype=present.dtype)
         self.matrix = least_squares(self.centred, weights, penalty)
 
     def __call__(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """`[B, n]` each: β and its standard errors, from values `[B, 1 + c]`."""
+        """Return β and its standard errors, `[B, n]` each, from values `[B, 1 + c]`."""
         device = values.device
         beta = values @ self.matrix.to(device)
         level = values @ self.share.to(device)
@@ -83,15 +83,18 @@ class Line:
         return beta, standard_errors(residuals[:, 1:], self.matrix[1:], 1, coefficients)
 
 
-@kept
-def find_line(players: int, count: int, seed: int, width: float, ridge: float) -> Line:
-    """The same for all histories of one size."""
+@cached_by_size
+def find_fit(players: int, count: int, seed: int, kernel_width: float, ridge: float) -> LinearFit:
+    """Return the regression, built once for all histories of one size."""
     if count < players + 2:
         raise InputError(
-            f"LIME on {players} items needs at least {players + 2} coalitions, not {count}; "
-            f"say coalitions={players + 2} or more."
+            f"coalitions is {count}, but LIME on {players} items needs at least {players + 2}. "
+            f"Set coalitions={players + 2} or more."
         )
     drawn = Randomness(seed).numpy("explain").random((count, 1 + players))
     missing = subsets(drawn[:, 1:], 1 + (drawn[:, 0] * players).astype(np.int64))
     whole = np.ones((1, players))
-    return Line(torch.from_numpy(np.concatenate((whole, ~missing))), width, ridge)
+    return LinearFit(torch.from_numpy(np.concatenate((whole, ~missing))), kernel_width, ridge)
+
+
+EXPLAINERS.add("lime", Lime(), place=60)

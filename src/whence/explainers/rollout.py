@@ -1,38 +1,37 @@
-"""Attention rollout (Abnar & Zuidema 2020): attention followed down through all blocks."""
+"""Attention rollout (Abnar & Zuidema 2020): attention traced down through all blocks.
+
+Gradient rollout (Chefer, Gur & Wolf 2021) weights the attention by its gradients.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
-from whence.contract import HasAttentions
-from whence.explainers.base import Attribution, Inquiry
+from whence.explainers.base import EXPLAINERS, Attribution, Explainer, Request
 from whence.explainers.fading import attention_gradients
 
 
 @dataclass(frozen=True)
-class Rollout:
+class Rollout(Explainer):
     """The last row of Ā⁽ᵇ⁾ ⋯ Ā⁽¹⁾, where Ā = (mean over heads of A + I) / 2."""
 
-    method: ClassVar[str] = "rollout"
-    needs: ClassVar[tuple[str, ...]] = ("attentions",)
-    signed: ClassVar[bool] = False
-    cost: ClassVar[str] = "1"
-    words: ClassVar[str] = "How much of each {part} reaches the answer through all blocks."
+    method = "rollout"
+    needs = ("attentions",)
+    signed = False
+    cost = "1"
+    summary = "How much of each {part} reaches the answer through all blocks."
 
-    def __call__(self, inquiry: Inquiry) -> Attribution:
-        """The same for every target: attention does not ask which item is meant."""
-        assert isinstance(inquiry.model, HasAttentions)
-        weights = inquiry.model.attentions(inquiry.batch, inquiry.targets)
-        return Attribution(rollout(weights), evaluations=1)
+    def __call__(self, request: Request) -> Attribution:
+        """Return the same for every target: attention does not depend on the target."""
+        return Attribution(rollout(request.attentions()), evaluations=1)
 
 
 def rollout(attentions: list[Tensor]) -> Tensor:
-    """`[B, n]` from one `[B, heads, q, n]` a block, first block first.
+    """Return `[B, n]` from one `[B, heads, q, n]` a block, first block first.
 
-    Only the answering row is carried down, so a block costs a vector times a matrix.
+    Only the answering row is carried down, so a block costs one product of a vector and a matrix.
     """
     *below, last = (weights.mean(dim=1) for weights in attentions)
     reach = last[:, -1].clone()  # [B, n]
@@ -45,43 +44,41 @@ def rollout(attentions: list[Tensor]) -> Tensor:
 
 
 def has_own_slot(block: Tensor, blocks: int) -> bool:
-    """Whether the rows of one of several blocks `[…, q, n]` stand in slots, to be added from there.
+    """Return whether the rows of one of several blocks `[…, q, n]` stand in slots of their own.
 
-    A single row over several slots pools them, and stands in none; a single row over one slot in a
-    single block is the same either way, unless its weight is not 1: so it counts as pooling.
+    A single row over several slots pools them and stands in none. A single row over one slot in a
+    single block gives the same result either way, unless its weight is not 1; it counts as pooling.
     """
     rows, slots = block.shape[-2:]
     return rows == slots and (slots > 1 or blocks > 1)
 
 
-# Rollout of attention weighted by its gradients (Chefer, Gur & Wolf 2021).
-
-
 @dataclass(frozen=True)
-class GradientRollout:
+class GradientRollout(Explainer):
     """The last row of (I + Ā⁽ᵇ⁾) ⋯ (I + Ā⁽¹⁾) − I, where Ā = mean over heads of (∇A ⊙ A)⁺.
 
-    Rows are not normalised, as in the paper. It reads the product at [CLS], whose way from itself
-    to itself it leaves out; here the answering slot can be an item, so only the bare I is left out.
+    Rows are not normalized, as in the paper. The paper reads the product at [CLS] and leaves out
+    what [CLS] keeps of itself. Here the answering slot can be an item, so only I is left out.
     """
 
-    method: ClassVar[str] = "gradient-rollout"
-    needs: ClassVar[tuple[str, ...]] = ("attentions", "score")
-    signed: ClassVar[bool] = False
-    cost: ClassVar[str] = "b"
-    words: ClassVar[str] = (
-        "How much of each {part} reaches the answer through attention that speaks for it."
+    method = "gradient-rollout"
+    needs = ("attentions", "score")
+    signed = False
+    target_specific = True
+    cost = "b"
+    summary = (
+        "How much of each {part} reaches the answer through attention that argues for the target."
     )
 
-    def __call__(self, inquiry: Inquiry) -> Attribution:
-        """One pass a block."""
-        blocks = attention_gradients(inquiry)
-        speaking = [(weights * slope).clamp(min=0).mean(dim=1) for weights, slope in blocks]
-        return Attribution(_roll(speaking), evaluations=len(blocks))
+    def __call__(self, request: Request) -> Attribution:
+        """Make one pass a block."""
+        blocks = attention_gradients(request)
+        positive = [(weights * slope).clamp(min=0).mean(dim=1) for weights, slope in blocks]
+        return Attribution(_roll(positive), evaluations=len(blocks))
 
 
 def _roll(blocks: list[Tensor]) -> Tensor:
-    """`[B, n]` from one Ā `[B, q, n]` a block; only the answering row is carried down."""
+    """Return `[B, n]` from one Ā `[B, q, n]` a block; only the answering row is carried down."""
     *below, last = blocks
     reach = last[:, -1].clone()
     own = has_own_slot(last, len(blocks))
@@ -92,3 +89,7 @@ def _roll(blocks: list[Tensor]) -> Tensor:
     if own:
         reach[:, -1] -= 1
     return reach
+
+
+EXPLAINERS.add("rollout", Rollout(), tags=("usual", "audit"), place=20)
+EXPLAINERS.add("gradient-rollout", GradientRollout(), tags=("audit",), place=23)

@@ -1,127 +1,173 @@
-"""Shapley values: what each part brings, averaged over all ways to bring the parts together."""
+"""Shapley values: what each part adds, averaged over all orders in which parts can be added."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from whence.config import require_choice
 from whence.errors import InputError
-from whence.explainers.base import Attribution, Inquiry
+from whence.explainers.base import EXPLAINERS, Attribution, Explainer, Request
 from whence.explainers.game import Game, play
 from whence.explainers.regression import ShapleyRegression
-from whence.explainers.sampling import Design, MarginalContributions, Sampler, draw_design, kept
+from whence.explainers.sampling import Design, Sampler, cached_by_size, draw_design
 
-MOST_ENUMERATED = 16
+MAX_ENUMERATED = 16
 
 
 @dataclass(frozen=True)
-class Shapley:
-    """φ_j of the game v(S) = the score with only the parts S present; Σφ = f(N) − f(∅).
-
-    Up to `exact_up_to` parts all coalitions are asked, if they are no more than may be asked; else
-    as many as `coalitions` says are drawn, and the standard errors tell what that leaves open.
-    Where a largest `error` is wanted, as a share of a case's largest |φ|, they double until it is
-    reached, or `most` is spent.
-    """
+class Shapley(Explainer):
+    """φ_j of the game v(S) = the score with only the parts S present; Σφ = f(N) − f(∅)."""
 
     sampler: Sampler = "paired"
+    """How coalitions are drawn."""
     coalitions: int = 1024
+    """How many coalitions of a case are scored."""
     exact_up_to: int = 10
+    """Number of parts up to which all coalitions are scored, if the budget allows."""
     error: float | None = None
+    """Largest standard error wanted, as a share of a case's largest |φ|. Coalitions double until
+    it is reached or `most` are scored."""
     most: int = 65_536
+    """The budget when an `error` is set."""
 
-    method: ClassVar[str] = "shapley"
-    needs: ClassVar[tuple[str, ...]] = ("score_coalitions",)
-    signed: ClassVar[bool] = True
+    method = "shapley"
+    needs = ("score_coalitions",)
+    signed = True
+    samples = True
+    adds_up = True
 
     def __post_init__(self) -> None:
         require_choice("sampler", self.sampler, Sampler)
         for name, count in (("coalitions", self.coalitions), ("most", self.most)):
             if count < 1:
-                raise InputError(f"{name} is how many may be asked, at least 1, not {count}.")
+                raise InputError(f"{name} is {count}; set it to 1 or more.")
         if self.error is not None and not self.error > 0:
-            raise InputError(f"error is a share above 0, such as 0.1, not {self.error}.")
+            raise InputError(f"error is {self.error}; set a share above 0, such as 0.1.")
         if self.error is not None and self.most < self.coalitions:
             raise InputError(
-                f"most={self.most} is less than the {self.coalitions} coalitions to begin with."
+                f"most={self.most} is less than coalitions={self.coalitions}, the number to start "
+                "with. Raise the one or lower the other."
             )
-        if self.exact_up_to > MOST_ENUMERATED:
+        if self.exact_up_to > MAX_ENUMERATED:
             raise InputError(
-                f"exact_up_to is at most {MOST_ENUMERATED}, which are {2**MOST_ENUMERATED:,} "
-                f"coalitions, not {self.exact_up_to}."
+                f"exact_up_to is {self.exact_up_to}; set at most {MAX_ENUMERATED}, which are "
+                f"{2**MAX_ENUMERATED:,} coalitions."
             )
 
     @property
-    def words(self) -> str:
-        """With how it draws."""
-        drawn = {"uniform": "; drawn by coins", "permutation": "; drawn by orders"}
+    def summary(self) -> str:
+        """Say how coalitions are drawn."""
+        drawn = {"uniform": "; drawn uniformly", "permutation": "; drawn by random orders"}
         return (
-            "What each {part} adds to the score, averaged over all ways to bring the {parts} "
-            "together; "
-            f"the sum is the whole difference they make{drawn.get(self.sampler, '')}."
+            "What each {part} adds to the score, averaged over all orders of adding the {parts}; "
+            f"the sum is the difference all of them make{drawn.get(self.sampler, '')}."
         )
 
     @property
     def cost(self) -> str:
-        """Short histories have fewer coalitions."""
+        """Return the budget; short histories have fewer coalitions."""
         return f"at most {self._budget:,}"
 
     @property
     def _budget(self) -> int:
-        """How many coalitions of a case may be asked."""
+        """The number of coalitions of a case that may be scored."""
         return self.coalitions if self.error is None else self.most
 
-    def _asks_all(self, players: int) -> bool:
-        """Whether all coalitions are asked; a single player has none to draw."""
+    def _enumerates(self, players: int) -> bool:
+        """Whether all coalitions are scored; a single player has none to draw."""
         return players == 1 or (players <= self.exact_up_to and 2**players - 2 <= self._budget)
 
-    def __call__(self, inquiry: Inquiry) -> Attribution:
-        """Cases with parts in the same slots are asked about the same coalitions."""
-        return play(inquiry, self._solve, values_each=self._budget)
+    def __call__(self, request: Request) -> Attribution:
+        """Score the same coalitions for cases with parts in the same slots."""
+        return play(request, self._solve, values_each=self._budget)
 
     def _solve(self, game: Game) -> Attribution:
-        """Where an error is wanted, cases that have it leave and the others go on."""
+        """Double the coalitions of those cases whose error is still too large, if one is set."""
         players, sampler, count = game.players, self.sampler, self.coalitions
-        if self._asks_all(players):
+        if self._enumerates(players):
             sampler, count = "exact", 2**players
         phi, error = (game.full.new_zeros(len(game.full), players) for _ in range(2))
         evaluations = torch.zeros(len(phi), dtype=torch.int64)
-        going = torch.arange(len(phi), device=phi.device)
+        active = torch.arange(len(phi), device=phi.device)
         values = game.full.new_zeros(len(phi), 0)
-        while len(going):
-            solver = find_solver(players, count, sampler, game.inquiry.seed)
+        while len(active):
+            solver = find_solver(players, count, sampler, game.request.seed)
             coalitions = solver.design.coalitions
-            now = game[going]
-            # Values that were asked before are not asked again.
-            asked = values.shape[1]
-            more = now(coalitions[asked:] if asked else coalitions)
+            now = game[active]
+            # Values of the shorter design are known.
+            known = values.shape[1]
+            more = now(coalitions[known:] if known else coalitions)
             values = torch.cat((values, more), dim=1)
-            phi[going], error[going] = solver(values, now.empty, now.full)
-            evaluations[going.cpu()] = len(coalitions)
+            phi[active], error[active] = solver(values, now.empty, now.full)
+            evaluations[active.cpu()] = len(coalitions)
             if self.error is None or count >= self.most:
                 break
-            unsure = error[going].amax(dim=1) > self.error * phi[going].abs().amax(dim=1)
-            going, values = going[unsure], values[unsure]
+            unsure = error[active].amax(dim=1) > self.error * phi[active].abs().amax(dim=1)
+            active, values = active[unsure], values[unsure]
             count = min(2 * count, self.most)
         return Attribution(phi, evaluations, error)
 
 
 class Solver(Protocol):
-    """From the values of a design's coalitions to φ."""
+    """Turns the values of a design's coalitions into φ."""
 
     design: Design
 
     def __call__(self, values: Tensor, empty: Tensor, full: Tensor) -> tuple[Tensor, Tensor]:
-        """`[B, n]` each: φ and its standard errors, from values `[B, c]`."""
+        """Return φ and its standard errors, `[B, n]` each, from values `[B, c]`."""
         ...
 
 
-@kept
+class MarginalContributions:
+    """The mean over orders of v(players up to j) − v(players before j).
+
+    An order and its reverse are one draw: a player early in the one is late in the other.
+    """
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        players = design.coalitions.shape[1]
+        prefixes = design.coalitions.view(-1, 2, players - 1, players).int()  # [m, 2, n − 1, n]
+        # The first player is in all prefixes of its order, the last in none.
+        self.place = players - 1 - prefixes.sum(dim=2)  # [m, 2, n]
+
+    def __call__(self, values: Tensor, empty: Tensor, full: Tensor) -> tuple[Tensor, Tensor]:
+        """Return φ and its standard errors, `[B, n]` each, from values `[B, c]`."""
+        orders, _, players = self.place.shape
+        inner = values.view(-1, orders, 2, players - 1)
+        prefixes = F.pad(inner, (1, 1))
+        prefixes[..., 0] = empty[:, None, None]
+        prefixes[..., -1] = full[:, None, None]
+        place = self.place.to(values.device).expand(len(values), -1, -1, -1)
+        added = prefixes.diff(dim=-1).gather(-1, place)  # [B, m, 2, n], by player
+        of_draw = added.mean(dim=2)
+        phi = of_draw.mean(dim=1)
+        return phi, of_draw.std(dim=1) / orders**0.5
+
+
+@cached_by_size
 def find_solver(players: int, count: int, sampler: Sampler, seed: int) -> Solver:
-    """With its design; thousands of histories of one size need it once."""
+    """Return the solver with its design, built once for all histories of one size."""
     design = draw_design(players, count, sampler, seed)
     return MarginalContributions(design) if sampler == "permutation" else ShapleyRegression(design)
+
+
+EXPLAINERS.add(
+    "shapley",
+    Shapley(),
+    aliases=("kernel-shap", "kernelshap", "shap"),
+    tags=("usual", "audit"),
+    place=50,
+)
+EXPLAINERS.add("shapley-printed", Shapley(sampler="uniform", exact_up_to=0), place=51)
+EXPLAINERS.add(
+    "shapley-permutation",
+    Shapley(sampler="permutation"),
+    aliases=("shapley-value-sampling",),
+    place=52,
+)
