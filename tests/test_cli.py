@@ -20,13 +20,14 @@ from typer.testing import CliRunner
 from command_line import whence
 from whence import __version__
 from whence.cli import app
-from whence.cli.explaining import USUAL
 from whence.config import settings_help
 from whence.errors import WhenceError
 from whence.explainers import EXPLAINERS
 from whence.models import MODELS
 from whence.run import Run
 from whence.training import TrainingConfig
+
+SASREC_METHODS = [name for name in EXPLAINERS if name != "experts"]
 
 
 def process(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -135,9 +136,9 @@ def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     done = whence("explain", trained, "--user", "u3")
     assert done.returncode == 0, done.stderr
     assert "because you played Film" in done.stdout
-    assert headings(done.stdout) == list(USUAL)
+    assert headings(done.stdout) == EXPLAINERS.tagged("usual")[1:]
     every = whence("explain", trained, "--user", "u3", "--method", "all", columns=400)
-    assert headings(every.stdout) == list(EXPLAINERS)
+    assert headings(every.stdout) == SASREC_METHODS
     two = whence("explain", trained, "-u", "u3", "--method", "random", "--method", "fading")
     assert headings(two.stdout) == ["random", "fading"]
     done = whence("explain", trained, "-i", "Film 1", "--item", "Film 2", "--method", "rollout")
@@ -152,7 +153,7 @@ def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
         ).stdout
     )
     answers = document["explanations"]
-    assert [answer["method"] for answer in answers] == list(EXPLAINERS)
+    assert [answer["method"] for answer in answers] == SASREC_METHODS
     assert answers[0]["cases"][0]["target"]["item"] == 11
     assert document["reason"]["sentence"].startswith("because you played")
     one = whence("explain", trained, "-u", "u3", "--method", "attention:block=2,head=1", "--json")

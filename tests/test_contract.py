@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from whence.explainers.registry import READY, able
 
 from conftest import LIVELY, ragged_batch
 from whence.capabilities import require
@@ -25,7 +26,6 @@ from whence.contract import (
 from whence.data import Split
 from whence.errors import CapabilityError, InputError
 from whence.explainers import compare_batch
-from whence.explainers.registry import READY, able
 from whence.models import MODELS
 from whence.models.base import CaseReader, has_reasons, no_history, require_reasons
 from whence.models.baselines import BASELINES

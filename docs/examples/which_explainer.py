@@ -35,7 +35,8 @@ MODELS: dict[str, dict[str, Any]] = {"sasrec": {}, "bert4rec": {"mask_prob": 0.2
 SIGNS = ("fading", "gradient-input", "leave-one-out", "both")
 METHODS = [
     method
-    for name in EXPLAINERS
+    for name, one in EXPLAINERS.items()
+    if "selections" not in one.needs
     for method in (
         [SIGNED_ROLLOUT + sign for sign in SIGNS] if name == "signed-rollout" else [name]
     )

@@ -14,7 +14,7 @@ from whence.data.interactions import Interactions
 from whence.data.sources import load
 from whence.data.splits import Split, last_two
 from whence.errors import InputError
-from whence.explainers import EXPLAINERS, compare_batch
+from whence.explainers import EXPLAINERS, able, compare_batch
 from whence.explanation import Explanation
 from whence.measure import Measure
 from whence.models.baselines import BASELINES
@@ -120,7 +120,7 @@ def _agreements(run: Run, split: Split) -> dict[tuple[str, str], Measure]:
     cases = cases[np.sort(drawn)]
     batch = run.first.read(cases, run.first.config.max_len)
     explanations = compare_batch(
-        run.first, batch, torch.from_numpy(cases.targets), list(EXPLAINERS)
+        run.first, batch, torch.from_numpy(cases.targets), able(run.first, EXPLAINERS)
     )
     return {
         (one, other): agreement(explanations[one], explanations[other])

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
 
 from whence.arrays import Floats
+from whence.terminal import Result, plain_table
+
+BAR_CELLS: Final = 10
+"""The longest bar; a signed bar has as many cells on each side of its axis."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,7 @@ class Labels:
     target_ids: tuple[Any, ...] | None = None
 
     def __getitem__(self, case: slice) -> Labels:
-        """The labels of some cases."""
+        """Return the labels of some cases."""
         return Labels(
             self.parts[case],
             self.target and self.target[case],
@@ -32,12 +38,12 @@ class Labels:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Result):
     """The importance of each part of `B` cases for one target each."""
 
     scores: Floats
-    """`[B, n]`; 0 where there is no part."""
+    """`[B, n]`; 0 in slots that are not parts."""
     parts: npt.NDArray[np.bool_]
     """`[B, n]`; which slots are parts."""
     target: npt.NDArray[np.int64]
@@ -45,26 +51,26 @@ class Explanation:
     full_score: Floats
     """`[B]`; the target's score with every part present."""
     empty_score: Floats
-    """`[B]`; the same with no part present."""
+    """`[B]`; the target's score with no part present."""
     removal: str
     """What "not present" means for this model."""
     method: str
     parameters: Mapping[str, Any]
     seed: int
     evaluations: npt.NDArray[np.int64]
-    """`[B]`; inputs the model scored for each case, not counting the full and the empty one."""
+    """`[B]`; inputs the model scored for each case, besides the full and the empty one."""
     signed: bool
-    """Whether a negative importance says that the part argues against the target."""
+    """Whether a negative score means that the part argues against the target."""
     error: Floats | None = None
-    """`[B, n]` standard errors where the method samples, else nothing."""
+    """`[B, n]` standard errors, if the method samples."""
     labels: Labels | None = None
 
     def __len__(self) -> int:
-        """How many cases."""
+        """Return the number of cases."""
         return len(self.target)
 
     def __getitem__(self, cases: int | slice) -> Explanation:
-        """One case or some, as an explanation of their own."""
+        """Return the explanation of one case or of some."""
         if not isinstance(cases, slice):
             first = range(len(self))[cases]
             cases = slice(first, first + 1)
@@ -81,34 +87,35 @@ class Explanation:
         )
 
     def magnitude(self) -> Floats:
-        """How much each part matters, for or against."""
+        """Return the absolute scores: how much each part matters, for or against."""
         size: Floats = np.abs(self.scores)
         return size
 
     def strongest(self, case: int, top: int | None = None) -> list[int]:
-        """The case's part slots, most important first; equals stay in slot order."""
+        """Return the case's part slots, most important first; ties stay in slot order."""
         slots = np.flatnonzero(self.parts[case])
         order = np.argsort(-self.magnitude()[case, slots], kind="stable")
         return [int(slot) for slot in slots[order][:top]]
 
     def part_name(self, case: int, slot: int) -> str:
-        """The part's label, or its slot number."""
+        """Return the part's label, or its slot number."""
         return self.labels.parts[case][slot] if self.labels else f"slot {slot}"
 
     def target_name(self, case: int) -> str:
-        """The target's label, or its number."""
+        """Return the target's label, or its number."""
         if self.labels and self.labels.target:
             return self.labels.target[case]
         return f"target {self.target[case]}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain types only: method and settings once, then every case with its parts."""
+        """Return plain types only: method and settings once, then every case with its parts."""
         return {
             "method": self.method,
             "parameters": dict(self.parameters),
             "signed": self.signed,
             "removal": self.removal,
             "seed": self.seed,
+            "slots": self.scores.shape[1],
             "cases": [self._case_as_dict(case) for case in range(len(self))],
         }
 
@@ -136,40 +143,96 @@ class Explanation:
             "parts": parts,
         }
 
-    def to_json(self) -> str:
-        """The same as one JSON document."""
-        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Explanation:
+        """Return the explanation that `as_dict` described, with the same numbers to the last bit.
+
+        Slots that are not parts have the label "".
+        """
+        cases, slots = document["cases"], document["slots"]
+        targets = [case["target"] for case in cases]
+
+        def by_slot(key: str, empty: Any) -> list[list[Any]] | None:  # noqa: ANN401
+            """Return `key` of every slot of every case, or nothing if no part has it."""
+            if not any(key in part for case in cases for part in case["parts"]):
+                return None
+            found = [{part["slot"]: part[key] for part in case["parts"]} for case in cases]
+            return [[case.get(slot, empty) for slot in range(slots)] for case in found]
+
+        def numbers(key: str) -> Floats:
+            return np.array(by_slot(key, 0.0) or np.zeros((len(cases), slots)), np.float64)
+
+        is_part = np.zeros((len(cases), slots), bool)
+        for row, case in enumerate(cases):
+            is_part[row, [part["slot"] for part in case["parts"]]] = True
+        return cls(
+            scores=numbers("score"),
+            parts=is_part,
+            target=np.array([target["index"] for target in targets], np.int64),
+            full_score=np.array([case["full_score"] for case in cases], np.float64),
+            empty_score=np.array([case["empty_score"] for case in cases], np.float64),
+            removal=document["removal"],
+            method=document["method"],
+            parameters=document["parameters"],
+            seed=document["seed"],
+            evaluations=np.array([case["evaluations"] for case in cases], np.int64),
+            signed=document["signed"],
+            error=numbers("error") if by_slot("error", 0.0) else None,
+            labels=_labels(by_slot("label", ""), by_slot("item", None), targets),
+        )
+
+    def __repr__(self) -> str:
+        cases = "1 case" if len(self) == 1 else f"{len(self):,} cases"
+        return f"Explanation({self.method!r}, {cases}, {int(self.parts.sum()):,} parts)"
+
+    def __rich__(self) -> Group:
+        return self._tables(top=10)
 
     def show(self, top: int = 10) -> None:
-        """Print each case's strongest parts as bars, with standard errors where they were drawn."""
-        from rich import box
-        from rich.console import Console
-        from rich.markup import escape
-        from rich.table import Table
+        """Print each case's strongest parts as bars, with standard errors if there are any."""
+        Console().print(self._tables(top))
 
-        for case in range(len(self)):
-            title = f"{escape(self.target_name(case))} ({self.method})"
-            table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-            table.add_column("part")
-            table.add_column("importance", justify="right")
-            if self.error is not None:
-                table.add_column("±", justify="right")
-            table.add_column("")
-            scale = float(self.magnitude()[case].max(initial=0.0))
-            for slot in self.strongest(case, top):
-                value = float(self.scores[case, slot])
-                error = [] if self.error is None else [f"{self.error[case, slot]:.4f}"]
-                table.add_row(
-                    escape(self.part_name(case, slot)),
-                    f"{value:.4f}",
-                    *error,
-                    bar(value, scale, self.signed),
-                )
-            Console().print(table)
+    def _tables(self, top: int) -> Group:
+        return Group(*(self._table(case, top) for case in range(len(self))))
+
+    def _table(self, case: int, top: int) -> Table:
+        errors = [] if self.error is None else ["±"]
+        title = f"{self.target_name(case)} ({self.method})"
+        table = plain_table(title, "part", "importance", *errors, "")
+        for column in table.columns[1:-1]:
+            column.justify = "right"
+        scale = float(self.magnitude()[case].max(initial=0.0))
+        for slot in self.strongest(case, top):
+            value = float(self.scores[case, slot])
+            error = [] if self.error is None else [f"{self.error[case, slot]:.4f}"]
+            shown = bar(value, scale, self.signed)
+            table.add_row(escape(self.part_name(case, slot)), f"{value:.4f}", *error, shown)
+        return table
 
 
-def bar(value: float, scale: float, signed: bool, width: int = 12) -> str:
-    """A text bar of at most `width` cells: green for, red against, blue where no side is taken."""
-    cells = round(width * abs(value) / scale) if scale > 0 else 0
-    colour = ("green" if value >= 0 else "red") if signed else "blue"
-    return f"[{colour}]{'█' * cells}[/]" if cells else ""
+def _labels(
+    parts: list[list[Any]] | None, ids: list[list[Any]] | None, targets: list[dict[str, Any]]
+) -> Labels | None:
+    """Return the labels that a document holds, if it holds any."""
+    if parts is None:
+        return None
+
+    def of_targets(key: str) -> tuple[Any, ...] | None:
+        return tuple(one[key] for one in targets) if all(key in one for one in targets) else None
+
+    return Labels(
+        tuple(map(tuple, parts)),
+        of_targets("label"),
+        None if ids is None else tuple(map(tuple, ids)),
+        of_targets("item"),
+    )
+
+
+def bar(value: float, scale: float, signed: bool) -> str:
+    """Return a text bar. A signed value goes to the left of an axis if it is negative."""
+    cells = round(BAR_CELLS * abs(value) / scale) if scale > 0 else 0
+    blocks = "█" * cells
+    if not signed:
+        return f"[blue]{blocks}[/]" if cells else ""
+    left, right = ("", blocks) if value >= 0 else (blocks, "")
+    return f"[red]{left:>{BAR_CELLS}}[/]│[green]{right:<{BAR_CELLS}}[/]"

@@ -18,7 +18,7 @@ from whence.contract import PAD, HasPartNames, HasUserVectors
 from whence.data.histories import Cases
 from whence.devices import device_of
 from whence.errors import InputError
-from whence.explainers import READY, Explainer, able, compare_batch
+from whence.explainers import EXPLAINERS, Explainer, able, compare_batch
 from whence.explanation import Explanation, Labels
 from whence.files import new_file
 from whence.memory import cases_at_once, row_slices
@@ -164,7 +164,7 @@ def compare(
     """
     subject = find_subject(run, user, history)
     model = _model(run, model_seed)
-    methods = able(model, READY) if methods is None else methods
+    methods = able(model, EXPLAINERS) if methods is None else methods
     target = _target(run, model, subject, item)
     batch = model.read(subject.as_case(), model.config.max_len)
     labels = _labels(run, model, batch, target)

@@ -38,7 +38,7 @@ from whence.trust import (
 from whence.trust.accuracy import accuracy_finding as accuracy_module
 from whence.trust.agreement import agreement_finding as agreement_module
 from whence.trust.audit.auditor import Audit, audit
-from whence.trust.audit.context import CHEAP, CONTROL, AuditContext, default_methods
+from whence.trust.audit.context import CONTROL, AuditContext, default_methods
 from whence.trust.audit.finding import ENOUGH, Finding, Standing, read_finding
 from whence.trust.audit.folder import open_audit_folder
 from whence.trust.audit.stage import STAGES, Stage
@@ -504,7 +504,20 @@ def test_a_model_without_attention_is_asked_what_it_can_answer(three: Run) -> No
 
 
 def test_the_usual_explainers_are_the_cheap_ones_and_shapley(three: Run) -> None:
-    assert default_methods(three.first) == (*CHEAP, "shapley:coalitions=512", CONTROL)
+    assert default_methods(three.first) == (
+        "attention-first",
+        "attention-last",
+        "rollout",
+        "signed-rollout",
+        "gradient-rollout",
+        "fading",
+        "gradient-norm",
+        "gradient-input",
+        "integrated-gradients",
+        "leave-one-out",
+        "shapley:coalitions=512",
+        CONTROL,
+    )
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -18,8 +18,7 @@ from whence.cli import app
 from whence.contract import ALL
 from whence.data import Interactions
 from whence.errors import CapabilityError
-from whence.explainers import explain_batch
-from whence.explainers.registry import READY
+from whence.explainers import EXPLAINERS, explain_batch
 from whence.report.audit_page import write_audit
 from whence.run import Run
 from whence.spoken import OF_GROUPS, OF_HISTORIES
@@ -184,10 +183,10 @@ def test_words_are_filled_in_by_who_speaks() -> None:
     words = "{a_part}'s place, each {part}, {parts} of a {whole}, of {wholes}"
     assert OF_HISTORIES.say(words) == "an item's place, each item, items of a history, of histories"
     assert OF_GROUPS.say(words) == "a part's place, each part, parts of a case, of cases"
-    for explainer in READY.values():
-        assert not re.search(r"\bitems?\b|\bhistor", explainer.words), "said by who speaks"
-        assert not re.search(r"\bparts?\b|\bcases?\b|[{}]", OF_HISTORIES.say(explainer.words))
-        assert not re.search(r"\bitems?\b|\bhistor|[{}]", OF_GROUPS.say(explainer.words))
+    for explainer in EXPLAINERS.values():
+        assert not re.search(r"\bitems?\b|\bhistor", explainer.summary), "said by who speaks"
+        assert not re.search(r"\bparts?\b|\bcases?\b|[{}]", OF_HISTORIES.say(explainer.summary))
+        assert not re.search(r"\bitems?\b|\bhistor|[{}]", OF_GROUPS.say(explainer.summary))
 
 
 def test_experts_can_be_asked_for_by_name(three: Run, tmp_path: Path) -> None:

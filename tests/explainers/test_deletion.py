@@ -13,21 +13,19 @@ import numpy as np
 import pytest
 import torch
 
+from conftest import lively_sasrec
 from whence.arrays import Floats
 from whence.contract import ALL
 from whence.data import Split
-from whence.explainers import EXPLAINERS, explain_batch
+from whence.explainers import EXPLAINERS, able, explain_batch
 from whence.models import Recommender
 from whence.run import Run
 from whence.trust import symmetrised_kl
 
 REMOVED, DRAWS, LENGTH = 2, 20, 12
-FOR_THE_TARGET = [
-    name
-    for name, one in EXPLAINERS.items()
-    if one.signed or name in ("gradient-rollout", "neighbours")
-]
-FOR_ALL = [name for name in EXPLAINERS if name not in [*FOR_THE_TARGET, "random"]]
+METHODS = [name for name in able(lively_sasrec(), EXPLAINERS) if not EXPLAINERS[name].control]
+FOR_THE_TARGET = [name for name in METHODS if EXPLAINERS[name].target_specific]
+FOR_ALL = [name for name in METHODS if not EXPLAINERS[name].target_specific]
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 """From who is present `[B, n]` to what that changes in each case."""

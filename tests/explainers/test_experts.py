@@ -13,9 +13,9 @@ from conftest import lively_sasrec, ragged_batch
 from whence.contract import ALL, Explainable, Selections
 from whence.errors import CapabilityError
 from whence.experts import Family, InterpretableMLP
-from whence.explainers import EXPLAINERS, READY, able, compare_batch, explain_batch
-from whence.explainers.base import inquire
-from whence.explainers.expert_selection import Experts
+from whence.explainers import EXPLAINERS, able, compare_batch, explain_batch
+from whence.explainers.base import make_request
+from whence.explainers.expert_selection import ExpertSelection
 from whence.randomness import Randomness
 from whence.trust.agreement.rank_agreement import agreement
 from whence.trust.faithfulness.deletion import deletion_curves
@@ -117,8 +117,8 @@ def test_only_models_with_experts_have_it() -> None:
     model = lively_sasrec()
     with pytest.raises(CapabilityError, match="SASRec has no 'selections', which experts needs"):
         explain_batch(model, ragged_batch(2, 8, 30), torch.tensor([1, 2]), "experts")
-    assert able(model, READY) == list(EXPLAINERS)
-    own = able(model_of(), READY)
+    assert able(model, EXPLAINERS) == [name for name in EXPLAINERS if name != "experts"]
+    own = able(model_of(), EXPLAINERS)
     assert own[0] == "experts"
     assert "rollout" not in own
     assert {"shapley", "gradient-input", "random"} <= set(own)
@@ -142,6 +142,6 @@ def test_it_sees_what_the_case_has() -> None:
             return Selections(weights, sees & self.parts(batch)[:, None])
 
     batch = torch.tensor([[1, 1], [-1, 1]])
-    found = Experts()(inquire(Halved(), batch, torch.tensor([0, 0])))
+    found = ExpertSelection()(make_request(Halved(), batch, torch.tensor([0, 0])))
     expected = torch.tensor([[0.5 / 0.8, 0.3 / 0.8], [0.0, 0.6 / 0.8]])
     torch.testing.assert_close(found.scores, expected)

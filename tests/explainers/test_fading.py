@@ -7,7 +7,7 @@ import torch
 from conftest import lively_sasrec, ragged_batch
 from whence.data import Split
 from whence.explainers import explain_batch
-from whence.explainers.base import inquire
+from whence.explainers.base import make_request
 from whence.explainers.fading import attention_gradients
 from whence.models.sasrec import SASRec
 from whence.run import Run
@@ -59,7 +59,7 @@ def test_the_derivative_counts_what_later_blocks_make_of_a_change() -> None:
     """By finite differences of single weights of the first block."""
     model, step = lively_sasrec(length=6), 1e-6
     with torch.no_grad():
-        (first, slope), _ = attention_gradients(inquire(model, BATCH, TARGETS))
+        (first, slope), _ = attention_gradients(make_request(model, BATCH, TARGETS))
         for place in ((0, 1, 5, 2), (1, 0, 5, 5), (0, 0, 3, 1)):
             nudge = torch.zeros_like(first)
             nudge[place] = step

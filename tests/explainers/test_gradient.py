@@ -5,13 +5,13 @@ import torch
 
 from conftest import lively_sasrec, ragged_batch
 from whence.explainers import explain_batch
-from whence.explainers.base import inquire
+from whence.explainers.base import make_request
 from whence.explainers.gradients import score_gradient
 
 
 def test_equals_finite_differences() -> None:
     model, batch, targets = lively_sasrec(), ragged_batch(3, 5, 30), torch.tensor([4, 11, 4])
-    gradient = score_gradient(inquire(model, batch, targets))
+    gradient = score_gradient(make_request(model, batch, targets))
     embedded = model.embed(batch).detach()
     step = 1e-6
     for place in np.ndindex(*embedded.shape):
@@ -28,7 +28,7 @@ def test_equals_finite_differences() -> None:
 def test_the_targets_own_embedding_is_held_fixed() -> None:
     """The target may stand in the history; the shared table must not let it in twice."""
     model, batch = lively_sasrec(), torch.tensor([[3, 9, 4]])
-    gradient = score_gradient(inquire(model, batch, torch.tensor([9])))
+    gradient = score_gradient(make_request(model, batch, torch.tensor([9])))
     model.zero_grad()
     rows, _ = model.encode(batch)
     (rows[0, -1] @ model.item[10].detach()).backward()
@@ -39,6 +39,6 @@ def test_the_targets_own_embedding_is_held_fixed() -> None:
 def test_the_norm_of_each_slot() -> None:
     model, batch, targets = lively_sasrec(), ragged_batch(3, 8, 30), torch.tensor([4, 11, 4])
     found = explain_batch(model, batch, targets, "gradient-norm")
-    gradient = score_gradient(inquire(model, batch, targets)).numpy()
+    gradient = score_gradient(make_request(model, batch, targets)).numpy()
     expected = np.sqrt((gradient**2).sum(-1)) * found.parts
     np.testing.assert_allclose(found.scores, expected)

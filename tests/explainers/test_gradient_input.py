@@ -46,36 +46,36 @@ def test_gradient_times_input_is_the_slope_as_an_embedding_shrinks(model: SASRec
         np.testing.assert_allclose(found[:, slot], slope.detach(), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("points", [8, 32])
-def test_integrated_gradients_equal_captums(model: SASRec, points: int) -> None:
+@pytest.mark.parametrize("steps", [8, 32])
+def test_integrated_gradients_equal_captums(model: SASRec, steps: int) -> None:
     captum = CaptumIntegratedGradients(
         lambda embedded: scores_at(model, embedded), multiply_by_inputs=True
     )
     theirs = captum.attribute(
-        model.embed(BATCH).detach(), n_steps=points, method="gausslegendre"
+        model.embed(BATCH).detach(), n_steps=steps, method="gausslegendre"
     ).sum(dim=-1)
-    ours = explain_batch(model, BATCH, TARGETS, IntegratedGradients(points))
+    ours = explain_batch(model, BATCH, TARGETS, IntegratedGradients(steps))
     np.testing.assert_allclose(ours.scores, theirs.detach(), atol=1e-10)
-    assert ours.evaluations.tolist() == [points] * 4
+    assert ours.evaluations.tolist() == [steps] * 4
 
 
 def test_integrated_gradients_add_up(model: SASRec) -> None:
     embedded = model.embed(BATCH).detach()
     whole = (scores_at(model, embedded) - scores_at(model, 0 * embedded)).detach()
     gaps = []
-    for points in (4, 32, 1024):
-        found = explain_batch(model, BATCH, TARGETS, IntegratedGradients(points))
+    for steps in (4, 32, 1024):
+        found = explain_batch(model, BATCH, TARGETS, IntegratedGradients(steps))
         gaps.append(np.abs(found.scores.sum(axis=1) - whole.numpy()).max())
-    assert gaps[0] > gaps[1] > gaps[2], "the bends of the network are met ever more closely"
+    assert gaps[0] > gaps[1] > gaps[2], "more steps approximate the integral better"
     assert gaps[2] < 0.005 * float(whole.abs().max())
 
 
-def test_points_in_slices_are_the_same(model: SASRec) -> None:
+def test_steps_in_slices_are_the_same(model: SASRec) -> None:
     whole = explain_batch(model, BATCH, TARGETS, "integrated-gradients")
     sliced = explain_batch(model, BATCH, TARGETS, "integrated-gradients", memory=4 * 8 * 4096 * 9)
     np.testing.assert_allclose(sliced.scores, whole.scores, atol=1e-12)
 
 
-def test_no_points_is_one_sentence(model: SASRec) -> None:
-    with pytest.raises(InputError, match="at least one point, not 0"):
-        explain_batch(model, BATCH, TARGETS, "integrated-gradients:points=0")
+def test_no_steps_is_an_error(model: SASRec) -> None:
+    with pytest.raises(InputError, match="n_steps is 0; integrated gradients need at least 1"):
+        explain_batch(model, BATCH, TARGETS, "integrated-gradients:n_steps=0")

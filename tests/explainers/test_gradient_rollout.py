@@ -4,7 +4,7 @@ import torch
 
 from conftest import lively_sasrec, ragged_batch
 from whence.explainers import explain_batch
-from whence.explainers.base import inquire
+from whence.explainers.base import make_request
 from whence.explainers.fading import attention_gradients
 from whence.explainers.rollout import _roll
 
@@ -13,7 +13,7 @@ def test_equals_the_whole_matrix_product() -> None:
     model, batch, targets = lively_sasrec(blocks=3), ragged_batch(6, 8, 30), torch.arange(6)
     one = torch.eye(8, dtype=torch.float64)
     product = one.expand(6, 8, 8)
-    for weights, slope in attention_gradients(inquire(model, batch, targets)):
+    for weights, slope in attention_gradients(make_request(model, batch, targets)):
         speaking = (weights * slope).clamp(min=0).mean(dim=1)
         product = product + speaking @ product
     expected = (product - one)[:, -1] * model.parts(batch)

@@ -7,7 +7,7 @@ from games import Played, attention_like, history
 
 from whence.errors import InputError
 from whence.explainers import explain_batch
-from whence.explainers.lime import Lime, find_line
+from whence.explainers.lime import Lime, find_fit
 from whence.explanation import Explanation
 
 PLAYERS = 7
@@ -20,7 +20,7 @@ def asked(explainer: Lime, seed: int = 0, players: int = PLAYERS) -> Explanation
 
 def test_equals_a_ridge_with_an_unheld_intercept() -> None:
     """The same as one long least squares with a column of ones and rows for the ridge."""
-    drawn = find_line(PLAYERS, 200, 3, 0.25, 2.0).present
+    drawn = find_fit(PLAYERS, 200, 3, 0.25, 2.0).present
     present = drawn.numpy()
     values = attention_like(PLAYERS)(drawn > 0).numpy()
     cosine = (
@@ -39,7 +39,7 @@ def test_equals_a_ridge_with_an_unheld_intercept() -> None:
 
 
 def test_as_many_are_missing_as_its_authors_draw() -> None:
-    present = find_line(4, 20_000, 0, 0.25, 1.0).present
+    present = find_fit(4, 20_000, 0, 0.25, 1.0).present
     assert (present[0] == 1).all(), "the whole history comes first"
     missing = torch.bincount((4 - present[1:].sum(dim=1)).long(), minlength=5) / 20_000
     np.testing.assert_allclose(missing, [0, 0.25, 0.25, 0.25, 0.25], atol=0.015)
@@ -66,8 +66,11 @@ def test_a_straight_game_is_its_own_line() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ("coalitions=20", "LIME on 30 items needs at least 32 coalitions, not 20"),
-        ("dim=0", "a width above 0"),
+        (
+            "coalitions=20",
+            "coalitions is 20, but LIME on 30 items needs at least 32.",
+        ),
+        ("kernel_width=0", "a kernel_width above 0"),
         ("ridge=-1", "a ridge of at least 0"),
     ],
 )

@@ -9,7 +9,7 @@ from games import Played, Value, attention_like, gloves, history, shapley_by_ord
 from conftest import lively_sasrec, ragged_batch
 from whence.contract import PAD
 from whence.errors import InputError
-from whence.explainers import EXPLAINERS, explain_batch
+from whence.explainers import EXPLAINERS, able, explain_batch
 from whence.explainers.sampling import Sampler, draw_design
 from whence.explainers.shapley import Shapley
 from whence.explanation import Explanation
@@ -189,9 +189,9 @@ def test_cases_of_a_batch_stop_each_for_itself() -> None:
 
 def test_memory_changes_nothing() -> None:
     model, batch, targets = lively_sasrec(), ragged_batch(9, 8, 30), torch.arange(9)
-    for name, explainer in EXPLAINERS.items():
-        whole = explain_batch(model, batch, targets, explainer)
-        little = explain_batch(model, batch, targets, explainer, memory=200_000)
+    for name in able(model, EXPLAINERS):
+        whole = explain_batch(model, batch, targets, name)
+        little = explain_batch(model, batch, targets, name, memory=200_000)
         np.testing.assert_allclose(whole.scores, little.scores, atol=1e-12, err_msg=name)
         assert np.array_equal(whole.evaluations, little.evaluations)
 
@@ -232,17 +232,20 @@ def test_slots_of_the_parts_do_not_matter() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ("coalitions=20", "of 50 items need at least 100 coalitions, not 20; say coalitions=100"),
-        ("sampler=uniform,coalitions=20", "at least 50 coalitions"),
-        ("sampler=permutation,coalitions=100", "at least 196 coalitions"),
-        ("sampler=exact", "at least 1,125,899,906,842,622 coalitions"),
-        ("coalitions=0", "coalitions is how many may be asked, at least 1, not 0"),
-        ("coalitions=-5", "coalitions is how many may be asked, at least 1, not -5"),
-        ("most=0", "most is how many may be asked, at least 1, not 0"),
-        ("error=0", "error is a share above 0"),
-        ("error=-1", "error is a share above 0"),
-        ("error=0.1,most=10", "most=10 is less than the 1024 coalitions"),
-        ("exact_up_to=30", "exact_up_to is at most 16"),
+        (
+            "coalitions=20",
+            "of 50 items need at least 100. Set coalitions=100",
+        ),
+        ("sampler=uniform,coalitions=20", "at least 50. Set"),
+        ("sampler=permutation,coalitions=100", "at least 196. Set"),
+        ("sampler=exact", "at least 1,125,899,906,842,622. Set"),
+        ("coalitions=0", "coalitions is 0; set it to 1 or more"),
+        ("coalitions=-5", "coalitions is -5; set it to 1 or more"),
+        ("most=0", "most is 0; set it to 1 or more"),
+        ("error=0", "error is 0.0; set a share above 0"),
+        ("error=-1", "error is -1.0; set a share above 0"),
+        ("error=0.1,most=10", "most=10 is less than coalitions=1024"),
+        ("exact_up_to=30", "exact_up_to is 30; set at most 16"),
         ("sampler=sobol", "sampler cannot be 'sobol': known: exact, paired, permutation, uniform"),
     ],
 )
@@ -260,6 +263,6 @@ def test_coalitions_that_say_too_little_are_one_sentence() -> None:
         try:
             values_of(gloves, 3, few, seed)
         except InputError as problem:
-            assert "do not tell 3 items apart" in str(problem)
+            assert "cannot tell 3 items apart" in str(problem)
             told += 1
     assert 0 < told < 30

@@ -14,8 +14,7 @@ from conftest import interactions_of
 from whence.data import Split, last_two
 from whence.devices import deterministic
 from whence.errors import InputError
-from whence.explainers import EXPLAINERS, compare_batch
-from whence.explainers.registry import READY, able
+from whence.explainers import EXPLAINERS, able, compare_batch
 from whence.models import MODELS
 from whence.models.softmax import log_sum_exp
 from whence.training import TrainingConfig, evaluate, fit
@@ -301,4 +300,4 @@ def test_the_verbs_work_on_cuda(name: str, split: Split) -> None:
     )
     assert len(whence.recommend(run, user=1, k=3).picks) == 3
     if name not in {"gmf", "mlp", "neumf"}:  # they know a user's number, which has no parts
-        assert set(whence.compare(run, user=1)) == set(able(run.first, READY))
+        assert set(whence.compare(run, user=1)) == set(able(run.first, EXPLAINERS))

@@ -12,9 +12,6 @@ from whence.errors import InputError
 if TYPE_CHECKING:
     from whence.run import Run
 
-USUAL = ("rollout", "signed-rollout", "integrated-gradients", "leave-one-out", "shapley", "random")
-"""The methods to compare by default: one of each kind."""
-
 User = Annotated[str | None, typer.Option("--user", "-u", help="The id of a user in the data.")]
 History = Annotated[
     list[str] | None,
@@ -76,8 +73,8 @@ def explain(
         list[str] | None,
         typer.Option(
             help="An explainer, with settings if you like: shapley:coalitions=4096. Repeat it to "
-            "compare several, or say 'all'. 'whence explainers' lists them. By default: "
-            f"{', '.join(USUAL)}, if the model supports them."
+            "compare several, or say 'all'. 'whence explainers' lists them and marks those that "
+            "are used by default, if the model supports them."
         ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many parts to show for each method.")] = 5,
@@ -129,13 +126,13 @@ def explain(
 
 def _chosen_methods(run: "Run", names: list[str] | None) -> list[str]:
     """Return the methods that were asked for; "all" stands for all that the model supports."""
-    from whence.explainers import OWN, READY, able
+    from whence.explainers import EXPLAINERS, able
 
     if not names:
-        return able(run.first, (*OWN, *USUAL))
+        return able(run.first, EXPLAINERS.tagged("usual"))
     if "all" not in names:
         return names
-    every = able(run.first, READY)
+    every = able(run.first, EXPLAINERS)
     return list(dict.fromkeys((*every, *(name for name in names if name != "all"))))
 
 

@@ -125,7 +125,9 @@ def _both(used: Bools) -> Bools:
     return both
 
 
-def _edges(start: Ints | int, stop: Ints | int, capacity: Capacities) -> tuple[Ints, Ints, Capacities]:
+def _edges(
+    start: Ints | int, stop: Ints | int, capacity: Capacities
+) -> tuple[Ints, Ints, Capacities]:
     """Return the edges with a capacity above 0, as flat arrays."""
     there = capacity > 0
     begin, finish = (np.broadcast_to(node, capacity.shape)[there] for node in (start, stop))

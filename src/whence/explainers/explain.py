@@ -112,7 +112,7 @@ def _explanation(
         empty_score=_joined([request.empty_score for request in requests]),
         removal=getattr(requests[0].model, "removal", Explainable.removal),
         method=name,
-        parameters=asdict(explainer),  # type: ignore[call-overload]
+        parameters=asdict(explainer),
         seed=requests[0].seed,
         evaluations=_joined([torch.as_tensor(one.evaluations) for one in found], np.int64),
         signed=explainer.signed,

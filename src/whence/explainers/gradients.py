@@ -109,12 +109,8 @@ def gradient_at(model: Explainable, batch: Tensor, targets: Tensor, embedded: Te
     return gradient
 
 
-EXPLAINERS.add(
-    "gradient-norm", GradientNorm(), aliases=("saliency",), tags=("audit",), place=30
-)
+EXPLAINERS.add("gradient-norm", GradientNorm(), aliases=("saliency",), tags=("audit",), place=30)
 EXPLAINERS.add(
     "gradient-input", GradientInput(), aliases=("input-x-gradient",), tags=("audit",), place=31
 )
-EXPLAINERS.add(
-    "integrated-gradients", IntegratedGradients(), tags=("usual", "audit"), place=32
-)
+EXPLAINERS.add("integrated-gradients", IntegratedGradients(), tags=("usual", "audit"), place=32)

@@ -45,7 +45,7 @@ def write_audit(audit: Audit, path: Path, command: str) -> Path:
         verdict=audit.verdict,
         stages=[_section(audit, name) for name in audit.stages],
         explainers={
-            name: spoken.say(find_explainer(name)[1].words) for name in audit.settings["methods"]
+            name: spoken.say(find_explainer(name)[1].summary) for name in audit.settings["methods"]
         },
         spoken=spoken,
         few=FEW,

@@ -64,7 +64,8 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
             to_svg(agreement_chart(demo.agreements), "Agreement of every pair of explainers")
         ),
         explainers={
-            name: OF_HISTORIES.say(explainer.words) for name, explainer in EXPLAINERS.items()
+            name: OF_HISTORIES.say(EXPLAINERS[name].summary)
+            for name in dict.fromkeys(one for one, _ in demo.agreements)
         },
         version=whence.__version__,
         seed=explanations[0].seed,

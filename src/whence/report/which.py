@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from whence.errors import InputError
+from whence.explainers import EXPLAINERS
 from whence.explainers.measured import (
     CONTROL,
     FEW,
@@ -22,7 +23,6 @@ from whence.explainers.measured import (
     beats_chance,
     best,
 )
-from whence.explainers.registry import EXPLAINERS
 from whence.explainers.signed_rollout import SIGNS
 from whence.measure import mean_over_seeds
 from whence.spoken import OF_HISTORIES
@@ -49,7 +49,7 @@ def explainer_rows() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "says": OF_HISTORIES.say(one.words),
+            "says": OF_HISTORIES.say(one.summary),
             "signed": one.signed,
             "needs": list(dict.fromkeys(("parts", "score", *one.needs))),
             "inputs": one.cost,
@@ -203,7 +203,7 @@ def _origin(measured: Measured) -> str:
     asked = ", ".join(f"{count:,} {reason}" for reason, count in measured.questions.items())
     return (
         f"Measured by `{measured.command}` on {measured.machine}: a world of "
-        f"{settings['users']:,} users, histories of up to {settings['length']} items, "
+        f"{settings['users']:,} users, histories of up to {settings['max_len']} items, "
         f"{settings['steps']:,} steps, {len(measured.seeds)} seeds, questions: {asked}. ± is half "
         f"of the 95 % t-interval over the seeds."
     )

@@ -17,7 +17,7 @@ from whence.data.histories import Cases
 from whence.data.splits import HeldOut, Split, split_by
 from whence.devices import device_of
 from whence.errors import InputError
-from whence.explainers import OWN, able, compare_batch
+from whence.explainers import EXPLAINERS, able, compare_batch
 from whence.explanation import Explanation
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
@@ -31,18 +31,6 @@ from whence.trust.audit.words import listed
 CASES: Final = 300
 HELD: Final[HeldOut] = "test"
 CONTROL: Final = "random"
-CHEAP: Final = (
-    "attention-first",
-    "attention-last",
-    "rollout",
-    "signed-rollout",
-    "gradient-rollout",
-    "fading",
-    "gradient-norm",
-    "gradient-input",
-    "integrated-gradients",
-    "leave-one-out",
-)
 SAME_OF_ONE_TARGET: Final = ("attention-first", "rollout")
 SAME_OF_GROUPS: Final = ("gradient-norm",)
 """A group's embedding is the number 1, so that gradient × input is the gradient, with its sign."""
@@ -187,8 +175,9 @@ def default_methods(model: Recommender) -> tuple[str, ...]:
     if not has_reasons(model):
         return ()
     same = _says_nothing_new(model)
-    cheap = [one for one in CHEAP if one not in same]
-    return tuple(able(model, (*OWN, *cheap, _usual_shapley(model), CONTROL)))
+    names = [name for name in EXPLAINERS.tagged("audit") if name not in same]
+    shapley = _usual_shapley(model)
+    return tuple(able(model, [shapley if name == "shapley" else name for name in names]))
 
 
 def _says_nothing_new(model: Recommender) -> tuple[str, ...]:

@@ -21,9 +21,9 @@ from whence.capabilities import require
 from whence.contract import Explainable
 from whence.devices import device_of
 from whence.errors import InputError
-from whence.explainers.explain import inquire_in_turn
+from whence.explainers.explain import make_requests
 from whence.explainers.game import games
-from whence.explainers.sampling import DRAW, Design, Sampler, kept
+from whence.explainers.sampling import SAMPLERS, Design, Sampler, cached_by_size
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_cases
 from whence.memory import memory_for
@@ -163,9 +163,9 @@ def coalition_values(
     batch, targets = batch.to(device), targets.to(device)
     memory = memory or memory_for(device)
     first, scored = 0, []
-    inquiries = inquire_in_turn(model, batch, targets, seed, memory)
-    for inquiry in inquiries:
-        for cases, game in games(inquiry, coalitions):
+    requests = make_requests(model, batch, targets, seed, memory)
+    for request in requests:
+        for cases, game in games(request, coalitions):
             if game.players > 1:
                 design = _find_design(game.players, coalitions, seed)
                 weights = design.weights.numpy()
@@ -178,20 +178,20 @@ def coalition_values(
                         values=game(design.coalitions).cpu().numpy(),
                     )
                 )
-        first += len(inquiry)
+        first += len(request)
     return CoalitionValues(
-        parts=torch.cat([inquiry.parts for inquiry in inquiries]).cpu().numpy(),
+        parts=torch.cat([request.parts for request in requests]).cpu().numpy(),
         target=targets.cpu().numpy(),
         scored=tuple(scored),
         protocol=f"the scores of at most {coalitions:,} coalitions; removal: {model.removal}",
     )
 
 
-@kept
+@cached_by_size
 def _find_design(players: int, count: int, seed: int) -> Design:
     """From the stream of evaluation: an explainer of the same seed has not drawn these."""
     sampler: Sampler = "exact" if 2**players - 2 <= count else "paired"
-    return DRAW[sampler](players, count, Randomness(seed).numpy("evaluation"))
+    return SAMPLERS[sampler](players, count, Randomness(seed).numpy("evaluation"))
 
 
 def keeps_sum_rule(explanation: Explanation) -> bool:

@@ -21,7 +21,7 @@ from whence.capabilities import require
 from whence.config import require_choice
 from whence.contract import Explainable
 from whence.errors import InputError
-from whence.explainers.contents import uniform_by_case
+from whence.explainers.random import uniform_by_case
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_measure
 from whence.randomness import Randomness
