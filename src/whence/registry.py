@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Final, Generic, TypeVar, cast
 
 from whence.errors import InputError, did_you_mean
@@ -122,14 +121,12 @@ class Registry(Mapping[str, T]):
         return sorted(self._entries, key=lambda name: self._entries[name].place)
 
     def _import_modules(self) -> None:
-        """Import the modules of the package, so that they declare their entries."""
+        """Import all modules of the package, so that they declare their entries."""
         if self._package is None:
             return
         package, self._package = self._package, None
-        spec = find_spec(package)
-        assert spec is not None, package
-        for module in sorted(one.name for one in iter_modules(spec.submodule_search_locations)):
-            import_module(f"{package}.{module}")
+        for module in walk_packages(import_module(package).__path__, f"{package}."):
+            import_module(module.name)
 
     @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:
