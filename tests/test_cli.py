@@ -234,7 +234,7 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (
             ["explain", "{run}", "-u", "u3", "--method", "shapley:coalitions=5,exact_up_to=0"],
             2,
-            "Shapley values of 6 items need at least 12 coalitions, not 5",
+            "Shapley values of 6 items need at least 12. Set coalitions=12",
         ),
         (["recommend", "{run}"], 2, "either a user"),
         (["recommend", "{run}", "--all-users", "x.csv", "--user", "u3"], 2, "Leave out --user"),

@@ -239,7 +239,7 @@ def test_another_seed_is_another_model(run: Run) -> None:
         ({"history": "Toy Story"}, "a list of ids or titles"),
         ({"user": "nobody"}, "No user has the id 'nobody'"),
         ({"history": ["zzzz"]}, "No item matches 'zzzz'"),
-        ({"user": 1, "k": 0}, "at least one recommendation"),
+        ({"user": 1, "k": 0}, "recommendations must be at least 1"),
     ],
 )
 def test_questions_that_cannot_be_answered(
@@ -268,7 +268,7 @@ def test_a_model_that_reads_no_history_names_no_item(of_users: Run) -> None:
         assert pick.reason.as_dict()["checks"] == []
         assert pick.reason.as_dict()["removal"] == "not possible"
     assert whence.reason(of_users, user=2) == found.picks[0].reason
-    with pytest.raises(CapabilityError, match="reads no history, so that an explanation has no"):
+    with pytest.raises(CapabilityError, match="reads no history, so an explanation has no"):
         whence.explain(of_users, user=2)
     with pytest.raises(InputError, match="ask for a user of the data"):
         whence.recommend(of_users, history=[1, 2])
