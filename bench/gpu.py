@@ -20,11 +20,13 @@ from torch.utils.flop_counter import FlopCounterMode
 import seeds
 from measuring import RUNS, Record
 from whence.data import Split, last_two, load
+from whence.engine import Training
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.explainers.shapley import Shapley
+from whence.models import Recommender
 from whence.training.config import Precision, TrainingConfig
-from whence.training.loop import Training, fit
+from whence.training.recommenders import fit, new_training
 
 BATCH = 128
 STEPS, WARM_UP = 1_000, 20
@@ -92,11 +94,11 @@ def steps_per_second(split: Split, length: int, precision: Precision) -> float:
     return STEPS / (time.perf_counter() - start)
 
 
-def fresh(split: Split, length: int, precision: Precision) -> Training:
+def fresh(split: Split, length: int, precision: Precision) -> Training[Recommender]:
     """The model of the comparison with the peers, at any length."""
     sizes = {"max_len": length, "dim": 64, "n_blocks": 2, "n_heads": 1, "dropout": 0.2}
     config = TrainingConfig(batch_size=BATCH, precision=precision)
-    return Training(split, "sasrec", sizes, config, [0], "cuda")
+    return new_training(split, "sasrec", sizes, config, [0], "cuda")
 
 
 def work_of_a_step(split: Split, length: int, precision: Precision) -> tuple[float, float]:

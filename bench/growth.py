@@ -129,11 +129,11 @@ def made_up(users: int, items: int) -> Split:
 def one_size(users: int, items: int) -> dict[str, float]:
     """Milliseconds a step, seconds to rank, and the memory after each."""
     from whence.training import TrainingConfig
-    from whence.training.loop import Training
     from whence.training.ranks import full_ranks
+    from whence.training.recommenders import new_training
 
     split = made_up(users, items)
-    training = Training(split, "sasrec", {"max_len": 25}, TrainingConfig(), [0], "cpu")
+    training = new_training(split, "sasrec", {"max_len": 25}, TrainingConfig(), [0], "cpu")
     for _ in range(WARM_UP):
         training.advance()
     start = time.perf_counter()
@@ -157,11 +157,11 @@ def cloze() -> dict[str, float]:
     """Of BERT4Rec on the most items: milliseconds a step, masks a step, and the memory."""
     from whence.contract import PAD
     from whence.training import TrainingConfig
-    from whence.training.loop import Training
+    from whence.training.recommenders import new_training
 
     sizes = {"max_len": 24, "mask_prob": MASKED}
     split = made_up(USERS, MANY_ITEMS)
-    training = Training(split, "bert4rec", sizes, TrainingConfig(), [0], "cpu")
+    training = new_training(split, "bert4rec", sizes, TrainingConfig(), [0], "cpu")
     start = time.perf_counter()
     for _ in range(WARM_UP):
         training.advance()

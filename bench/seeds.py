@@ -10,11 +10,13 @@ import torch
 
 from measuring import Record, in_turn
 from whence.data import Split, last_two, load
+from whence.engine import Training
+from whence.engine.averaging import AveragingRule
 from whence.errors import InputError
 from whence.memory import reuse_freed_memory
-from whence.training.averaging import Rule
+from whence.models import Recommender
 from whence.training.config import TrainingConfig
-from whence.training.loop import Training
+from whence.training.recommenders import new_training
 
 DATA, LENGTH, BATCH = "amazon-games-sasrec", 25, 128
 LONG_DATA, LONG_LENGTH = "ml-1m-sasrec", 200
@@ -24,7 +26,7 @@ WARM_UP = 20
 STEPS = {"cpu": 100, "cuda": 600}
 LONG_STEPS = 30
 THREADS = 2
-AVERAGED: tuple[Rule, ...] = ("swa", "aswa", "naswa")
+AVERAGED: tuple[AveragingRule, ...] = ("swa", "aswa", "naswa")
 MOST_PER_CENT = 5.0
 
 
@@ -78,7 +80,7 @@ def costs(shares: Mapping[str, float], where: str) -> Iterator[Record]:
 
 def cost_on_gpu(split: Split) -> dict[str, float]:
     """Of each rule the share of a step, by steps with it and without."""
-    rules: tuple[Rule, ...] = ("none", *AVERAGED)
+    rules: tuple[AveragingRule, ...] = ("none", *AVERAGED)
     tasks: dict[str, Callable[[], float]] = {
         rule: partial(step_of, split, "cuda", 1, rule) for rule in rules
     }
@@ -92,7 +94,7 @@ def cost_on_cpu(split: Split, length: int = LENGTH, steps: int = STEPS["cpu"]) -
     return in_turn(tasks, runs=5)
 
 
-def share_inside(split: Split, rule: Rule, length: int, steps: int) -> float:
+def share_inside(split: Split, rule: AveragingRule, length: int, steps: int) -> float:
     """Seconds in averaging for each second of all else."""
     training = begun(split, "cpu", 1, rule, length)
     averaging = training.stack.averaging
@@ -116,19 +118,21 @@ def share_inside(split: Split, rule: Rule, length: int, steps: int) -> float:
     return inside / (time.perf_counter() - start - inside)
 
 
-def begun(split: Split, device: str, seeds: int, rule: Rule, length: int = LENGTH) -> Training:
+def begun(
+    split: Split, device: str, seeds: int, rule: AveragingRule, length: int = LENGTH
+) -> Training[Recommender]:
     """A training that has warmed up."""
     steps = STEPS[device]
     config = TrainingConfig(
         steps=10 * steps, batch_size=BATCH, averaging=rule, average_every=steps // 2
     )
-    training = Training(split, "sasrec", {"max_len": length}, config, range(seeds), device)
+    training = new_training(split, "sasrec", {"max_len": length}, config, range(seeds), device)
     for _ in range(WARM_UP):
         training.advance()
     return training
 
 
-def step_of(split: Split, device: str, seeds: int, rule: Rule = "none") -> float:
+def step_of(split: Split, device: str, seeds: int, rule: AveragingRule = "none") -> float:
     """Seconds that a step of so many seeds takes, within an epoch and across its end."""
     steps = STEPS[device]
     training = begun(split, device, seeds, rule)

@@ -128,7 +128,7 @@ def split(interactions: Interactions) -> Split:
 def double(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models train in double precision."""
     monkeypatch.setattr(
-        "whence.training.stack.build_model", lambda *given: build_model(*given).double()
+        "whence.training.recommenders.build_model", lambda *given: build_model(*given).double()
     )
 
 

@@ -367,7 +367,7 @@ def test_train_initializes_from_other_runs(csv: Path, tmp_path: Path) -> None:
     said, mlp = train("mlp", layers)
     assert "stopped after" not in said, "all steps of its epoch are done"
     _, neumf = train("neumf", layers, "--init-from", mlp, "--init-from", gmf)
-    begun = json.loads((neumf / "run.json").read_text())["training"]["begun_with"]
+    begun = json.loads((neumf / "run.json").read_text())["training"]["init_from"]
     assert [one["model"] for one in begun] == ["mlp", "gmf"]
 
 
@@ -401,7 +401,7 @@ def test_a_run_that_cannot_initialize_a_model_is_one_sentence(
 ) -> None:
     for model, run, sentence in (
         ("deepicf", trained, "deepicf begins with fism, and these are sasrec"),
-        ("sasrec", trained, "sasrec begins with no other model"),
+        ("sasrec", trained, "No other model can initialize sasrec"),
         ("deepicf", tmp_path, "is not a run"),
     ):
         command = ["train", str(csv), "--model", model, "--out", str(tmp_path / "run")]

@@ -21,9 +21,9 @@ import whence
 from conftest import LIVELY
 from whence.contract import PAD
 from whence.data import Catalog, Interactions, last_two
+from whence.engine.averaging import AveragingRule
 from whence.explainers import EXPLAINERS
 from whence.explainers.measured import read_measured
-from whence.training.averaging import Rule
 from whence.worlds import REASONS, World, WorldConfig, make_world
 from whence_studies.sessions import (
     Cause,
@@ -75,7 +75,9 @@ def test_the_saddle_is_walked_past_and_drawn(
 
 
 @pytest.mark.parametrize("rule", ["none", "swa", "aswa", "naswa"])
-def test_only_aswa_and_naswa_go_on_from_elsewhere(saddle: dict[str, Any], rule: Rule) -> None:
+def test_only_aswa_and_naswa_go_on_from_elsewhere(
+    saddle: dict[str, Any], rule: AveragingRule
+) -> None:
     walk = saddle["walk"](rule, 20, 0)
     assert walk.epochs.shape == (20, 21, 2)
     goes_on = np.array_equal(walk.epochs[1:, 0], walk.epochs[:-1, -1])

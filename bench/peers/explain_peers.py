@@ -34,7 +34,7 @@ from whence.explainers.shapley import Shapley
 from whence.memory import reuse_freed_memory
 from whence.models import Recommender
 from whence.training import TrainingConfig
-from whence.training.loop import fit
+from whence.training.recommenders import fit
 
 DATA = "ml-1m-sasrec"
 THREADS = 2

@@ -13,7 +13,7 @@ import time
 import whence
 from whence.data import Split
 from whence.randomness import Randomness
-from whence.training.history_batches import Batches
+from whence.training.history_batches import HistoryBatches
 
 LENGTH, BATCH = 50, 128
 
@@ -21,7 +21,7 @@ LENGTH, BATCH = 50, 128
 def prepare(path: str) -> Split:
     """Read, split and made ready for drawing the first batch."""
     split = whence.last_two(whence.load(path))
-    Batches(split, LENGTH, BATCH, [Randomness(0)])
+    HistoryBatches(split, LENGTH, BATCH, [Randomness(0)])
     return split
 
 

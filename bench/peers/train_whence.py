@@ -18,9 +18,11 @@ import torch
 
 import whence
 from whence.data import Split
+from whence.engine import Training
 from whence.memory import reuse_freed_memory
+from whence.models import Recommender
 from whence.training import Evaluation, TrainingConfig
-from whence.training.loop import Training
+from whence.training.recommenders import new_training
 
 LENGTH, WIDTH, BATCH = 25, 64, 128
 THREADS = 2
@@ -63,10 +65,10 @@ def measure_bert4rec(text: str, seconds: float) -> dict[str, float]:
 
 def trained(
     split: Split, name: str, settings: dict[str, float], seconds: float
-) -> tuple[Training, float]:
+) -> tuple[Training[Recommender], float]:
     """After so many seconds or a step more, which come with it, and a warm-up."""
     sizes = {"dim": WIDTH, "n_blocks": 2, "n_heads": 1, "dropout": 0.2, **settings}
-    training = Training(split, name, sizes, TrainingConfig(batch_size=BATCH), [0], "cpu")
+    training = new_training(split, name, sizes, TrainingConfig(batch_size=BATCH), [0], "cpu")
     for _ in range(WARM_UP):
         training.advance()
     start = time.perf_counter()

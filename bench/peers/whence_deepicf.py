@@ -16,10 +16,12 @@ import torch
 
 import whence
 from whence.data import Split
+from whence.engine import Training
 from whence.memory import reuse_freed_memory
+from whence.models import Recommender
 from whence.models.tasks import NO_QUESTION
 from whence.training import TrainingConfig
-from whence.training.loop import Training
+from whence.training.recommenders import new_training
 
 WIDTH, BETA, NEGATIVES = 16, 0.8, 4
 THREADS = 2
@@ -44,7 +46,7 @@ def measure(text: str, seconds: float, users: int, longest: int) -> dict[str, fl
         "n_classes": 1,
     }
     config = TrainingConfig(batch_size=users, optimizer="adagrad", learning_rate=0.01)
-    training = Training(split, "deepicf-a", sizes, config, [0], "cpu")
+    training = new_training(split, "deepicf-a", sizes, config, [0], "cpu")
     for _ in range(WARM_UP):
         training.advance()
     start = time.perf_counter()
@@ -58,7 +60,7 @@ def measure(text: str, seconds: float, users: int, longest: int) -> dict[str, fl
     }
 
 
-def targets_of(training: Training) -> int:
+def targets_of(training: Training[Recommender]) -> int:
     """How many were learned from after the first steps; counted afterwards, on the same batches."""
     batches, targets = training.stack.batches, 0
     for step in range(WARM_UP, training.step):

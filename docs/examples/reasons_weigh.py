@@ -31,7 +31,7 @@ from whence.models import Recommender
 from whence.randomness import Randomness
 from whence.training.config import TrainingConfig
 from whence.training.evaluation import Evaluation
-from whence.training.loop import fit
+from whence.training.recommenders import fit
 from whence.worlds import Kind, World, WorldConfig, make_world
 
 ALIKE, BY_MODEL, TRUE = "all alike", "by leave-one-out", "by true cause"

@@ -23,9 +23,9 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from whence.engine.averaging import AveragingRule, average_weights
 from whence.measure import mean_over_seeds
 from whence.report.charts import AGAINST, inline, styled, to_png, to_svg
-from whence.training.averaging import Rule, average_weights
 
 Points = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ HEIGHT, WIDTH = 1.5, 0.1  # of the starts: how high up, and their spread about t
 NOISE, RATE, MOMENTUM = 0.3, 0.01, 0.9  # the noise of a gradient is normal, with this deviation
 STEPS, EPOCH, EPOCHS = 400, 20, (5, 10, 20, 40)
 NEAR = 0.05
-NAMES: dict[Rule, str] = {"none": "SGD", "swa": "SWA", "aswa": "ASWA", "naswa": "NASWA"}
+NAMES: dict[AveragingRule, str] = {"none": "SGD", "swa": "SWA", "aswa": "ASWA", "naswa": "NASWA"}
 
 COLUMNS = (
     "",
@@ -92,7 +92,7 @@ class Walk:
         return int(near[0]) + 1 if len(near) else None
 
 
-def walk(rule: Rule, epoch: int, seed: int, rate: float = RATE) -> Walk:
+def walk(rule: AveragingRule, epoch: int, seed: int, rate: float = RATE) -> Walk:
     """Train two weights; whatever the rule, a seed has the same start and the same noise."""
     rng = np.random.default_rng(seed)
     place = Place(np.array([WIDTH * rng.standard_normal(), HEIGHT]))
@@ -301,7 +301,7 @@ def main() -> None:
     for (rule, epoch), walks in found.items():
         print(row(NAMES[rule], "" if rule == "none" else epoch, walks, plain))
     if chosen.picture:
-        drawn: tuple[Rule, ...] = ("none", "aswa", "naswa")
+        drawn: tuple[AveragingRule, ...] = ("none", "aswa", "naswa")
         save(picture({NAMES[rule]: found[rule, EPOCH][0] for rule in drawn}), chosen.picture)
 
 

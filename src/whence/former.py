@@ -39,6 +39,7 @@ TRAINING: Final = {
     "epoch": "average_every",
     "swa_pace": "swa_lr_factor",
     "absence": "part_dropout",
+    "begun_with": "init_from",
 }
 PREPARATION: Final = {"min_user": "min_user_events", "min_item": "min_item_events"}
 SPLITS: Final = {"leave-one-out": "last-two", "leave-last-out": "last-one"}

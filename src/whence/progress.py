@@ -128,7 +128,7 @@ class _Lines:
         return f"{self.title}: {', '.join(parts)}"
 
 
-def progress_bar(title: str, total: int, show: bool = True, transient: bool = False) -> Bar:
+def progress_bar(title: str, total: int | None, show: bool = True, transient: bool = False) -> Bar:
     """Return a bar that counts steps; a transient one vanishes from the terminal at the end."""
     columns = (MofNCompleteColumn(), TimeElapsedColumn())
     return Bar(title, total, columns, show=show, transient=transient)

@@ -275,11 +275,11 @@ def test_shuffled_yields_every_row_once() -> None:
     assert all(torch.equal(one[:, 0], labels.float()) for one, labels in batches)
     with pytest.raises(InputError, match=r"^There are 10 rows and 3 labels"):
         next(shuffled(rows, torch.arange(3), 4, 1, torch.Generator()))
-    with pytest.raises(InputError, match=r"^A batch has at least one row, not 0"):
+    with pytest.raises(InputError, match=r"^A batch must have at least one row, not 0"):
         next(shuffled(rows, torch.arange(10), 0, 1, torch.Generator()))
-    with pytest.raises(InputError, match=r"^Rows hold numbers that are not finite"):
+    with pytest.raises(InputError, match=r"^Rows contain NaN or inf"):
         next(shuffled(rows / 0, torch.arange(10), 4, 1, torch.Generator()))
-    with pytest.raises(InputError, match=r"^Truths hold numbers that are not finite"):
+    with pytest.raises(InputError, match=r"^Labels contain NaN or inf"):
         next(shuffled(rows, torch.full((10,), torch.nan), 4, 1, torch.Generator()))
 
 

@@ -35,7 +35,7 @@ from whence.reasons.evidence import find_evidence
 from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, evaluate, fit
 from whence.training.choice_batches import ChoiceBatches
-from whence.training.loop import Training, fit_together
+from whence.training.recommenders import new_training
 from whence.trust.audit.auditor import audit
 from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import read_finding
@@ -193,7 +193,7 @@ def rated(of: str = "genre", users: int = 60, items: int = 24) -> Interactions:
 def test_a_seed_in_a_stack_goes_the_same_way_as_alone(name: str, settings: dict[str, Any]) -> None:
     split, config = last_two(rated()), TrainingConfig(steps=20, batch_size=32)
     chosen = {**SMALL, **settings}
-    stacked = fit_together(Training(split, name, chosen, config, [0, 1], "cpu"), False)
+    stacked = new_training(split, name, chosen, config, [0, 1], "cpu").run(show_progress=False)
     alone = fit(split, name, chosen, config, 1, show_progress=False)
     assert stacked[1].losses == pytest.approx(alone.losses, abs=1e-9)
     assert stacked[0].losses != pytest.approx(alone.losses, abs=1e-3)
@@ -207,8 +207,8 @@ def test_batches_of_ratings_are_events_alone() -> None:
     assert data.ratings is not None
     by_pair = dict(zip(data.pairs().tolist(), data.ratings.tolist(), strict=True))
     seen = []
-    for step in range(batches.steps_of_an_epoch):
-        batches.begin(step)
+    for step in range(batches.steps_per_epoch):
+        batches.prepare(step)
         batch = batches.draw(torch.tensor(step)).of(0)
         numbers = (one.tolist() for one in batch if one is not None)
         for user, item, outcome, rating in zip(*numbers, strict=True):
@@ -305,7 +305,7 @@ def test_weights_are_chosen_by_the_lowest_rating_error() -> None:
     assert lowest > 0
     assert len(errors) == lowest + 4 < 400 // 5
     assert errors[lowest] < min(errors[0], errors[-1])
-    assert fitted.kept == 5 * (lowest + 1)
+    assert fitted.kept_step == 5 * (lowest + 1)
     found = evaluate(fitted.model, split, "validation", 1)["rating error"].value
     assert found == errors[lowest]
 
@@ -313,14 +313,14 @@ def test_weights_are_chosen_by_the_lowest_rating_error() -> None:
 def test_who_has_no_rating_error_cannot_be_chosen_by_it() -> None:
     split, config = last_two(rated()), TrainingConfig(validate_every=1, metric="rating error")
     with pytest.raises(InputError, match="is of models that foretell ratings, as content-ncf"):
-        Training(split, "intrp-ncf", SMALL, config, [0], "cpu")
+        new_training(split, "intrp-ncf", SMALL, config, [0], "cpu")
     ratings = split.interactions.ratings
     assert ratings is not None
     some = ratings.copy()
     some[split.held["validation"].ends] = np.nan
     bare = replace(split, interactions=replace(split.interactions, ratings=some))
-    with pytest.raises(InputError, match="No validation event has a rating to be off from"):
-        Training(bare, "intrp-ncf", {**SMALL, "predict_ratings": True}, config, [0], "cpu")
+    with pytest.raises(InputError, match="No validation event has a rating"):
+        new_training(bare, "intrp-ncf", {**SMALL, "predict_ratings": True}, config, [0], "cpu")
 
 
 def test_the_audit_tells_how_far_off_ratings_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -9,15 +10,16 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
+from whence.engine import DivergedError
 from whence.errors import InputError, OutOfTime
 from whence.experts import LinkedLinear
-from whence.training.loop import DivergedError
 from whence_studies.sessions import (
     BASELINES,
     ListeningConfig,
@@ -31,16 +33,16 @@ from whence_studies.sessions import (
     write_sessions,
 )
 from whence_studies.skips import (
-    FittedSkips,
     NetworkConfig,
     SkipConfig,
+    TrainedSkips,
     evaluate,
     fit_skips,
     make_network,
 )
 from whence_studies.skips.networks import Kind
 from whence_studies.skips.skip_evaluation import question_of
-from whence_studies.skips.skip_training import SkipTraining
+from whence_studies.skips.skip_training import TrainableSessions, new_skip_training
 
 GRU = NetworkConfig("interpretable gru", dim=4)
 FEW = SkipConfig(
@@ -59,7 +61,7 @@ def tracks(parts: Parts) -> Tracks:
     return read_tracks(parts.train.tracks)
 
 
-def same(one: FittedSkips, two: FittedSkips) -> bool:
+def same(one: TrainedSkips, two: TrainedSkips) -> bool:
     weights = zip(one.model.parameters(), two.model.parameters(), strict=True)
     return (
         one.losses == two.losses
@@ -68,7 +70,7 @@ def same(one: FittedSkips, two: FittedSkips) -> bool:
     )
 
 
-def fit(parts: Parts, tracks: Tracks, config: SkipConfig = FEW, **more: object) -> FittedSkips:
+def fit(parts: Parts, tracks: Tracks, config: SkipConfig = FEW, **more: object) -> TrainedSkips:
     return fit_skips(parts, tracks, GRU, config, 0, show_progress=False, **more)  # type: ignore[arg-type]
 
 
@@ -100,7 +102,7 @@ def test_a_stopped_training_goes_on_to_the_same_bits(
 ) -> None:
     """In the first epoch of five batches, at its end, and in the second."""
     kept = tmp_path / "deep" / "checkpoint"
-    training = SkipTraining(parts, tracks, GRU, FEW, 0, "cpu")
+    training = new_skip_training(parts, tracks, GRU, FEW, 0, "cpu")
     for _ in range(stopped):
         training.advance()
     kept.parent.mkdir()
@@ -115,21 +117,20 @@ def test_out_of_time_and_interruptions_are_gone_on_from(
     kept = tmp_path / "checkpoint"
     with pytest.raises(OutOfTime, match="after 0 of 9 steps"):
         fit(parts, tracks, checkpoint=kept, until=time.monotonic())
-    learn = SkipTraining._learn
+    loss, steps = TrainableSessions.loss, itertools.count()
 
-    def interrupted(self: SkipTraining, *given: object) -> torch.Tensor:
-        loss = learn(self, *given)  # type: ignore[arg-type]
-        if self.step == 3:
+    def interrupted(self: TrainableSessions, *given: Any) -> torch.Tensor:  # noqa: ANN401
+        if next(steps) == 3:
             raise KeyboardInterrupt
-        return loss
+        return loss(self, *given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SkipTraining, "_learn", interrupted)
-        patch.setattr("whence.training.checkpoints.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-        patch.setattr("whence.training.checkpoints.WORK_FOR_A_CHECKPOINT", 0.0)
+        patch.setattr(TrainableSessions, "loss", interrupted)
+        patch.setattr("whence.engine.checkpoints.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+        patch.setattr("whence.engine.checkpoints.TRAINING_PER_CHECKPOINT", 0.0)
         with pytest.raises(KeyboardInterrupt):
             fit(parts, tracks, checkpoint=kept)
-    training = SkipTraining(parts, tracks, GRU, FEW, 0, "cpu")
+    training = new_skip_training(parts, tracks, GRU, FEW, 0, "cpu")
     training.load(kept)
     assert training.step == 3, "the half-done step is not kept"
     assert same(fit(parts, tracks, checkpoint=kept), fit(parts, tracks))
@@ -137,12 +138,14 @@ def test_out_of_time_and_interruptions_are_gone_on_from(
 
 KILLED = """
 import sys
+import itertools
 from pathlib import Path
+from typing import Any
 from whence_studies.sessions import find_files, read_tracks, split_files
 from whence_studies.skips import NetworkConfig, SkipConfig, fit_skips
 parts = split_files(find_files(Path(sys.argv[1])))
-config = SkipConfig(steps=100_000, batch=60, learning_rate=0.01, validate_every=0)
-fit_skips(parts, read_tracks(parts.train.tracks), NetworkConfig("interpretable gru", width=4),
+config = SkipConfig(steps=100_000, batch_size=60, learning_rate=0.01, validate_every=0)
+fit_skips(parts, read_tracks(parts.train.tracks), NetworkConfig("interpretable gru", dim=4),
           config, 0, checkpoint=Path(sys.argv[2]), show_progress=False)
 """
 
@@ -163,7 +166,7 @@ def test_killed_it_goes_on_to_the_same_bits(
         time.sleep(0.02)
     process.send_signal(by)
     process.wait()
-    training = SkipTraining(parts, tracks, GRU, FEW, 0, "cpu")
+    training = new_skip_training(parts, tracks, GRU, FEW, 0, "cpu")
     training.load(kept)
     assert training.step > 0
     config = replace(FEW, steps=training.step + 2, validate_every=0)
@@ -180,9 +183,12 @@ def test_a_file_of_another_training_is_refused(
     for other, said in (
         (
             {"slots": 12},
-            r"\(it was begun with slots 10, now it is 12\); remove it to begin anew\.$",
+            r"\(it was started with slots 10, now it is 12\)\. Remove it to start over\.$",
         ),
-        ({"config": replace(FEW, batch_size=50)}, r"\(it was begun with batch 60, now it is 50\)"),
+        (
+            {"config": replace(FEW, batch_size=50)},
+            r"\(it was started with batch_size 60, now it is 50\)",
+        ),
     ):
         with pytest.raises(InputError, match=said):
             fit(parts, tracks, checkpoint=kept, **other)
@@ -199,40 +205,41 @@ LEVELS = [[0, 1, 2, 3], [4, 5], [6], [7]]
 def test_levels_learn_in_turn(kind: Kind, parts: Parts, tracks: Tracks) -> None:
     """Two steps each, and what is left is the last one's; what others know stays to the bit."""
     network = NetworkConfig(kind, dim=4, n_heads=2, n_layers=1)
-    training = SkipTraining(parts, tracks, network, IN_TURN, 0, "cpu")
+    training = new_skip_training(parts, tracks, network, IN_TURN, 0, "cpu")
     halves = next(batches(parts.test, tracks, 20))
-    last, taught, rates = training.model.last, [], []
+    last, taught, rates = training.stack.models[0].last, [], []
     assert isinstance(last, LinkedLinear)
 
     def known() -> torch.Tensor:
         with torch.no_grad():
-            return training.model.expert_outputs(*question_of(halves, "cpu")[:2])
+            return training.stack.models[0].expert_outputs(*question_of(halves, "cpu")[:2])
 
     for _ in range(IN_TURN.steps):
         before, answers = last.own.detach().clone(), known()
         training.advance()
         learned = (last.own != before).flatten(1).any(dim=1).nonzero()[:, 0].tolist()
         taught.append(learned)
-        rates.append(training.optimizer.param_groups[0]["lr"])
+        rates.append(training.stack.optimizer.param_groups[0]["lr"])
         below = [expert for expert in range(8) if expert < learned[0]]
         assert torch.equal(known()[below], answers[below])
     turns = [0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 3]
     assert taught == [LEVELS[turn] for turn in turns]
     assert rates[:8:2] == [0.005] * 4, "the rate of every level rises from the beginning"
     assert rates[1:8:2] == [0.01] * 4, "and a fall of the level before does not count"
-    assert training.result().model.trainable is None
+    assert training.stack.models[0].trainable is not None
+    assert fit(parts, tracks, IN_TURN).model.trainable is None
 
 
 def test_the_rate_of_a_level_falls_by_its_own_validations(parts: Parts, tracks: Tracks) -> None:
     """Every second step is validated here; after a fall, the next level begins anew."""
     config = replace(IN_TURN, steps=48, validate_every=2, warmup=0, learning_rate=0.02)
-    training = SkipTraining(parts, tracks, GRU, config, 0, "cpu")
+    training = new_skip_training(parts, tracks, GRU, config, 0, "cpu")
     rates = []
     for step in range(config.steps):
         training.advance()
-        rates.append(training.optimizer.param_groups[0]["lr"])
+        rates.append(training.stack.optimizer.param_groups[0]["lr"])
         begun = 12 * (step // 12)
-        own = training.validations[begun // 2 : step // 2]
+        own = training.logs[0].validations[begun // 2 : step // 2]
         assert rates[-1] == config.rate(step - begun, own)
     assert [rates[begun] for begun in (0, 12, 24, 36)] == [0.02] * 4
     assert min(rates[begun] for begun in (11, 23, 35, 47)) < 0.02, "one has fallen"
@@ -244,28 +251,27 @@ def test_levels_in_turn_go_on_to_the_same_bits(
 ) -> None:
     """Within a level, between two, and in the last."""
     kept = tmp_path / "checkpoint"
-    training = SkipTraining(parts, tracks, GRU, IN_TURN, 0, "cpu")
+    training = new_skip_training(parts, tracks, GRU, IN_TURN, 0, "cpu")
     for _ in range(stopped):
         training.advance()
     training.save(kept)
     whole = fit(parts, tracks, IN_TURN)
     assert same(fit(parts, tracks, IN_TURN, checkpoint=kept), whole)
-    with pytest.raises(InputError, match=r"begun with steps a level 2, now it is 5\)"):
+    with pytest.raises(InputError, match=r"started with steps per level 2, now it is 5\)"):
         fit(parts, tracks, replace(IN_TURN, steps=20), checkpoint=kept)
-    with pytest.raises(InputError, match=r"begun with steps a level 2, now it is 0\)"):
+    with pytest.raises(InputError, match=r"started with steps per level 2, now it is 0\)"):
         fit(parts, tracks, checkpoint=kept)
 
 
-def test_a_checkpoint_from_before_there_were_levels(
+def test_a_checkpoint_of_an_older_version_is_refused(
     parts: Parts, tracks: Tracks, tmp_path: Path
 ) -> None:
     kept = tmp_path / "checkpoint"
-    training = SkipTraining(parts, tracks, GRU, FEW, 0, "cpu")
-    training.advance()
-    training.save(kept)
-    tensors = load_file(kept)
-    save_file(tensors | {"order": tensors["order"][:3]}, kept)
-    assert same(fit(parts, tracks, checkpoint=kept), fit(parts, tracks))
+    save_file({"losses": torch.zeros(3), "order": torch.zeros(4)}, kept)
+    with pytest.raises(
+        InputError, match=r"\(an older version of Whence wrote it\)\. Remove it to start over\.$"
+    ):
+        fit(parts, tracks, checkpoint=kept)
 
 
 def test_links_are_left_out_of_networks_that_have_some() -> None:
@@ -274,13 +280,15 @@ def test_links_are_left_out_of_networks_that_have_some() -> None:
 
 
 def test_levels_in_turn_need_a_step_each(parts: Parts, tracks: Tracks) -> None:
-    with pytest.raises(InputError, match=r"^Where 4 levels learn in turn, 3 steps are too few\.$"):
+    with pytest.raises(InputError, match=r"^4 levels in turn need at least 4 steps, not 3\.$"):
         fit(parts, tracks, replace(IN_TURN, steps=3))
 
 
 def test_what_is_not_a_number_ends_it(parts: Parts, tracks: Tracks, tmp_path: Path) -> None:
     kept = tmp_path / "checkpoint"
-    with pytest.raises(DivergedError, match="try a smaller learning rate than 1e"):
+    with pytest.raises(
+        DivergedError, match=r"^Training diverged at step \d+ \(loss is NaN or inf\)\. Lower"
+    ):
         fit(parts, tracks, replace(FEW, steps=30, learning_rate=1e38), checkpoint=kept)
     assert not kept.exists()
 
@@ -310,10 +318,10 @@ def test_the_learning_rate_rises_as_pytorchs_does(parts: Parts, tracks: Tracks) 
     config = replace(FEW, warmup=5, validate_every=0)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=config.learning_rate)
     rising = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1 / 5, total_iters=4)
-    training = SkipTraining(parts, tracks, GRU, config, 0, "cpu")
+    training = new_skip_training(parts, tracks, GRU, config, 0, "cpu")
     for _ in range(config.steps):
         training.advance()
-        told = training.optimizer.param_groups[0]["lr"]
+        told = training.stack.optimizer.param_groups[0]["lr"]
         assert told == pytest.approx(optimizer.param_groups[0]["lr"])
         optimizer.step()
         rising.step()
@@ -323,7 +331,7 @@ def test_a_training_stopped_in_its_warmup_goes_on(
     parts: Parts, tracks: Tracks, tmp_path: Path
 ) -> None:
     config, kept = replace(FEW, warmup=6), tmp_path / "checkpoint"
-    begun = SkipTraining(parts, tracks, GRU, config, 0, "cpu")
+    begun = new_skip_training(parts, tracks, GRU, config, 0, "cpu")
     for _ in range(3):
         begun.advance()
     begun.save(kept)
@@ -360,9 +368,9 @@ def test_more_is_learned_than_to_repeat_the_last(parts: Parts, tracks: Tracks) -
         {"batch_size": 0},
         {"patience": -1},
         {"warmup": -1},
-        {"factor": 1.5},
+        {"lr_factor": 1.5},
         {"learning_rate": 0.0},
-        {"least_rate": 1.0},
+        {"min_learning_rate": 1.0},
     ],
 )
 def test_wrong_settings(wrong: dict[str, float]) -> None:

@@ -16,7 +16,7 @@ from whence_studies.measurements.group_agreement import SAME
 from whence_studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
 from whence_studies.results import judge_by_records, rows_done
 from whence_studies.sessions import ListeningConfig, Parts, read_tracks, split_files, write_sessions
-from whence_studies.skips import FittedSkips, NetworkConfig, SkipConfig, fit_skips, make_network
+from whence_studies.skips import NetworkConfig, SkipConfig, TrainedSkips, fit_skips, make_network
 from whence_studies.study import find_study
 from whence_studies.tables.skip_columns import BY_TRACK, FOLLOWING, MOST_OFTEN, SELECTED
 from whence_studies.tables.skip_networks import (
@@ -220,7 +220,7 @@ def test_others_wait_until_plain_rows_are_done(
     """Their seeds beside each other, too; what comes after them takes longer than they do."""
     study, begun = find_study("attribution-skips"), []
 
-    def fit(*given: object, **more: object) -> FittedSkips:
+    def fit(*given: object, **more: object) -> TrainedSkips:
         begun.append(given[3])
         if len(begun) > 3 * len(TINY.networks):
             raise OutOfTime("The time is over.")
@@ -327,7 +327,7 @@ def test_what_is_missing_is_made_again_and_no_more(
     assert train_on(parts, ONE, late)[INTERPRETABLE] == replace(trained, between={})
     calls: list[object] = []
 
-    def counted(*given: object, **more: object) -> FittedSkips:
+    def counted(*given: object, **more: object) -> TrainedSkips:
         calls.append(given[4])
         return fit_skips(*given, **more)  # type: ignore[arg-type]
 

@@ -20,8 +20,8 @@ from whence.errors import InputError
 from whence.models.tasks import Batch, Cloze, NextItem
 from whence.randomness import Randomness, no_dropout
 from whence.training import TrainingConfig, fit
-from whence.training.history_batches import Batches
-from whence.training.loop import Training, fit_together
+from whence.training.history_batches import HistoryBatches
+from whence.training.recommenders import new_training
 
 SMALL = {"max_len": 12, "dim": 16}
 TASKS: dict[str, NextItem | Cloze] = {
@@ -33,12 +33,12 @@ TASKS: dict[str, NextItem | Cloze] = {
 def batch_of(
     split: Split,
     task: NextItem | Cloze,
-    absence: float = 1.0,
+    part_dropout: float = 1.0,
     size: int = 60,
     one_size: bool = False,
 ) -> Batch:
-    batches = Batches(
-        split, 8, size, [Randomness(0)], one_size=one_size, task=task, absence=absence
+    batches = HistoryBatches(
+        split, 8, size, [Randomness(0)], one_size=one_size, task=task, part_dropout=part_dropout
     )
     return batches.draw(torch.tensor(0)).of(0)
 
@@ -79,10 +79,10 @@ def test_sizes_by_the_kernel_and_all_of_a_size_alike() -> None:
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_a_share_of_the_histories(task: NextItem | Cloze) -> None:
     split = last_two(interactions_of([list(range(12))]))
-    batch = batch_of(split, task, absence=0.25, size=2_000)
+    batch = batch_of(split, task, part_dropout=0.25, size=2_000)
     absent = batch.inputs.histories[~presence(batch)].unique()
     assert len(absent) / 2_000 == pytest.approx(0.25, abs=0.03)
-    plain = batch_of(split, task, absence=0.0, size=2_000)
+    plain = batch_of(split, task, part_dropout=0.0, size=2_000)
     assert plain.inputs.present is None
     assert torch.equal(plain.inputs.items, batch.inputs.items), "nothing else changes"
 
@@ -161,13 +161,13 @@ def test_no_absence_changes_no_bit_and_some_changes_the_loss(name: str, split: S
 @pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_a_seed_in_a_stack_misses_the_same_items_as_alone(name: str, split: Split) -> None:
     config = TrainingConfig(steps=25, batch_size=32, part_dropout=0.5)
-    training = Training(split, name, SMALL, config, [0, 1, 5], "cpu")
-    for seed, stacked in fit_together(training, False).items():
+    training = new_training(split, name, SMALL, config, [0, 1, 5], "cpu")
+    for seed, stacked in training.run(show_progress=False).items():
         alone = fit(split, name, SMALL, config, seed, show_progress=False)
         assert stacked.losses == pytest.approx(alone.losses, abs=2e-4)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_that_cannot_be_is_refused(share: float) -> None:
-    with pytest.raises(InputError, match="absence is a share"):
+    with pytest.raises(InputError, match="part_dropout must be from 0 to 1"):
         TrainingConfig(part_dropout=share)

@@ -67,8 +67,8 @@ def test_deepicf_learns_on_from_fism(interactions: Interactions, fism: Run, mode
     start = fism.first.state_dict()["history"]
     apart = [(run.first.state_dict()["history"] - start).norm() for run in (begun, anew)]
     assert 0 < apart[0] < apart[1]
-    assert begun.training["begun_with"][0]["model"] == "fism"
-    assert anew.training["begun_with"] == []
+    assert begun.training["init_from"][0]["model"] == "fism"
+    assert anew.training["init_from"] == []
 
 
 def test_stopped_it_goes_on_from_where_it_was_and_not_from_the_beginning(
@@ -101,10 +101,10 @@ def test_what_does_not_fit_is_one_sentence(
         with pytest.raises(InputError, match=match):
             trained(interactions, model, sizes, init_from=runs)
 
-    refused("neumf begins with gmf and mlp, and these are fism", "neumf", [fism], LAYERS)
-    refused("neumf begins with gmf and mlp, and these are gmf\\.", "neumf", [gmf], LAYERS)
-    refused("these are gmf and gmf", "neumf", [gmf, gmf], LAYERS)
-    refused("sasrec begins with no other model", "sasrec", [fism], {})
+    refused("neumf is initialized from runs of gmf and mlp, not of fism", "neumf", [fism], LAYERS)
+    refused("neumf is initialized from runs of gmf and mlp, not of gmf\\.", "neumf", [gmf], LAYERS)
+    refused("not of gmf and gmf", "neumf", [gmf, gmf], LAYERS)
+    refused("No other model can initialize sasrec", "sasrec", [fism], {})
     refused("its own width and layers", "neumf", [gmf, mlp], {"dim": 6})
     refused("train both with the same width", "deepicf-a", [fism], {"dim": 5})
 
@@ -115,11 +115,11 @@ def test_other_data_are_one_sentence_though_their_sizes_are_the_same(
     """A number would be another item there."""
     other = replace(interactions, items=interactions.items[::-1].copy())
     assert other.counts == interactions.counts
-    with pytest.raises(InputError, match="This fism was trained on other data"):
+    with pytest.raises(InputError, match="The fism run of init_from was trained on other data"):
         trained(other, "deepicf", WIDTH, init_from=[fism])
 
 
 def test_another_split_is_one_sentence(interactions: Interactions, fism: Run) -> None:
     """What the one holds out the other might have learned."""
-    with pytest.raises(InputError, match="by last-two, and would know what temporal holds"):
+    with pytest.raises(InputError, match="split last-two and may know what temporal holds"):
         trained(interactions, "deepicf", WIDTH, init_from=[fism], split="temporal")

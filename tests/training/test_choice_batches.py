@@ -33,7 +33,7 @@ def batches_of(
 
 def asked(batches: ChoiceBatches, step: int, number: int = 0) -> list[tuple[int, int, int]]:
     """User, item and what came of it, without filling."""
-    batches.begin(step)
+    batches.prepare(step)
     batch = batches.draw(torch.tensor(step)).of(number)
     rows = zip(*(one.tolist() for one in (batch.users, batch.items, batch.outcomes)), strict=True)
     return [(user, item, outcome) for user, item, outcome in rows if outcome != NO_QUESTION]
@@ -53,7 +53,7 @@ def test_an_epoch_has_every_event_and_its_negatives_once(
     user = np.repeat(np.arange(data.user_count), np.diff(data.offsets))
     events = Counter(zip(user[split.trained()], data.items[split.trained()], strict=True))
     batches = batches_of(split, size, negatives, seeds)
-    steps = batches.steps_of_an_epoch
+    steps = batches.steps_per_epoch
     assert steps == -(-events.total() * (1 + negatives) // size)
     for epoch in (0, 1):
         for number in range(len(seeds)):
@@ -74,7 +74,7 @@ def test_a_seed_draws_the_same_alone_and_in_a_stack() -> None:
     stacked = batches_of(split, 32, seeds=(3, 8))
     for number, seed in enumerate((3, 8)):
         alone = batches_of(split, 32, seeds=(seed,))
-        for step in (0, 1, alone.steps_of_an_epoch + 2):
+        for step in (0, 1, alone.steps_per_epoch + 2):
             assert asked(stacked, step, number) == asked(alone, step)
 
 
@@ -84,8 +84,8 @@ def test_negatives_are_drawn_anew_every_epoch() -> None:
     found = [
         Counter(
             row
-            for step in range(batches.steps_of_an_epoch)
-            for row in asked(batches, epoch * batches.steps_of_an_epoch + step)
+            for step in range(batches.steps_per_epoch)
+            for row in asked(batches, epoch * batches.steps_per_epoch + step)
             if row[2] == NOTHING
         )
         for epoch in (0, 1)

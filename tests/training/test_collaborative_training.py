@@ -17,14 +17,15 @@ import whence
 from conftest import interactions_of
 from whence.contract import ALL, HasClasses
 from whence.data import Interactions, Split, last_two
+from whence.engine import Training
+from whence.engine.averaging import AveragingRule
+from whence.engine.loop import BATCHES_FOR_NORMS
 from whence.errors import InputError
+from whence.models import Recommender
 from whence.models.tasks import UserBatch
 from whence.randomness import Randomness, no_dropout
 from whence.training import TrainingConfig, fit
-from whence.training.averaging import Rule
-from whence.training.drawing import batches_for
-from whence.training.loop import Training, fit_together
-from whence.training.stack import BATCHES_FOR_NORMS
+from whence.training.recommenders import draws_for, new_training
 
 SMALL: dict[str, Any] = {"max_len": 12, "dim": 8}
 
@@ -53,8 +54,8 @@ def test_epochs_become_steps(model: str, few: Split) -> None:
     found = fit(few, model, SMALL, EPOCHS[model], 0, show_progress=False)
     assert len(found.losses) == 3 * of_an_epoch
     assert list(found.validations) == [of_an_epoch, 2 * of_an_epoch, 3 * of_an_epoch]
-    training = Training(few, model, SMALL, EPOCHS[model], [0], "cpu")
-    assert training.config.average_every == of_an_epoch, "averaging takes the same epochs"
+    training = new_training(few, model, SMALL, EPOCHS[model], [0], "cpu")
+    assert training.plan.average_every == of_an_epoch, "averaging takes the same epochs"
 
 
 @pytest.mark.parametrize("model", list(EPOCHS))
@@ -62,17 +63,19 @@ def test_epochs_become_steps(model: str, few: Split) -> None:
 def test_stopped_in_the_middle_of_an_epoch_it_comes_to_the_same_bits(
     model: str, seeds: list[int], few: Split, tmp_path: Path
 ) -> None:
-    def training() -> Training:
-        return Training(few, model, SMALL, EPOCHS[model], seeds, "cpu")
+    def training() -> Training[Recommender]:
+        return new_training(few, model, SMALL, EPOCHS[model], seeds, "cpu")
 
-    whole = fit_together(training(), False)
-    steps = training().config.steps
+    whole = training().run(show_progress=False)
+    steps = training().plan.steps
+    assert steps is not None
     for stop in (1, steps // 3, steps // 3 + 1, steps - 1):
         part = training()
         for _ in range(stop):
             part.advance()
         part.save(tmp_path / f"{stop}")
-        for seed, found in fit_together(training(), False, tmp_path / f"{stop}").items():
+        resumed = training().run(show_progress=False, checkpoint=tmp_path / f"{stop}")
+        for seed, found in resumed.items():
             assert found.losses == whole[seed].losses
             assert found.validations == whole[seed].validations
             expected = whole[seed].model.state_dict()
@@ -82,23 +85,25 @@ def test_stopped_in_the_middle_of_an_epoch_it_comes_to_the_same_bits(
 
 @pytest.mark.parametrize("rule", ["swa", "aswa", "naswa"])
 @pytest.mark.parametrize("model", ["deepicf", "deepicf-a"])
-def test_averaged_weights_have_statistics_of_their_own(model: str, rule: Rule, few: Split) -> None:
+def test_averaged_weights_have_statistics_of_their_own(
+    model: str, rule: AveragingRule, few: Split
+) -> None:
     """The mean over batches of those of every batch, all by the averaged weights."""
     config = TrainingConfig(
         steps=12, batch_size=4, averaging=rule, average_every=3, learning_rate=0.01
     )
-    training = Training(few, model, SMALL, config, [3], "cpu")
-    found = fit_together(training, False)[3].model
-    averaged = training.stack.outcome(0)
+    training = new_training(few, model, SMALL, config, [3], "cpu")
+    found = training.run(show_progress=False)[3].model
+    averaged = training.stack.final_weights(0)
     for name, value in found.state_dict().items():
         same = torch.equal(value, averaged[name])
         assert same != ("running" in name or "tracked" in name), name
     first = []
     found.norms[0].register_forward_pre_hook(lambda _, given: first.append(given))  # type: ignore[union-attr, index]
-    batches = batches_for(found, few, config, [Randomness(3)], "cpu")
+    batches = draws_for(found, few, config, [Randomness(3)], "cpu")
     means, variances = [], []
     for step in range(BATCHES_FOR_NORMS):
-        batches.begin(step)
+        batches.prepare(step)
         batch = batches.draw(torch.tensor(step)).of(0)
         assert isinstance(batch, UserBatch)
         with torch.no_grad():
@@ -147,7 +152,7 @@ def test_three_classes_without_ratings_are_one_sentence(few: Split) -> None:
 
 @pytest.mark.parametrize("model", ["gmf", "mlp", "neumf"])
 def test_users_who_are_not_known_are_one_sentence(model: str, interactions: Interactions) -> None:
-    with pytest.raises(InputError, match=f"{model} knows the users it was trained on, and a user-"):
+    with pytest.raises(InputError, match=f"{model} only knows the users it was trained on"):
         whence.train(interactions, model=model, split="user-holdout", show_progress=False)
     run = whence.train(interactions, model=model, training={"steps": 1}, show_progress=False)
     assert len(whence.recommend(run, user=1, k=3).picks) == 3
@@ -170,7 +175,7 @@ def test_items_and_users_that_training_never_saw_have_scores(model: str) -> None
 
 def test_items_cannot_be_absent_where_no_windows_are_trained_on(few: Split) -> None:
     for model in ("gmf", "deepicf-a"):
-        with pytest.raises(InputError, match="leave absence out"):
+        with pytest.raises(InputError, match="part_dropout cannot remove items"):
             fit(few, model, SMALL, TrainingConfig(steps=1, part_dropout=0.5), 0)
 
 
@@ -179,7 +184,7 @@ import resource, whence
 from whence.data import last_two, load
 from whence.training import TrainingConfig, fit
 split = last_two(load("ml-1m"))
-config = TrainingConfig(steps=4, batch=8, optimiser="adagrad", learning_rate=0.01)
+config = TrainingConfig(steps=4, batch_size=8, optimizer="adagrad", learning_rate=0.01)
 found = fit(split, "deepicf-a", {}, config, 0, show_progress=False)
 print(found.losses[-1], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 """

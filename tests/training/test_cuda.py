@@ -13,13 +13,14 @@ import whence
 from conftest import interactions_of
 from whence.data import Split, last_two
 from whence.devices import deterministic
+from whence.engine import Training
+from whence.engine.averaging import AveragingRule
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, able, compare_batch
-from whence.models import MODELS
+from whence.models import MODELS, Recommender
 from whence.models.softmax import log_sum_exp
 from whence.training import TrainingConfig, evaluate, fit
-from whence.training.averaging import Rule
-from whence.training.loop import Training, fit_together
+from whence.training.recommenders import new_training
 from whence.training.seeds import fit_seeds
 
 pytestmark = pytest.mark.needs("cuda")
@@ -48,7 +49,7 @@ def test_a_stopped_training_goes_on_to_the_same_bits_on_cuda(
     config = TrainingConfig(steps=30, batch_size=64, warmup=10, lr_decay="cosine", clip=0.5)
     whole, losses, *_ = fit(split, model, SMALL, config, 1, device="cuda", show_progress=False)
     for stop in (1, 5, 20):
-        part = Training(split, model, SMALL, config, [1], "cuda")
+        part = new_training(split, model, SMALL, config, [1], "cuda")
         for _ in range(stop):
             part.advance()
         part.save(tmp_path / f"{stop}")
@@ -65,7 +66,7 @@ def test_a_stopped_training_goes_on_to_the_same_bits_on_cuda(
 def test_a_recorded_step_is_the_step(model: str, split: Split) -> None:
     config = TrainingConfig(steps=12, batch_size=64)
     _, losses, *_ = fit(split, model, SMALL, config, 1, device="cuda", show_progress=False)
-    plain = Training(split, model, SMALL, config, [1], "cuda")
+    plain = new_training(split, model, SMALL, config, [1], "cuda")
     plain.stack.recorded = None
     for _ in range(12):
         plain.advance()
@@ -90,8 +91,8 @@ def uneven() -> Split:
     return last_two(interactions_of([rng.permutation(90)[:size].tolist() for size in sizes]))
 
 
-def losses_of(training: Training) -> dict[int, list[float]]:
-    for _ in range(training.config.steps):
+def losses_of(training: Training[Recommender]) -> dict[int, list[float]]:
+    for _ in range(training.plan.steps or 0):
         training.advance()
     training.read_losses()
     return {seed: log.losses for seed, log in training.logs.items()}
@@ -105,7 +106,7 @@ def test_recorded_steps_of_many_sizes_are_the_steps(
     """Bit for bit, over several epochs, whichever sizes come after which."""
     split = uneven()
     recorded, again, plain = (
-        Training(split, model, {"dim": 8}, config, seeds, "cuda") for _ in range(3)
+        new_training(split, model, {"dim": 8}, config, seeds, "cuda") for _ in range(3)
     )
     plain.stack.recorded = None
     losses = losses_of(recorded)
@@ -139,14 +140,14 @@ def test_a_stopped_collaborative_training_goes_on_to_the_same_bits_on_cuda(
 ) -> None:
     """In the middle of an epoch, with other sizes recorded before and after."""
     split = uneven()
-    whole = losses_of(Training(split, model, {"dim": 8}, config, [1], "cuda"))
+    whole = losses_of(new_training(split, model, {"dim": 8}, config, [1], "cuda"))
     for stop in (2, 9, 25):
-        part = Training(split, model, {"dim": 8}, config, [1], "cuda")
+        part = new_training(split, model, {"dim": 8}, config, [1], "cuda")
         for _ in range(stop):
             part.advance()
         part.save(tmp_path / f"{stop}")
-        again = Training(split, model, {"dim": 8}, config, [1], "cuda")
-        found = fit_together(again, False, tmp_path / f"{stop}")
+        again = new_training(split, model, {"dim": 8}, config, [1], "cuda")
+        found = again.run(show_progress=False, checkpoint=tmp_path / f"{stop}")
         assert found[1].losses == whole[1]
 
 
@@ -154,11 +155,11 @@ def test_a_stopped_collaborative_training_goes_on_to_the_same_bits_on_cuda(
 @pytest.mark.parametrize("rule", ["none", "swa", "aswa", "naswa", "naswa-printed"])
 @pytest.mark.parametrize("model", STACKED)
 def test_a_seed_in_a_stack_goes_the_same_way_as_alone_on_cuda(
-    rule: Rule, model: str, split: Split
+    rule: AveragingRule, model: str, split: Split
 ) -> None:
     """In double precision, as on a processor."""
     config = TrainingConfig(steps=25, batch_size=32, averaging=rule, average_every=6)
-    together = fit_together(Training(split, model, SMALL, config, [0, 1, 5], "cuda"), False)
+    together = new_training(split, model, SMALL, config, [0, 1, 5], "cuda").run(show_progress=False)
     for seed, stacked in together.items():
         alone = fit(split, model, SMALL, config, seed, device="cuda", show_progress=False)
         assert stacked.losses == pytest.approx(alone.losses, abs=1e-3)
@@ -169,18 +170,18 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone_on_cuda(
 @pytest.mark.parametrize("rule", ["none", "aswa", "naswa"])
 @pytest.mark.parametrize("model", STACKED)
 def test_a_stopped_stack_goes_on_to_the_same_bits_on_cuda(
-    rule: Rule, model: str, split: Split, tmp_path: Path
+    rule: AveragingRule, model: str, split: Split, tmp_path: Path
 ) -> None:
     config = TrainingConfig(steps=30, batch_size=32, averaging=rule, average_every=8)
     seeds = [0, 1, 2]
-    whole = fit_together(Training(split, model, SMALL, config, seeds, "cuda"), False)
+    whole = new_training(split, model, SMALL, config, seeds, "cuda").run(show_progress=False)
     for stop in (1, 2, 9, 20):
-        part = Training(split, model, SMALL, config, seeds, "cuda")
+        part = new_training(split, model, SMALL, config, seeds, "cuda")
         for _ in range(stop):
             part.advance()
         part.save(tmp_path / f"{stop}")
-        again = Training(split, model, SMALL, config, seeds, "cuda")
-        for seed, fitted in fit_together(again, False, tmp_path / f"{stop}").items():
+        again = new_training(split, model, SMALL, config, seeds, "cuda")
+        for seed, fitted in again.run(show_progress=False, checkpoint=tmp_path / f"{stop}").items():
             assert fitted.losses == whole[seed].losses
             expected = whole[seed].model.state_dict()
             for name, value in fitted.model.state_dict().items():
@@ -221,7 +222,7 @@ def test_items_absent_and_hidden_are_the_same_on_both_devices(
     """All of them in a recorded graph, alone and in a stack."""
     config = TrainingConfig(steps=12, batch_size=32, part_dropout=0.5)
     sizes = {**SMALL, **settings}
-    there = fit_together(Training(split, model, sizes, config, [0, 1, 5], "cuda"), False)
+    there = new_training(split, model, sizes, config, [0, 1, 5], "cuda").run(show_progress=False)
     for seed, stacked in there.items():
         for device in ("cuda", "cpu"):
             alone = fit(split, model, sizes, config, seed, device=device, show_progress=False)
@@ -268,7 +269,7 @@ def test_half_precision_learns_the_same(model: str, split: Split) -> None:
 
 def test_a_diverged_loss_is_one_sentence_on_cuda(split: Split) -> None:
     config = TrainingConfig(steps=1_000_000, learning_rate=1e38)
-    with pytest.raises(InputError, match="seed 0 has gone beyond all numbers after 2 steps"):
+    with pytest.raises(InputError, match="diverged at step 2"):
         fit(split, "sasrec", SMALL, config, 0, device="cuda", show_progress=False)
 
 

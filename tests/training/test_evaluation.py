@@ -96,7 +96,7 @@ def test_measures_are_means_of_ranks(split: Split) -> None:
     expected = np.mean([1 / np.log2(rank + 2) if rank < 10 else 0 for rank in ranks])
     assert found["NDCG@10"].value == pytest.approx(expected)
     assert found["MRR"].value == pytest.approx(np.mean(1 / (ranks + 1)))
-    assert "itself and all items the user has not met" in found["MRR"].protocol
+    assert "itself and all items the user has not seen" in found["MRR"].protocol
     assert "100 random items" in found["recall@10 of 101"].protocol
     assert found["MRR"].n == len(ranks)
 
@@ -215,8 +215,8 @@ def test_a_tiny_catalog_is_found_by_everyone() -> None:
 @pytest.mark.parametrize(
     ("question", "sentence"),
     [
-        ({"held": "tests"}, "Nothing is held out as 'tests': did you mean 'test'"),
-        ({"top": 0}, "length and top are whole numbers from 1 on, not 8 and 0"),
+        ({"held": "tests"}, "The split holds out no part called 'tests': did you mean 'test'"),
+        ({"top": 0}, "max_len and top must be whole numbers of at least 1, not 8 and 0"),
         ({"top": 2.5}, "not 8 and 2.5"),
         ({"max_len": 0}, "not 0 and 10"),
     ],

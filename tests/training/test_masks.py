@@ -13,7 +13,7 @@ from whence.contract import PAD
 from whence.data import Split, last_two
 from whence.models.tasks import Batch, Cloze
 from whence.randomness import Randomness
-from whence.training.history_batches import Batches, Masks
+from whence.training.history_batches import HistoryBatches, Masks
 
 STEPS = 40
 
@@ -24,9 +24,9 @@ def cloze(share: float = 0.3, only_last: float = 0.0, negatives: bool = False) -
 
 def batches(
     split: Split, task: Cloze, seeds: tuple[int, ...] = (0,), one_size: bool = False
-) -> Batches:
+) -> HistoryBatches:
     chance = [Randomness(seed) for seed in seeds]
-    return Batches(split, 6, 50, chance, one_size=one_size, task=task)
+    return HistoryBatches(split, 6, 50, chance, one_size=one_size, task=task)
 
 
 def drawn(split: Split, task: Cloze, one_size: bool = False) -> list[Batch]:

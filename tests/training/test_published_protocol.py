@@ -135,9 +135,9 @@ def test_training_stops_by_the_test_events_and_says_so(
 
 def test_looking_at_test_events_without_choosing_is_not_called_choosing() -> None:
     looking = TrainingConfig(validate_every=2, validate_on="test")
-    assert looking.chosen_on == ""
-    assert TrainingConfig(validate_every=2, patience=2).chosen_on == ""
-    assert "themselves" in replace(looking, patience=1).chosen_on
+    assert looking.selection_note == ""
+    assert TrainingConfig(validate_every=2, patience=2).selection_note == ""
+    assert "themselves" in replace(looking, patience=1).selection_note
 
 
 def test_what_cannot_be_validated_is_said_before_training(data: Interactions, split: Split) -> None:
@@ -148,7 +148,7 @@ def test_what_cannot_be_validated_is_said_before_training(data: Interactions, sp
         with pytest.raises(InputError, match=sentence):
             fit(on, "sasrec", settings, config, 0, show_progress=False)
 
-    refused("No validation events are held out; leave validate_every", last_one(data))
+    refused("The split holds out no validation events. Leave out validate_every", last_one(data))
     refused("4 of the 4 events are not those", last_two(data))
     refused("No negatives are published for", split, validate_on="test")
     with pytest.raises(InputError, match="validate_on cannot be 'train': known: "):

@@ -16,7 +16,7 @@ from whence.data import Split, last_two
 from whence.errors import InputError
 from whence.models.tasks import LIKED, NO_QUESTION, NOTHING, UserBatch, WholeUsers
 from whence.randomness import Randomness
-from whence.training.user_batches import UserBatches
+from whence.training.choice_batches import UserBatches
 
 ITEMS = 40
 
@@ -43,7 +43,7 @@ def batches_of(
 
 
 def drawn(batches: UserBatches, step: int) -> UserBatch:
-    batches.begin(step)
+    batches.prepare(step)
     return batches.draw(torch.tensor(step))
 
 
@@ -110,7 +110,7 @@ def test_an_epoch_has_every_user_with_every_event_and_its_negatives_once(
     histories = [trained(split, user) for user in range(len(sizes) + 1)]
     expected = Counter(tuple(sorted(one[-length:])) for one in histories if one)
     batches = batches_of(split, size, seeds, negatives, length, few_sizes)
-    steps = batches.steps_of_an_epoch
+    steps = batches.steps_per_epoch
     assert steps == -(-expected.total() // size)
     for epoch in (0, 2):
         for number in range(len(seeds)):
@@ -165,7 +165,7 @@ def test_a_seed_draws_the_same_alone_and_in_a_stack_and_in_any_sizes(
     stacked = batches_of(split, size, (4, 7, 9), few_sizes=few_sizes)
     for number, seed in enumerate((4, 7, 9)):
         alone = batches_of(split, size, (seed,))
-        for step in range(2 * alone.steps_of_an_epoch):
+        for step in range(2 * alone.steps_per_epoch):
             assert same(drawn(stacked, step).of(number), drawn(alone, step).of(0))
 
 
@@ -174,7 +174,7 @@ def test_steps_of_the_same_answer_have_batches_of_one_size() -> None:
     batches = batches_of(split, 2, (0, 1), few_sizes=True)
     shapes: dict[object, list[torch.Size]] = {}
     for step in range(40):
-        answer = batches.begin(step)
+        answer = batches.prepare(step)
         found = [one.shape for one in batches.draw(torch.tensor(step))]
         assert shapes.setdefault(answer, found) == found
     assert len(shapes) < 15
@@ -194,7 +194,7 @@ def test_users_come_in_another_order_every_epoch_and_for_every_seed() -> None:
     batches = batches_of(split, 1, (0, 1))
     orders = []
     for epoch in range(3):
-        batches.begin(epoch * batches.steps_of_an_epoch)
+        batches.prepare(epoch * batches.steps_per_epoch)
         orders += [tuple(one.tolist()) for one in batches.order.drawn]
     assert len(set(orders)) == 6
 

@@ -16,8 +16,8 @@ from whence.errors import InputError
 from whence.models.tasks import Cloze, NextItem
 from whence.randomness import Randomness
 from whence.training import TrainingConfig, fit
-from whence.training.history_batches import Batches
-from whence.training.loop import Training, fit_together
+from whence.training.history_batches import HistoryBatches
+from whence.training.recommenders import new_training
 
 SMALL = {"max_len": 8, "dim": 8}
 TRANSFORMERS = {"sasrec": NextItem(), "bert4rec": Cloze(0.4, 0.1, negatives=False)}
@@ -43,7 +43,11 @@ def test_every_question_has_the_weight_of_the_event_it_asks_for(
     of_item = np.zeros(data.item_count)
     of_item[data.items] = split.weights / split.weights[split.trained()].mean()
     chance = [Randomness(0), Randomness(1)]
-    batch = Batches(split, 6, 30, chance, one_size=one_size, task=task).draw(torch.tensor(2)).of(1)
+    batch = (
+        HistoryBatches(split, 6, 30, chance, one_size=one_size, task=task)
+        .draw(torch.tensor(2))
+        .of(1)
+    )
     assert batch.weights is not None
     asked = batch.positives != PAD
     assert asked.any()
@@ -92,7 +96,9 @@ def test_what_has_no_weight_is_not_learned(name: str) -> None:
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_a_seed_in_a_stack_weighs_as_alone(name: str, split: Split) -> None:
     config = TrainingConfig(steps=10, batch_size=32)
-    together = fit_together(Training(weighed(split), name, SMALL, config, [0, 4], "cpu"), False)
+    together = new_training(weighed(split), name, SMALL, config, [0, 4], "cpu").run(
+        show_progress=False
+    )
     for seed, stacked in together.items():
         alone = fit(weighed(split), name, SMALL, config, seed, show_progress=False)
         assert stacked.losses == pytest.approx(alone.losses, abs=2e-4)
@@ -112,5 +118,5 @@ def test_weights_that_cannot_be_are_refused(bad: float, split: Split) -> None:
 
 @pytest.mark.parametrize("name", ["gmf", "deepicf"])
 def test_models_of_single_choices_do_not_weigh(name: str, split: Split) -> None:
-    with pytest.raises(InputError, match="leave weights out"):
+    with pytest.raises(InputError, match="Leave out weights"):
         fit(weighed(split), name, {"dim": 4}, TrainingConfig(steps=1), 0, show_progress=False)

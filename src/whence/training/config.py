@@ -1,146 +1,174 @@
-"""How a model is trained: every setting there is, checked."""
+"""The settings of training, each with its help text, and their checks."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from whence.config import require_choice
 from whence.data.splits import HeldOut
-from whence.errors import InputError, did_you_mean
-from whence.training.averaging import Rule
-from whence.training.evaluation import check_measure
+from whence.engine.averaging import AveragingRule
+from whence.engine.optimizers import OptimizerName
+from whence.engine.trainable import Plan, Precision
+from whence.errors import InputError
+from whence.training.evaluation import check_metric
 
-Precision = Literal["float32", "bfloat16"]
-OptimiserName = Literal["adam", "adagrad"]
+LrDecay = Literal["none", "linear", "cosine"]
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How long and how fast to learn; the defaults are those of Baumhauer (2021)."""
+    """How a recommender is trained. The defaults are those of Baumhauer (2021)."""
 
     steps: int = 2_500
+    """Number of training steps."""
     epochs: int = 0
-    """Instead of steps: how often to go through the data; validate_every counts epochs then."""
+    """Passes over the data, instead of steps. validate_every then counts epochs."""
     batch_size: int = 128
-    """Histories a step, or whatever the model learns from: users, or single questions."""
-    optimizer: OptimiserName = "adam"
+    """Histories per step, or users, or single questions, depending on the model."""
+    optimizer: OptimizerName = "adam"
+    """adam or adagrad."""
     learning_rate: float = 1e-3
+    """Highest learning rate."""
     beta2: float = 0.98
-    """Adam's β₂, as in the first SASRec."""
+    """Adam's β₂. The default is that of the original SASRec."""
     clip: float | None = None
-    """The largest norm of the gradient; a larger one is scaled down to it."""
+    """Largest gradient norm. Longer gradients are scaled down to it."""
     warmup: int = 0
-    """Steps in which the learning rate rises to its full height."""
-    lr_decay: Literal["none", "linear", "cosine"] = "none"
-    """How the learning rate falls from there to 0 at the last step."""
+    """Steps over which the learning rate rises to its full value."""
+    lr_decay: LrDecay = "none"
+    """How the learning rate then falls to 0 at the last step: none, linear or cosine."""
     validate_every: int = 0
-    """Steps between validations; 0 is never."""
+    """Steps between validations. 0 never validates."""
     metric: str = "NDCG@10"
-    """What a validation looks at: recall@k, NDCG@k, MRR, recall@k of 101, HR@k of 100 published.
-
-    And of models that foretell ratings, the rating error, of which the lowest is the best.
-    """
+    """Metric of validations: recall@k, NDCG@k, MRR, recall@k of 101, HR@k of 100 published, NDCG@k
+    of 100 published, or rating error for models that predict ratings."""
     validate_on: HeldOut = "validation"
-    """The events that validations look at; by "test" weights are chosen as Jain (2019) did."""
+    """Held-out events that validations use. "test" chooses weights on the test events, as Jain
+    (2019) did."""
     patience: int = 0
-    """Stop after so many validations without a better one, and keep the best; 0 is never."""
+    """Stop after this many validations without an improvement and keep the best weights. 0 never
+    stops early."""
     snapshots: int = 0
-    """Weights kept on the way, equally spaced: the first untrained, the last after all steps."""
-    averaging: Rule = "none"
-    """How weights are averaged: swa, aswa, naswa, or the last two as they are printed."""
+    """Number of snapshots of the weights, equally spaced from the untrained to the final ones."""
+    averaging: AveragingRule = "none"
+    """How weights are averaged: none, swa, aswa, naswa, aswa-printed or naswa-printed."""
     average_every: int = 0
-    """Steps after which an average is taken (SWA) or gone on from; 0 is a tenth of all."""
+    """Steps in an epoch of averaging. 0 is a tenth of all steps."""
     swa_start: float = 0.75
-    """The share of all steps after which SWA begins."""
+    """Fraction of all steps after which SWA starts."""
     swa_lr_factor: float = 1.0
-    """To which share the learning rate falls in each of SWA's epochs; 1 is constant."""
+    """Factor to which the learning rate falls within each epoch of SWA. 1 keeps it constant."""
     part_dropout: float = 0.0
-    """The share of histories that are trained with some items absent, as explainers ask them."""
+    """Fraction of histories from which random items are removed in training, as explainers do."""
     precision: Precision = "float32"
-    """In which the products of matrices are computed; the weights are float32."""
+    """Precision of matrix products: float32, or bfloat16 on a GPU. Weights are float32."""
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.epochs) < 0 or self.batch_size < 1:
-            raise InputError("Training needs steps or epochs from 0 on and a batch from 1 on.")
-        if self.optimizer not in get_args(OptimiserName):
-            known = get_args(OptimiserName)
-            raise InputError(
-                f"There is no optimiser '{self.optimizer}': {did_you_mean(self.optimizer, known)}"
-            )
-        if not 0 < self.learning_rate < math.inf:
-            raise InputError(f"The learning rate is above 0, not {self.learning_rate}.")
-        if not 0 <= self.beta2 < 1:
-            raise InputError(f"second_moment is from 0 to below 1, not {self.beta2}.")
-        if self.clip is not None and not 0 < self.clip < math.inf:
-            raise InputError(f"Gradients are clipped at a norm above 0, not {self.clip}.")
-        if not 0 <= self.part_dropout <= 1:
-            raise InputError(f"absence is a share from 0 to 1, not {self.part_dropout}.")
-        if min(self.warmup, self.validate_every, self.patience, self.snapshots) < 0:
-            raise InputError(
-                "warmup, validate_every, patience and snapshots are whole numbers from 0 on."
-            )
+        self._check_ranges()
+        require_choice("optimizer", self.optimizer, OptimizerName)
+        require_choice("validate_on", self.validate_on, HeldOut)
+        check_metric(self.metric)
         if self.snapshots == 1 or (self.snapshots > self.steps + 1 and not self.epochs):
             raise InputError(
-                "snapshots are at least 2, the untrained weights and the last ones, and at most "
-                "one more than steps."
+                "snapshots must be at least 2 (the untrained and the final weights) and at most "
+                f"steps + 1, not {self.snapshots}."
             )
         if self.snapshots and self.patience:
             raise InputError(
-                "snapshots are spaced over a known number of steps; leave patience out."
-            )
-        if self.average_every < 0 or not 0 <= self.swa_start < 1 or not 0 < self.swa_lr_factor <= 1:
-            raise InputError(
-                "An epoch is a whole number of steps, swa_start is from 0 to below 1, and swa_pace "
-                "above 0 and up to 1."
+                "snapshots are spaced over a fixed number of steps. Leave out patience."
             )
         if self.averaging == "swa" and not self.epochs and self.first_average == self.steps > 0:
             raise InputError(
-                f"After a share of {self.swa_start} of {self.steps} steps, no epoch of "
-                f"{self.steps_of_an_epoch} is left; begin SWA earlier or say a shorter epoch."
+                f"No epoch of {self.averaging_epoch} steps is left for SWA after "
+                f"{self.swa_start:g} of {self.steps} steps. Lower swa_start or average_every."
             )
-        check_measure(self.metric)
         if self.patience and not self.validate_every:
-            raise InputError("patience counts validations; say validate_every too.")
-        require_choice("validate_on", self.validate_on, HeldOut)
+            raise InputError("patience counts validations. Set validate_every too.")
+
+    def _check_ranges(self) -> None:
+        for name in (
+            "steps",
+            "epochs",
+            "warmup",
+            "validate_every",
+            "patience",
+            "snapshots",
+            "average_every",
+        ):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} must be at least 0, not {getattr(self, name)}.")
+        for holds, rule, value in (
+            (self.batch_size >= 1, "batch_size must be at least 1", self.batch_size),
+            (
+                0 < self.learning_rate < math.inf,
+                "learning_rate must be above 0",
+                self.learning_rate,
+            ),
+            (0 <= self.beta2 < 1, "beta2 must be at least 0 and below 1", self.beta2),
+            (self.clip is None or 0 < self.clip < math.inf, "clip must be above 0", self.clip),
+            (0 <= self.part_dropout <= 1, "part_dropout must be from 0 to 1", self.part_dropout),
+            (0 <= self.swa_start < 1, "swa_start must be at least 0 and below 1", self.swa_start),
+            (
+                0 < self.swa_lr_factor <= 1,
+                "swa_lr_factor must be above 0 and at most 1",
+                self.swa_lr_factor,
+            ),
+        ):
+            if not holds:
+                raise InputError(f"{rule}, not {value}.")
 
     @property
-    def chosen_on(self) -> str:
-        """What to add to the protocol of a run whose weights are chosen by what it is tested on."""
+    def selection_note(self) -> str:
+        """What to add to the protocol of a run whose weights are chosen on its test events."""
         if self.validate_on != "test" or not self.patience:
             return ""
         return f"; weights chosen by {self.metric} on the test events themselves"
 
-    def in_steps(self, of_an_epoch: int) -> TrainingConfig:
-        """The same with epochs as steps, where epochs were asked for."""
+    def in_steps(self, steps_per_epoch: int) -> TrainingConfig:
+        """Return the same configuration with epochs converted to steps."""
         if not self.epochs:
             return self
         return replace(
             self,
             epochs=0,
-            steps=self.epochs * of_an_epoch,
-            validate_every=self.validate_every * of_an_epoch,
-            average_every=self.average_every or of_an_epoch,
+            steps=self.epochs * steps_per_epoch,
+            validate_every=self.validate_every * steps_per_epoch,
+            average_every=self.average_every or steps_per_epoch,
+        )
+
+    def plan(self) -> Plan:
+        """Return what the engine needs to know."""
+        return Plan(
+            steps=self.steps,
+            validate_every=self.validate_every,
+            patience=self.patience,
+            clip=self.clip,
+            precision=self.precision,
+            averaging=self.averaging,
+            average_every=self.averaging_epoch,
+            average_start=self.first_average,
+            snapshot_steps=frozenset(self.snapshot_steps()),
         )
 
     @property
-    def steps_of_an_epoch(self) -> int:
-        """As averaging counts them."""
+    def averaging_epoch(self) -> int:
+        """The steps in an epoch of averaging."""
         return self.average_every or max(1, self.steps // 10)
 
     @property
     def first_average(self) -> int:
-        """The step after which SWA begins: so that whole epochs follow."""
-        epochs = round((1 - self.swa_start) * self.steps / self.steps_of_an_epoch, 9)
-        return self.steps - math.floor(epochs) * self.steps_of_an_epoch
+        """The step after which SWA starts, such that whole epochs follow."""
+        epochs = round((1 - self.swa_start) * self.steps / self.averaging_epoch, 9)
+        return self.steps - math.floor(epochs) * self.averaging_epoch
 
-    def pace(self, step: int) -> float:
-        """The share of the learning rate at this step, from 0 on."""
+    def lr_factor(self, step: int) -> float:
+        """Return the factor of the learning rate at a step, counted from 0."""
         if step < self.warmup:
             return (step + 1) / self.warmup
         if self.averaging == "swa" and step >= self.first_average:
-            t = ((step - self.first_average) % self.steps_of_an_epoch + 1) / self.steps_of_an_epoch
+            t = ((step - self.first_average) % self.averaging_epoch + 1) / self.averaging_epoch
             return 1 - t + t * self.swa_lr_factor  # (1 − t)·α₁ + t·α₂
         left = (self.steps - step) / max(1, self.steps - self.warmup)
         match self.lr_decay:
@@ -151,12 +179,12 @@ class TrainingConfig:
         return 1.0
 
     def snapshot_steps(self) -> set[int]:
-        """After how many steps the weights are kept."""
+        """Return the numbers of steps after which the weights are saved."""
         last = self.snapshots - 1
         return {round(number * self.steps / last) for number in range(self.snapshots)}
 
 
 def check_precision(config: TrainingConfig, device: str) -> None:
-    """Refuse what the device cannot do well."""
+    """Refuse a precision that the device computes slowly or not at all."""
     if config.precision == "bfloat16" and device == "cpu":
-        raise InputError("bfloat16 is for GPUs; on a processor say precision=float32.")
+        raise InputError("bfloat16 is for GPUs. Set precision=float32.")

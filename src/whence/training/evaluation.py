@@ -1,7 +1,4 @@
-"""How often the item that came next is among the first ten, with intervals and protocols.
-
-And how far off its rating is, by models that foretell ratings.
-"""
+"""Accuracy on held-out events: the rank of the item that came next, or the error of its rating."""
 
 from __future__ import annotations
 
@@ -28,32 +25,32 @@ from whence.training.ranks import (
 )
 
 TOP = 10
-OF_A_SAMPLE = f" of {SAMPLED + 1}"
+OF_SAMPLED = f" of {SAMPLED + 1}"
 AS_PUBLISHED = f" of {NEGATIVES + 1} published"
 RATING_ERROR = "rating error"
 AT_K = r"@[1-9]\d*"
 MEASURE = re.compile(
-    rf"MRR|(?P<rated>{RATING_ERROR})|(?:recall|NDCG){AT_K}|recall{AT_K}(?P<sampled>{OF_A_SAMPLE})"
+    rf"MRR|(?P<rated>{RATING_ERROR})|(?:recall|NDCG){AT_K}|recall{AT_K}(?P<sampled>{OF_SAMPLED})"
     rf"|(?:HR|NDCG){AT_K}(?P<published>{AS_PUBLISHED})"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class PerCase:
-    """One value a case for every measure, with what was measured."""
+    """One value per case for every measure, with its protocol."""
 
     values: dict[str, Floats]
     protocols: dict[str, str]
 
     def measures(self) -> dict[str, Measure]:
-        """The means with their intervals."""
+        """Return the means with their intervals."""
         return {
             name: mean_measure(values, self.protocols[name], _direction(name), (0.0, _most(name)))
             for name, values in self.values.items()
         }
 
     def lead_over(self, other: PerCase) -> dict[str, Measure]:
-        """How much higher than the other on the same cases, which the intervals know of."""
+        """Return the differences from another on the same cases; the intervals are paired."""
         return {
             name: mean_measure(
                 values - other.values[name],
@@ -67,34 +64,35 @@ class PerCase:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A question that can be put to any model: how well does it foresee what is held out?"""
+    """Measures how well any model predicts the held-out events of a split."""
 
     split: Split
     held: HeldOut
-    length: int
-    """How many items of a history the model reads."""
+    max_len: int
+    """The number of items of a history that the model reads."""
     top: int = TOP
     """The k of recall@k and NDCG@k."""
     seed: int = 0
-    """Draws the random items."""
+    """The seed of the random items."""
     show_progress: bool = False
 
     def __post_init__(self) -> None:
         if self.held not in self.split.held:
             known = did_you_mean(self.held, self.split.held)
-            raise InputError(f"Nothing is held out as '{self.held}': {known}")
-        if self.length < 1 or self.top < 1 or int(self.top) != self.top:
+            raise InputError(f"The split holds out no part called '{self.held}': {known}")
+        if self.max_len < 1 or self.top < 1 or int(self.top) != self.top:
             raise InputError(
-                f"length and top are whole numbers from 1 on, not {self.length} and {self.top}."
+                f"max_len and top must be whole numbers of at least 1, not {self.max_len} and "
+                f"{self.top}."
             )
         if not len(self.split.held[self.held]):
             raise InputError(
-                f"No {self.held} events are held out to measure accuracy on; last-two needs "
-                "users with three events, and last-one, with two, holds out no validation."
+                f"The split holds out no {self.held} events. last-two needs users with three "
+                "events; last-one needs two and holds out no validation events."
             )
 
     def of(self, model: CaseReader) -> PerCase:
-        """By every protocol that can be. A catalog of 100 items or fewer is not sampled."""
+        """Measure by every protocol that applies; at most 100 items are not sampled."""
         found = [self.full(model)]
         if self.split.interactions.item_count > SAMPLED:
             found.append(self.sampled(model))
@@ -109,33 +107,33 @@ class Evaluation:
         )
 
     def full(self, model: CaseReader) -> PerCase:
-        """By the true item's rank among all items."""
+        """Measure by the rank of the true item among all items."""
         cases, item_count = self.split.held[self.held], self.split.interactions.item_count
-        ranks = full_ranks(model, cases, self.length, item_count, self.show_progress)
+        ranks = full_ranks(model, cases, self.max_len, item_count, self.show_progress)
         values = {
             f"recall@{self.top}": (ranks < self.top).astype(np.float64),
             f"NDCG@{self.top}": gain(ranks, self.top),
             "MRR": 1 / (1 + ranks),
         }
-        protocol = f"{self._events}; ranked among itself and all items the user has not met"
+        protocol = f"{self._events}; ranked among itself and all items the user has not seen"
         return PerCase(values, dict.fromkeys(values, protocol))
 
     def sampled(self, model: CaseReader) -> PerCase:
-        """By its rank among 100 random ones, the papers' sampled protocol."""
+        """Measure by the rank among 100 random items, the sampled protocol of the papers."""
         cases, unseen = self.split.held[self.held], Unseen.of(self.split)
-        ranks = sampled_ranks(model, cases, self.length, unseen, self.seed, self.show_progress)
-        name = f"recall@{self.top}{OF_A_SAMPLE}"
+        ranks = sampled_ranks(model, cases, self.max_len, unseen, self.seed, self.show_progress)
+        name = f"recall@{self.top}{OF_SAMPLED}"
         protocol = (
             f"{self._events}; ranked among {SAMPLED} random items outside the user's training "
-            "events (any items, for who has met them all)"
+            "events (any items, for users who have seen them all)"
         )
         return PerCase({name: (ranks < self.top).astype(np.float64)}, {name: protocol})
 
     def published(self, model: CaseReader) -> PerCase:
-        """By its rank among the negatives published for it, as He et al. (2017) and others do."""
+        """Measure by the rank among published negatives, as He et al. (2017) and others do."""
         cases = self.split.held[self.held]
         rivals = published_negatives(self.split.interactions).of(cases)
-        ranks = ranks_among(model, cases, self.length, rivals, self.show_progress)
+        ranks = ranks_among(model, cases, self.max_len, rivals, self.show_progress)
         values = {
             f"HR@{self.top}{AS_PUBLISHED}": (ranks < self.top).astype(np.float64),
             f"NDCG@{self.top}{AS_PUBLISHED}": gain(ranks, self.top),
@@ -148,9 +146,9 @@ class Evaluation:
         return PerCase(values, dict.fromkeys(values, protocol))
 
     def rated(self, model: CaseReader) -> PerCase:
-        """By how far off the rating is that it expects; nothing where no event has a rating."""
+        """Measure by the error of predicted ratings; empty if no event has a rating."""
         cases, interactions = self.split.held[self.held], self.split.interactions
-        errors = rating_errors(model, interactions, cases, self.length)
+        errors = rating_errors(model, interactions, cases, self.max_len)
         if not len(errors):
             return PerCase({}, {})
         protocol = (
@@ -160,7 +158,7 @@ class Evaluation:
         return PerCase({RATING_ERROR: errors}, {RATING_ERROR: protocol})
 
     def check(self, measure: str, model: CaseReader) -> None:
-        """Refuse a measure that these events or such a model cannot have, before it is asked."""
+        """Refuse a metric that does not apply to these events or to such a model."""
         cases, interactions = self.split.held[self.held], self.split.interactions
         if measure.endswith(AS_PUBLISHED):
             published_negatives(interactions).of(cases)
@@ -168,14 +166,14 @@ class Evaluation:
             return
         if model.predicts_probabilities:
             raise InputError(
-                f"A {RATING_ERROR} is of models that foretell ratings, as content-ncf and "
-                f"intrp-ncf do with predict_ratings=true; choose another metric, as NDCG@{TOP}."
+                f"{RATING_ERROR} is for models that predict ratings, such as content-ncf and "
+                f"intrp-ncf with predict_ratings=true. Choose another metric, such as NDCG@{TOP}."
             )
         if not len(rated_cases(interactions, cases)):
-            raise InputError(f"No {self.held} event has a rating to be off from.")
+            raise InputError(f"No {self.held} event has a rating. Choose another metric.")
 
     def mean(self, measure: str, model: CaseReader) -> float:
-        """One measure by its name, whatever its k, with nothing computed beside it."""
+        """Return one measure by its name, for any k, without computing the others."""
         name = MEASURE.fullmatch(measure)
         assert name is not None
         k = measure.partition("@")[2].partition(" ")[0]
@@ -198,23 +196,24 @@ def evaluate(
     model: CaseReader,
     split: Split,
     held: HeldOut,
-    length: int,
+    max_len: int,
     *,
     top: int = TOP,
     seed: int = 0,
     show_progress: bool = False,
 ) -> dict[str, Measure]:
-    """Accuracy on the held-out events: full ranking, and the true item among 100 random ones.
+    """Return the accuracy on held-out events, by name of the measure.
 
-    And among its published negatives, where there are some, and of who foretells ratings, how far
-    off they are. `length` is how many items of a history
-    the model reads, `top` the k of recall@k and NDCG@k; the seed draws the random items.
+    The true item is ranked among all items, among 100 random ones, and among published negatives
+    if the data have some. Models that predict ratings are also measured by their error. `max_len`
+    is the number of items of a history that the model reads. `top` is the k of recall@k and
+    NDCG@k, and `seed` draws the random items.
     """
-    return Evaluation(split, held, length, top, seed, show_progress).of(model).measures()
+    return Evaluation(split, held, max_len, top, seed, show_progress).of(model).measures()
 
 
-def best_of(measure: str, values: Sequence[float]) -> int:
-    """The place of the best value, or of the first of them."""
+def index_of_best(measure: str, values: Sequence[float]) -> int:
+    """Return the index of the best value, the first of equals."""
     choose = min if _direction(measure) == "lower is better" else max
     return values.index(choose(values))
 
@@ -224,21 +223,20 @@ def _direction(name: str) -> Direction:
 
 
 def _most(name: str) -> float:
-    """The end of a measure's range; its other end is 0."""
+    """Return the upper end of a measure's range; the lower end is 0."""
     return np.inf if name == RATING_ERROR else 1.0
 
 
 def gain(ranks: Floats, top: int = TOP) -> Floats:
-    """NDCG@k with one true item: 1 / log₂(rank + 2) among the first k, ranks from 0."""
+    """Return NDCG@k for one true item: 1 / log₂(rank + 2) among the first k, ranks from 0."""
     return np.where(ranks < top, 1 / np.log2(ranks + 2), 0.0)
 
 
-def check_measure(name: str) -> None:
-    """Refuse a name that no evaluation gives."""
+def check_metric(name: str) -> None:
+    """Refuse a name that is not a measure."""
     if not MEASURE.fullmatch(name):
-        known = [f"recall@{TOP}", f"NDCG@{TOP}", "MRR", f"recall@{TOP}{OF_A_SAMPLE}"]
+        known = [f"recall@{TOP}", f"NDCG@{TOP}", "MRR", f"recall@{TOP}{OF_SAMPLED}"]
         known += [*(f"{one}@{TOP}{AS_PUBLISHED}" for one in ("HR", "NDCG")), RATING_ERROR]
         raise InputError(
-            f"There is no measure '{name}': {did_you_mean(name, known)} Any whole number from 1 on "
-            f"may stand for the {TOP}."
+            f"There is no measure '{name}': {did_you_mean(name, known)} Any k can replace {TOP}."
         )

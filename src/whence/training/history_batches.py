@@ -22,7 +22,7 @@ from whence.randomness import CounterRandom, Randomness, bernoulli
 from whence.training.negatives import Unseen
 
 
-class Absence:
+class PartDropout:
     """Draws a coalition of the items of some histories: its size by Shapley's kernel, then who."""
 
     def __init__(
@@ -135,7 +135,7 @@ TOO_LARGE = 1e-3
 """How seldom a batch may be larger than the one size, where all must have one size."""
 
 
-class Batches:
+class HistoryBatches:
     """Draws users with replacement, a window of each one's training events, and questions.
 
     One batch a seed, all at once, as long as the longest; what a seed draws for its own rows is
@@ -156,7 +156,7 @@ class Batches:
         device: str = "cpu",
         one_size: bool = False,
         task: NextItem | Cloze = NEXT_ITEM,
-        absence: float = 0.0,
+        part_dropout: float = 0.0,
     ) -> None:
         starts, ends = split.interactions.offsets[:-1], split.train_ends
         users = np.flatnonzero(ends - starts >= 2)
@@ -184,7 +184,9 @@ class Batches:
             self.rows = self._whole_windows(_most(share, size))
             if self.masks is not None:
                 self.questions = _most(self.masks.share_of_counts(share), size)
-        self.absence = Absence(absence, self.slots, randomness, device) if absence else None
+        self.part_dropout = (
+            PartDropout(part_dropout, self.slots, randomness, device) if part_dropout else None
+        )
         asks_negatives = isinstance(task, NextItem) or task.negatives
         self.unseen = Unseen.of(split, device) if asks_negatives else None
         self.chance, self.chance_of_negatives = (
@@ -193,11 +195,11 @@ class Batches:
         )
 
     @property
-    def steps_of_an_epoch(self) -> int:
+    def steps_per_epoch(self) -> int:
         """As many as draw as often as there are users."""
         return -(-len(self.users) // self.size)
 
-    def begin(self, step: int) -> Hashable:
+    def prepare(self, step: int) -> Hashable:
         """Every step has the same size, where that matters."""
         return None
 
@@ -257,7 +259,7 @@ class Batches:
 
     def _present(self, step: Tensor, laid: Laid, items: Tensor) -> Tensor | None:
         """`[S, T]`: which rows are seen, where some of the items are to be absent."""
-        return None if self.absence is None else self.absence.draw(step, laid, items)
+        return None if self.part_dropout is None else self.part_dropout.draw(step, laid, items)
 
     def _negatives(self, step: Tensor, user: Tensor, asked: Tensor) -> Tensor | None:
         """`[S, M]`: an item that the user has not met, for every question."""

@@ -1,4 +1,4 @@
-"""`whence.train`: interactions in, a run out."""
+"""`whence.train`: from data to a trained and evaluated run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,25 +16,28 @@ from whence.data.interactions import Interactions
 from whence.data.sources import Source, load
 from whence.data.splits import Split, split_by
 from whence.devices import check_device
+from whence.engine.checkpoints import VERSION, CheckpointFolder
 from whence.errors import InputError
 from whence.files import check_can_write, make_parent
 from whence.measure import Measure
 from whence.models import ModelSpec, model_spec
 from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
 from whence.run import Run, snapshot_files
-from whence.training.checkpoints import Unfinished
 from whence.training.config import TrainingConfig, check_precision
 from whence.training.evaluation import Evaluation, evaluate
-from whence.training.loop import Fitted
+from whence.training.recommenders import TrainedRecommender
 from whence.training.seeds import fit_seeds
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def train(
     data: Source | Callable[[], Interactions],
     *,
     model: str = "sasrec",
-    model_settings: Mapping[str, Any] | None = None,
-    training: Mapping[str, Any] | None = None,
+    model_settings: Mapping[str, Any] | DataclassInstance | None = None,
+    training: Mapping[str, Any] | TrainingConfig | None = None,
     seeds: int = 1,
     split: str = "last-two",
     init_from: Sequence[Run] = (),
@@ -45,58 +48,61 @@ def train(
     seeds_at_once: int | None = None,
     until: float | None = None,
 ) -> Run:
-    """Train one model a seed, measure each, and write the run folder if `out` is given.
+    """Train one model per seed, evaluate each, and write the run folder if `out` is given.
 
-    Seeds train as one computation, as many as memory holds where `seeds_at_once` does not say how
-    many; each goes the same way as alone, but for the last bits. A seed whose loss is no longer a
-    number is left out of the run, with a warning.
+    Settings are mappings or configurations, such as `SASRecConfig(dim=32)`. Unknown ones raise
+    before any data is read. A `TrainingConfig` is used as it is; what a mapping leaves open follows
+    the model's authors. `data` may be a function that reads it. `init_from` are runs of other
+    models on the same data and split whose weights initialize this one.
 
-    Stopped by whatever, the same call with the same `out` goes on and comes to the same bits; a
-    training not done at `until`, by `time.monotonic()`, stops itself with `OutOfTime`.
-    Unknown settings raise before anything is read, also where `data` is a function that reads.
-
-    `init_from` are runs of other models, on the same data and split, that first weights are taken
-    from: of the same seed where they have it.
+    Seeds train together, as many as memory holds unless `seeds_at_once` says how many. A seed that
+    diverges is left out of the run with a warning. If training is interrupted, the same call with
+    the same `out` resumes it and ends with the same bits. At the time `until`, by
+    `time.monotonic()`, it stops with `OutOfTime`.
     """
     if seeds < 1 or (seeds_at_once is not None and seeds_at_once < 1):
-        raise InputError("Training needs at least one seed, and at least one at once.")
+        raise InputError("seeds and seeds_at_once must be at least 1.")
     spec = model_spec(model)
-    given = model_settings or {}
-    model_config = build(spec.config, given)
-    training_config = build(TrainingConfig, as_published(spec, training or {}))
+    given = _given(model_settings)
+    model_config = build(spec.config, model_settings or {})
+    training_config = (
+        training
+        if isinstance(training, TrainingConfig)
+        else build(TrainingConfig, with_published_defaults(spec, training or {}))
+    )
     if spec.knows_users and split == "user-holdout":
         raise InputError(
-            f"{model} knows the users it was trained on, and a user-holdout split asks it about "
-            "others; choose last-two, or a model that reads histories."
+            f"{model} only knows the users it was trained on, and a user-holdout split tests it "
+            "on others. Choose split='last-two', or a model that reads histories."
         )
-    check_beginnings(model, init_from)
+    check_init_from(model, init_from)
     check_device(device)
     check_precision(training_config, device)
     if out is None and training_config.snapshots:
-        raise InputError("snapshots are kept in the run folder; say where, with out.")
+        raise InputError("snapshots are written to the run folder. Set out.")
     if out is not None:
         check_can_write(Path(out), overwrite)
         make_parent(Path(out))
     interactions = data() if callable(data) else load(data)
-    check_known(init_from, interactions, split)
+    check_same_data(init_from, interactions, split)
     held_out = split_by(split, interactions)
-    # Whoever reads a figure of such a run is told, wherever its protocol is written.
-    held_out = replace(held_out, protocol=held_out.protocol + training_config.chosen_on)
+    # So that every protocol of such a run says it.
+    held_out = replace(held_out, protocol=held_out.protocol + training_config.selection_note)
     settings = _with_room(spec, asdict(model_config), given, interactions)
     described = {
         **asdict(training_config),
         "split": split,
-        "begun_with": [_beginning(run) for run in init_from],
+        "init_from": [_fingerprint(run) for run in init_from],
         "protocol": held_out.protocol,
         "device": device,
         "threads": torch.get_num_threads(),
     }
-    unfinished = None
+    checkpoints = None
     if out is not None:
-        whole = {"model": model, **settings, **described, **_circumstances(interactions)}
-        unfinished = Unfinished(Path(out), whole, overwrite)
+        everything = {"model": model, **settings, **described, **_environment(interactions)}
+        checkpoints = CheckpointFolder(Path(out), everything, overwrite)
     try:
-        fitted = fit_seeds(
+        trained = fit_seeds(
             held_out,
             model,
             settings,
@@ -104,20 +110,18 @@ def train(
             range(seeds),
             device,
             show_progress=show_progress,
-            unfinished=unfinished,
+            checkpoints=checkpoints,
             at_once=seeds_at_once,
             until=until,
             init_from=init_from,
         )
     finally:
-        if unfinished is not None:
-            unfinished.remove_if_nothing_is_kept()
-    lost = [seed for seed in range(seeds) if seed not in fitted]
-    if lost:
+        if checkpoints is not None:
+            checkpoints.remove_if_empty()
+    if diverged := [seed for seed in range(seeds) if seed not in trained]:
         warnings.warn(
-            f"The loss of seed {', '.join(map(str, lost))} was no number any more; the run has the "
-            f"other {len(fitted)} seeds. A smaller learning rate than "
-            f"{training_config.learning_rate} might keep them all.",
+            f"Training of seed {', '.join(map(str, diverged))} diverged; the run has the other "
+            f"{len(trained)}. Lower learning_rate or set clip to keep them all.",
             stacklevel=2,
         )
     run = Run(
@@ -126,20 +130,29 @@ def train(
         training=described,
         data=describe(interactions),
         catalog=interactions.catalog,
-        models={seed: one.model for seed, one in fitted.items()},
-        metrics={seed: _measured(one, held_out, show_progress) for seed, one in fitted.items()},
+        models={seed: one.model for seed, one in trained.items()},
+        metrics={seed: _metrics(one, held_out, show_progress) for seed, one in trained.items()},
         loaded=interactions,
     )
-    if out is None or unfinished is None:
+    if out is None or checkpoints is None:
         return run
-    kept = {seed: snapshot_files(unfinished.snapshots(seed)) for seed in fitted}
+    kept = {seed: snapshot_files(checkpoints.snapshots(seed)) for seed in trained}
     saved = replace(run, snapshots=kept).save(out, overwrite)
-    unfinished.remove()
+    checkpoints.remove()
     return saved
 
 
-def as_published(spec: ModelSpec, training: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked for, and as the model's authors trained where nothing was."""
+def _given(settings: Mapping[str, Any] | DataclassInstance | None) -> set[str]:
+    """Return the names of the settings that the user chose."""
+    if settings is None or isinstance(settings, Mapping):
+        return set(settings or {})
+    return {
+        field.name for field in fields(settings) if getattr(settings, field.name) != field.default
+    }
+
+
+def with_published_defaults(spec: ModelSpec, training: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings, with those of the model's authors for what they leave open."""
     defaults = dict(spec.training)
     if "steps" in training and not training.get("epochs"):
         defaults.pop("epochs", None)
@@ -147,73 +160,79 @@ def as_published(spec: ModelSpec, training: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _with_room(
-    spec: ModelSpec, settings: dict[str, Any], given: Mapping[str, Any], data: Interactions
+    spec: ModelSpec, settings: dict[str, Any], given: set[str], data: Interactions
 ) -> dict[str, Any]:
-    """The settings, but larger where the data need it and nobody says how large."""
+    """Return the settings, with tables as large as the data need unless the user gave a size."""
     needed = {} if spec.room is None else spec.room(data)
     grown = {name: max(least, settings[name]) for name, least in needed.items()}
     return {**settings, **{name: size for name, size in grown.items() if name not in given}}
 
 
-def check_beginnings(model: str, runs: Sequence[Run]) -> None:
-    """Refuse runs that the model cannot begin with."""
+def check_init_from(model: str, runs: Sequence[Run]) -> None:
+    """Refuse runs that cannot initialize the model."""
     if not runs:
         return
     wanted = model_spec(model).init_from
     given = tuple(run.model for run in runs)
     if not wanted:
-        raise InputError(f"{model} begins with no other model; leave init_from out.")
+        raise InputError(f"No other model can initialize {model}. Leave out init_from.")
     if sorted(given) != sorted(wanted):
         raise InputError(
-            f"{model} begins with {' and '.join(wanted)}, and these are {' and '.join(given)}."
+            f"{model} is initialized from runs of {' and '.join(wanted)}, not of "
+            f"{' and '.join(given)}."
         )
 
 
-def check_known(runs: Sequence[Run], interactions: Interactions, split: str) -> None:
-    """Refuse runs that know other items by these numbers, or know what is held out here."""
+def check_same_data(runs: Sequence[Run], interactions: Interactions, split: str) -> None:
+    """Refuse runs that were trained on other items, or on what is held out here."""
     for run in runs:
         if run.data["hash"] != interactions.content_hash:
             raise InputError(
-                f"This {run.model} was trained on other data, where a number is another item; "
-                "train it on the same."
+                f"The {run.model} run of init_from was trained on other data. Train it on the "
+                "same data."
             )
         if run.training["split"] != split:
             raise InputError(
-                f"This {run.model} was trained by {run.training['split']}, and would know what "
-                f"{split} holds out; train it by the same split."
+                f"The {run.model} run of init_from was trained with the split "
+                f"{run.training['split']} and may know what {split} holds out. Train it with the "
+                "same split."
             )
 
 
-def _beginning(run: Run) -> dict[str, Any]:
-    """Enough to tell one run's weights from another's."""
+def _fingerprint(run: Run) -> dict[str, Any]:
+    """Return what tells one run's weights from another's."""
     return {"model": run.model, "data": run.data["hash"], **run.training, **run.model_settings}
 
 
-def _circumstances(interactions: Interactions) -> dict[str, str]:
-    """What else must be the same for a training to be gone on with."""
+def _environment(interactions: Interactions) -> dict[str, str]:
+    """Return what else must be the same for a training to be resumed."""
     return {
         "data": interactions.content_hash,
-        "version of Whence": whence.__version__,
-        "version of PyTorch": torch.__version__,
+        VERSION: whence.__version__,
+        "PyTorch version": torch.__version__,
     }
 
 
-def _measured(fitted: Fitted, split: Split, show_progress: bool) -> dict[str, Any]:
-    """How the training went, and the accuracy on every part that is held out."""
+def _metrics(trained: TrainedRecommender, split: Split, show_progress: bool) -> dict[str, Any]:
+    """Return the course of the training, and the accuracy on every held-out part."""
     accuracy: dict[str, Any] = {
         held: plain_measures(
             evaluate(
-                fitted.model, split, held, fitted.model.config.max_len, show_progress=show_progress
+                trained.model,
+                split,
+                held,
+                trained.model.config.max_len,
+                show_progress=show_progress,
             )
         )
         for held, cases in split.held.items()
         if len(cases)
     }
     return {
-        "steps": len(fitted.losses),
-        "kept_step": fitted.kept,
-        "final_loss": fitted.losses[-1] if fitted.losses else None,
-        "validations": [[step, value] for step, value in fitted.validations.items()],
+        "steps": len(trained.losses),
+        "kept_step": trained.kept_step,
+        "final_loss": trained.losses[-1] if trained.losses else None,
+        "validations": [[step, value] for step, value in trained.validations.items()],
         **accuracy,
     }
 
@@ -221,21 +240,21 @@ def _measured(fitted: Fitted, split: Split, show_progress: bool) -> dict[str, An
 def baseline_accuracy(
     interactions: Interactions,
     split: str,
-    length: int,
+    max_len: int,
     show_progress: bool = False,
     *,
     rated: bool = False,
 ) -> dict[str, dict[str, Measure]]:
-    """What simple rules reach on the same test events, and of their ratings if `rated`."""
+    """Return the accuracy of simple rules on the same test events, of ratings too if `rated`."""
     held_out = split_by(split, interactions)
     if not len(held_out.held["test"]):
         return {}
     found = {
-        name: evaluate(make(held_out), held_out, "test", length, show_progress=show_progress)
+        name: evaluate(make(held_out), held_out, "test", max_len, show_progress=show_progress)
         for name, make in BASELINES.items()
     }
     if rated:
-        mean = Evaluation(held_out, "test", length).rated(MeanRating(held_out))
+        mean = Evaluation(held_out, "test", max_len).rated(MeanRating(held_out))
         found[MEAN_RATING] = mean.measures()
     return found
 
@@ -243,7 +262,7 @@ def baseline_accuracy(
 def split_settings(
     model: str, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings of the model and of the training, told apart by their names."""
+    """Divide settings into those of the model and those of training."""
     own = {field.name for field in fields(model_spec(model).config)}
     training = {field.name for field in fields(TrainingConfig)}
     for key in settings:
@@ -259,7 +278,7 @@ def split_settings(
 
 
 def describe(interactions: Interactions) -> dict[str, Any]:
-    """What a run remembers of its data."""
+    """Return what a run records about its data."""
     return {
         "origin": dict(interactions.origin),
         "hash": interactions.content_hash,
@@ -271,5 +290,5 @@ def describe(interactions: Interactions) -> dict[str, Any]:
 
 
 def plain_measures(measures: Mapping[str, Measure]) -> dict[str, Any]:
-    """As they are written down."""
+    """Return measures as they are written to JSON."""
     return {name: measure.as_dict() for name, measure in measures.items()}

@@ -1,4 +1,4 @@
-"""Which seeds train together: as many as memory holds, where that is faster."""
+"""Train several seeds, as many together as memory holds and as is faster."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from whence.data.splits import Split
+from whence.engine.checkpoints import CheckpointFolder
+from whence.engine.loop import DivergedError, Training
+from whence.engine.stack import Stack
 from whence.errors import InputError
 from whence.memory import free_memory, is_out_of_memory, reuse_freed_memory
-from whence.models import model_spec
+from whence.models import Recommender, model_spec
 from whence.run import Run
-from whence.training.checkpoints import Unfinished
 from whence.training.config import TrainingConfig
-from whence.training.loop import DivergedError, Fitted, Training, fit_together
-from whence.training.stack import Stack
+from whence.training.recommenders import TrainableRecommender, TrainedRecommender, new_training
 
 FEW_ROWS = 2_000
-"""In a batch with more, a processor is busy with one seed, and a stack would only spill its caches.
+"""With more rows in a batch, one seed keeps a processor busy, and a stack overflows its caches.
 
-With fewer, most of a step is spent on calling kernels, which a stack calls once for all seeds.
+With fewer, calling kernels takes most of a step, and a stack calls them once for all seeds.
 """
 FEW_PRODUCTS = 200_000_000
-"""Additions and multiplications in the losses of a step: about what that many rows need, if wide.
+"""Multiplications and additions in the losses of a step: about what that many rows need.
 
-A softmax over all items needs more for few rows already.
+A softmax over all items needs more for few rows.
 """
 COPIES = 6
-"""Of the weights: themselves, their gradients, two moments, an average, and its difference."""
-SHARE = 0.5
-"""Of the free memory that a stack may take; the rest is for what was not foreseen."""
+"""Of the weights: themselves, their gradients, two moments, an average and its difference."""
+MEMORY_SHARE = 0.5
+"""Of the free memory, for a stack; the rest is a reserve."""
 
 
 def fit_seeds(
@@ -44,38 +45,38 @@ def fit_seeds(
     device: str = "cpu",
     *,
     show_progress: bool = True,
-    unfinished: Unfinished | None = None,
+    checkpoints: CheckpointFolder | None = None,
     at_once: int | None = None,
     until: float | None = None,
     init_from: Sequence[Run] = (),
-) -> dict[int, Fitted]:
-    """Train all seeds, in stacks; a stack for which memory turns out too short is halved."""
+) -> dict[int, TrainedRecommender]:
+    """Train all seeds, in stacks. A stack that does not fit into memory is halved."""
     if device == "cpu":
         reuse_freed_memory()
 
-    def training_of(some: Sequence[int]) -> Training:
-        training = Training(split, model_name, model_settings, config, some, device)
-        if init_from:
-            training.stack.init_from(init_from)
+    def training_of(some: Sequence[int]) -> Training[Recommender]:
+        training = new_training(split, model_name, model_settings, config, some, device)
+        for seed, model in zip(some, training.stack.models, strict=True):
+            if init_from:
+                model.init_from({run.model: run.models.get(seed, run.first) for run in init_from})
         return training
 
     if len(seeds) == 1:
         at_once = 1
-    if at_once is None and unfinished is not None:
-        at_once = unfinished.at_once()
+    if at_once is None and checkpoints is not None:
+        at_once = checkpoints.seeds_at_once()
     if at_once is None:
         at_once = seeds_at_once(split, model_name, model_settings, config, device)
     waiting = [seeds[start : start + at_once] for start in range(0, len(seeds), at_once)]
-    fitted: dict[int, Fitted] = {}
+    trained: dict[int, TrainedRecommender] = {}
     diverged: list[DivergedError] = []
     while waiting:
         some = waiting.pop(0)
         try:
-            fitted |= fit_together(
-                training_of(some),
-                show_progress,
-                checkpoint=unfinished.checkpoint(some) if unfinished else None,
-                snapshots=unfinished.snapshots if unfinished else None,
+            trained |= training_of(some).run(
+                show_progress=show_progress,
+                checkpoint=checkpoints.checkpoint(some) if checkpoints else None,
+                snapshots=checkpoints.snapshots if checkpoints else None,
                 until=until,
             )
         except DivergedError as problem:
@@ -85,16 +86,16 @@ def fit_seeds(
                 raise
             if len(some) == 1:
                 raise InputError(
-                    f"One seed alone needs more memory than {device} has; a smaller batch, length "
-                    "or width needs less."
+                    f"One seed needs more memory than {device} has. Lower batch_size, max_len or "
+                    "dim."
                 ) from None
             halves = [some[: len(some) // 2], some[len(some) // 2 :]]
-            if unfinished is not None:
-                unfinished.divide(some, halves)
+            if checkpoints is not None:
+                checkpoints.divide(some, halves)
             waiting = [*halves, *waiting]
-    if not fitted:
+    if not trained:
         raise diverged[0]
-    return fitted
+    return trained
 
 
 def seeds_at_once(
@@ -105,23 +106,25 @@ def seeds_at_once(
     device: str,
     free: int | None = None,
 ) -> int:
-    """How many seeds to train as one, with so many bytes of free memory."""
+    """Return how many seeds to train together with that many bytes of free memory."""
     if not model_spec(model_name).stacks:
         return 1
     free = free_memory(device) if free is None else free
     try:
-        alone = Stack(split, model_name, model_settings, config, [0], device)
-        if device == "cpu" and _is_busy_with(alone):
+        task = TrainableRecommender(split, model_name, model_settings, config, device)
+        alone = Stack(task, [0])
+        if device == "cpu" and _keeps_processor_busy(alone):
             return 1
-        return max(1, int(SHARE * free / _bytes_of(alone)))
+        return max(1, int(MEMORY_SHARE * free / _bytes_of(alone)))
     except RuntimeError as problem:
         if not is_out_of_memory(problem):
             raise
         return 1
 
 
-def _is_busy_with(alone: Stack) -> bool:
-    """Whether one seed has enough to do for a processor."""
+def _keeps_processor_busy(alone: Stack[Recommender]) -> bool:
+    """Return whether a stack of one seed gives a processor enough to do."""
+    alone.batches.prepare(0)
     if alone.batches.draw(alone.clock).size > FEW_ROWS:
         return True
     with FlopCounterMode(display=False) as counter:
@@ -129,8 +132,8 @@ def _is_busy_with(alone: Stack) -> bool:
     return int(counter.get_total_flops()) > FEW_PRODUCTS
 
 
-def _bytes_of(alone: Stack) -> int:
-    """What one seed needs: for its weights, and for what a step keeps until its gradient."""
+def _bytes_of(alone: Stack[Recommender]) -> int:
+    """Return what one seed needs for its weights, and for what a step keeps for its gradient."""
     kept: dict[int, int] = {}
 
     def note(values: Tensor) -> Tensor:

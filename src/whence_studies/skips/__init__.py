@@ -41,7 +41,7 @@ from whence_studies.skips.skip_evaluation import (
     predict_skips,
     tracks_looked_at,
 )
-from whence_studies.skips.skip_training import FittedSkips, fit_skips
+from whence_studies.skips.skip_training import TrainedSkips, fit_skips
 
 __all__ = [
     "EVIDENCE",
@@ -50,12 +50,12 @@ __all__ = [
     "SKIP",
     "Attribution",
     "Evaluated",
-    "FittedSkips",
     "InterpretableSkips",
     "NetworkConfig",
     "OrdinarySkips",
     "Possible",
     "SkipConfig",
+    "TrainedSkips",
     "attribute_skips",
     "cause_accuracy",
     "cause_seen",

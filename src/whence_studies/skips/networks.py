@@ -10,6 +10,7 @@ from typing import Final, Literal
 from torch import Tensor
 
 from whence.config import require_choice
+from whence.engine.checkpoints import restore_from
 from whence.errors import InputError
 from whence.experts import (
     Family,
@@ -21,7 +22,6 @@ from whence.experts import (
 )
 from whence.files import new_file, save_weights
 from whence.randomness import Randomness
-from whence.training.checkpoints import go_on
 from whence_studies.sessions.causes import GROUP_OF, Cause
 from whence_studies.sessions.columns import ASKED_SPANS, KNOWN_SPANS, SUBSETS
 
@@ -49,7 +49,7 @@ def save_network(model: SequentialModel, path: Path) -> None:
 def load_network(config: NetworkConfig, path: Path, device: str = "cpu") -> SequentialModel:
     """The network whose weights `save_network` wrote, ready to be asked."""
     model = make_network(config, seed=0).to(device)
-    go_on(path, device, lambda tensors: restore_weights(model, tensors))
+    restore_from(path, device, lambda tensors: restore_weights(model, tensors))
     return model.eval()
 
 

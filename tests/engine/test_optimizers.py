@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file
 
 from whence.data import Split
+from whence.engine.optimizers import FIRST_SUM, Adagrad, recordable_optimizer
 from whence.errors import InputError
 from whence.training import TrainingConfig, fit
-from whence.training.loop import Training
-from whence.training.optimisers import FIRST_SUM, Adagrad, optimiser_for
+from whence.training.recommenders import new_training
 
 BY_ADAGRAD = TrainingConfig(steps=12, batch_size=2, optimizer="adagrad", learning_rate=0.01)
 
@@ -48,7 +48,7 @@ def test_it_goes_as_by_hand() -> None:
 
 def test_its_pace_can_be_changed_between_steps() -> None:
     weight = torch.zeros(1, requires_grad=True)
-    optimiser = optimiser_for(BY_ADAGRAD, [weight], "cpu")
+    optimiser = recordable_optimizer("adagrad", [weight], 0.01, 0.98, "cpu")
     optimiser.param_groups[0]["lr"].fill_(0.5)
     weight.grad = torch.ones(1)
     optimiser.step()
@@ -60,19 +60,19 @@ def test_its_sums_are_saved_and_gone_on_with(
     seeds: list[int], split: Split, tmp_path: Path
 ) -> None:
     sizes = {"max_len": 12, "dim": 4}
-    whole = Training(split, "fism", sizes, BY_ADAGRAD, seeds, "cpu")
-    part = Training(split, "fism", sizes, BY_ADAGRAD, seeds, "cpu")
+    whole = new_training(split, "fism", sizes, BY_ADAGRAD, seeds, "cpu")
+    part = new_training(split, "fism", sizes, BY_ADAGRAD, seeds, "cpu")
     for _ in range(12):
         whole.advance()
     for _ in range(5):
         part.advance()
     part.save(tmp_path / "kept")
     kept = load_file(tmp_path / "kept")
-    again = Training(split, "fism", sizes, BY_ADAGRAD, seeds, "cpu")
+    again = new_training(split, "fism", sizes, BY_ADAGRAD, seeds, "cpu")
     again.load(tmp_path / "kept")
     for number, seed in enumerate(seeds):
         state = part.stack.state(number)
-        name = "optimiser.history.sum"
+        name = "optimizer.history.sum"
         assert (state[name] > FIRST_SUM).any()
         assert torch.equal(kept[f"{seed}.{name}"], state[name])
         assert torch.equal(again.stack.state(number)[name], state[name])
@@ -94,5 +94,5 @@ def test_without_the_sums_it_would_go_elsewhere(split: Split) -> None:
 
 
 def test_an_unknown_optimiser_is_one_sentence() -> None:
-    with pytest.raises(InputError, match="no optimiser 'adagrid': did you mean 'adagrad'"):
+    with pytest.raises(InputError, match="optimizer cannot be 'adagrid': did you mean 'adagrad'"):
         TrainingConfig(optimizer="adagrid")  # type: ignore[arg-type]

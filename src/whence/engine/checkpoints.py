@@ -1,4 +1,4 @@
-"""How often a training is kept on its way, and how it goes on from there."""
+"""Checkpoints: how often they are written, how they are read, and the folder that holds them."""
 
 from __future__ import annotations
 
@@ -26,29 +26,33 @@ from whence.files import (
 )
 
 SECONDS_BETWEEN_CHECKPOINTS = 1.0
-WORK_FOR_A_CHECKPOINT = 20
-"""Time spent on training for every second that checkpoints take, where they take long."""
+TRAINING_PER_CHECKPOINT = 20
+"""Seconds of training for every second that a slow checkpoint takes."""
+VERSION = "Whence version"
+"""The setting whose difference says enough."""
+SHARED = ("step", "format", "position", "identity")
+"""Tensors of a checkpoint that belong to all of its seeds."""
 
 
-class NowAndThen:
-    """Keeps it every second or, where that would take more than a twentieth of the time, less."""
+class PeriodicSaver:
+    """Saves every second, or less often if that would take more than a twentieth of the time."""
 
     def __init__(self, save: Callable[[], None]) -> None:
         self.save = save
         self.due = time.monotonic() + SECONDS_BETWEEN_CHECKPOINTS
 
     def __call__(self) -> None:
-        """Keep it, if it is time."""
+        """Save, if it is time."""
         started = time.monotonic()
         if started < self.due:
             return
         self.save()
         taken = time.monotonic() - started
-        self.due = started + max(SECONDS_BETWEEN_CHECKPOINTS, WORK_FOR_A_CHECKPOINT * taken)
+        self.due = started + max(SECONDS_BETWEEN_CHECKPOINTS, TRAINING_PER_CHECKPOINT * taken)
 
 
-def go_on(path: Path, device: str, restore: Callable[[dict[str, Tensor]], None]) -> None:
-    """Restore a training from a checkpoint, or say what is wrong with the file."""
+def restore_from(path: Path, device: str, restore: Callable[[dict[str, Tensor]], None]) -> None:
+    """Pass the tensors of a file to `restore`, or say what is wrong with the file."""
     try:
         with safe_open(path, framework="pt", device=device) as file:
             restore({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
@@ -59,20 +63,20 @@ def go_on(path: Path, device: str, restore: Callable[[dict[str, Tensor]], None])
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as problem:
         why = str(problem).partition("\n")[0]
         raise InputError(
-            f"{path} does not hold this training ({why}); remove it to begin anew."
+            f"{path} does not hold this training ({why}). Remove it to start over."
         ) from None
 
 
-# The folder beside a run in which its training is kept until the run is written.
+class CheckpointFolder:
+    """The folder next to a run in which its training is kept until the run is written.
 
-
-class Unfinished:
-    """Checkpoints of every seed, with the settings that they belong to."""
+    It holds the checkpoints and snapshots of every seed, and the settings that they belong to.
+    """
 
     def __init__(self, run: Path, settings: Mapping[str, Any], overwrite: bool) -> None:
         run = run.resolve()
         self.folder = run.with_name(f".{run.name}.unfinished")
-        # As they are read back, so that the two can be compared.
+        # As JSON gives them back, so that the two can be compared.
         settings = json.loads(json.dumps(settings))
         if self.folder.exists():
             self._check(settings, overwrite)
@@ -82,54 +86,63 @@ class Unfinished:
                 write_json(partial, settings)
 
     def _check(self, settings: Mapping[str, Any], overwrite: bool) -> None:
-        """Other settings are another training, which is only overwritten when that is asked for."""
-        begun = read_json(self.folder / MANIFEST) if (self.folder / MANIFEST).exists() else {}
-        if begun == settings:
+        """Remove a training with other settings, but only if the user asked for that."""
+        manifest = self.folder / MANIFEST
+        saved = read_json(manifest) if manifest.exists() else {}
+        if saved == settings:
             return
         if any(self.folder.glob("seed*")) and not overwrite:
-            other = [
-                name for name in {**settings, **begun} if begun.get(name) != settings.get(name)
-            ]
-            then = ", ".join(f"{name} {begun.get(name, 'unknown')}" for name in other)
-            now = ", ".join(f"{name} {settings.get(name, 'unknown')}" for name in other)
             raise InputError(
-                f"{self.folder} holds a training that was stopped, with {then}, now it is {now}; "
-                "say the same as then to go on, or --overwrite (in Python overwrite=True) to begin "
-                "anew."
+                f"{self.folder} holds a stopped training {_difference(saved, settings)} "
+                "Use --overwrite (in Python overwrite=True) to start over."
             )
         shutil.rmtree(self.folder)
 
-    def remove_if_nothing_is_kept(self) -> None:
-        """When training failed before its first checkpoint."""
+    def remove_if_empty(self) -> None:
+        """Remove the folder of a training that failed before its first checkpoint."""
         if not any(self.folder.glob("seed*")):
             self.remove()
 
     def checkpoint(self, seeds: Sequence[int]) -> Path:
-        """Where seeds that train together are kept."""
+        """Return the file of seeds that train together."""
         return self.folder / f"seeds-{seeds[0]}-{seeds[-1]}.safetensors"
 
     def divide(self, seeds: Sequence[int], parts: Sequence[Sequence[int]]) -> None:
-        """What is kept of seeds that no longer train together goes to those that do."""
+        """Divide the checkpoint of seeds that no longer train together."""
         whole = self.checkpoint(seeds)
         if not whole.exists():
             return
         tensors = load_file(whole)
         for part in parts:
-            own = {str(seed) for seed in part} | {"step"}
+            own = {*map(str, part), *SHARED}
             kept = {name: one for name, one in tensors.items() if name.partition(".")[0] in own}
             with new_file(self.checkpoint(part)) as partial:
                 save_weights(partial, kept)
         whole.unlink()
 
-    def at_once(self) -> int | None:
-        """How many seeds have trained together so far."""
+    def seeds_at_once(self) -> int | None:
+        """Return how many seeds have trained together so far."""
         kept = (path.stem.split("-")[1:] for path in self.folder.glob("seeds-*.safetensors"))
         return max((int(last) - int(first) + 1 for first, last in kept), default=None)
 
     def snapshots(self, seed: int) -> Path:
-        """The folder for a seed's snapshots."""
+        """Return the folder of a seed's snapshots."""
         return self.folder / f"seed-{seed}-snapshots"
 
     def remove(self) -> None:
-        """When the run is written."""
+        """Remove the folder, when the run is written."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _difference(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """Describe how a stopped training differs from the one that is asked for."""
+    if VERSION not in saved:
+        return "of an older version of Whence, which cannot be resumed."
+    names = [name for name in {**settings, **saved} if saved.get(name) != settings.get(name)]
+    if VERSION in names:
+        return f"of Whence {saved[VERSION]}, which version {settings[VERSION]} cannot resume."
+    then, now = (
+        ", ".join(f"{name}={one.get(name, 'unknown')}" for name in names)
+        for one in (saved, settings)
+    )
+    return f"with {then}; now it is {now}. Use the same settings to resume it."

@@ -14,6 +14,13 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, update_bn
 
 from whence.data import Split
+from whence.engine.averaging import (
+    AVERAGING_RULES,
+    Averaging,
+    AveragingRule,
+    average_weights,
+    in_one_row,
+)
 from whence.errors import InputError
 from whence.models import MODELS
 from whence.models.packed import Packed
@@ -21,15 +28,16 @@ from whence.models.registry import ModelSpec, of_items
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import DropoutFunction, Randomness, no_dropout
 from whence.training import TrainingConfig, fit
-from whence.training.averaging import RULES, Averaging, Rule, average_weights, in_one_row
-from whence.training.history_batches import Batches
-from whence.training.loop import Training, fit_together
+from whence.training.history_batches import HistoryBatches
+from whence.training.recommenders import new_training
 
 SMALL = {"max_len": 12, "dim": 16}
 STEPS, EPOCH = 40, 7
 
 
-def walk(rule: Rule, steps: int, epoch: int, start: int = 0) -> tuple[list[float], list[float]]:
+def walk(
+    rule: AveragingRule, steps: int, epoch: int, start: int = 0
+) -> tuple[list[float], list[float]]:
     """One weight that begins at 0 and goes up by 1 a step: it and its average after each step."""
     weight = torch.zeros(1, dtype=torch.float64)
     averaging = Averaging([weight], rule, epoch, start)
@@ -151,11 +159,11 @@ class ByDefinition:
 
 
 @given(
-    st.sampled_from([rule for rule in RULES if rule != "swa"]),
+    st.sampled_from([rule for rule in AVERAGING_RULES if rule != "swa"]),
     st.integers(1, 9),
     st.integers(0, 2**32),
 )
-def test_every_rule_is_its_definition(rule: Rule, epoch: int, seed: int) -> None:
+def test_every_rule_is_its_definition(rule: AveragingRule, epoch: int, seed: int) -> None:
     chance = torch.Generator().manual_seed(seed)
     weights = [torch.randn(size, generator=chance, dtype=torch.float64) for size in (3, 1, 5)]
     moves = [[torch.randn(w.shape, generator=chance).double() for w in weights] for _ in range(25)]
@@ -176,8 +184,8 @@ def test_every_rule_is_its_definition(rule: Rule, epoch: int, seed: int) -> None
                 assert one.tolist() == pytest.approx(other, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_seeds_side_by_side_are_averaged_as_alone(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", AVERAGING_RULES)
+def test_seeds_side_by_side_are_averaged_as_alone(rule: AveragingRule) -> None:
     chance = torch.Generator().manual_seed(0)
     start = [torch.randn(3, *shape, generator=chance) for shape in ((4, 2), (5,))]
     moves = [[torch.randn(one.shape, generator=chance) for one in start] for _ in range(12)]
@@ -199,10 +207,10 @@ def test_seeds_side_by_side_are_averaged_as_alone(rule: Rule) -> None:
             torch.testing.assert_close(one, other[seed])
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", AVERAGING_RULES)
 @pytest.mark.parametrize("shapes", [[(3,)], [(3,), (2, 5), (1,)]])
 def test_weights_in_one_row_are_averaged_as_apart(
-    rule: Rule, shapes: list[tuple[int, ...]]
+    rule: AveragingRule, shapes: list[tuple[int, ...]]
 ) -> None:
     chance = torch.Generator().manual_seed(0)
     apart = [torch.randn(shape, generator=chance) for shape in shapes]
@@ -296,11 +304,11 @@ def test_counts_go_on_in_half_precision() -> None:
 def test_what_cannot_be_averaged_is_one_sentence() -> None:
     with pytest.raises(InputError, match="'asva': did you mean 'aswa'"):
         Averaging([torch.zeros(1)], "asva", 1)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="at least 1 step"):
+    with pytest.raises(InputError, match="epoch ≥ 1"):
         Averaging([torch.zeros(1)], "aswa", 0)
-    for settings in ({"average_every": -1}, {"swa_start": 1.0}, {"swa_lr_factor": 0.0}):
-        with pytest.raises(InputError, match="swa_start is from 0"):
-            TrainingConfig(**settings)
+    for name, value in (("average_every", -1), ("swa_start", 1.0), ("swa_lr_factor", 0.0)):
+        with pytest.raises(InputError, match=f"{name} must be .*, not {value}"):
+            TrainingConfig(**{name: value})  # type: ignore[arg-type]
 
 
 def test_the_cycles_of_swa_by_hand() -> None:
@@ -309,8 +317,8 @@ def test_the_cycles_of_swa_by_hand() -> None:
         steps=80, averaging="swa", average_every=10, swa_start=0.7, swa_lr_factor=0.2
     )
     assert config.first_average == 60
-    assert [config.pace(step) for step in (0, 59)] == [1, 1]
-    assert [config.pace(step) for step in (60, 64, 69, 70, 79)] == pytest.approx(
+    assert [config.lr_factor(step) for step in (0, 59)] == [1, 1]
+    assert [config.lr_factor(step) for step in (60, 64, 69, 70, 79)] == pytest.approx(
         [0.92, 0.6, 0.2, 0.92, 0.2]
     )
 
@@ -321,19 +329,21 @@ def test_swa_begins_so_that_whole_epochs_follow() -> None:
         for steps in (1_000, 2_360, 2_500):
             config = TrainingConfig(steps=steps, averaging="swa", swa_start=share)
             assert config.first_average == steps - epochs * steps // 10
-    with pytest.raises(InputError, match="no epoch of 1000 is left; begin SWA earlier"):
+    with pytest.raises(InputError, match="No epoch of 1000 steps is left for SWA"):
         TrainingConfig(steps=2_500, averaging="swa", average_every=1_000)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_training_ends_with_its_average(rule: Rule, split: Split) -> None:
+@pytest.mark.parametrize("rule", AVERAGING_RULES)
+def test_a_training_ends_with_its_average(rule: AveragingRule, split: Split) -> None:
     """The same as averaging by the one line would do in the same loop."""
     config = TrainingConfig(steps=STEPS, batch_size=32, averaging=rule, average_every=EPOCH)
     fitted = fit(split, "sasrec", SMALL, config, 3, show_progress=False)
-    plain = Training(split, "sasrec", SMALL, TrainingConfig(steps=STEPS, batch_size=32), [3], "cpu")
+    plain = new_training(
+        split, "sasrec", SMALL, TrainingConfig(steps=STEPS, batch_size=32), [3], "cpu"
+    )
     start = config.first_average if rule == "swa" else 0
     stack = plain.stack
-    averaging = average_weights(stack.models[0], stack.optimiser, rule, epoch=EPOCH, start=start)
+    averaging = average_weights(stack.models[0], stack.optimizer, rule, epoch=EPOCH, start=start)
     for _ in range(STEPS):
         plain.advance()
     averaging.finish()
@@ -341,20 +351,20 @@ def test_a_training_ends_with_its_average(rule: Rule, split: Split) -> None:
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", AVERAGING_RULES)
 @pytest.mark.parametrize("stop", [1, 2, 3, 13, 21, 33])
 def test_a_stopped_training_keeps_its_average(
-    rule: Rule, stop: int, split: Split, tmp_path: Path
+    rule: AveragingRule, stop: int, split: Split, tmp_path: Path
 ) -> None:
     config = TrainingConfig(steps=STEPS, batch_size=32, averaging=rule, average_every=EPOCH)
     seeds = [0, 1, 2]
-    whole = fit_together(Training(split, "sasrec", SMALL, config, seeds, "cpu"), False)
-    part = Training(split, "sasrec", SMALL, config, seeds, "cpu")
+    whole = new_training(split, "sasrec", SMALL, config, seeds, "cpu").run(show_progress=False)
+    part = new_training(split, "sasrec", SMALL, config, seeds, "cpu")
     for _ in range(stop):
         part.advance()
     part.save(tmp_path / "part")
-    again = Training(split, "sasrec", SMALL, config, seeds, "cpu")
-    for seed, fitted in fit_together(again, False, checkpoint=tmp_path / "part").items():
+    again = new_training(split, "sasrec", SMALL, config, seeds, "cpu")
+    for seed, fitted in again.run(show_progress=False, checkpoint=tmp_path / "part").items():
         assert fitted.losses == whole[seed].losses
         expected = whole[seed].model.state_dict()
         for name, value in fitted.model.state_dict().items():
@@ -382,10 +392,10 @@ def test_a_model_with_batch_norm_trains_in_a_stack_and_is_refreshed(
     config = TrainingConfig(
         steps=30, batch_size=32, averaging="aswa", average_every=10, part_dropout=absence
     )
-    together = fit_together(Training(split, "normed", SMALL, config, [0, 1], "cpu"), False)
+    together = new_training(split, "normed", SMALL, config, [0, 1], "cpu").run(show_progress=False)
     for seed, (model, *_) in together.items():
         assert isinstance(model, Normed)
-        batches = Batches(split, 12, 32, [Randomness(seed)], absence=absence)
+        batches = HistoryBatches(split, 12, 32, [Randomness(seed)], part_dropout=absence)
         means = []
         for step in range(100):
             batch = batches.draw(torch.tensor(step)).of(0)

@@ -18,11 +18,11 @@ from safetensors.torch import load_file
 
 import whence
 from whence.data import Interactions, Split
+from whence.engine.checkpoints import CheckpointFolder
 from whence.errors import InputError, OutOfTime
 from whence.models import MODELS
 from whence.training import TrainingConfig, fit
-from whence.training.checkpoints import Unfinished
-from whence.training.loop import Training
+from whence.training.recommenders import new_training
 
 SMALL = {"max_len": 12, "dim": 16}
 
@@ -40,7 +40,7 @@ def test_stopped_after_any_step_it_comes_to_the_same_bits(
     reads_windows = model in ("sasrec", "bert4rec")
     config = TrainingConfig(steps=30, batch_size=32, part_dropout=absence if reads_windows else 0.0)
     whole, losses, *_ = fit(split, model, SMALL, config, 4, show_progress=False)
-    first = Training(split, model, SMALL, config, [4], "cpu")
+    first = new_training(split, model, SMALL, config, [4], "cpu")
     for _ in range(stop):
         first.advance()
     first.save(tmp_path / "seed")
@@ -64,7 +64,7 @@ def test_stopped_between_validations_it_keeps_the_same_best(
         lr_decay="linear",
     )
     whole, losses, *_ = fit(split, "sasrec", SMALL, config, 1, show_progress=False)
-    first = Training(split, "sasrec", SMALL, config, [1], "cpu")
+    first = new_training(split, "sasrec", SMALL, config, [1], "cpu")
     for _ in range(min(stop, len(losses))):
         first.advance()
     first.save(tmp_path / "seed")
@@ -91,7 +91,7 @@ def test_an_interruption_in_the_middle_of_a_step_is_as_if_the_step_had_not_been(
             raise KeyboardInterrupt
 
     path = tmp_path / "seed"
-    monkeypatch.setattr("whence.training.checkpoints.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("whence.engine.checkpoints.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     with monkeypatch.context() as patched:
         patched.setattr(torch.optim.Adam, "step", interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -104,7 +104,7 @@ def test_an_interruption_in_the_middle_of_a_step_is_as_if_the_step_had_not_been(
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x08\0\0\0\0\0\0\0{}      "])
 def test_a_damaged_checkpoint_is_one_sentence(content: bytes, split: Split, tmp_path: Path) -> None:
     (tmp_path / "seed").write_bytes(content)
-    with pytest.raises(InputError, match="does not hold this training .* remove it to begin anew"):
+    with pytest.raises(InputError, match="does not hold this training .* Remove it to start over"):
         fit(
             split, "sasrec", SMALL, TrainingConfig(steps=2), 0,
             show_progress=False, checkpoint=tmp_path / "seed",
@@ -112,7 +112,7 @@ def test_a_damaged_checkpoint_is_one_sentence(content: bytes, split: Split, tmp_
 
 
 def test_a_checkpoint_of_other_sizes_is_one_sentence(split: Split, tmp_path: Path) -> None:
-    Training(split, "sasrec", SMALL, TrainingConfig(), [0], "cpu").save(tmp_path / "seed")
+    new_training(split, "sasrec", SMALL, TrainingConfig(), [0], "cpu").save(tmp_path / "seed")
     with pytest.raises(InputError, match="does not hold this training"):
         fit(
             split, "sasrec", {**SMALL, "dim": 8}, TrainingConfig(steps=2), 0,
@@ -225,7 +225,7 @@ def test_a_start_that_was_refused_is_no_training_to_go_on_with(
     with pytest.raises(InputError, match="bfloat16 is for GPUs"):
         whence.train(data, training={"precision": "bfloat16"}, out=out, show_progress=False)
     assert not (tmp_path / ".run.unfinished").exists()
-    Unfinished(out, {"model": "another"}, overwrite=False)
+    CheckpointFolder(out, {"model": "another"}, overwrite=False)
     whence.train(data, model_settings=small, training={"steps": 2}, out=out, show_progress=False)
     assert not (tmp_path / ".run.unfinished").exists()
 
@@ -242,7 +242,7 @@ def test_a_training_stops_at_its_time_and_goes_on_to_the_same_bits(
         )  # fmt: skip
 
     for _ in range(3):
-        with pytest.raises(OutOfTime, match="Time is over after"):
+        with pytest.raises(OutOfTime, match="Time is up after"):
             train("run", until=time.monotonic() + 0.05)
     assert not (tmp_path / "run").exists()
     hurried, calm = train("run"), train("calm")

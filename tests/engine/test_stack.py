@@ -14,18 +14,18 @@ from torch.func import vmap
 
 import whence
 from whence.data import Interactions, Split, last_two
+from whence.engine.checkpoints import CheckpointFolder
+from whence.engine.gpu import StackedLayers
+from whence.engine.stack import Stack
 from whence.errors import InputError, OutOfTime
-from whence.models import MODELS
+from whence.models import MODELS, Recommender
 from whence.models.lookup import look_up
 from whence.models.registry import ModelSpec, of_items
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Randomness
 from whence.training import TrainingConfig, fit
-from whence.training.checkpoints import Unfinished
-from whence.training.layers import ForManySeeds
-from whence.training.loop import Fitted, Training, fit_together
+from whence.training.recommenders import TrainedRecommender, new_training
 from whence.training.seeds import FEW_ROWS, fit_seeds, seeds_at_once
-from whence.training.stack import Stack
 from whence.worlds import WorldConfig, make_world
 
 SMALL = {"max_len": 12, "dim": 16}
@@ -46,9 +46,11 @@ def together(
     seeds: list[int],
     model: str = "sasrec",
     checkpoint: Path | None = None,
-) -> dict[int, Fitted]:
+) -> dict[int, TrainedRecommender]:
     settings = small_of(model)
-    return fit_together(Training(split, model, settings, config, seeds, "cpu"), False, checkpoint)
+    return new_training(split, model, settings, config, seeds, "cpu").run(
+        show_progress=False, checkpoint=checkpoint
+    )
 
 
 @pytest.mark.usefixtures("double")
@@ -105,7 +107,9 @@ def test_vectors_are_taught_by_the_same_experts_in_a_stack(taught: str, split: S
         TrainingConfig(steps=10, batch_size=32),
         {"dim": 8, "embeddings_trained_by": taught},
     )
-    stacked = fit_together(Training(split, "intrp-ncf", settings, config, [0, 1], "cpu"), False)
+    stacked = new_training(split, "intrp-ncf", settings, config, [0, 1], "cpu").run(
+        show_progress=False
+    )
     alone = fit(split, "intrp-ncf", settings, config, 1, show_progress=False)
     other = {"dim": 8, "embeddings_trained_by": "all" if taught == "smallest" else "smallest"}
     others = fit(split, "intrp-ncf", other, config, 1, show_progress=False)
@@ -118,10 +122,12 @@ def test_vectors_are_taught_by_the_same_experts_in_a_stack(taught: str, split: S
 def test_every_model_computes_in_half_precision(model: str, seeds: list[int], split: Split) -> None:
     """Which is for GPUs, but goes the same way through every model on a processor."""
     small = small_of(model)
-    exact, halved = (Training(split, model, small, TRAINED, seeds, "cpu").stack for _ in range(2))
-    halved.config = replace(halved.config, precision="bfloat16")
-    for _ in range(3):
-        found, expected = halved.advance(1.0), exact.advance(1.0)
+    exact, halved = (
+        new_training(split, model, small, TRAINED, seeds, "cpu").stack for _ in range(2)
+    )
+    halved.plan = replace(halved.plan, precision="bfloat16")
+    for step in range(3):
+        found, expected = (stack.advance(step, 1e-3) for stack in (halved, exact))
         assert found.tolist() == pytest.approx(expected.tolist(), rel=0.05)
     assert all(weight.dtype == torch.float32 for weight in halved.weights.values())
 
@@ -153,7 +159,7 @@ def test_the_layers_for_many_seeds_are_the_layers() -> None:
         return (torch.nn.functional.linear(out, weight.T) ** 3).sum()
 
     plain = vmap(network)(*values)
-    with ForManySeeds():
+    with StackedLayers():
         found = vmap(network)(*values)
     torch.testing.assert_close(found, plain)
     expected = torch.autograd.grad(plain.sum(), values)
@@ -183,7 +189,7 @@ def test_seeds_stop_by_their_own_validations(split: Split) -> None:
     assert len(set(ends.values())) > 1, "not all at once"
     for fitted in found.values():
         best = max(fitted.validations, key=lambda step: fitted.validations[step])
-        assert fitted.kept == best == len(fitted.losses) - 20
+        assert fitted.kept_step == best == len(fitted.losses) - 20
         measured = whence.evaluate(fitted.model, split, "validation", 12)["MRR"].value
         assert measured == pytest.approx(fitted.validations[best])
 
@@ -196,7 +202,7 @@ def test_stopped_with_some_seeds_ended_it_comes_to_the_same_bits(
         steps=120, batch_size=32, learning_rate=0.02, validate_every=10, patience=2, metric="MRR"
     )
     whole = together(split, config, [0, 1, 2, 3])
-    part = Training(split, "sasrec", SMALL, config, [0, 1, 2, 3], "cpu")
+    part = new_training(split, "sasrec", SMALL, config, [0, 1, 2, 3], "cpu")
     while not part.is_over and part.step < stop:
         part.advance()
     part.save(tmp_path / "part")
@@ -250,7 +256,7 @@ def test_the_run_says_which_seed_is_missing(
             show_progress=False,
         )
 
-    with pytest.warns(UserWarning, match="seed 1 was no number any more; the run has the other 2"):
+    with pytest.warns(UserWarning, match="seed 1 diverged; the run has the other 2"):
         train(3, None, tmp_path / "run")
     assert list(whence.open_run(tmp_path / "run").models) == [0, 2]
     with pytest.warns(UserWarning, match="seed 1 "):
@@ -259,7 +265,7 @@ def test_the_run_says_which_seed_is_missing(
 
 def test_all_seeds_diverging_is_one_sentence(split: Split) -> None:
     config = TrainingConfig(steps=50, learning_rate=1e38)
-    with pytest.raises(InputError, match="seed 0 has gone beyond all numbers"):
+    with pytest.raises(InputError, match="diverged at step"):
         together(split, config, [0, 1])
 
 
@@ -340,7 +346,7 @@ def test_a_stack_that_memory_does_not_hold_is_halved_and_goes_on(
     step = Stack.step
     begun: list[tuple[int, int]] = []
 
-    def short_of_memory(self: Stack) -> torch.Tensor:
+    def short_of_memory(self: Stack[Recommender]) -> torch.Tensor:
         now = int(self.clock)
         if not begun or begun[-1][0] != len(self):
             begun.append((len(self), now))
@@ -349,11 +355,11 @@ def test_a_stack_that_memory_does_not_hold_is_halved_and_goes_on(
         return step(self)
 
     monkeypatch.setattr(Stack, "step", short_of_memory)
-    monkeypatch.setattr("whence.training.checkpoints.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    monkeypatch.setattr("whence.training.checkpoints.WORK_FOR_A_CHECKPOINT", 0)
-    unfinished = Unfinished(tmp_path / "run", {}, overwrite=False)
+    monkeypatch.setattr("whence.engine.checkpoints.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("whence.engine.checkpoints.TRAINING_PER_CHECKPOINT", 0)
+    unfinished = CheckpointFolder(tmp_path / "run", {}, overwrite=False)
     arguments = (split, "sasrec", SMALL, TRAINED, range(4), "cpu")
-    halved = fit_seeds(*arguments, unfinished=unfinished, at_once=4, show_progress=False)
+    halved = fit_seeds(*arguments, checkpoints=unfinished, at_once=4, show_progress=False)
     assert begun == [(4, 0), (2, 10)], "gone on with where the larger stack stood"
     monkeypatch.undo()
     for seed, fitted in fit_seeds(*arguments, at_once=4, show_progress=False).items():
@@ -363,27 +369,27 @@ def test_a_stack_that_memory_does_not_hold_is_halved_and_goes_on(
 def test_one_seed_that_memory_does_not_hold_is_one_sentence(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def short_of_memory(self: Stack) -> torch.Tensor:
+    def short_of_memory(self: Stack[Recommender]) -> torch.Tensor:
         raise torch.OutOfMemoryError("no room")
 
     monkeypatch.setattr(Stack, "step", short_of_memory)
-    with pytest.raises(InputError, match="One seed alone needs more memory than cpu has"):
+    with pytest.raises(InputError, match="One seed needs more memory than cpu has"):
         fit_seeds(split, "sasrec", SMALL, TRAINED, range(3), at_once=3, show_progress=False)
 
 
 def test_going_on_keeps_the_stacks_as_they_were(split: Split, tmp_path: Path) -> None:
     """Whatever memory there is now; otherwise the last bits would change."""
-    unfinished = Unfinished(tmp_path / "run", {}, overwrite=False)
+    unfinished = CheckpointFolder(tmp_path / "run", {}, overwrite=False)
     arguments = (split, "sasrec", SMALL, TRAINED, range(5), "cpu")
     with pytest.raises(OutOfTime):
-        fit_seeds(*arguments, unfinished=unfinished, at_once=2, until=0.0, show_progress=False)
-    assert unfinished.at_once() == 2
-    gone_on = fit_seeds(*arguments, unfinished=unfinished, show_progress=False)
+        fit_seeds(*arguments, checkpoints=unfinished, at_once=2, until=0.0, show_progress=False)
+    assert unfinished.seeds_at_once() == 2
+    gone_on = fit_seeds(*arguments, checkpoints=unfinished, show_progress=False)
     for seed, fitted in fit_seeds(*arguments, at_once=2, show_progress=False).items():
         assert gone_on[seed].losses == fitted.losses
 
 
 def test_impossible_numbers_of_seeds_are_refused(interactions: Interactions) -> None:
     for seeds, at_once in ((0, None), (2, 0)):
-        with pytest.raises(InputError, match="at least one seed, and at least one at once"):
+        with pytest.raises(InputError, match="seeds and seeds_at_once must be at least 1"):
             whence.train(interactions, seeds=seeds, seeds_at_once=at_once)
