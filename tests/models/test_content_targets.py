@@ -312,7 +312,7 @@ def test_weights_are_chosen_by_the_lowest_rating_error() -> None:
 
 def test_who_has_no_rating_error_cannot_be_chosen_by_it() -> None:
     split, config = last_two(rated()), TrainingConfig(validate_every=1, metric="rating error")
-    with pytest.raises(InputError, match="is of models that foretell ratings, as content-ncf"):
+    with pytest.raises(InputError, match="is for models that predict ratings, such as content-ncf"):
         new_training(split, "intrp-ncf", SMALL, config, [0], "cpu")
     ratings = split.interactions.ratings
     assert ratings is not None
