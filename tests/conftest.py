@@ -25,8 +25,8 @@ from whence.data.interactions import Counts
 from whence.models import MODELS, Recommender, build_model
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.content_ncf import ContentNCF
-from whence.models.packed import NO_HISTORY, Packed
 from whence.models.sasrec import SASRec, SASRecConfig
+from whence.models.tasks import NO_HISTORY, Packed
 from whence.models.transformer import Transformer
 from whence.randomness import Randomness
 from whence.run import Run

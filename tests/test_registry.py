@@ -110,9 +110,7 @@ def test_broken_plug_ins_do_not_break_the_rest(plugins: Registry[int]) -> None:
     assert any("has no attribute 'NO_SUCH_NAME'" in text for text in texts)
 
 
-def test_a_plug_in_cannot_replace_an_entry(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plug_in_cannot_replace_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "other-blue", "[whence.colours]\nblue = nowhere:BLUE\n")
     monkeypatch.syspath_prepend(tmp_path)
     registry = make_registry("whence.colours")

@@ -23,9 +23,9 @@ from whence.engine.averaging import (
 )
 from whence.errors import InputError
 from whence.models import MODELS
-from whence.models.packed import Packed
 from whence.models.registry import ModelSpec, of_items
 from whence.models.sasrec import SASRec, SASRecConfig
+from whence.models.tasks import Packed
 from whence.randomness import DropoutFunction, Randomness, no_dropout
 from whence.training import TrainingConfig, fit
 from whence.training.history_batches import HistoryBatches
@@ -398,7 +398,7 @@ def test_a_model_with_batch_norm_trains_in_a_stack_and_is_refreshed(
         batches = HistoryBatches(split, 12, 32, [Randomness(seed)], part_dropout=absence)
         means = []
         for step in range(100):
-            batch = batches.draw(torch.tensor(step)).of(0)
+            batch = batches.draw(torch.tensor(step)).for_seed(0)
             assert batch.negatives is not None
             targets = torch.stack((batch.positives, batch.negatives), dim=-1)
             with torch.no_grad():

@@ -90,7 +90,7 @@ def test_a_target_that_is_not_there(model: Transformer, method: str, target: int
 
 @pytest.mark.parametrize("method", ALL_METHODS)
 def test_a_history_longer_than_the_model_reads(model: Transformer, method: str) -> None:
-    with pytest.raises(InputError, match="reads 8 items, not 9"):
+    with pytest.raises(InputError, match="reads at most 8 items, not 9"):
         explain_batch(model, ragged_batch(2, 9, 30), torch.tensor([1, 2]), method)
 
 

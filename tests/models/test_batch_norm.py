@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from whence.models.batch_norm import Real, RealBatchNorm
+from whence.models.deepicf import MaskedBatchNorm, RealRows
 
 WIDTH = 3
 
@@ -19,13 +19,13 @@ def rows_of(count: int, seed: int) -> Tensor:
     return 3 * torch.randn(count, WIDTH, generator=chance, dtype=torch.float64) + 1
 
 
-def all_real(count: int) -> Real:
-    return Real.of(torch.ones(count, dtype=torch.bool), torch.float64)
+def all_real(count: int) -> RealRows:
+    return RealRows.from_mask(torch.ones(count, dtype=torch.bool), torch.float64)
 
 
-def pair() -> tuple[RealBatchNorm, nn.BatchNorm1d]:
+def pair() -> tuple[MaskedBatchNorm, nn.BatchNorm1d]:
     """Ours and PyTorch's, with the same scale and shift."""
-    ours = RealBatchNorm(WIDTH, eps=1e-3, momentum=0.1).double()
+    ours = MaskedBatchNorm(WIDTH, eps=1e-3, momentum=0.1).double()
     with torch.no_grad():
         ours.weight.copy_(torch.tensor([2.0, -1.0, 0.5]))
         ours.bias.copy_(torch.tensor([0.1, 0.2, -3.0]))
@@ -49,7 +49,7 @@ def test_real_rows_go_as_in_pytorch_and_filling_is_not_counted(
         mixed.requires_grad_()
         rows.requires_grad_()
         found, expected = (
-            ours(mixed, Real.of(real, mixed.dtype))[real],
+            ours(mixed, RealRows.from_mask(real, mixed.dtype))[real],
             theirs(rows.flip(0) if first else rows),
         )
         torch.testing.assert_close(found, expected)
@@ -84,7 +84,9 @@ def test_statistics_taken_anew_are_means_over_batches() -> None:
 def test_one_real_row_is_normalised_to_the_shift() -> None:
     """Which PyTorch refuses: a user of one event may be all of a batch."""
     ours, _ = pair()
-    found = ours(rows_of(3, 0), Real.of(torch.tensor([False, True, False]), torch.float64))
+    found = ours(
+        rows_of(3, 0), RealRows.from_mask(torch.tensor([False, True, False]), torch.float64)
+    )
     torch.testing.assert_close(found[1], ours.bias)
     assert all(value.isfinite().all() for value in ours.state_dict().values())
 
@@ -99,9 +101,9 @@ def test_many_seeds_at_once_are_each_alone(momentum: float | None) -> None:
     }
     rows = torch.stack([rows_of(6, seed) for seed in range(3)])
     real = torch.tensor([[True] * n + [False] * (6 - n) for n in (6, 3, 4)])
-    shape = RealBatchNorm(WIDTH, 1e-3, momentum).double()
-    counted = [Real.of(one, torch.float64) for one in real]
-    found = vmap(lambda state, rows, *real: functional_call(shape, state, (rows, Real(*real))))(
+    shape = MaskedBatchNorm(WIDTH, 1e-3, momentum).double()
+    counted = [RealRows.from_mask(one, torch.float64) for one in real]
+    found = vmap(lambda state, rows, *real: functional_call(shape, state, (rows, RealRows(*real))))(
         together, rows, *(torch.stack(one) for one in zip(*counted, strict=True))
     )
     for seed, one in enumerate(each):

@@ -79,7 +79,7 @@ def test_every_way_to_compute_rows_comes_to_the_same(
     name: str, heads: int, near: int, rows_of_a_slot: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coalition_scores, "ROWS_OF_A_SLOT", rows_of_a_slot)
-    monkeypatch.setattr(coalition_scores, "ROWS_NEAR_THE_PROCESSOR", near)
+    monkeypatch.setattr(coalition_scores, "ROWS_IN_CACHE", near)
     model = TRANSFORMERS[name](items=ITEMS, length=9, blocks=3, heads=heads)
     batch = torch.arange(18).view(2, 9) % ITEMS
     targets, coalitions = torch.tensor([1, 5]), some_coalitions(40, 9)
@@ -159,7 +159,7 @@ def test_changed_coalitions_are_planned_anew(name: str) -> None:
 def test_plans_are_kept_as_far_as_there_is_room(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ones last used; one that is larger than all the room is kept alone."""
     kept: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
-    monkeypatch.setattr(coalition_plans, "_kept", kept)
+    monkeypatch.setattr(coalition_plans, "_cache", kept)
     model = TRANSFORMERS[name](items=ITEMS, length=12)
     asked = [some_coalitions(20, slots) for slots in range(5, 13)]
 

@@ -260,9 +260,7 @@ def test_neumf_takes_the_mean_of_both_logits() -> None:
     ],
 )
 def test_neumf_refuses_others_than_its_own_sizes(gmf: dict[str, Any], mlp: dict[str, Any]) -> None:
-    with pytest.raises(
-        InputError, match="begins with a GMF and an MLP of its own width and layers"
-    ):
+    with pytest.raises(InputError, match="Train all three with the same settings"):
         model_of("neumf").init_from({"gmf": model_of("gmf", **gmf), "mlp": model_of("mlp", **mlp)})
 
 
@@ -278,8 +276,8 @@ def test_deepicf_takes_the_tables_and_the_bias_of_fism(name: str, classes: int) 
     np.testing.assert_array_equal(own["bias"][:, :1], theirs["bias"])
     assert not own["bias"][:, 1:].any()
     np.testing.assert_array_equal(own["layers.0.weight"], layers)
-    with pytest.raises(InputError, match="same width on the same data"):
-        model.init_from({"fism": model_of("fism", width=4)})
+    with pytest.raises(InputError, match="with the same dim on the same data"):
+        model.init_from({"fism": model_of("fism", dim=4)})
 
 
 def hand_made() -> tuple[UserBatch, list[tuple[list[int], int, int]]]:
@@ -484,15 +482,18 @@ CHOOSING = ("gmf", "mlp", "neumf", "fism", "deepicf", "deepicf-a", "content-ncf"
 @pytest.mark.parametrize(
     ("name", "settings", "sentence"),
     [
-        ("gmf", {"dim": 0}, "width are from 1 on"),
-        *((name, {"n_negatives": 0}, r"^negatives is at least 1, not 0\.$") for name in CHOOSING),
-        ("mlp", {"hidden_dims": (7, 4)}, "the first one is even"),
-        ("mlp", {"hidden_dims": ()}, "the first one is even"),
-        ("fism", {"init_std": 0.0}, "spread is a number above 0"),
-        ("deepicf", {"n_classes": 4}, "classes is 1, 2 or 3, not 4"),
-        ("deepicf", {"hidden_dims": ()}, "one or more layers"),
+        ("gmf", {"dim": 0}, "^max_len and dim must be at least 1"),
+        *(
+            (name, {"n_negatives": 0}, r"^n_negatives must be at least 1, not 0\.$")
+            for name in CHOOSING
+        ),
+        ("mlp", {"hidden_dims": (7, 4)}, "and the first must be even"),
+        ("mlp", {"hidden_dims": ()}, "and the first must be even"),
+        ("fism", {"init_std": 0.0}, "init_std must be a number above 0"),
+        ("deepicf", {"n_classes": 4}, "n_classes must be 1, 2 or 3, not 4"),
+        ("deepicf", {"hidden_dims": ()}, "hidden_dims must have one or more sizes"),
         ("deepicf-a", {"beta": 1.5}, "beta from 0 to 1"),
-        ("deepicf-a", {"attention_dim": 0}, "a width from 1 on"),
+        ("deepicf-a", {"attention_dim": 0}, "attention_dim must be at least 1"),
         ("deepicf-a", {"alpha": 0.5}, "AttentiveDeepICFConfig has no setting 'alpha'"),
     ],
 )

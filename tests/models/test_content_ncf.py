@@ -22,13 +22,13 @@ from whence.data.interactions import Counts
 from whence.errors import InputError
 from whence.models import build_model
 from whence.models.base import CaseReader
-from whence.models.content import (
+from whence.models.content_features import (
     ContentSizes,
-    content_in_words,
     content_sizes,
-    item_content,
-    require_room,
-    user_content,
+    describe_content,
+    item_features,
+    require_sizes,
+    user_features,
 )
 from whence.models.content_ncf import ContentNCF, InterpretableNCF
 from whence.models.tasks import LIKED, NO_QUESTION, NOTHING, ChoiceBatch
@@ -86,22 +86,25 @@ def films() -> Interactions:
 
 def test_content_by_hand(films: Interactions) -> None:
     """Gender, age, and an occupation that nobody told; years about their mean, and genres."""
-    of_users, of_items = user_content(films), item_content(films, 2)
+    of_users, of_items = user_features(films), item_features(films, 2)
     assert of_users.tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
     assert of_items.tolist() == [[-1, 1, 1], [1, 0, 0], [0, 0, 0]]
-    words = content_in_words(of_users, of_items)
-    assert words == "its genres and year beside your gender and age"
+    words = describe_content(of_users, of_items)
+    assert words == "its genres and year and your gender and age"
 
 
 def test_too_little_room_is_one_sentence_about_all_of_it(films: Interactions) -> None:
     assert content_sizes(films) == {"n_genders": 2, "n_ages": 2, "n_occupations": 0, "n_genres": 2}
-    require_room(films, ContentSizes(n_ages=2, n_genres=2))
-    with pytest.raises(InputError, match=r"^The data have 2 genres; .*: --set n_genres=2\.$"):
-        require_room(films, ContentSizes(n_genres=1))
+    require_sizes(films, ContentSizes(n_ages=2, n_genres=2))
+    with pytest.raises(InputError, match=r"^The data have 2 genres, .* --set n_genres=2\.$"):
+        require_sizes(films, ContentSizes(n_genres=1))
     model = build_model(
         "content-ncf", {**SMALL, "n_ages": 1, "n_genres": 0}, films.counts, torch.Generator()
     )
-    said = r"^The data have 2 ages and 2 genres; make room for them: --set n_ages=2,n_genres=2\.$"
+    said = (
+        r"^The data have 2 ages and 2 genres, more than this model\. "
+        r"Train it with --set n_ages=2,n_genres=2\.$"
+    )
     with pytest.raises(InputError, match=said):
         model.fit_features(last_two(films))
 
@@ -110,10 +113,10 @@ def test_nothing_known_is_no_error(films: Interactions) -> None:
     bare = replace(
         films, catalog=Catalog(pa.table({"item": [1, 2, 3]})), users=films.users.select(["user"])
     )
-    of_users, of_items = user_content(bare), item_content(bare, 18)
+    of_users, of_items = user_features(bare), item_features(bare, 18)
     assert not of_users.any()
     assert not of_items.any()
-    assert content_in_words(of_users, of_items) == "what all have in common"
+    assert describe_content(of_users, of_items) == "what all have in common"
 
 
 def test_experts_see_no_more_than_their_evidence() -> None:
@@ -199,7 +202,7 @@ def test_absent_evidence_is_an_average(name: str) -> None:
 def test_an_unknown_user_is_one_sentence() -> None:
     with pytest.raises(InputError, match="InterpretableNCF knows users by their numbers"):
         case_of([PAD])
-    with pytest.raises(InputError, match="leave ids true"):
+    with pytest.raises(InputError, match="Leave use_ids at true"):
         build_model("intrp-ncf", {"use_ids": False}, Counts(3, 3), torch.Generator())
 
 
@@ -222,7 +225,7 @@ def test_a_run_knows_the_content_it_was_trained_with(trained: Run, split: Split)
     assert trained.folder is not None
     again = open_run(trained.folder)
     first = again.first
-    assert torch.equal(first.get_buffer("item_content"), item_content(split.interactions, 18))
+    assert torch.equal(first.get_buffer("item_content"), item_features(split.interactions, 18))
     batch = first.read(split.held["test"][:5], 1)
     assert torch.equal(first.score(batch, ALL), trained.first.score(batch, ALL))
     assert trained.metrics[0]["final_loss"] < 0.6
@@ -345,8 +348,8 @@ def test_a_run_counts_its_seeds(trained: Run) -> None:
             weight.zero_()
         other.get_parameter("layers.1.bias")[0] = 20.0  # whatever it reads, S1 is sure
     assert say(both, 1).startswith("rests on its genres (though without that")
-    assert say(both, 1).endswith("; the same in 1 of 2 seeds")
-    assert say(both, 0) == f"{alone}; the same in 1 of 2 seeds"
+    assert say(both, 1).endswith("; 1 of 2 models agree")
+    assert say(both, 0) == f"{alone}; 1 of 2 models agree"
 
 
 def test_evidence_is_held_against_the_model() -> None:

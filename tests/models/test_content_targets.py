@@ -116,11 +116,11 @@ def test_the_ordinary_network_has_the_same_targets() -> None:
 @pytest.mark.parametrize("settings", KINDS)
 def test_no_gradient_crosses_to_what_an_expert_does_not_see(settings: dict[str, Any]) -> None:
     """Of each expert's answer; and none reaches an expert inside it, or its vectors."""
-    model = experts_of(**settings, taught="smallest")
+    model = experts_of(**settings, embeddings_trained_by="smallest")
     rows = model._described(questions(CLASSES)).detach().requires_grad_()
     widths = [range(*pair) for pair in ((0, 32), (32, 40), (40, 48))]
     for expert, sees in enumerate(([0], [0, 1], [0, 2], [0, 1, 2])):
-        (whole,) = torch.autograd.grad(model.answers(rows, stop=False)[expert].sum(), rows)
+        (whole,) = torch.autograd.grad(model.answers(rows, detach=False)[expert].sum(), rows)
         (taught,) = torch.autograd.grad(model.answers(rows)[expert].sum(), rows)
         for kind, columns in enumerate(widths):
             assert bool(whole[:, columns].any()) == (kind in sees)
@@ -146,7 +146,7 @@ def test_classes_are_mixed_by_who_is_selected() -> None:
     model = experts_of(n_classes=3)
     batch, item = torch.tensor([[12, 13, 14]]), torch.tensor([9])
     row = model._described(ChoiceBatch(torch.tensor([4]), item, item))
-    p = model.answers(row, stop=False)[..., 0].softmax(dim=1)
+    p = model.answers(row, detach=False)[..., 0].softmax(dim=1)
     alpha = model.selections(batch, item).weights[0]
     mixed = (alpha[:, None] * p).sum(dim=0) / alpha.sum()
     torch.testing.assert_close(model.classes(batch, item[None]).softmax(dim=2)[0, 0], mixed)
@@ -160,7 +160,7 @@ def test_the_score_of_ratings_is_a_rating() -> None:
     model.get_buffer("rating_spread").fill_(2)
     batch, item = torch.tensor([[12, 13, 14]]), torch.tensor([9])
     row = model._described(ChoiceBatch(torch.tensor([4]), item, item))
-    means = model.answers(row, stop=False)[:, 0, 0]
+    means = model.answers(row, detach=False)[:, 0, 0]
     alpha = model.selections(batch, item).weights[0]
     expected = 3 + 2 * (alpha * means).sum() / alpha.sum()
     torch.testing.assert_close(model.score(batch, item[None])[0, 0], expected)
@@ -209,7 +209,7 @@ def test_batches_of_ratings_are_events_alone() -> None:
     seen = []
     for step in range(batches.steps_per_epoch):
         batches.prepare(step)
-        batch = batches.draw(torch.tensor(step)).of(0)
+        batch = batches.draw(torch.tensor(step)).for_seed(0)
         numbers = (one.tolist() for one in batch if one is not None)
         for user, item, outcome, rating in zip(*numbers, strict=True):
             if outcome != NO_QUESTION:
@@ -390,9 +390,9 @@ def test_runs_explain_themselves_and_are_audited(settings: dict[str, Any]) -> No
     assert {"experts", "shapley"} <= set(whence.compare(run, user=3))
     asked = audit(run, cases=20, show_progress=False)
     answered = {"accuracy", "calibration", "faithfulness", "agreement", "stability"}
-    if settings.get("ratings"):
+    if settings.get("predict_ratings"):
         answered -= {"calibration"}
-        assert "foretells ratings and no probabilities" in asked.obstacles["calibration"]
+        assert "ratings" in asked.obstacles["calibration"]
     assert set(asked.findings) == answered
     ordinary = audit(trained("content-ncf", "genre", 3, **settings), cases=20, show_progress=False)
     assert set(ordinary.findings) == answered
@@ -428,12 +428,15 @@ def test_it_is_trained_from_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"n_classes": 4}, r"^classes is 1, 2 or 3, not 4\.$"),
-        ({"n_classes": 3, "n_negatives": 0}, r"^negatives is at least 1, not 0\.$"),
-        ({"predict_ratings": True, "n_negatives": -1}, r"^negatives is at least 0, not -1\.$"),
+        ({"n_classes": 4}, r"^n_classes must be 1, 2 or 3, not 4\.$"),
+        ({"n_classes": 3, "n_negatives": 0}, r"^n_negatives must be at least 1, not 0\.$"),
+        (
+            {"predict_ratings": True, "n_negatives": -1},
+            r"^n_negatives must be at least 0, not -1\.$",
+        ),
         (
             {"n_classes": 2, "predict_ratings": True},
-            r"^A rating is a number and has no classes; leave one",
+            r"^A rating has no classes",
         ),
         (
             {"n_classes": 3, "dislike_threshold": 0.5},
@@ -482,9 +485,11 @@ def test_ratings_that_say_nothing_are_one_sentence() -> None:
     model = build_model(
         "intrp-ncf", {**SMALL, "predict_ratings": True}, bare.counts, torch.Generator()
     )
-    with pytest.raises(InputError, match=r"^Ratings are to be learned, and these data have none;"):
+    with pytest.raises(
+        InputError, match=r"^predict_ratings needs ratings, and these data have none"
+    ):
         model.fit_features(last_two(bare))
-    for ratings, said in ((np.nan, "^Some ratings are no numbers"), (4.0, "^All ratings are 4;")):
+    for ratings, said in ((np.nan, "^Some ratings are missing"), (4.0, "^All ratings are 4, so")):
         same = replace(data, ratings=np.full_like(data.ratings, ratings))
         model = build_model(
             "intrp-ncf", {**SMALL, "predict_ratings": True}, same.counts, torch.Generator()

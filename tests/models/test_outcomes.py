@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.models.outcomes import class_logits, liked_logit, outcome_loss
+from whence.models.losses import class_logits, liked_logit, outcome_loss
 from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING
 
 

@@ -12,8 +12,8 @@ from torch.func import vmap
 
 from whence.contract import PAD
 from whence.models import pooling
-from whence.models.item_based import sum_of_squares, summed
-from whence.models.pooling import Look, Tiled, attended
+from whence.models.fism import sum_of_squares, summed
+from whence.models.pooling import AttentionNetwork, Tiled, attended
 
 ITEMS, WIDTH, SIZE = 9, 3, 4
 
@@ -23,8 +23,8 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=chance, dtype=torch.float64).requires_grad_()
 
 
-def look(*seeds: int) -> Look:
-    return Look(
+def look(*seeds: int) -> AttentionNetwork:
+    return AttentionNetwork(
         numbers(*seeds, SIZE, WIDTH, seed=1),
         numbers(*seeds, SIZE, seed=2),
         numbers(*seeds, SIZE, seed=3),
@@ -41,7 +41,9 @@ def tiles(histories: int, targets: int, pairs: int, width: int, wide: int, seed:
     return Tiled(*(torch.from_numpy(one) for one in (history, asked, firsts, seconds)))
 
 
-def pair_by_pair(p: Tensor, q: Tensor, look: Look, tiled: Tiled) -> tuple[Tensor, Tensor]:
+def pair_by_pair(
+    p: Tensor, q: Tensor, look: AttentionNetwork, tiled: Tiled
+) -> tuple[Tensor, Tensor]:
     """Both sums, one item of a history and one target at a time; autograd knows its gradient."""
     total, pooled = torch.zeros(q.shape[:2], dtype=q.dtype), torch.zeros_like(q)
     for h, t in zip(tiled.history_tile.tolist(), tiled.target_tile.tolist(), strict=True):
@@ -123,7 +125,7 @@ def test_the_gradient_is_the_slope() -> None:
     tiled = tiles(3, 2, 5, 3, 2)
 
     def sums(p: Tensor, q: Tensor, *network: Tensor) -> tuple[Tensor, Tensor]:
-        return attended(p, q, Look(*network), tiled)
+        return attended(p, q, AttentionNetwork(*network), tiled)
 
     given = (numbers(3, 3, WIDTH), numbers(2, 2, WIDTH, seed=9), *look())
     assert torch.autograd.gradcheck(sums, given)
@@ -136,10 +138,13 @@ def test_many_seeds_at_once_are_each_alone() -> None:
     tiled = Tiled(*(torch.stack(one) for one in zip(*each, strict=True)))
     p, q, network = numbers(4, 3, 3, WIDTH), numbers(4, 2, 2, WIDTH, seed=9), look(4)
     given = (p, q, *network)
-    found = vmap(lambda p, q, look, tiled: attended(p, q, Look(*look), Tiled(*tiled)))(
+    found = vmap(lambda p, q, look, tiled: attended(p, q, AttentionNetwork(*look), Tiled(*tiled)))(
         p, q, tuple(network), tuple(tiled)
     )
-    alone = [attended(p[s], q[s], Look(*(one[s] for one in network)), each[s]) for s in range(4)]
+    alone = [
+        attended(p[s], q[s], AttentionNetwork(*(one[s] for one in network)), each[s])
+        for s in range(4)
+    ]
     expected = tuple(torch.stack(one) for one in zip(*alone, strict=True))
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(
@@ -154,7 +159,7 @@ def test_a_seed_beyond_all_numbers_spoils_no_other() -> None:
     p, q, network = numbers(2, 3, 3, WIDTH), numbers(2, 2, 2, WIDTH, seed=9), look(2)
     with torch.no_grad():
         network.out[0] = 1e6
-    found = vmap(lambda p, q, look, tiled: attended(p, q, Look(*look), Tiled(*tiled)))(
+    found = vmap(lambda p, q, look, tiled: attended(p, q, AttentionNetwork(*look), Tiled(*tiled)))(
         p, q, tuple(network), tuple(tiled)
     )
     gradients = torch.autograd.grad(mixed(found), (p, q, *network))
@@ -166,9 +171,9 @@ def test_a_seed_beyond_all_numbers_spoils_no_other() -> None:
 def test_what_all_seeds_share_need_not_be_stacked() -> None:
     tiled, network = tiles(3, 2, 5, 3, 2), look(4)
     p, q = numbers(3, 3, WIDTH), numbers(2, 2, WIDTH, seed=9)
-    found, _ = vmap(lambda *own: attended(p, q, Look(*own), tiled))(*network)
+    found, _ = vmap(lambda *own: attended(p, q, AttentionNetwork(*own), tiled))(*network)
     for seed, total in enumerate(found):
-        alone, _ = attended(p, q, Look(*(one[seed] for one in network)), tiled)
+        alone, _ = attended(p, q, AttentionNetwork(*(one[seed] for one in network)), tiled)
         torch.testing.assert_close(total, alone)
 
 

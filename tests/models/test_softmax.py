@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import vmap
 
-from whence.models.softmax import log_sum_exp
+from whence.models.losses import log_sum_exp
 
 
 def drawn(*shape: int, spread: float = 1.0) -> torch.Tensor:

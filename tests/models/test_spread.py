@@ -52,5 +52,5 @@ def test_it_scales_embeddings_and_nothing_else(make: Make) -> None:
 def test_what_is_no_spread_is_refused(
     config: type[SASRecConfig] | type[BERT4RecConfig], wrong: float
 ) -> None:
-    with pytest.raises(InputError, match=f"spread is a number above 0, not {wrong}\\."):
+    with pytest.raises(InputError, match=f"init_std must be a number above 0, not {wrong}\\."):
         config(init_std=wrong)

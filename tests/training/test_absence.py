@@ -40,7 +40,7 @@ def batch_of(
     batches = HistoryBatches(
         split, 8, size, [Randomness(0)], one_size=one_size, task=task, part_dropout=part_dropout
     )
-    return batches.draw(torch.tensor(0)).of(0)
+    return batches.draw(torch.tensor(0)).for_seed(0)
 
 
 def presence(batch: Batch) -> torch.Tensor:
@@ -124,7 +124,7 @@ def test_the_loss_of_sasrec_is_that_of_present(split: Split) -> None:
 def test_the_loss_of_bert4rec_is_that_of_present(split: Split) -> None:
     """Where the last item alone is hidden, it is what the model is asked outside training."""
     model = lively_bert4rec(items=split.interactions.item_count)
-    batch = batch_of(split, Cloze(0.3, only_last=1.0, negatives=False))
+    batch = batch_of(split, Cloze(0.3, last_mask_prob=1.0, negatives=False))
     items = padded(batch, batch.inputs.items, 9, PAD)[:, :-1]
     present = padded(batch, presence(batch).long(), 9, 1).bool()[:, :-1]
     targets = batch.positives[batch.positives != PAD].long()

@@ -34,7 +34,7 @@ def batches_of(
 def asked(batches: ChoiceBatches, step: int, number: int = 0) -> list[tuple[int, int, int]]:
     """User, item and what came of it, without filling."""
     batches.prepare(step)
-    batch = batches.draw(torch.tensor(step)).of(number)
+    batch = batches.draw(torch.tensor(step)).for_seed(number)
     rows = zip(*(one.tolist() for one in (batch.users, batch.items, batch.outcomes)), strict=True)
     return [(user, item, outcome) for user, item, outcome in rows if outcome != NO_QUESTION]
 

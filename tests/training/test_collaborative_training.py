@@ -104,7 +104,7 @@ def test_averaged_weights_have_statistics_of_their_own(
     means, variances = [], []
     for step in range(BATCHES_FOR_NORMS):
         batches.prepare(step)
-        batch = batches.draw(torch.tensor(step)).of(0)
+        batch = batches.draw(torch.tensor(step)).for_seed(0)
         assert isinstance(batch, UserBatch)
         with torch.no_grad():
             found.loss(batch, no_dropout)

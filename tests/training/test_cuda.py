@@ -18,7 +18,7 @@ from whence.engine.averaging import AveragingRule
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, able, compare_batch
 from whence.models import MODELS, Recommender
-from whence.models.softmax import log_sum_exp
+from whence.models.losses import log_sum_exp
 from whence.training import TrainingConfig, evaluate, fit
 from whence.training.recommenders import new_training
 from whence.training.seeds import fit_seeds

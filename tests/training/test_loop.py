@@ -70,7 +70,7 @@ def test_the_padding_row_stays_zero(model: str, split: Split) -> None:
 
 def test_batches_are_windows_of_training_events(split: Split) -> None:
     data = split.interactions
-    batch = HistoryBatches(split, 6, 500, [Randomness(0)]).draw(torch.tensor(0)).of(0)
+    batch = HistoryBatches(split, 6, 500, [Randomness(0)]).draw(torch.tensor(0)).for_seed(0)
     trained = {
         tuple(data.items[data.offsets[user] : split.train_ends[user]].tolist())
         for user in range(data.user_count)
@@ -101,7 +101,9 @@ def test_every_user_with_two_events_takes_part() -> None:
     user = [0, 1, 1, 2, 2, 2, 2]
     item = [0, 1, 2, 3, 4, 5, 6]
     data = Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([item]))
-    batch = HistoryBatches(last_two(data), 4, 200, [Randomness(0)]).draw(torch.tensor(0)).of(0)
+    batch = (
+        HistoryBatches(last_two(data), 4, 200, [Randomness(0)]).draw(torch.tensor(0)).for_seed(0)
+    )
     assert set(batch.inputs.items.tolist()) <= {1, 3, PAD}
     assert {1, 3} <= set(batch.inputs.items.tolist())
 
@@ -113,7 +115,9 @@ def test_batches_of_one_size_hold_the_same(split: Split) -> None:
     )
     sizes = set()
     for step in range(30):
-        expected, found = (batches.draw(torch.tensor(step)).of(0) for batches in (free, fixed))
+        expected, found = (
+            batches.draw(torch.tensor(step)).for_seed(0) for batches in (free, fixed)
+        )
         count = int(expected.inputs.real.sum())
         assert found.inputs.real.sum() == count
         sizes.add(len(found.inputs.items))

@@ -18,8 +18,8 @@ from whence.training.history_batches import HistoryBatches, Masks
 STEPS = 40
 
 
-def cloze(share: float = 0.3, only_last: float = 0.0, negatives: bool = False) -> Cloze:
-    return Cloze(share, only_last, negatives)
+def cloze(mask_prob: float = 0.3, last_mask_prob: float = 0.0, negatives: bool = False) -> Cloze:
+    return Cloze(mask_prob, last_mask_prob, negatives)
 
 
 def batches(
@@ -31,7 +31,7 @@ def batches(
 
 def drawn(split: Split, task: Cloze, one_size: bool = False) -> list[Batch]:
     source = batches(split, task, one_size=one_size)
-    return [source.draw(torch.tensor(step)).of(0) for step in range(STEPS)]
+    return [source.draw(torch.tensor(step)).for_seed(0) for step in range(STEPS)]
 
 
 def hidden(batch: Batch) -> torch.Tensor:
@@ -98,7 +98,7 @@ def test_where_none_was_drawn_every_place_is_as_likely() -> None:
 
 def test_the_last_alone_in_its_share_of_histories(split: Split) -> None:
     alone, total = 0, 0
-    for batch in drawn(split, cloze(1.0, only_last=0.25)):
+    for batch in drawn(split, cloze(1.0, last_mask_prob=0.25)):
         for number in range(50):
             places = hidden(batch)[batch.inputs.histories == number].tolist()
             assert all(places) or not any(places[:-1])
@@ -125,12 +125,12 @@ def test_batches_of_one_size_ask_the_same(split: Split) -> None:
 
 @pytest.mark.parametrize("one_size", [False, True])
 def test_a_seed_draws_the_same_in_a_stack(one_size: bool, split: Split) -> None:
-    task = cloze(0.2, only_last=0.1, negatives=True)
+    task = cloze(0.2, last_mask_prob=0.1, negatives=True)
     together = batches(split, task, (3, 4, 5), one_size=one_size)
     for place, seed in enumerate((3, 4, 5)):
         alone = batches(split, task, (seed,), one_size=one_size)
         for step in map(torch.tensor, range(5)):
-            one, other = alone.draw(step).of(0), together.draw(step).of(place)
+            one, other = alone.draw(step).for_seed(0), together.draw(step).for_seed(place)
             rows, asked = int(one.inputs.real.sum()), int((one.positives != PAD).sum())
             assert torch.equal(one.inputs.items[:rows], other.inputs.items[:rows])
             assert (other.inputs.histories[rows:] == -1).all()
@@ -157,7 +157,7 @@ def test_negatives_are_items_the_user_has_not_met(split: Split) -> None:
 
 def test_how_often_a_history_has_so_many_masks() -> None:
     """By counting: histories of 1 or 4 rows, as often."""
-    masks = Masks(cloze(0.3, only_last=0.2), [Randomness(0)], "cpu")
+    masks = Masks(cloze(0.3, last_mask_prob=0.2), [Randomness(0)], "cpu")
     found = masks.share_of_counts(np.array([0, 0.5, 0, 0, 0.5]))
     chance = np.random.default_rng(0)
     sizes = chance.choice([1, 4], 100_000)

@@ -116,7 +116,7 @@ def test_an_epoch_has_every_user_with_every_event_and_its_negatives_once(
         for number in range(len(seeds)):
             met: Counter[tuple[int, ...]] = Counter()
             for step in range(epoch * steps, (epoch + 1) * steps):
-                users = users_of(drawn(batches, step).of(number))
+                users = users_of(drawn(batches, step).for_seed(number))
                 assert len(users) == size or (step % steps == steps - 1 and len(users) <= size)
                 for history, questions in users:
                     met[tuple(sorted(history))] += 1
@@ -135,7 +135,7 @@ def test_negatives_are_not_among_what_a_long_history_has_left_out() -> None:
     split = last_two(interactions_of([list(range(22)), list(range(18, 40))]))
     batches = batches_of(split, 2, negatives=8, length=5)
     for step in range(10):
-        for history, questions in users_of(drawn(batches, step).of(0)):
+        for history, questions in users_of(drawn(batches, step).for_seed(0)):
             met = set(range(20)) if history[0] < 20 else set(range(18, 38))
             assert history == sorted(met)[-5:]
             assert not met & {item for item, outcome in questions if outcome == NOTHING}
@@ -144,7 +144,7 @@ def test_negatives_are_not_among_what_a_long_history_has_left_out() -> None:
 def test_the_newest_events_are_kept_in_their_order() -> None:
     split = split_of([20, 12])
     batches = batches_of(split, 3, length=7)
-    found = {tuple(history) for history, _ in users_of(drawn(batches, 0).of(0))}
+    found = {tuple(history) for history, _ in users_of(drawn(batches, 0).for_seed(0))}
     assert found == {tuple(trained(split, user)[-7:]) for user in range(3)}
 
 
@@ -166,7 +166,7 @@ def test_a_seed_draws_the_same_alone_and_in_a_stack_and_in_any_sizes(
     for number, seed in enumerate((4, 7, 9)):
         alone = batches_of(split, size, (seed,))
         for step in range(2 * alone.steps_per_epoch):
-            assert same(drawn(stacked, step).of(number), drawn(alone, step).of(0))
+            assert same(drawn(stacked, step).for_seed(number), drawn(alone, step).for_seed(0))
 
 
 def test_steps_of_the_same_answer_have_batches_of_one_size() -> None:
@@ -202,7 +202,7 @@ def test_users_come_in_another_order_every_epoch_and_for_every_seed() -> None:
 def test_a_user_who_has_met_everything_is_asked_about_anything() -> None:
     data = interactions_of([[0, 1, 2, 3, 0, 1], [0, 1, 2, 3, 2, 3]])
     batches = batches_of(last_two(data), 2, negatives=20)
-    for history, questions in users_of(drawn(batches, 0).of(0)):
+    for history, questions in users_of(drawn(batches, 0).for_seed(0)):
         unmet = {item for item, outcome in questions if outcome == NOTHING}
         assert set(history) == {0, 1, 2, 3} == unmet
 

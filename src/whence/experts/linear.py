@@ -167,3 +167,11 @@ def _glorot(
     bound = (6 / (fan_in + out_features)).sqrt()[:, None, None]
     weights = torch.rand(len(fan_in), out_features, in_features, generator=generator)
     return nn.Parameter((2 * weights - 1) * bound)
+
+
+def dense(in_features: int, out_features: int, generator: torch.Generator) -> nn.Linear:
+    """Return an ordinary layer drawn after Glorot and Bengio (2010), with biases of 0."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, in_features, out_features)
+    nn.init.xavier_uniform_(layer.weight, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer

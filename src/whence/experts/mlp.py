@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from whence.contract import Selections
-from whence.dense import dense
 from whence.devices import device_of
 from whence.errors import InputError
 from whence.experts.family import Family
-from whence.experts.linear import InputLinear, LinkedLinear, first_columns, perceptron
+from whence.experts.linear import InputLinear, LinkedLinear, dense, first_columns, perceptron
 from whence.experts.selection import DEFAULT, Recipe, Selection, expected_loss, expert_mask
 from whence.experts.tabular import TabularModel
 from whence.experts.targets import Binary, Target

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from whence.contract import Explainable, offers
+from whence.contract import PAD, Explainable, offers
 from whence.data.histories import Cases
 from whence.data.splits import Split
-from whence.errors import CapabilityError
+from whence.errors import CapabilityError, InputError
 from whence.models.tasks import AnyBatch, NextItem, Task
 from whence.randomness import DropoutFunction
 
@@ -45,7 +46,41 @@ class ModelConfig(Protocol):
 
     @property
     def dropout(self) -> float:
-        """The share of values dropped in training."""
+        """The share of values that training sets to 0."""
+
+
+@dataclass(frozen=True)
+class ChoiceConfig:
+    """Settings of the models trained on `Choices`; the defaults are those of He et al. (2017)."""
+
+    max_len: int = 50
+    """How many of a user's newest items the model reads, or a recommendation shows."""
+    dim: int = 8
+    """The size of the vector of an item or a user."""
+    n_negatives: int = 4
+    """Unseen items per event that training uses as negatives."""
+    init_std: float = 0.01
+    """The standard deviation of new vectors."""
+
+    def __post_init__(self) -> None:
+        if min(self.max_len, self.dim) < 1:
+            raise InputError("max_len and dim must be at least 1.")
+        if self.n_negatives < self.fewest_negatives:
+            raise InputError(
+                f"n_negatives must be at least {self.fewest_negatives}, not {self.n_negatives}."
+            )
+        if not self.init_std > 0:
+            raise InputError(f"init_std must be a number above 0, not {self.init_std}.")
+
+    @property
+    def fewest_negatives(self) -> int:
+        """The least value of `n_negatives`; without negatives, a model would like every item."""
+        return 1
+
+    @property
+    def dropout(self) -> float:
+        """These models have no dropout."""
+        return 0.0
 
 
 class Recommender(nn.Module, CaseReader):
@@ -74,6 +109,30 @@ class Recommender(nn.Module, CaseReader):
         tensor it was not given. Some rows may be filling; no statistic may count them.
         """
         raise NotImplementedError
+
+    def require_length(self, batch: Tensor) -> None:
+        """Raise `InputError` if the histories of a batch have more than `max_len` items."""
+        if batch.shape[1] > self.config.max_len:
+            raise InputError(
+                f"This {type(self).__name__} reads at most {self.config.max_len} items, not "
+                f"{batch.shape[1]}. Pass only the newest items, or train with a larger max_len."
+            )
+
+
+def require_users(model: CaseReader, cases: Cases) -> None:
+    """Raise `InputError` if a case is a new history, for a model that knows users by number."""
+    if len(cases) and cases.users.min() == PAD:
+        raise InputError(
+            f"{type(model).__name__} knows users by their numbers and reads no history. Ask for a "
+            "user of the data, or train a model that reads histories."
+        )
+
+
+def padding_columns(batch: Tensor) -> int:
+    """Return how many of the first columns hold no item of any case; never all of them."""
+    used = (batch != PAD).any(dim=0)
+    used[-1:] = True
+    return int(used.int().argmax()) if len(used) else 0
 
 
 def has_reasons(model: CaseReader) -> bool:

@@ -1,4 +1,4 @@
-"""What a model must beat: popularity, what follows the last item, what the same users chose."""
+"""Baselines that a model must beat: popularity, transitions and item-to-item similarity."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from whence.models.base import CaseReader
 
 AnyInts = npt.NDArray[np.integer[Any]]
 RECENT = 100
-"""Training events a user counts with, the newest, when items are compared."""
+"""The number of each user's newest training events that similarities are computed from."""
 NEIGHBOURS = 100
-"""Items that each item is found similar to."""
+"""The number of similar items that are kept for each item."""
 
 
 class _Rule(CaseReader):
-    """Scores that are counted in the training events, not learned."""
+    """Scores that are counted in the training events, not trained."""
 
     removal = DROPPED
 
     def parts(self, batch: Tensor) -> Tensor:
-        """Every slot with an item."""
+        """Return the slots with an item."""
         return batch != PAD
 
     def score(
@@ -42,17 +42,17 @@ class _Rule(CaseReader):
         embedded: Tensor | None = None,
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
-        """What was counted for the targets, given the items that are present."""
+        """Return the counts of the targets for the items that are present."""
         parts = self.parts(batch) if present is None else self.parts(batch) & present
         return self._count(torch.where(parts, batch, PAD), targets)
 
     def _count(self, batch: Tensor, targets: Tensor | All) -> Tensor:
-        """`[B, t]` from histories that may have gaps."""
+        """Return `[B, t]` for histories that may have gaps."""
         raise NotImplementedError
 
 
 class Popularity(_Rule):
-    """How often an item was chosen, by anyone."""
+    """How often an item was chosen by all users."""
 
     def __init__(self, split: Split) -> None:
         self.counts = torch.from_numpy(split.item_counts().astype(np.float32))
@@ -64,12 +64,12 @@ class Popularity(_Rule):
 
 
 class LastItem(_Rule):
-    """How often an item came right after the newest one; popularity decides between equals."""
+    """How often an item came right after the newest one; popularity breaks ties."""
 
     def __init__(self, split: Split) -> None:
         interactions = split.interactions
         counts = Popularity(split).counts
-        self.fame = counts / (1 + counts.max())
+        self.popularity = counts / (1 + counts.max())
         follows = split.trained()
         follows[interactions.offsets[:-1]] = False  # a user's first event follows nothing
         later = np.flatnonzero(follows)
@@ -83,26 +83,27 @@ class LastItem(_Rule):
         item = newest.clamp(min=0).numpy()
         known = (newest != PAD)[:, None]
         if isinstance(targets, All):
-            return torch.from_numpy(self.transitions[item].toarray()) * known + self.fame
+            return torch.from_numpy(self.transitions[item].toarray()) * known + self.popularity
         column = targets.numpy().copy()
         row = item.repeat(column.shape[1]).reshape(column.shape)
         return (
-            torch.from_numpy(self.transitions[row, column].toarray()) * known + self.fame[targets]
+            torch.from_numpy(self.transitions[row, column].toarray()) * known
+            + self.popularity[targets]
         )
 
 
 class ItemToItem(_Rule):
-    """Items chosen by the same users (Sarwar et al. 2001): the sum of the cosines with the history.
+    """The sum of the item's cosines with the items of the history (Sarwar et al. 2001).
 
-    The cosine of two items is the number of users they have in common over the root of the product
-    of their numbers of users. Popularity decides where nothing is similar.
+    The cosine of two items is the number of users they share over the root of the product of their
+    numbers of users. Popularity ranks the items without similarity.
     """
 
     def __init__(self, split: Split) -> None:
         interactions = split.interactions
         self.item_count = interactions.item_count
         counts = Popularity(split).counts
-        self.fame = 1e-6 * counts / (1 + counts.max())
+        self.popularity = 1e-6 * counts / (1 + counts.max())
         event, user = newest_events(interactions.offsets[:-1], split.train_ends, RECENT)
         shape = (interactions.user_count, self.item_count)
         chosen = _once(user, interactions.items[event], shape)
@@ -110,19 +111,19 @@ class ItemToItem(_Rule):
         self.similar = _nearest(sparse.csr_array(chosen / lengths))
 
     def _count(self, batch: Tensor, targets: Tensor | All) -> Tensor:
-        """How similar the targets are to the history's items together, each counted once."""
+        """Return the similarity of the targets to the distinct items of the history."""
         row, slot = (batch != PAD).nonzero(as_tuple=True)
         history = _once(row.numpy(), batch[row, slot].numpy(), (len(batch), self.item_count))
         near = history @ self.similar
         if isinstance(targets, All):
-            return torch.from_numpy(near.toarray()) + self.fame
+            return torch.from_numpy(near.toarray()) + self.popularity
         column = targets.numpy().copy()
         each = np.arange(len(column)).repeat(column.shape[1]).reshape(column.shape)
-        return torch.from_numpy(near[each, column].toarray()) + self.fame[targets]
+        return torch.from_numpy(near[each, column].toarray()) + self.popularity[targets]
 
 
 class MeanRating(_Rule):
-    """The mean of all ratings that are for training, whatever the item."""
+    """The mean of all training ratings, for every item."""
 
     predicts_probabilities = False
 
@@ -138,16 +139,16 @@ class MeanRating(_Rule):
 
 
 def _once(row: AnyInts, column: AnyInts, shape: tuple[int, int]) -> sparse.csr_array:
-    """1 at every pair, however often it occurs."""
+    """Return a matrix with 1 at every pair, however often it occurs."""
     found = sparse.csr_array((np.ones(len(row), np.float32), (row, column)), shape=shape)
     found.data[:] = 1
     return found
 
 
 def _nearest(columns: sparse.csr_array) -> sparse.csr_array:
-    """The largest entries of each row of `columnsᵀ · columns`, apart from the diagonal.
+    """Return the largest entries of each row of `columnsᵀ · columns`, without the diagonal.
 
-    As many rows at a time as are sure to fit: no row has more entries than its column's rows.
+    It computes as many rows at once as are sure to fit into memory.
     """
     turned = sparse.csr_array(columns.T)
     most = np.cumsum((turned != 0) @ np.diff(columns.indptr))
@@ -169,4 +170,4 @@ def _nearest(columns: sparse.csr_array) -> sparse.csr_array:
 
 BASELINES = {"popularity": Popularity, "last item": LastItem, "item to item": ItemToItem}
 MEAN_RATING = "mean rating"
-"""The rule beside models of ratings, who are asked for more than what comes next."""
+"""The baseline of models that predict ratings."""

@@ -1,4 +1,4 @@
-"""The block that SASRec and BERT4Rec are built of, as Baumhauer (2021) prints it.
+"""The self-attention block of SASRec and BERT4Rec, as Baumhauer (2021) prints it.
 
 g(S)     = Dropout(Attention(S, S, S)) + S
 Block(S) = LayerNorm(Dropout(FFN(LayerNorm(g(S)))) + g(S))
@@ -6,71 +6,93 @@ Block(S) = LayerNorm(Dropout(FFN(LayerNorm(g(S)))) + g(S))
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whence.contract import PAD
-from whence.models.packed import Windows
+from whence.models.tasks import Packed
 from whence.randomness import DropoutFunction, no_dropout
 
-
-class Embedded(Protocol):
-    """A model with a table of items, whose row 0 pads, and one of positions."""
-
-    item: nn.Parameter
-    position: nn.Parameter
-
-    def modules(self) -> Iterator[nn.Module]:
-        """As of every PyTorch module."""
+NOBODY = -2
+"""The history number of absent rows and of the windows before the first and after the last."""
+HIDDEN = -1e30
+"""Added to a logit, it makes the attention weight exactly 0."""
 
 
-def initialise(model: Embedded, spread: float, generator: torch.Generator) -> None:
-    """Embeddings from a normal of that spread, layers after Glorot and Bengio (2010)."""
-    nn.init.normal_(model.item.data[1:], std=spread, generator=generator)
-    nn.init.normal_(model.position.data, std=spread, generator=generator)
-    for layer in model.modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.xavier_uniform_(layer.weight, generator=generator)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
+class Windows:
+    """The attention of packed histories: `K` windows of `n` rows, `T = K·n`.
 
+    `n` is the length of the longest history. A history that ends in a window starts there or in the
+    window before, so a window attends to itself and the one before it, and without causality also
+    to the one after it. A mask keeps histories apart.
+    """
 
-def _square(width: int, bias: bool = True) -> nn.Linear:
-    """A layer that waits for its weights, where PyTorch would draw them from its global state."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, width, width, bias=bias)
-    return layer
+    def __init__(self, batch: Packed, max_len: int, *, causal: bool) -> None:
+        own = batch.histories.view(-1, max_len)
+        self.count, self.max_len = own.shape
+        self.reach = (-1, 0) if causal else (-1, 0, 1)
+        """The windows that a window attends to, relative to itself."""
+        seen = own
+        if batch.present is not None:
+            seen = torch.where(batch.present.view(own.shape), own, NOBODY)
+        nothing = torch.full_like(own[:1], NOBODY)  # before the first, after the last
+        around = torch.cat((nothing, seen, nothing))
+        key = torch.cat([around[1 + to : 1 + to + self.count] for to in self.reach], dim=1)
+        visible = own[:, :, None] == key[:, None, :]
+        if causal:
+            place = torch.arange(2 * max_len, device=own.device) - max_len
+            visible = visible & (place <= torch.arange(max_len, device=own.device)[:, None])
+        self.bias = torch.where(visible, 0.0, HIDDEN)
+        """`[K, n, k·n]`: 0 at the rows of the same history, if causal up to the row itself."""
+        self.blind = None if batch.present is None else ~visible.any(dim=-1).view(-1, 1)
+        """`[T, 1]`: the rows that see nothing; there can be some only if items are absent."""
 
+    def attend(self, projected: Tensor, heads: int) -> Tensor:
+        """Return `[T, d]`, softmax(QKᵀ/√(d/h))·V of every head, from `[T, 3d]` Q, K and V."""
+        dim = projected.shape[-1] // 3
+        windows = projected.view(self.count, self.max_len, 3 * dim)
+        query, own = windows.split((dim, 2 * dim), dim=-1)
+        # Rolling puts the last window before the first; the mask hides them from each other.
+        around = [own if to == 0 else own.roll(-to, 0) for to in self.reach]
+        key, value = torch.cat(around, dim=1).chunk(2, dim=-1)
+        query, key, value = (self._heads(rows, heads) for rows in (query, key, value))
+        bias = self.bias.to(query.dtype)
+        if heads > 1:
+            bias = bias.repeat_interleave(heads, 0)
+        scale = query.shape[-1] ** -0.5
+        weights = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=scale).softmax(dim=-1)
+        mixed = (weights @ value).view(self.count, heads, self.max_len, -1)
+        mixed = mixed.transpose(1, 2).reshape(self.count * self.max_len, dim)
+        return mixed if self.blind is None else mixed.masked_fill(self.blind, 0)
 
-def columns_of_padding(batch: Tensor) -> int:
-    """How many of the first columns hold no item; never all of them."""
-    used = (batch != PAD).any(dim=0)
-    used[-1:] = True
-    return int(used.int().argmax()) if len(used) else 0
+    def _heads(self, rows: Tensor, heads: int) -> Tensor:
+        """`[K, m, d]` to `[K·h, m, d/h]`."""
+        if heads == 1:
+            return rows
+        windows, slots, dim = rows.shape
+        apart = rows.view(windows, slots, heads, dim // heads).transpose(1, 2)
+        return apart.reshape(windows * heads, slots, -1)
 
 
 class Block(nn.Module):
     """One self-attention block."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query = _square(width, bias=False)  # W^Q of all heads side by side
-        self.key = _square(width, bias=False)
-        self.value = _square(width, bias=False)
-        self.output = _square(width, bias=False)  # W^O
-        self.inner_norm = nn.LayerNorm(width)
-        self.expand = _square(width)  # W_1, b_1
-        self.contract = _square(width)  # W_2, b_2
-        self.outer_norm = nn.LayerNorm(width)
+        self.query = _square(dim, bias=False)  # W^Q of all heads, next to each other
+        self.key = _square(dim, bias=False)
+        self.value = _square(dim, bias=False)
+        self.output = _square(dim, bias=False)  # W^O
+        self.inner_norm = nn.LayerNorm(dim)
+        self.expand = _square(dim)  # W_1, b_1
+        self.contract = _square(dim)  # W_2, b_2
+        self.outer_norm = nn.LayerNorm(dim)
 
     def attention(self, rows: Tensor, visible: Tensor) -> Tensor:
-        """`[B, h, n, n]`: softmax(QKᵀ/√(d/h)) over the visible columns.
+        """Return `[B, h, n, n]`: softmax(QKᵀ/√(d/h)) over the visible columns.
 
-        A row that sees nothing attends to nothing: its weights are all 0.
+        The weights of a row that sees nothing are all 0.
         """
         logits = self.logits(rows)
         logits = logits.masked_fill(~visible, torch.finfo(logits.dtype).min)
@@ -78,37 +100,43 @@ class Block(nn.Module):
         return weights
 
     def logits(self, rows: Tensor) -> Tensor:
-        """`[B, h, n, n]`: QKᵀ/√(d/h)."""
+        """Return `[B, h, n, n]`: QKᵀ/√(d/h)."""
         query, key = self._heads(self.query(rows)), self._heads(self.key(rows))
         logits: Tensor = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         return logits
 
     def forward(self, rows: Tensor, weights: Tensor, drop: DropoutFunction) -> Tensor:
-        """The block's output rows, given its attention weights."""
+        """Return the block's output rows for the given attention weights."""
         mixed = weights @ self._heads(self.value(rows))
-        return self._mixed(rows, mixed.transpose(1, 2).flatten(2), drop)  # heads side by side
+        return self._after_attention(rows, mixed.transpose(1, 2).flatten(2), drop)
 
     def packed(self, rows: Tensor, windows: Windows, drop: DropoutFunction) -> Tensor:
-        """The same for the rows `[T, d]` of packed histories."""
+        """Return the block's output for the rows `[T, d]` of packed histories."""
         projections = torch.cat((self.query.weight, self.key.weight, self.value.weight))
-        return self._mixed(rows, windows.attend(F.linear(rows, projections), self.heads), drop)
+        mixed = windows.attend(F.linear(rows, projections), self.heads)
+        return self._after_attention(rows, mixed, drop)
 
-    def _mixed(self, rows: Tensor, mixed: Tensor, drop: DropoutFunction) -> Tensor:
-        """From what the attention brought to the output rows."""
+    def _after_attention(self, rows: Tensor, mixed: Tensor, drop: DropoutFunction) -> Tensor:
         return self.feed_forward(drop(self.output(mixed), onto=rows), drop)
 
     def feed_forward(self, g: Tensor, drop: DropoutFunction = no_dropout) -> Tensor:
-        """LayerNorm(Dropout(FFN(LayerNorm(g))) + g)."""
+        """Return LayerNorm(Dropout(FFN(LayerNorm(g))) + g)."""
         out: Tensor = self.outer_norm(drop(self.ffn(g), onto=g))
         return out
 
     def ffn(self, g: Tensor) -> Tensor:
-        """FFN(LayerNorm(g))."""
+        """Return FFN(LayerNorm(g))."""
         inner = self.expand(self.inner_norm(g))
         out: Tensor = self.contract(F.leaky_relu(inner, inplace=not torch.is_grad_enabled()))
         return out
 
     def _heads(self, rows: Tensor) -> Tensor:
         """`[B, n, d]` to `[B, h, n, d/h]`."""
-        batch, slots, width = rows.shape
-        return rows.view(batch, slots, self.heads, width // self.heads).transpose(1, 2)
+        batch, slots, dim = rows.shape
+        return rows.view(batch, slots, self.heads, dim // self.heads).transpose(1, 2)
+
+
+def _square(dim: int, bias: bool = True) -> nn.Linear:
+    """Return a layer without weights; PyTorch would draw them from its global generator."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim, bias=bias)
+    return layer

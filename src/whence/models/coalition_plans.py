@@ -1,8 +1,8 @@
-"""Which rows many coalitions of a history's items need, so that each is computed once.
+"""Which rows the coalitions of a history's items need, so that each row is computed once.
 
-An item that is hidden from attention in every block is seen by nobody, so its row need not be
-computed at all, but for the row that answers. In a causal network the row of a slot depends only on
-the members of the coalition up to it, so coalitions that begin alike share rows.
+No row sees an absent item, so the row of an absent item need not be computed, unless it is the row
+that answers. In a causal network the row of a slot depends only on the members of the coalition up
+to that slot, so coalitions with the same beginning share rows.
 """
 
 from __future__ import annotations
@@ -17,64 +17,70 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whence.memory import memory_for, row_slices
-from whence.models.packed import HIDDEN
+from whence.models.blocks import HIDDEN
 
 GROUPS = 8
-"""Into how many groups of like size coalitions are sorted; a group is as wide as its largest."""
+"""The number of groups of coalitions by size; a group is padded to its largest."""
 BITS = 62
-"""Slots that one whole number can tell of."""
+"""The number of slots that one integer can hold."""
 
 
 class Group(NamedTuple):
-    """Coalitions of like size, with the rows that they see and those that are computed for them."""
+    """Coalitions of similar size, with the rows they see and the rows computed for them."""
 
     seen: Tensor
-    """`[g, s]`: the rows of a coalition's members, whoever computes them, and of its answer; filled
-    on the left with any row."""
+    """`[g, s]`: the rows of a coalition's members and of its answer, padded on the left.
+
+    Another coalition may have computed them.
+    """
     bias: Tensor
-    """`[g, s]`: 0, or `HIDDEN` for filling and for an answer that does not see itself."""
+    """`[g, s]`: 0, or `HIDDEN` for padding and for an answer that does not see itself."""
     between: Tensor
-    """`[g, q, s]`: the bias of each of the last `q`; at most so many are computed for a coalition,
-    for those that come later no fewer than for those before."""
+    """`[g, q, s]`: the bias of each of the last `q` rows, the most computed for a coalition.
+
+    A later coalition computes no fewer rows than one before it.
+    """
     computed: Tensor
-    """`[k]`: those that are, coalition by coalition."""
+    """`[k]`: the rows computed, coalition by coalition."""
     line: Tensor
     column: Tensor
-    """`[k]`: where among `[g, q]` they stand; columns are counted from the last, which is −1."""
+    """`[k]`: their places in `[g, q]`; columns count from the last, which is −1."""
     starts: list[int]
-    """Which of the `k` is the first of each coalition, and k."""
+    """The first of the `k` rows of each coalition, and k."""
 
     def most(self, some: slice) -> int:
-        """How many are at most computed for one of some coalitions: for the last of them."""
+        """Return the most rows computed for one of some coalitions, which is the last."""
         last: int = min(some.stop, len(self.seen))
         return self.starts[last] - self.starts[last - 1]
 
 
 class Plan(NamedTuple):
-    """The `R` rows that `c` coalitions of `m` slots need, slot by slot.
+    """The `R` rows that `c` distinct coalitions of `m` slots need, slot by slot.
 
-    A row that several coalitions need is computed for the first that needs it, and a coalition that
-    comes several times is there once. The last `c` rows answer, in the order of the groups.
+    The first coalition that needs a row computes it. The last `c` rows answer, in the order of the
+    groups.
     """
 
     coalitions: Tensor
-    """Their numbers among all."""
+    """The numbers of the coalitions among all."""
     answered: Tensor
-    """For each of those, which of the `c` it is."""
+    """For each of those, its place among the `c`."""
     slots: Tensor
     """`[R]`: the slot of each row."""
     visible: Tensor
-    """`[R, m + 1]`: 1 for the slots that the row sees in the first block, else 0. The last column
-    is nothing, which is seen by who sees no slot."""
+    """`[R, m + 1]`: 1 for the slots that the row sees in the first block, else 0.
+
+    The last column stands for nothing; a row that sees no slot sees it.
+    """
     ends: list[int]
-    """Before which row those of each slot end."""
+    """The end of the rows of each slot."""
     causal: bool
     blind: Tensor
-    """Which coalitions' answers see nothing at all."""
+    """The coalitions whose answers see nothing."""
     groups: list[Group]
 
-    def of_slots(self, some: slice) -> Iterator[tuple[int, int, int, int]]:
-        """Slots with how many columns they see some of, and from where to where their rows are."""
+    def by_slot(self, some: slice) -> Iterator[tuple[int, int, int, int]]:
+        """Yield slots, the number of columns they may see, and the range of their rows."""
         last = len(self.ends) - 1
         for slot, (start, end) in enumerate(pairwise((0, *self.ends))):
             first, end = max(start, some.start), min(end, some.stop)
@@ -95,35 +101,35 @@ class Plan(NamedTuple):
 def plans_for(
     coalitions: Tensor, slots: int, causal: bool, blocks: int, at_once: int
 ) -> Iterator[Plan]:
-    """For some coalitions at a time; one for all of them is kept, since it serves other cases."""
+    """Yield plans of at most `at_once` coalitions; a single plan is cached for other cases."""
     if len(coalitions) <= at_once:
-        yield _kept_plan(coalitions, slots, causal, blocks)
+        yield _cached_plan(coalitions, slots, causal, blocks)
         return
     members = _with_own_slots(coalitions, slots)
-    for which in _alike_side_by_side(members).split(at_once):
+    for which in _sorted_by_start(members).split(at_once):
         yield plan_rows(members, which, causal, blocks)
 
 
-_kept: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
-"""The plans last used with their bytes, as many as the memory for a device has room for.
+_cache: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
+"""The plans last used with their sizes in bytes, as many as fit into the memory of a device.
 
-Histories of every length have a plan of their own, and one model after the other needs them all.
+Histories of every length have a plan of their own, and every model needs them all.
 """
 
 
-def _kept_plan(coalitions: Tensor, slots: int, causal: bool, blocks: int) -> Plan:
-    """By what the coalitions are, not by who holds them."""
-    told = coalitions.cpu().numpy().tobytes()
-    key = (told, coalitions.shape, slots, causal, blocks, coalitions.device)
-    if key not in _kept:
+def _cached_plan(coalitions: Tensor, slots: int, causal: bool, blocks: int) -> Plan:
+    """Return the plan for coalitions with these values, from the cache if possible."""
+    content = coalitions.cpu().numpy().tobytes()
+    key = (content, coalitions.shape, slots, causal, blocks, coalitions.device)
+    if key not in _cache:
         members = _with_own_slots(coalitions, slots)
-        plan = plan_rows(members, _alike_side_by_side(members), causal, blocks)
-        room = memory_for(coalitions.device) - _bytes_of(plan)
-        while _kept and sum(size for _, size in _kept.values()) > room:
-            _kept.popitem(last=False)
-        _kept[key] = plan, _bytes_of(plan)
-    _kept.move_to_end(key)
-    return _kept[key][0]
+        plan = plan_rows(members, _sorted_by_start(members), causal, blocks)
+        available = memory_for(coalitions.device) - _bytes_of(plan)
+        while _cache and sum(size for _, size in _cache.values()) > available:
+            _cache.popitem(last=False)
+        _cache[key] = plan, _bytes_of(plan)
+    _cache.move_to_end(key)
+    return _cache[key][0]
 
 
 def _bytes_of(plan: Plan) -> int:
@@ -135,8 +141,8 @@ def _with_own_slots(coalitions: Tensor, slots: int) -> Tensor:
     return F.pad(coalitions, (0, slots - coalitions.shape[1]), value=True)
 
 
-def _alike_side_by_side(members: Tensor) -> Tensor:
-    """`[c]`: an order in which coalitions that begin alike follow each other."""
+def _sorted_by_start(members: Tensor) -> Tensor:
+    """Return `[c]`: an order in which coalitions with the same beginning are neighbours."""
     order = torch.arange(len(members), device=members.device)
     for some in reversed(list(row_slices(members.shape[1], BITS))):
         bits = members[:, some]
@@ -147,15 +153,15 @@ def _alike_side_by_side(members: Tensor) -> Tensor:
 
 
 def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan:
-    """The rows that `which` of the coalitions need, those that begin alike side by side."""
+    """Return the plan of `which` coalitions, ordered so that equal beginnings are neighbours."""
     members = members[which]
-    first = torch.ones_like(which, dtype=torch.bool)  # of those that are the same
+    first = torch.ones_like(which, dtype=torch.bool)  # of equal coalitions
     first[1:] = (members[1:] != members[:-1]).any(dim=1)
     members = members[first]
     own = members.clone()
     if blocks == 1:
-        own[:] = False  # the answers alone
-    elif causal:  # not where the coalition before it began alike up to this slot
+        own[:] = False  # only the answers
+    elif causal:  # not if the coalition before has the same members up to this slot
         own[1:] &= (members[1:] != members[:-1]).cumsum(dim=1) > 0
     own[:, -1] = True
     groups = _grouped(members, own)
@@ -182,7 +188,7 @@ def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan
 
 
 def _grouped(members: Tensor, own: Tensor) -> list[Tensor]:
-    """Coalitions of like size, in a group those last that most rows are computed for."""
+    """Return groups of similar size; a group ends with the coalitions that compute most rows."""
     by_own = own.sum(dim=1).argsort(stable=True)
     groups = members.sum(dim=1).argsort(stable=True).tensor_split(min(GROUPS, len(members)))
     rank = by_own.argsort()
@@ -190,16 +196,16 @@ def _grouped(members: Tensor, own: Tensor) -> list[Tensor]:
 
 
 def _numbered(own: Tensor, order: Tensor) -> Tensor:
-    """`[c, m]`: which row each slot has, counted slot by slot in that order of the coalitions."""
+    """Return `[c, m]`: the row of each slot, counted slot by slot in that order of coalitions."""
     number = torch.empty_like(own, dtype=torch.int64)
     number[order] = own[order].T.flatten().cumsum(0).view(own.T.shape).T - 1
-    # Who does not compute a row has it from the latest coalition before that does.
+    # A coalition that does not compute a row takes that of the last coalition before that does.
     line = torch.arange(len(own), device=own.device)[:, None]
     return number.gather(0, torch.where(own, line, 0).cummax(dim=0).values)
 
 
 def _group(members: Tensor, own: Tensor, number: Tensor, causal: bool) -> Group:
-    """Of some coalitions."""
+    """Return the group of some coalitions."""
     listed = members.clone()
     listed[:, -1] = True
     slot = torch.arange(members.shape[1], device=members.device).expand_as(members)
@@ -222,7 +228,7 @@ def _group(members: Tensor, own: Tensor, number: Tensor, causal: bool) -> Group:
 
 
 def _to_the_right(chosen: Tensor, values: Tensor) -> Tensor:
-    """`[g, s]`: the chosen values of every line, in order, with −1 on the left where fewer are."""
+    """Return `[g, s]`: the chosen values of every line, in order, padded on the left with −1."""
     counts = chosen.sum(dim=1, keepdim=True)
     longest = int(counts.max())
     column = (longest - counts + chosen.cumsum(dim=1) - 1)[chosen]

@@ -1,4 +1,4 @@
-"""Rows of a table of embeddings, where their gradient is what takes time."""
+"""Embedding look-ups with a fast gradient, which takes most of the time of a look-up."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from torch import Tensor
 
 
 def look_up(table: Tensor, items: Tensor) -> Tensor:
-    """`[…, d]`: row `1 + i` of the table for item `i`; row 0, which never learns, for `PAD`."""
+    """Return `[…, d]`: row `1 + i` of the table for item `i`, and row 0 for `PAD`.
+
+    Row 0 gets no gradient.
+    """
     rows = items[None] + 1
-    # Rows of 32 bits are sorted in half the time.
+    # A GPU sorts 32-bit rows in half the time.
     return _apply(table[None], rows.int() if rows.is_cuda else rows).squeeze(0)
 
 
 def look_up_few(table: Tensor, rows: Tensor) -> Tensor:
-    """`[T, d]`: rows of a table of few, such as positions."""
+    """Return `[T, d]`: rows of a small table, such as positions."""
     if not rows.is_cuda:
         return F.embedding(rows, table)
-    # A product, whose gradient needs no sorting of rows to come out the same each time.
+    # The gradient of a product is deterministic without sorting the rows.
     which = rows[:, None] == torch.arange(len(table), device=rows.device)
     return F.linear(which.to(table.dtype), table.T)
 
@@ -31,32 +34,32 @@ def _apply(tables: Tensor, rows: Tensor) -> Tensor:
 
 
 class _LookUp(torch.autograd.Function):
-    """From tables `[S, 1 + items, d]` and rows `[S, …]`; `vmap` brings more tables, and no loop."""
+    """Rows `[S, …]` of tables `[S, 1 + items, d]`; `vmap` adds tables, without a loop."""
 
     @staticmethod
     def forward(tables: Tensor, rows: Tensor) -> Tensor:
-        """As one long table."""
+        """Look up all rows in one long table."""
         return F.embedding(_in_one(tables, rows), tables.flatten(0, 1))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:  # noqa: ANN401
-        """Which rows were read decides the gradient; what was in them does not."""
+        """Keep the rows; the gradient does not depend on their values."""
         tables, rows = inputs
         ctx.save_for_backward(_in_one(tables, rows))
         ctx.shape = tables.shape
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
-        """What each row was read for, added up by the fastest way on each device."""
+        """Add up the gradients of each row, in the fastest way of each device."""
         (rows,) = ctx.saved_tensors
-        seeds, count, width = ctx.shape
-        if rows.is_cuda:  # where many threads must not add to one row in any order
+        seeds, count, dim = ctx.shape
+        if rows.is_cuda:  # deterministic although many threads add to one row
             add_up = torch.ops.aten.embedding_dense_backward
             added = add_up(gradient, rows, seeds * count, 0, False)
         else:
-            added = gradient.new_zeros(seeds * count, width)
+            added = gradient.new_zeros(seeds * count, dim)
             added.index_add_(0, rows.flatten(), gradient.flatten(0, -2))
-        tables: Tensor = added.view(seeds, count, width)
+        tables: Tensor = added.view(seeds, count, dim)
         if seeds > 1 or not rows.is_cuda:
             tables[:, 0] = 0
         return tables, None
@@ -68,13 +71,13 @@ class _LookUp(torch.autograd.Function):
         tables: Tensor,
         rows: Tensor,
     ) -> tuple[Tensor, int]:
-        """`[S, 1, 1 + items, d]` and `[S, 1, …]`."""
+        """Take `[S, 1, 1 + items, d]` and `[S, 1, …]`."""
         tables, rows = tables.movedim(in_dims[0], 0), rows.movedim(in_dims[1], 0)
         return _apply(tables.squeeze(1), rows.squeeze(1)).unsqueeze(1), 0
 
 
 def _in_one(tables: Tensor, rows: Tensor) -> Tensor:
-    """Where the rows of several tables are when the tables stand one below the other."""
+    """Return where the rows are if the tables follow one another in a single table."""
     seeds, count = tables.shape[:2]
     if seeds == 1:
         return rows

@@ -1,11 +1,11 @@
-"""Neural collaborative filtering (He et al. 2017): a user and an item, each known by a number.
+"""Neural collaborative filtering (He et al. 2017): a vector per user and per item.
 
     GMF      logit = hᵀ (p_u ⊙ q_i)
     MLP      logit = hᵀ layers([p_u, q_i])
     NeuMF    logit = hᵀ [p_u ⊙ q_i, layers([p′_u, q′_i])]
 
-There is no history to read: the part that a prediction is made from is the user. A batch is
-`[B, n]` users, with `PAD`; several in a row are a group, whose vectors are added up.
+These models read no history: the part that a prediction is made from is the user. A batch is
+`[B, n]` user numbers with `PAD`. Several users of a row are a group, whose vectors are added up.
 """
 
 from __future__ import annotations
@@ -23,37 +23,41 @@ from whence.capabilities import missing
 from whence.contract import PAD, All
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
-from whence.dense import dense
 from whence.errors import InputError
+from whence.experts.linear import dense
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
-from whence.models.base import Recommender
-from whence.models.choice_config import ChoiceConfig
+from whence.models.base import ChoiceConfig, Recommender, require_users
 from whence.models.lookup import look_up
-from whence.models.outcomes import class_logits, liked_logit, outcome_loss
+from whence.models.losses import class_logits, liked_logit, outcome_loss
 from whence.models.tasks import AnyBatch, ChoiceBatch, Choices
 from whence.randomness import DropoutFunction
 
 
 @dataclass(frozen=True)
 class NCFConfig(ChoiceConfig):
-    """What all three have; the width is that of what the last layer reads."""
+    """What all three have in common."""
+
+    dim: int = 8
+    """The number of predictive factors, which the last layer reads."""
 
 
 @dataclass(frozen=True)
 class MLPConfig(NCFConfig):
-    """Those of layers too."""
+    """The settings of the models with layers."""
 
     hidden_dims: tuple[int, ...] = (64, 32, 16)
-    """Their widths, the first one that of a user and an item side by side; the width follows."""
+    """The sizes of the layers; the first is that of the user and the item vector together."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.hidden_dims or min(self.hidden_dims) < 1 or self.hidden_dims[0] % 2:
-            raise InputError("layers are widths from 1 on, of which the first one is even.")
+            raise InputError(
+                "hidden_dims must have sizes of at least 1, and the first must be even."
+            )
 
 
 class NCF(Recommender):
-    """Tables of users and items, and a last layer over what a kind makes of both."""
+    """Vectors of users and items, and a last layer above the factors of a subclass."""
 
     removal = "zeroed"
     reads_history = False
@@ -64,15 +68,15 @@ class NCF(Recommender):
         self,
         config: NCFConfig,
         counts: Counts,
-        width: int,
+        vector_dim: int,
         factors: int,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.config = config
         self.task = Choices(config.n_negatives, disliked=None)
-        self.user = nn.Parameter(torch.zeros(1 + counts.users, width))  # row 0 pads
-        self.item = nn.Parameter(torch.zeros(1 + counts.items, width))
+        self.user = nn.Parameter(torch.zeros(1 + counts.users, vector_dim))  # row 0 pads
+        self.item = nn.Parameter(torch.zeros(1 + counts.items, vector_dim))
         for table in (self.user, self.item):
             nn.init.normal_(table.data[1:], std=config.init_std, generator=generator)
         self.last = nn.utils.skip_init(nn.Linear, factors, 1)
@@ -81,38 +85,34 @@ class NCF(Recommender):
         nn.init.zeros_(self.last.bias)
 
     def factors(self, user: Tensor, item: Tensor) -> Tensor:
-        """`[…, f]`: what the last layer reads, from `[…, d]` each."""
+        """Return `[…, f]`, the inputs of the last layer, from vectors `[…, d]`."""
         raise NotImplementedError
 
     def loss(self, batch: AnyBatch, drop: DropoutFunction) -> Tensor:
-        """The mean log loss."""
+        """Return the mean log loss."""
         assert isinstance(batch, ChoiceBatch)
         user, item = look_up(self.user, batch.users), look_up(self.item, batch.items)
         return outcome_loss(self.last(self.factors(user, item)), batch.outcomes, balanced=False)
 
-    def read(self, cases: Cases, length: int) -> Tensor:
-        """The cases' users."""
-        if len(cases) and cases.users.min() == PAD:
-            raise InputError(
-                f"{type(self).__name__} knows users by their numbers, and no history tells it of "
-                "another one; ask for a user of the data, or train a model that reads histories."
-            )
+    def read(self, cases: Cases, max_len: int) -> Tensor:
+        """Return the users of the cases."""
+        require_users(self, cases)
         return torch.from_numpy(cases.users)[:, None]
 
     def parts(self, batch: Tensor) -> Tensor:
-        """Every slot with a user."""
+        """Return the slots with a user."""
         return batch != PAD
 
     def embed(self, batch: Tensor) -> Tensor:
-        """`p_u`; 0 at padding."""
+        """Return `p_u`; 0 at padding."""
         return F.embedding(batch + 1, self.user, padding_idx=0)
 
     def item_vectors(self) -> Tensor:
-        """`q_i`."""
+        """Return `q_i`."""
         return self.item.detach()[1:]
 
     def user_vectors(self) -> Tensor:
-        """`p_u`."""
+        """Return `p_u`."""
         return self.user.detach()[1:]
 
     def score(
@@ -124,7 +124,7 @@ class NCF(Recommender):
         embedded: Tensor | None = None,
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
-        """The logit of the probability that the target is liked."""
+        """Return the logit of the probability that the target is liked."""
         if attention is not None:
             raise missing(self, "attentions")
         return liked_logit(self._outputs(batch, targets, present, embedded))
@@ -136,7 +136,7 @@ class NCF(Recommender):
         *,
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
-        """Liked and nothing."""
+        """Return logits of liked and no interaction."""
         if attention is not None:
             raise missing(self, "attentions")
         return class_logits(self._outputs(batch, targets, None, None))
@@ -144,7 +144,7 @@ class NCF(Recommender):
     def _outputs(
         self, batch: Tensor, targets: Tensor | All, present: Tensor | None, embedded: Tensor | None
     ) -> Tensor:
-        """`[B, t, 1]`."""
+        """Return `[B, t, 1]`."""
         there = self.parts(batch) if present is None else self.parts(batch) & present
         vectors = self.embed(batch) if embedded is None else embedded
         user = (vectors * there[..., None]).sum(dim=1)
@@ -160,18 +160,18 @@ class NCF(Recommender):
 
 
 class GMF(NCF):
-    """Generalised matrix factorisation."""
+    """Generalized matrix factorization."""
 
     def __init__(self, config: NCFConfig, counts: Counts, generator: torch.Generator) -> None:
         super().__init__(config, counts, config.dim, config.dim, generator)
 
     def factors(self, user: Tensor, item: Tensor) -> Tensor:
-        """The product."""
+        """Return the product."""
         return user * item
 
 
 class MLP(NCF):
-    """Layers over both vectors side by side."""
+    """Layers above both vectors."""
 
     config: MLPConfig
 
@@ -180,22 +180,22 @@ class MLP(NCF):
         self.layers = _layers(config, generator)
 
     def factors(self, user: Tensor, item: Tensor) -> Tensor:
-        """What comes out of the last of the layers."""
+        """Return the output of the last layer."""
         return _through(self.layers, user, item)
 
 
 class NeuMF(NCF):
-    """Both, with vectors of their own: of `width + layers[0] / 2` numbers, the product's first."""
+    """GMF and MLP, each with vectors of its own: a vector starts with that of GMF."""
 
     config: MLPConfig
 
     def __init__(self, config: MLPConfig, counts: Counts, generator: torch.Generator) -> None:
-        width = config.dim + config.hidden_dims[0] // 2
-        super().__init__(config, counts, width, 2 * config.dim, generator)
+        vector_dim = config.dim + config.hidden_dims[0] // 2
+        super().__init__(config, counts, vector_dim, 2 * config.dim, generator)
         self.layers = _layers(config, generator)
 
     def factors(self, user: Tensor, item: Tensor) -> Tensor:
-        """Those of GMF and those of MLP."""
+        """Return the factors of GMF and those of MLP."""
         sizes = (self.config.dim, self.config.hidden_dims[0] // 2)
         (gmf_user, mlp_user), (gmf_item, mlp_item) = (
             one.split(sizes, dim=-1) for one in (user, item)
@@ -204,13 +204,17 @@ class NeuMF(NCF):
 
     @torch.no_grad()
     def init_from(self, trained: Mapping[str, Recommender]) -> None:
-        """Begin with a GMF and an MLP, whose last layers count half each."""
+        """Copy a GMF and an MLP; their last layers count half each."""
         gmf, mlp = trained["gmf"], trained["mlp"]
         assert isinstance(gmf, GMF)
         assert isinstance(mlp, MLP)
         own, layers = self.config.dim, (self.config.hidden_dims, self.config.dim)
         if gmf.config.dim != own or (mlp.config.hidden_dims, mlp.config.dim) != layers:
-            raise InputError("NeuMF begins with a GMF and an MLP of its own width and layers.")
+            raise InputError(
+                "The GMF and MLP that NeuMF takes initial weights from have another dim or "
+                "hidden_dims. "
+                "Train all three with the same settings."
+            )
         self.user.copy_(torch.cat((gmf.user, mlp.user), dim=1))
         self.item.copy_(torch.cat((gmf.item, mlp.item), dim=1))
         self.layers.load_state_dict(mlp.layers.state_dict())
@@ -219,7 +223,7 @@ class NeuMF(NCF):
 
 
 def _layers(config: MLPConfig, generator: torch.Generator) -> nn.ModuleList:
-    """From the widest to the predictive factors, after Glorot and Bengio (2010)."""
+    """Return the layers from the first to the predictive factors."""
     sizes = pairwise((*config.hidden_dims, config.dim))
     return nn.ModuleList(dense(*pair, generator) for pair in sizes)
 

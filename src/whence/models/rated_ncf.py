@@ -1,7 +1,7 @@
-"""Collaborative filtering with content that learns ratings: a real number, and no classes.
+"""Collaborative filtering with content that predicts ratings.
 
-It is asked about what was rated alone, and its score is the rating it expects. An expert answers
-with a mean and with the share of the ratings' variance that it leaves open.
+Training uses rated events alone, and a score is the expected rating. An expert answers with a mean
+and with the share of the ratings' variance that it leaves unexplained.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from whence.models.tasks import ChoiceBatch, Ratings
 
 
 class RatedNCF(ContentNCF):
-    """The ordinary network, and what experts need beside theirs."""
+    """The ordinary network; it also holds what the experts need to predict ratings."""
 
     predicts_probabilities = False
     targets: ClassVar[Mapping[int, Target]] = {1: Real()}
@@ -44,15 +44,15 @@ class RatedNCF(ContentNCF):
         self.register_buffer("rating_spread", torch.ones(()))
 
     def fit_features(self, split: Split) -> None:
-        """And how ratings lie, in whose units it learns."""
+        """Store also the mean and deviation of the ratings, to standardize them."""
         super().fit_features(split)
-        mean, spread = _mean_and_spread(split)
+        mean, deviation = _mean_and_deviation(split)
         self.get_buffer("rating_mean").fill_(mean)
-        self.get_buffer("rating_spread").fill_(spread)
+        self.get_buffer("rating_spread").fill_(deviation)
 
     def outputs(self, rows: Tensor) -> Tensor:
-        """`[R, 1]`: the experts' means, mixed by who is selected."""
-        answers = self.answers(rows, stop=False)
+        """Return `[R, 1]`: the means of the experts, mixed by their weights."""
+        answers = self.answers(rows, detach=False)
         return self.target.mix(answers, self._selected(answers))
 
     def score(
@@ -64,53 +64,55 @@ class RatedNCF(ContentNCF):
         embedded: Tensor | None = None,
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
-        """The rating that is expected."""
-        away = self._each(batch, targets, present, embedded)[..., 0]
-        return self.get_buffer("rating_mean") + self.get_buffer("rating_spread") * away
+        """Return the expected rating."""
+        standardized = self._each(batch, targets, present, embedded)[..., 0]
+        return self.get_buffer("rating_mean") + self.get_buffer("rating_spread") * standardized
 
     def probabilities(self, scores: Tensor) -> Tensor:
-        """The share of all ratings that are lower, if they are normal."""
-        below: Tensor = torch.special.ndtr(self._away(scores))
+        """Return the share of ratings that are lower, if ratings are normally distributed."""
+        below: Tensor = torch.special.ndtr(self._standardized(scores))
         return below
 
     def _truth(self, batch: ChoiceBatch) -> Tensor:
-        """In spreads from the mean."""
+        """Return the standardized ratings."""
         assert batch.ratings is not None
-        return self._away(batch.ratings)
+        return self._standardized(batch.ratings)
 
-    def _away(self, ratings: Tensor) -> Tensor:
-        mean, spread = self.get_buffer("rating_mean"), self.get_buffer("rating_spread")
-        return (ratings.to(mean.dtype) - mean) / spread
+    def _standardized(self, ratings: Tensor) -> Tensor:
+        mean, deviation = self.get_buffer("rating_mean"), self.get_buffer("rating_spread")
+        return (ratings.to(mean.dtype) - mean) / deviation
 
 
 class InterpretableRatedNCF(RatedNCF, InterpretableNCF):
-    """Four experts, selected by how little they leave open."""
+    """Four experts, weighted by how little they leave unexplained."""
 
 
 def content_ncf(config: ContentNCFConfig, counts: Counts, generator: torch.Generator) -> ContentNCF:
-    """The ordinary network, of what comes of items or of their ratings."""
+    """Return the ordinary network, for probabilities or for ratings."""
     return (RatedNCF if config.predict_ratings else ContentNCF)(config, counts, generator)
 
 
 def interpretable_ncf(
     config: InterpretableNCFConfig, counts: Counts, generator: torch.Generator
 ) -> InterpretableNCF:
-    """The same with experts."""
+    """Return the network of experts, for probabilities or for ratings."""
     kind = InterpretableRatedNCF if config.predict_ratings else InterpretableNCF
     return kind(config, counts, generator)
 
 
-def _mean_and_spread(split: Split) -> tuple[float, float]:
-    """Of the ratings that are for training."""
+def _mean_and_deviation(split: Split) -> tuple[float, float]:
+    """Return those of the ratings for training."""
     if split.interactions.ratings is None:
         raise InputError(
-            "Ratings are to be learned, and these data have none; name their column, or leave "
-            "ratings out."
+            "predict_ratings needs ratings, and these data have none. Name their column, or leave "
+            "predict_ratings out."
         )
     ratings = split.interactions.ratings[split.trained()].astype(np.float64)
     if not np.isfinite(ratings).all():
-        raise InputError("Some ratings are no numbers; fill them in or leave those events out.")
-    mean, spread = float(ratings.mean()), float(ratings.std())
-    if not spread:
-        raise InputError(f"All ratings are {mean:g}; there is nothing to learn of them.")
-    return mean, spread
+        raise InputError("Some ratings are missing. Fill them in, or leave those events out.")
+    mean, deviation = float(ratings.mean()), float(ratings.std())
+    if not deviation:
+        raise InputError(
+            f"All ratings are {mean:g}, so there is nothing to learn. Leave predict_ratings out."
+        )
+    return mean, deviation

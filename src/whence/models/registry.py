@@ -14,7 +14,7 @@ from whence.data.interactions import Counts, Interactions
 from whence.errors import InputError, did_you_mean
 from whence.models.base import Recommender
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
-from whence.models.content import content_sizes
+from whence.models.content_features import content_sizes
 from whence.models.content_ncf import ContentNCFConfig, InterpretableNCFConfig
 from whence.models.deepicf import (
     AttentiveDeepICF,

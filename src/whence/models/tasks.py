@@ -1,6 +1,7 @@
-"""What models learn from: the tasks they can be set, and the batches that training draws for them.
+"""Training tasks, and the batches that training draws for them.
 
-A model names its task and works out its own loss on a batch; it does not know how one is drawn.
+A model names its task and computes its own loss on a batch; it does not know how batches are drawn.
+In a stack of seeds, the first dimension of every tensor is the seed.
 """
 
 from __future__ import annotations
@@ -10,39 +11,37 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from whence.models.packed import Packed
-
 
 @dataclass(frozen=True)
 class NextItem:
-    """After every item: which one came next, and one that did not."""
+    """Tell the item that came next from a random one, after every item of a history."""
 
 
 @dataclass(frozen=True)
 class Cloze:
-    """Behind every mask: which item it hides."""
+    """Predict the masked items of a history."""
 
-    share: float
-    """γ, of the items that are masked; of every history at least one is."""
-    only_last: float
-    """The share of histories in which the last item is masked, and no other."""
+    mask_prob: float
+    """γ, the share of items to mask. At least one item of every history is masked."""
+    last_mask_prob: float
+    """The share of histories in which only the last item is masked."""
     negatives: bool
-    """Whether an item that is not hidden there is asked for too."""
+    """Whether every mask also gets a random item that it does not hide."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Of single events, and of items that the user has not met: what comes of the item?"""
+    """Predict the outcome of single events, and of items that the user has not seen."""
 
     negatives: int
-    """Items that are not met, for every event."""
+    """Unseen items per event."""
     disliked: float | None
-    """The highest rating that says so of an item; none asks for no ratings."""
+    """The highest rating that means disliked; `None` if ratings are not used."""
 
 
 @dataclass(frozen=True)
 class Ratings(Choices):
-    """Of single events alone: how is the item rated?"""
+    """Predict the rating of single events."""
 
     negatives: int = 0
     disliked: float | None = None
@@ -50,100 +49,127 @@ class Ratings(Choices):
 
 @dataclass(frozen=True)
 class WholeUsers(Choices):
-    """The same of all events of a user at once, each seen from the user's others."""
+    """Predict the outcomes of all events of a user at once, each from the user's other events."""
 
-    length: int
-    """The newest events of a user, which are all that there is of one with more."""
+    max_len: int
+    """How many of a user's newest events count; older ones are left out."""
 
 
 Task = NextItem | Cloze | Choices
 
 LIKED, NOTHING, DISLIKED = range(3)
-"""What comes of an item."""
+"""The outcomes of an item."""
 NO_QUESTION = -1
-"""Stands where a batch is only filled up."""
+"""The outcome of filling, which has no question."""
+NO_HISTORY = -1
+"""The history number of rows that fill up the last window."""
+
+
+class Packed(NamedTuple):
+    """`T` rows: the items of several histories one after another, and then filling.
+
+    Without padding between histories, training computes hardly any row in vain.
+    """
+
+    items: Tensor
+    """`[T]`: item numbers, oldest first in each history, or `PAD`."""
+    slots: Tensor
+    """`[T]`: the slot the item would have in a padded history, whose last slot is the newest."""
+    histories: Tensor
+    """`[T]`: the number of the history, ascending, or `NO_HISTORY`."""
+    present: Tensor | None = None
+    """`[T]`: whether rows may attend to it; `None` if all are present."""
+
+    @property
+    def real(self) -> Tensor:
+        """`[T]`: the rows that are not filling."""
+        return self.histories != NO_HISTORY
+
+    def for_seed(self, number: int) -> Packed:
+        """Return the rows of one seed of a stack."""
+        items, slots, histories, present = self
+        present = None if present is None else present[number]
+        return Packed(items[number], slots[number], histories[number], present)
 
 
 class Batch(NamedTuple):
-    """Packed histories, and `M` questions about them: which item is right, and which is not.
-
-    In a stack of seeds every tensor has the seeds before its other dimensions.
-    """
+    """Packed histories, and `M` questions about them."""
 
     inputs: Packed
     positives: Tensor
-    """`[M]`: the right items; `PAD` where there is no question."""
+    """`[M]`: the right items; `PAD` if there is no question."""
     negatives: Tensor | None = None
-    """`[M]`: items that are not right, where the task has some."""
+    """`[M]`: wrong items, if the task has them."""
     rows: Tensor | None = None
-    """`[M]`: the row that each question is about. None says that every row has one: `M = T`."""
+    """`[M]`: the row of each question; `None` if every row has one, so that `M = T`."""
     weights: Tensor | None = None
-    """`[M]`: how much each question counts, 1 on average over all. None says that all do alike."""
+    """`[M]`: the weight of each question, 1 on average; `None` if all weights are 1."""
 
-    def of(self, number: int) -> Batch:
-        """The batch of one seed of a stack."""
+    def for_seed(self, number: int) -> Batch:
+        """Return the batch of one seed of a stack."""
         negatives, rows, weights = (
             None if one is None else one[number]
             for one in (self.negatives, self.rows, self.weights)
         )
-        return Batch(self.inputs.of(number), self.positives[number], negatives, rows, weights)
+        inputs = self.inputs.for_seed(number)
+        return Batch(inputs, self.positives[number], negatives, rows, weights)
 
     def weigh(self, losses: Tensor) -> Tensor:
-        """`[M]`: the losses of all questions, each as much as it counts."""
+        """Multiply the losses `[M]` with the weights of their questions."""
         return losses if self.weights is None else losses * self.weights
 
     @property
     def size(self) -> int:
-        """How many rows are computed."""
+        """The number of rows to compute."""
         return self.inputs.items.numel()
 
 
 class ChoiceBatch(NamedTuple):
-    """`M` questions: what comes of an item, with a user? In a stack `[S, M]`."""
+    """`M` questions about the outcome of a user and an item."""
 
     users: Tensor
     items: Tensor
     outcomes: Tensor
-    """`LIKED`, `NOTHING` or `DISLIKED`, and `NO_QUESTION` where there is none."""
+    """`LIKED`, `NOTHING`, `DISLIKED` or `NO_QUESTION`."""
     ratings: Tensor | None = None
-    """`[M]`: how the user rated the item, where the task asks for that."""
+    """`[M]`: the user's rating of the item, if the task needs it."""
 
-    def of(self, number: int) -> ChoiceBatch:
-        """The batch of one seed of a stack."""
+    def for_seed(self, number: int) -> ChoiceBatch:
+        """Return the batch of one seed of a stack."""
         ratings = None if self.ratings is None else self.ratings[number]
         return ChoiceBatch(self.users[number], self.items[number], self.outcomes[number], ratings)
 
     @property
     def size(self) -> int:
-        """How many questions."""
+        """The number of questions."""
         return self.items.numel()
 
 
 class UserBatch(NamedTuple):
-    """Whole users: what each chose, and questions about it and about what they did not meet.
+    """Whole users: the items they chose, and questions about those and about unseen items.
 
-    Both are laid out in tiles of items of one user. So only a user's last tile is filled up,
-    and what looks at every item of a history for every question does it by pairs of tiles.
+    Both are cut into tiles of items of one user. So only a user's last tile needs filling, and a
+    model that compares every item of a history with every question does so by pairs of tiles.
     """
 
     history: Tensor
-    """`[H, w]`: items that a user chose, and `PAD` as filling; all of the last tile is that."""
+    """`[H, w]`: chosen items, or `PAD` as filling; the last tile is all filling."""
     items: Tensor
-    """`[Q, w]`: what is asked about."""
+    """`[Q, w]`: the items of the questions."""
     outcomes: Tensor
     """`[Q, w]`: as in `ChoiceBatch`."""
     history_tile: Tensor
-    """`[P]`: the first of every pair of tiles that are of the same user."""
+    """`[P]`: the history tile of every pair of tiles of the same user."""
     question_tile: Tensor
-    """`[P]`: the second of every pair."""
+    """`[P]`: the question tile of every pair."""
 
-    def of(self, number: int) -> UserBatch:
-        """The batch of one seed of a stack."""
+    def for_seed(self, number: int) -> UserBatch:
+        """Return the batch of one seed of a stack."""
         return UserBatch(*(one[number] for one in self))
 
     @property
     def size(self) -> int:
-        """How many questions."""
+        """The number of questions."""
         return self.items.numel()
 
 

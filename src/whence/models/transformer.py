@@ -1,7 +1,7 @@
-"""What SASRec and BERT4Rec share: items and positions that become rows, and blocks above them.
+"""What SASRec and BERT4Rec share: item and position embeddings, and blocks above them.
 
-Items `i_1 … i_n` become rows `S⁽⁰⁾ = e + p`; blocks follow, and the last row `h` scores the item
-`i` by `h · e_i`, with the same `e` as at the input. Padding is on the left, so that the newest item
+Items `i_1 … i_n` become rows `S⁽⁰⁾ = e + p`. Blocks follow, and the last row `h` scores the item
+`i` by `h · e_i`, with the same `e` as at the input. Padding is on the left, so the newest item
 always has the same position.
 """
 
@@ -16,52 +16,51 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whence.contract import PAD, All
+from whence.contract import MEMORY, PAD, All
 from whence.errors import InputError
-from whence.memory import MEMORY
-from whence.models.base import Recommender
-from whence.models.blocks import Block, columns_of_padding, initialise
+from whence.models.base import Recommender, padding_columns
+from whence.models.blocks import Block, Windows
 from whence.models.coalition_scores import scores_of_coalitions
-from whence.models.packed import Packed, Windows
+from whence.models.tasks import Packed
 from whence.randomness import DropoutFunction, no_dropout
 
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """The sizes of the network; the defaults are the paper's for MovieLens."""
+    """The sizes of the network; the defaults are those of Baumhauer (2021) for MovieLens."""
 
     max_len: int = 50
-    """The longest history it reads."""
+    """The longest history the model reads; older items are left out."""
     dim: int = 64
-    """d, the size of an embedding."""
+    """The size of an embedding."""
     n_blocks: int = 2
-    """b."""
+    """The number of self-attention blocks."""
     n_heads: int = 1
-    """h; each has d/h dimensions."""
+    """The number of attention heads; it must divide dim."""
     dropout: float = 0.2
-    """The share of values that training drops."""
+    """The share of values that training sets to 0."""
     init_std: float = 0.02
     """The standard deviation of new embeddings."""
 
     def __post_init__(self) -> None:
         if min(self.max_len, self.dim, self.n_blocks, self.n_heads) < 1:
-            raise InputError("length, width, blocks and heads are whole numbers from 1 on.")
+            raise InputError("max_len, dim, n_blocks and n_heads must be at least 1.")
         if self.dim % self.n_heads:
-            raise InputError(f"{self.n_heads} heads do not divide a width of {self.dim} evenly.")
+            raise InputError(f"n_heads must divide dim; {self.n_heads} does not divide {self.dim}.")
         if not 0 <= self.dropout < 1:
-            raise InputError(f"dropout is at least 0 and below 1, not {self.dropout}.")
+            raise InputError(f"dropout must be at least 0 and below 1, not {self.dropout}.")
         if not 0 < self.init_std < math.inf:
-            raise InputError(f"spread is a number above 0, not {self.init_std}.")
+            raise InputError(f"init_std must be a number above 0, not {self.init_std}.")
 
 
 class Transformer(Recommender):
-    """The network. A batch is `[B, n']` item indices with `PAD`, n' up to the length."""
+    """The network. A batch is `[B, n']` item numbers with `PAD`, `n'` up to `max_len`."""
 
     removal = "attention-column"
     causal: ClassVar[bool]
-    """Whether a row sees only itself and the rows before it, or all."""
+    """Whether a row sees only itself and the rows before it, or all rows."""
     own_slots: ClassVar[int] = 0
-    """How many slots of the model's own come after those of the items."""
+    """The number of slots of the model's own, after those of the items."""
 
     def __init__(
         self, config: TransformerConfig, item_count: int, generator: torch.Generator
@@ -75,22 +74,32 @@ class Transformer(Recommender):
         self.blocks = nn.ModuleList(
             Block(config.dim, config.n_heads) for _ in range(config.n_blocks)
         )
-        initialise(self, config.init_std, generator)
+        self._initialize(generator)
+
+    def _initialize(self, generator: torch.Generator) -> None:
+        """Draw embeddings from a normal distribution, layers after Glorot and Bengio (2010)."""
+        for table in (self.item.data[1:], self.position.data):
+            nn.init.normal_(table, std=self.config.init_std, generator=generator)
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight, generator=generator)
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
 
     def parts(self, batch: Tensor) -> Tensor:
-        """Every slot with an item."""
+        """Return the slots with an item."""
         return batch != PAD
 
     def embed(self, batch: Tensor) -> Tensor:
-        """`e`, without the positions; 0 at padding."""
+        """Return `e`, without the positions; 0 at padding."""
         return F.embedding(batch + 1, self.item, padding_idx=0)
 
     def item_vectors(self) -> Tensor:
-        """`e`, without the row that pads."""
+        """Return `e`, without the row that pads."""
         return self.item[1:]
 
     def with_own_slots(self, rows: Tensor) -> Tensor:
-        """The rows `[B, n, d]` before positions are added, and those of the model's own slots."""
+        """Append the model's own slots to the rows `[B, n, d]`, before positions are added."""
         return rows
 
     def encode(
@@ -101,12 +110,8 @@ class Transformer(Recommender):
         embedded: Tensor | None = None,
         attention: Sequence[Tensor | None] | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """The rows `S⁽ᵇ⁾` `[B, n, d]` and the attention weights of every block."""
-        if batch.shape[1] > self.config.max_len:
-            raise InputError(
-                f"This {type(self).__name__} reads {self.config.max_len} items, "
-                f"not {batch.shape[1]}."
-            )
+        """Return the rows `S⁽ᵇ⁾` `[B, n, d]` and the attention weights of every block."""
+        self.require_length(batch)
         parts = self.parts(batch)
         column = parts if present is None else parts & present
         real, column = (F.pad(one, (0, self.own_slots), value=True) for one in (parts, column))
@@ -135,12 +140,15 @@ class Transformer(Recommender):
         embedded: Tensor | None = None,
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
-        """`h · e_i`. An absent item's column is masked in every block."""
+        """Return `h · e_i`. An absent item's column is masked in every block."""
         if present is not None and attention is not None:
-            raise InputError("Parts cannot be removed from attention weights that are given.")
+            raise InputError(
+                "Parts cannot be removed from given attention weights. Pass present or attention, "
+                "not both."
+            )
         if attention is None:
-            # Whole columns of padding change nothing, and need not be computed.
-            used = slice(columns_of_padding(batch), None)
+            # Columns of padding change nothing, so they need not be computed.
+            used = slice(padding_columns(batch), None)
             batch = batch[:, used]
             present = None if present is None else present[:, used]
             embedded = None if embedded is None else embedded[:, used]
@@ -151,14 +159,14 @@ class Transformer(Recommender):
         return (self.embed(targets) @ answering[:, :, None]).squeeze(-1)
 
     def attentions(self, batch: Tensor, targets: Tensor | None = None) -> list[Tensor]:
-        """The weights of every block, as they are outside training."""
+        """Return the weights of every block; they are the same for all targets."""
         return self.encode(batch)[1]
 
     def score_coalitions(
         self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY
     ) -> Tensor:
-        """Coalitions that all cases share are computed with what they have in common."""
-        if unused := columns_of_padding(batch):
+        """Share work between coalitions if all cases have the same coalitions and no padding."""
+        if unused := padding_columns(batch):
             batch, coalitions = batch[:, unused:], coalitions[..., unused:]
         if coalitions.dim() == 3 or not bool(self.parts(batch).all()):
             return super().score_coalitions(batch, targets, coalitions, memory=memory)
@@ -173,7 +181,7 @@ class Transformer(Recommender):
         )
 
     def encode_packed(self, rows: Tensor, batch: Packed, drop: DropoutFunction) -> Tensor:
-        """The rows `S⁽ᵇ⁾` `[T, d]` of packed histories from `S⁽⁰⁾`, in training."""
+        """Return the rows `S⁽ᵇ⁾` `[T, d]` of packed histories from `S⁽⁰⁾`, in training."""
         windows = Windows(batch, self.slots, causal=self.causal)
         for block in self.blocks:
             assert isinstance(block, Block)

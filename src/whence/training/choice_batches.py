@@ -182,7 +182,7 @@ class UserBatches:
         few_sizes: bool = False,
     ) -> None:
         ends = split.train_ends
-        starts = np.maximum(split.interactions.offsets[:-1], ends - task.length)
+        starts = np.maximum(split.interactions.offsets[:-1], ends - task.max_len)
         users = np.flatnonzero(ends > starts)
         if not len(users):
             raise InputError("No user has an event besides those held out; nothing to train on.")

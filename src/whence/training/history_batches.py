@@ -16,8 +16,7 @@ from whence.coalitions import Sizes
 from whence.contract import PAD
 from whence.data.splits import Split
 from whence.errors import InputError
-from whence.models.packed import NO_HISTORY, Packed
-from whence.models.tasks import Batch, Cloze, NextItem
+from whence.models.tasks import NO_HISTORY, Batch, Cloze, NextItem, Packed
 from whence.randomness import CounterRandom, Randomness, bernoulli
 from whence.training.negatives import Unseen
 
@@ -103,11 +102,11 @@ class Masks:
         """`[S, T]`: which rows are masked in that step."""
         (each,) = self.chance.integers(step, range(1), laid.row.shape[1])
         one, kind = self.chance.integers(step, range(1, 3), laid.sizes.shape[1])
-        masked = laid.real & bernoulli(each, self.task.share)
+        masked = laid.real & bernoulli(each, self.task.mask_prob)
         chosen = laid.reach - 1 - one % laid.sizes
         alone = laid.count(masked) == 0
-        if self.task.only_last:
-            only_last = bernoulli(kind, self.task.only_last)
+        if self.task.last_mask_prob:
+            only_last = bernoulli(kind, self.task.last_mask_prob)
             masked &= ~only_last.gather(1, laid.history)
             chosen = torch.where(only_last, laid.reach - 1, chosen)
             alone |= only_last
@@ -120,9 +119,9 @@ class Masks:
         binomial = np.ones(1)  # of 0, 1, … items when each is masked with the chance γ
         for size, frequency in enumerate(sizes):
             share[: size + 1] += frequency * binomial
-            binomial = np.convolve(binomial, (1 - self.task.share, self.task.share))
-        share *= 1 - self.task.only_last
-        share[1] += share[0] + self.task.only_last
+            binomial = np.convolve(binomial, (1 - self.task.mask_prob, self.task.mask_prob))
+        share *= 1 - self.task.last_mask_prob
+        share[1] += share[0] + self.task.last_mask_prob
         share[0] = 0
         return share
 

@@ -166,7 +166,7 @@ class StackBatches:
     def draw(self, step: Tensor) -> AnyBatch:
         """Return the batch of the step that was prepared."""
         batch = self.draws.draw(step)
-        return batch.of(0) if self.seeds == 1 else batch
+        return batch.for_seed(0) if self.seeds == 1 else batch
 
     def position(self) -> Sequence[int]:
         """Return nothing: the step is enough."""
