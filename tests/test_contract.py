@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from whence.explainers.registry import READY, able
 
 from conftest import LIVELY, ragged_batch
 from whence.capabilities import require
@@ -25,7 +24,7 @@ from whence.contract import (
 )
 from whence.data import Split
 from whence.errors import CapabilityError, InputError
-from whence.explainers import compare_batch
+from whence.explainers import EXPLAINERS, able, compare_batch
 from whence.models import MODELS
 from whence.models.base import CaseReader, has_reasons, no_history, require_reasons
 from whence.models.baselines import BASELINES
@@ -284,14 +283,14 @@ class DerivedTextClassifier(TextClassifier, Explainable):
     """The same, with the default of the contract."""
 
 
-APPLICABLE = [name for name in READY if name not in {"experts", "neighbours"}]
+APPLICABLE = [name for name in EXPLAINERS if name not in {"experts", "neighbours"}]
 """A text classifier has no experts and no vectors of its targets."""
 
 
 @pytest.mark.parametrize("kind", [TextClassifier, DerivedTextClassifier])
 def test_every_explainer_applies_to_a_text_classifier(kind: type) -> None:
     model: Explainable = kind()
-    assert able(model, READY) == [name for name in READY if name in APPLICABLE]
+    assert able(model, EXPLAINERS) == [name for name in EXPLAINERS if name in APPLICABLE]
     texts = torch.tensor([[0, 2, 3], [PAD, 1, 4], [5, 2, 4]])
     targets = torch.tensor([0, 1, 1])
     found = compare_batch(model, texts, targets, APPLICABLE)
