@@ -46,7 +46,7 @@ def test_every_question_has_the_weight_of_the_event_it_asks_for(
     batch = (
         HistoryBatches(split, 6, 30, chance, one_size=one_size, task=task)
         .draw(torch.tensor(2))
-        .of(1)
+        .for_seed(1)
     )
     assert batch.weights is not None
     asked = batch.positives != PAD
