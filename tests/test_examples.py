@@ -24,6 +24,7 @@ from whence.data import Catalog, Interactions, last_two
 from whence.engine.averaging import AveragingRule
 from whence.explainers import EXPLAINERS
 from whence.explainers.measured import read_measured
+from whence.report.which import explainers_markdown
 from whence.worlds import REASONS, World, WorldConfig, make_world
 from whence_studies.sessions import (
     Cause,
@@ -100,7 +101,7 @@ def test_the_picture_has_the_form_its_name_says(
     assert picture.read_text().strip().startswith(begins)
 
 
-TINY = "--users 150 --length 6 --steps 5 --seeds 2 --cases 8 --coalitions 64".split()
+TINY = "--users 150 --max-len 6 --steps 5 --seeds 2 --cases 8 --coalitions 64".split()
 
 
 @pytest.fixture(scope="module")
@@ -150,14 +151,14 @@ def test_what_was_measured_is_shown_again_without_measuring(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page, picture = tmp_path / "page.md", tmp_path / "picture.png"
-    page.write_text("before\n<!-- measured -->\nold\n<!-- end of measured -->\nafter\n")
+    table = "<!-- explainers -->\n{}\n<!-- end of explainers -->\n"
+    figures = "<!-- measured -->\n{}\n<!-- end of measured -->\nafter\n"
+    page.write_text((table + figures).format("old", "old"))
     files = ("--page", str(page), "--picture", str(picture))
     which(monkeypatch, "--read", str(measured), *files)
     printed = capsys.readouterr().out
     assert printed.startswith("Use `")
-    assert page.read_text() == (
-        f"before\n<!-- measured -->\n{printed.rstrip()}\n<!-- end of measured -->\nafter\n"
-    )
+    assert page.read_text() == (table + figures).format(explainers_markdown(), printed.rstrip())
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

@@ -1,11 +1,11 @@
-"""Which explainer should I use? Trains models on a world, where true reasons are known, asks all.
+"""Which explainer should I use? Compare all of them in a world whose true reasons are known.
 
     python docs/examples/which_explainer.py [--device cuda] [--json measured.json]
     python docs/examples/which_explainer.py --read measured.json [--page PAGE.md] [--picture A.png]
 
-Measures how often each explainer names the true reason, whether it has the signs and the order of
-Shapley's values, and its time; prints the answer and the figures as Markdown. The second line does
-so with what the first has written, without measuring again.
+Trains models and measures how often each explainer names the true reason, whether it agrees with
+Shapley values in sign and order, and how long it takes. Prints the answer and the figures as
+Markdown. The second command prints figures that the first one wrote, without measuring again.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ METHODS = [
     )
 ]
 REFERENCE_SEED = 1_000
-"""Not the explainers' own: an error they shared with the reference would look like agreement."""
+"""Another seed than that of the explainers: a shared error would look like agreement."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is trained and asked."""
+    """What is trained and measured."""
 
     users: int = 3_000
     versions: int = WorldConfig.versions
-    length: int = 20
+    max_len: int = 20
     steps: int = 2_500
     seeds: int = 5
     cases: int = 500
     coalitions: int = 4_096
 
 
-Row = dict[str, float]
+FiguresByName = dict[str, float]
 """The figures of one explainer, one model and one kind of reason."""
 
 
 def main() -> None:
-    """Measure, or read what was measured, and show it."""
+    """Measure, or read figures, and print them."""
     chosen = _parse()
     for path in filter(None, (chosen.json, chosen.picture)):
         make_parent(path)
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def measure(chosen: argparse.Namespace) -> Measured:
-    """Every model on one world, with the same questions."""
+    """Measure every model in one world, with the same questions."""
     settings = Settings(**{field.name: getattr(chosen, field.name) for field in fields(Settings)})
     device = check_device(chosen.device)
     reference = f"shapley:coalitions={settings.coalitions}"
@@ -117,15 +117,15 @@ def measure(chosen: argparse.Namespace) -> Measured:
 
 @dataclass(frozen=True)
 class Answers:
-    """What all explainers said about the questions of one kind, measured."""
+    """The figures of all explainers for the questions of one kind."""
 
-    rows: dict[str, Row]
+    rows: dict[str, FiguresByName]
     sure: float
     """The share of parts whose sign the reference is sure of."""
 
 
 def ask(model: Recommender, questions: Questions, reference: str, seed: int) -> Answers:
-    """All explainers and the reference, on the same cases."""
+    """Compare all explainers with the reference on the same cases."""
     batch, targets = tensors(model, questions)
     trusted = explain_batch(model, batch, targets, reference, REFERENCE_SEED)
     rows = {
@@ -142,9 +142,9 @@ def ask(model: Recommender, questions: Questions, reference: str, seed: int) -> 
 
 
 def clock(model: Recommender, questions: Questions, seed: int) -> dict[str, float]:
-    """Milliseconds a history of each explainer, all in one batch, the second time it is asked.
+    """Return the milliseconds a history of each explainer, in one batch, after a warm-up.
 
-    What is said is on the CPU at the end, so a GPU is done by then.
+    Explanations are on the CPU at the end, so a GPU has finished by then.
     """
     batch, targets = tensors(model, questions)
     found = {}
@@ -157,14 +157,14 @@ def clock(model: Recommender, questions: Questions, seed: int) -> dict[str, floa
 
 
 def tensors(model: Recommender, questions: Questions) -> tuple[torch.Tensor, torch.Tensor]:
-    """The histories and the targets, where the model is."""
+    """Return the histories and the targets on the device of the model."""
     device = next(model.parameters()).device
     batch = torch.from_numpy(questions.cases.histories(model.config.max_len))
     return batch.to(device), torch.from_numpy(questions.cases.targets).to(device)
 
 
 def figures(method: str, asked: list[list[Answers]], times: list[dict[str, float]]) -> Figures:
-    """From every seed and kind to one value a seed, the kinds counting alike."""
+    """Return one value a seed, as the mean over the kinds of reason."""
 
     def of(name: str) -> list[float]:
         return [float(np.mean([one.rows[method][name] for one in kinds])) for kinds in asked]
@@ -184,7 +184,7 @@ def figures(method: str, asked: list[list[Answers]], times: list[dict[str, float
 
 
 def picture(measured: Measured) -> bytes:
-    """Precision at the cause of sequels by the first model, as PNG."""
+    """Return a chart of the precision at what caused a choice, for the first model, as PNG."""
     from whence.report.charts import interval_chart, to_png
 
     explainers = next(iter(measured.models.values()))
@@ -199,7 +199,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--model", action="append", choices=list(MODELS), help="by default all")
     parser.add_argument("--device", default="cpu")
     for field in fields(Settings):
-        parser.add_argument(f"--{field.name}", type=int, default=field.default)
+        parser.add_argument(_option(field.name), type=int, default=field.default)
     for name in ("json", "read", "page", "picture"):
         parser.add_argument(f"--{name}", type=Path, metavar="FILE")
     chosen = parser.parse_args()
@@ -208,12 +208,16 @@ def _parse() -> argparse.Namespace:
     return chosen
 
 
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _command(chosen: argparse.Namespace) -> str:
-    """What to type for the same figures."""
+    """Return the command that measures the same figures."""
     words = [f"--model {name}" for name in chosen.model or []]
     defaults = {"device": "cpu", **asdict(Settings())}
     words += [
-        f"--{name} {getattr(chosen, name)}"
+        f"{_option(name)} {getattr(chosen, name)}"
         for name, default in defaults.items()
         if getattr(chosen, name) != default
     ]

@@ -1,4 +1,4 @@
-"""The answer follows from the figures, whichever they are."""
+"""The answer follows from the figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from whence.explainers.measured import (
     SIGNED_ROLLOUT,
     Figures,
     Measured,
-    Values,
+    SeedValues,
     as_good_as_best,
     measured_here,
     read_measured,
@@ -26,7 +26,7 @@ from whence.files import write_json
 from whence.report.which import NOT_MEASURED, answer, as_markdown, explainer_rows, fill_page
 
 
-def about(value: float) -> Values:
+def about(value: float) -> SeedValues:
     return [value - 0.01, value, value + 0.01]
 
 
@@ -44,7 +44,7 @@ def figures(right: float, *, inputs: float = 1, time: float = 1, sign: float = 0
 
 @pytest.fixture
 def measured() -> Measured:
-    """Made up: leave-one-out is best and slow, lime better by nothing that counts and slower."""
+    """Synthetic: leave-one-out is best and slow; lime is not measurably better, and slower."""
     signs = {"fading": 0.6, "gradient-input": 0.8, "leave-one-out": 0.9, "both": 0.9}
     explainers = {
         "rollout": figures(0.2),
@@ -82,57 +82,60 @@ def said(measured: Measured) -> str:
 def test_the_quickest_of_those_as_good_as_the_best(measured: Measured) -> None:
     assert measured.recommended() == "leave-one-out"
     text = said(measured)
-    assert "Use `leave-one-out`: over SASRec" in text
-    assert "in 0.700 ± 0.025 of the cases, chance in 0.100 ± 0.025; it takes 20 ms" in text
+    assert "Use `leave-one-out`. Averaged over SASRec" in text
+    assert (
+        "in 0.700 ± 0.025 of the cases, and random scores in 0.100 ± 0.025. It takes 20 ms" in text
+    )
     assert "`lime`, with 0.710 ± 0.043, is not measurably better and takes 40 ms" in text
-    assert "only 4 times a history or less, use `fading`: right in 0.500" in text
-    assert "what caused a choice: `lime`, 0.710 ± 0.043 (chance 0.100 ± 0.025)" in text
-    assert "without a sign name in at most 0.200 ± 0.025 of the cases (`rollout`)" in text
+    assert "at most 4 inputs a history, use `fading`. It is right in 0.500" in text
+    assert "what caused a choice: `lime`, 0.710 ± 0.043 (random 0.100 ± 0.025)" in text
+    assert "Unsigned explainers name what prevented a choice in at most 0.200 ± 0.025 of" in text
     assert "3,000 users" in text
     assert "500 caused, 500 prevented, 420 taste" in text
     assert "on 1 abacus" in text
 
 
-def test_a_cheap_best_is_said_once(measured: Measured) -> None:
+def test_a_cheap_best_explainer_is_named_once(measured: Measured) -> None:
     explainers = dict(measured.models["SASRec"], fading=figures(0.9, inputs=2, time=2))
     better = replace(measured, models={"SASRec": explainers})
     text = said(better)
     assert "Use `fading`" in text
-    assert "No other is right more often." in text
-    assert "or less, use" not in text
+    assert "No other explainer is right more often." in text
+    assert "inputs a history, use" not in text
 
 
-def test_of_those_as_quick_the_first_is_taken(measured: Measured) -> None:
+def test_the_first_of_equally_quick_explainers_is_recommended(measured: Measured) -> None:
     for time, chosen in ((18.5, "leave-one-out"), (18.0, "lime")):
         lime = replace(measured.models["SASRec"]["lime"], milliseconds=about(time))
         explainers = dict(measured.models["SASRec"], lime=lime)
         assert replace(measured, models={"SASRec": explainers}).recommended() == chosen
 
 
-def test_what_nobody_names_is_said_so(measured: Measured) -> None:
+def test_a_reason_that_no_explainer_finds_is_reported(measured: Measured) -> None:
     explainers = dict(measured.models["SASRec"])
     chance = [0.7, 0.68, 0.74]
     control = explainers["random"]
     explainers["random"] = replace(control, precision={**control.precision, "prevented": chance})
     text = said(replace(measured, models={"SASRec": explainers}))
-    assert "what prevented one: nobody names it more often than chance (0.707" in text
+    assert "what prevented one: none is better than random scores (0.707" in text
     assert "what caused a choice: `lime`, 0.710" in text
 
 
 def test_the_sign_of_rollout_is_the_best_cheap_one(measured: Measured) -> None:
     assert measured.cheap_sign() == "gradient-input"
     text = said(measured)
-    assert "from gradient-input: that is Shapley's at 0.700 ± 0.025 (0.800 ± 0.025 by" in text
-    assert "that of leave-one-out at 0.800 ± 0.025 (0.900 ± 0.025 by weight)" in text
-    assert "To speak for every part is right at 0.400 ± 0.025 (0.500 ± 0.025 by weight)." in text
+    assert "gradient-input is the best sign among the cheap explainers" in text
+    assert "Shapley values for 0.700 ± 0.025 of the parts (0.800 ± 0.025 by weight)" in text
+    assert "leave-one-out for 0.800 ± 0.025 of the parts (0.900 ± 0.025 by weight)" in text
+    assert "positive agrees for 0.400 ± 0.025 of the parts (0.500 ± 0.025 by weight)." in text
 
 
-def test_models_count_alike(measured: Measured) -> None:
+def test_models_have_equal_weight(measured: Measured) -> None:
     other = {name: figures(0.4, inputs=5) for name in measured.models["SASRec"]}
     two = replace(measured, models={**measured.models, "BERT4Rec": other})
     assert two.over_models(Figures.right)["fading"] == pytest.approx(about(0.45))
     twice = dict.fromkeys(("SASRec", "BERT4Rec"), measured.models["SASRec"])
-    assert "over SASRec and BERT4Rec" in said(replace(measured, models=twice))
+    assert "Averaged over SASRec and BERT4Rec" in said(replace(measured, models=twice))
 
 
 def test_as_good_means_an_interval_with_0_in_it() -> None:
@@ -166,9 +169,11 @@ def test_a_file_comes_back_as_it_was(measured: Measured, tmp_path: Path) -> None
             read_measured(tmp_path / "other.json")
 
 
-def test_a_page_without_marks_is_refused(measured: Measured) -> None:
-    with pytest.raises(InputError, match="<!-- measured -->"):
+def test_a_page_without_markers_is_an_error(measured: Measured) -> None:
+    with pytest.raises(InputError, match="<!-- explainers -->"):
         fill_page("# Nothing here", measured)
+    with pytest.raises(InputError, match="<!-- measured -->"):
+        fill_page("<!-- explainers -->\n\n<!-- end of explainers -->", measured)
 
 
 def test_the_command_answers_from_a_file(measured: Measured, tmp_path: Path) -> None:
@@ -185,7 +190,9 @@ def test_the_command_answers_from_a_file(measured: Measured, tmp_path: Path) -> 
     assert told["measured"] == measured.as_dict()
 
 
-def test_nothing_measured_is_said_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_figures_the_answer_says_how_to_measure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("whence.explainers.measured.FILE", tmp_path / "measured.json")
     done = CliRunner().invoke(app, ["explainers", "--json"])
     told = json.loads(done.output)
@@ -196,7 +203,6 @@ def test_nothing_measured_is_said_plainly(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_the_default_sign_is_the_one_that_was_measured_best() -> None:
     found = measured_here()
-    if found is None:
-        pytest.skip("nothing has been measured")
+    assert found is not None
     assert SignedRollout().sign == found.cheap_sign()
     assert set(SIGNS) < {name.removeprefix(SIGNED_ROLLOUT) for name in found.models["SASRec"]}

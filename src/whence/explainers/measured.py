@@ -1,6 +1,6 @@
-"""What was measured of the explainers on a world, and which of them that speaks for.
+"""Figures of the explainers, measured on a synthetic world, and what they recommend.
 
-`docs/examples/which_explainer.py` measures; `measured.json` beside this file is what it wrote.
+`docs/examples/which_explainer.py` measures them and writes `measured.json`, next to this file.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from whence.measure import SeedMean, mean_over_seeds
 
 FILE: Final = Path(__file__).with_name("measured.json")
 FEW: Final = 4
-"""Inputs scored a history, up to which a method is cheap however long the history."""
+"""The most inputs a history that a cheap explainer scores, however long the history."""
 AS_QUICK: Final = 1.1
-"""Times the quickest: up to there a difference of times may be noise."""
+"""A ratio of times up to which the difference may be noise."""
 CONTROL: Final = "random"
 SIGNED_ROLLOUT: Final = "signed-rollout:sign="
 
-Values = list[float]
-"""One a seed."""
+SeedValues = list[float]
+"""One value for each seed."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one explainer on one model."""
+    """The figures of one explainer on one model."""
 
     signed: bool
     inputs: float
-    """Scored a history, on average."""
-    precision: dict[str, Values]
-    """At the true cause, by kind of reason."""
-    sign: Values
-    """Agreement with Shapley's sign. A method without a sign has it as one that is always for."""
-    weighted_sign: Values
-    rank: Values
-    """Spearman's rho of its sizes with Shapley's."""
-    milliseconds: Values
-    """A history, in one batch."""
+    """The mean number of inputs scored for a history."""
+    precision: dict[str, SeedValues]
+    """How often the strongest part is the true reason, by kind of reason."""
+    sign: SeedValues
+    """Agreement with the sign of Shapley values. An unsigned explainer counts as positive."""
+    weighted_sign: SeedValues
+    rank: SeedValues
+    """Spearman's ρ of its sizes with those of Shapley values."""
+    milliseconds: SeedValues
+    """For a history, in one batch."""
 
-    def right(self) -> Values:
-        """Precision at the true cause, the kinds of reason counting alike."""
+    def right(self) -> SeedValues:
+        """Return the mean precision over the kinds of reason."""
         return _mean(self.precision.values())
 
 
 @dataclass(frozen=True)
 class Measured:
-    """All explainers on some models, with the same seeds and questions."""
+    """The figures of all explainers on some models, with the same seeds and questions."""
 
     command: str
     machine: str
@@ -60,20 +60,20 @@ class Measured:
     seeds: list[int]
     settings: dict[str, int]
     questions: dict[str, int]
-    """By kind of reason, how many."""
+    """The number of questions, by kind of reason."""
     reference: str
-    """The Shapley values that signs and sizes are held against."""
-    sure: dict[str, Values]
+    """The Shapley values that signs and sizes are compared with."""
+    sure: dict[str, SeedValues]
     """By model, the share of parts whose sign the reference is sure of."""
     models: dict[str, dict[str, Figures]]
     """By model and explainer."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain types only."""
+        """Return plain types only."""
         return asdict(self)
 
-    def over_models(self, of: Callable[[Figures], Values]) -> dict[str, Values]:
-        """A figure of every explainer, the models counting alike."""
+    def over_models(self, of: Callable[[Figures], SeedValues]) -> dict[str, SeedValues]:
+        """Return a figure of every explainer, as the mean over the models."""
         first = next(iter(self.models.values()))
         return {
             name: _mean(of(explainers[name]) for explainers in self.models.values())
@@ -81,14 +81,14 @@ class Measured:
         }
 
     def cheap(self) -> list[str]:
-        """The explainers of a few inputs a history."""
+        """Return the explainers that score few inputs a history."""
         inputs = self.over_models(lambda one: [one.inputs])
         return [name for name, (count,) in inputs.items() if count <= FEW and name != CONTROL]
 
     def recommended(self) -> str:
-        """The quickest of those that name the true reason about as often as the best.
+        """Return the quickest explainer that is not measurably worse than the best.
 
-        Of those about as quick the first, in the order of the registry, in which they are measured.
+        If several are about as quick, the first in the order of the registry wins.
         """
         right = self.over_models(Figures.right)
         right.pop(CONTROL)
@@ -98,19 +98,19 @@ class Measured:
         return next(name for name, one in taken.items() if one <= AS_QUICK * quickest)
 
     def cheap_sign(self) -> str:
-        """The sign for rollout of a few inputs that is most often Shapley's, by weight."""
+        """Return the cheap sign for rollout that agrees most with Shapley values, by weight."""
         signs = self.over_models(lambda one: one.weighted_sign)
         found = {name: signs[name] for name in self.cheap() if name.startswith(SIGNED_ROLLOUT)}
         return best(found).removeprefix(SIGNED_ROLLOUT)
 
 
 def measured_here() -> Measured | None:
-    """What comes with Whence, if it was measured."""
+    """Return the figures that come with Whence, if there are any."""
     return read_measured(FILE) if FILE.exists() else None
 
 
 def read_measured(path: Path) -> Measured:
-    """What a file says."""
+    """Return the figures in a file."""
     document = read_json(path)
     try:
         models = {
@@ -118,7 +118,7 @@ def read_measured(path: Path) -> Measured:
             for model, explainers in document.pop("models").items()
         }
         found = Measured(**document, models=models)
-        _look_at_all(found)
+        _check(found)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise InputError(
             f"{path} is not what docs/examples/which_explainer.py --json writes."
@@ -126,8 +126,8 @@ def read_measured(path: Path) -> Measured:
     return found
 
 
-def _look_at_all(measured: Measured) -> None:
-    """Stumble here, not where it is told, over a file that lacks something."""
+def _check(measured: Measured) -> None:
+    """Raise here, and not in the answer, if a file lacks something."""
     if not measured.models:
         raise ValueError
     for explainers in measured.models.values():
@@ -137,13 +137,13 @@ def _look_at_all(measured: Measured) -> None:
     measured.cheap_sign()
 
 
-def best(values: Mapping[str, Values]) -> str:
-    """The name with the highest mean; of equals the first."""
+def best(values: Mapping[str, SeedValues]) -> str:
+    """Return the name with the highest mean, and the first if several are equal."""
     return max(values, key=lambda name: float(np.mean(values[name])))
 
 
-def as_good_as_best(values: Mapping[str, Values]) -> list[str]:
-    """The best, and those whose distance from it has 0 in its interval, seed by seed."""
+def as_good_as_best(values: Mapping[str, SeedValues]) -> list[str]:
+    """Return the best, and those whose difference from it has an interval that contains 0."""
     first = best(values)
     return [
         name
@@ -152,16 +152,16 @@ def as_good_as_best(values: Mapping[str, Values]) -> list[str]:
     ]
 
 
-def beats_chance(values: Mapping[str, Values], chance: Values) -> bool:
-    """Whether anybody is above chance by an interval without 0 in it, seed by seed."""
+def beats_chance(values: Mapping[str, SeedValues], chance: SeedValues) -> bool:
+    """Return whether any is above chance by a difference whose interval is above 0."""
     return any(_behind(one, chance).interval[0] > 0 for one in values.values())
 
 
-def _behind(first: Values, other: Values) -> SeedMean:
+def _behind(first: SeedValues, other: SeedValues) -> SeedMean:
     return mean_over_seeds([one - two for one, two in zip(first, other, strict=True)])
 
 
-def _mean(values: Iterable[Values]) -> Values:
-    """Seed by seed."""
-    means: Values = np.mean(list(values), axis=0).tolist()
+def _mean(values: Iterable[SeedValues]) -> SeedValues:
+    """Return the mean of each seed."""
+    means: SeedValues = np.mean(list(values), axis=0).tolist()
     return means

@@ -62,10 +62,10 @@ class Shapley(Explainer):
     @property
     def summary(self) -> str:
         """Say how coalitions are drawn."""
-        drawn = {"uniform": "; drawn uniformly", "permutation": "; drawn by random orders"}
+        drawn = {"uniform": " (sampled uniformly)", "permutation": " (sampled by random orders)"}
         return (
-            "What each {part} adds to the score, averaged over all orders of adding the {parts}; "
-            f"the sum is the difference all of them make{drawn.get(self.sampler, '')}."
+            "What each {part} adds to the score, averaged over all orders of adding the {parts}"
+            f"{drawn.get(self.sampler, '')}; the scores sum to the difference all of them make."
         )
 
     @property

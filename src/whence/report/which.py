@@ -1,4 +1,4 @@
-"""Which explainer should I use? What they are, what was measured of them, and the answer."""
+"""Which explainer should I use? The explainers, their measured figures, and the answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from whence.explainers.measured import (
     SIGNED_ROLLOUT,
     Figures,
     Measured,
-    Values,
+    SeedValues,
     beats_chance,
     best,
 )
@@ -30,58 +30,77 @@ from whence.terminal import captioned, plain_table
 
 QUESTION: Final = "Which explainer should I use?"
 NOT_MEASURED: Final = (
-    "Nothing has been measured: `python docs/examples/which_explainer.py --json FILE` measures, "
-    "and `whence explainers --measured FILE` then answers."
+    "Nothing has been measured yet. Measure with `python docs/examples/which_explainer.py --json "
+    "FILE`, then run `whence explainers --measured FILE`."
 )
-ALWAYS_FOR: Final = "(for, always)"
-OF_ALL: Final = ("parts", "score", "score_coalitions")
-"""What every explainer needs of a model; coalitions come with scores."""
+ALWAYS_POSITIVE: Final = "(always positive)"
+CORE: Final = ("parts", "score", "score_coalitions")
+"""What every model offers."""
 REASONS: Final = {
     "caused": "what caused a choice",
     "prevented": "what prevented one",
     "taste": "what shows a taste",
 }
-BLOCK: Final = re.compile(r"(?<=<!-- measured -->\n).*(?=\n<!-- end of measured -->)", re.DOTALL)
 
 
 def explainer_rows() -> list[dict[str, Any]]:
-    """Every explainer with what a person must know to choose; plain types only."""
+    """Return every explainer with what you need to know to choose; plain types only."""
+    usual = EXPLAINERS.tagged("usual")
     return [
         {
             "name": name,
-            "says": OF_HISTORIES.say(one.summary),
+            "summary": OF_HISTORIES.say(one.summary),
             "signed": one.signed,
             "needs": list(dict.fromkeys(("parts", "score", *one.needs))),
-            "inputs": one.cost,
+            "cost": one.cost,
+            "usual": name in usual,
         }
         for name, one in EXPLAINERS.items()
     ]
 
 
 def explainers_table() -> Group:
-    """The same for the terminal."""
-    table = plain_table("Explainers", "name", "what it says", "sign", "needs", "inputs")
+    """Return the explainers as a table for the terminal."""
+    table = plain_table("Explainers", "name", "what a score says", "signed", "needs", "inputs")
     table.columns[0].no_wrap = True
     for row in explainer_rows():
-        needs = ", ".join(need for need in row["needs"] if need not in OF_ALL)
-        sign = "yes" if row["signed"] else "no"
-        inputs = row["inputs"].replace("at most", "≤")
-        table.add_row(row["name"], escape(row["says"]), sign, needs or "–", inputs)
+        name = row["name"] + ("*" if row["usual"] else "")
+        inputs = row["cost"].replace("at most", "≤")
+        table.add_row(name, escape(row["summary"]), _yes(row["signed"]), _needs(row), inputs)
     return captioned(
         table,
-        "sign: whether it tells for from against; needs: of a model, beside parts and scores;\n"
-        "inputs: how many the model scores for a history of n items, with b blocks",
+        "*: used by default if the model supports it; signed: a negative score argues against;\n"
+        "needs: of the model, besides parts and scores; inputs: how many the model scores for a\n"
+        "history of n items, with b blocks",
     )
 
 
+def explainers_markdown() -> str:
+    """Return the same table in Markdown."""
+    rows = ["| explainer | signed | inputs scored | needs | what a score says |"]
+    rows.append("| --- | --- | ---: | --- | --- |")
+    for row in explainer_rows():
+        cells = (f"`{row['name']}`", _yes(row["signed"]), row["cost"], _needs(row), row["summary"])
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _needs(row: dict[str, Any]) -> str:
+    return ", ".join(need for need in row["needs"] if need not in CORE) or "–"
+
+
 def answer_text(measured: Measured | None) -> Group:
-    """The answer for the terminal, a paragraph a sentence."""
+    """Return the answer for the terminal, in paragraphs."""
     paragraphs = (line for sentence in answer(measured) for line in (Text(sentence), ""))
     return Group(Text(QUESTION, style="bold"), "", *paragraphs)
 
 
 def answer(measured: Measured | None) -> list[str]:
-    """The answer in sentences, with the figures it rests on."""
+    """Return the answer in paragraphs, with the figures that support it."""
     if measured is None:
         return [NOT_MEASURED]
     return [
@@ -96,20 +115,27 @@ def answer(measured: Measured | None) -> list[str]:
 
 
 def as_markdown(measured: Measured | None) -> str:
-    """The answer, then a table of the figures for each model."""
+    """Return the answer, then a table of the figures for each model."""
     lines = [line for sentence in answer(measured) for line in (sentence, "")]
     for model, explainers in (measured.models if measured else {}).items():
         lines += [f"**{model}**", "", *_table(explainers), ""]
     if measured:
-        lines += [_legend(measured), ""]
+        lines += [*_legend(measured), ""]
     return "\n".join(lines[:-1])
 
 
 def fill_page(page: str, measured: Measured | None) -> str:
-    """A page of Markdown with what was measured between its two marks."""
-    if not BLOCK.search(page):
-        raise InputError("The page has no '<!-- measured -->' and '<!-- end of measured -->'.")
-    return BLOCK.sub(lambda _: as_markdown(measured), page)
+    """Return a Markdown page with the table of explainers and the figures between its markers."""
+    page = _between("explainers", explainers_markdown(), page)
+    return _between("measured", as_markdown(measured), page)
+
+
+def _between(marker: str, text: str, page: str) -> str:
+    start, end = f"<!-- {marker} -->\n", f"\n<!-- end of {marker} -->"
+    block = re.compile(f"(?<={start}).*(?={end})", re.DOTALL)
+    if not block.search(page):
+        raise InputError(f"The page has no '{start.strip()}' and '{end.strip()}'.")
+    return block.sub(lambda _: text, page)
 
 
 def _use(measured: Measured) -> str:
@@ -117,12 +143,12 @@ def _use(measured: Measured) -> str:
     chance = right.pop(CONTROL)
     chosen, first = measured.recommended(), best(right)
     found = (
-        f"Use `{chosen}`: over {' and '.join(measured.models)} and the kinds of reason it names "
-        f"the true one in {_share(right[chosen])} of the cases, chance in {_share(chance)}; it "
-        f"takes {_milliseconds(measured, chosen)} ms a history."
+        f"Use `{chosen}`. Averaged over {' and '.join(measured.models)} and the kinds of reason, "
+        f"it names the true reason in {_share(right[chosen])} of the cases, and random scores in "
+        f"{_share(chance)}. It takes {_milliseconds(measured, chosen)} ms a history."
     )
     if chosen == first:
-        return f"{found} No other is right more often."
+        return f"{found} No other explainer is right more often."
     return (
         f"{found} `{first}`, with {_share(right[first])}, is not measurably better and takes "
         f"{_milliseconds(measured, first)} ms."
@@ -130,42 +156,42 @@ def _use(measured: Measured) -> str:
 
 
 def _if_cheap(measured: Measured) -> Iterator[str]:
-    """Where the best is not cheap already."""
+    """Yield the best of the cheap explainers, unless the best of all is cheap."""
     cheap = measured.cheap()
     if measured.recommended() not in cheap:
         right = measured.over_models(Figures.right)
         first = best({name: right[name] for name in cheap})
         yield (
-            f"Where a model may be asked only {FEW} times a history or less, use `{first}`: right "
-            f"in {_share(right[first])} of the cases, {_milliseconds(measured, first)} ms."
+            f"If the model may score at most {FEW} inputs a history, use `{first}`. It is right in "
+            f"{_share(right[first])} of the cases and takes {_milliseconds(measured, first)} ms."
         )
 
 
 def _by_reason(model: str, explainers: dict[str, Figures]) -> str:
-    told = []
+    found = []
     for reason, words in REASONS.items():
         values = {name: one.precision[reason] for name, one in explainers.items()}
         chance = values.pop(CONTROL)
         first = best(values)
-        found = f"`{first}`, {_share(values[first])} (chance {_share(chance)})"
+        text = f"`{first}`, {_share(values[first])} (random {_share(chance)})"
         if not beats_chance(values, chance):
-            found = f"nobody names it more often than chance ({_share(chance)})"
-        told.append(f"{words}: {found}")
-    return f"Most often right on {model} about {'; '.join(told)}."
+            text = f"none is better than random scores ({_share(chance)})"
+        found.append(f"{words}: {text}")
+    return f"The most accurate on {model} for {'; '.join(found)}."
 
 
 def _without_sign(measured: Measured) -> str:
     found = measured.over_models(lambda one: one.precision["prevented"])
     chance = found.pop(CONTROL)
     signed = {name: one.signed for name, one in next(iter(measured.models.values())).items()}
-    blind, seeing = (
+    without, having = (
         best({name: values for name, values in found.items() if signed[name] == side})
         for side in (False, True)
     )
     return (
-        f"What prevented a choice, the methods without a sign name in at most "
-        f"{_share(found[blind])} of the cases (`{blind}`), those with one in up to "
-        f"{_share(found[seeing])} (`{seeing}`), chance in {_share(chance)}."
+        f"Unsigned explainers name what prevented a choice in at most {_share(found[without])} of "
+        f"the cases (`{without}`), signed ones in up to {_share(found[having])} (`{having}`), and "
+        f"random scores in {_share(chance)}."
     )
 
 
@@ -174,16 +200,14 @@ def _sign_of_rollout(measured: Measured) -> str:
     weighted = measured.over_models(lambda one: one.weighted_sign)
 
     def figures(name: str) -> str:
-        return f"{_share(plain[name])} ({_share(weighted[name])} by weight)"
+        return f"{_share(plain[name])} of the parts ({_share(weighted[name])} by weight)"
 
     chosen = measured.cheap_sign()
-    others = [
-        f"that of {sign} at {figures(SIGNED_ROLLOUT + sign)}" for sign in SIGNS if sign != chosen
-    ]
+    others = [f"{sign} for {figures(SIGNED_ROLLOUT + sign)}" for sign in SIGNS if sign != chosen]
     return (
-        f"`signed-rollout` best takes its sign, of the cheap ones, from {chosen}: that is "
-        f"Shapley's at {figures(SIGNED_ROLLOUT + chosen)} of the parts, {', '.join(others)}. To "
-        f"speak for every part is right at {figures(CONTROL)}."
+        f"For `signed-rollout`, {chosen} is the best sign among the cheap explainers. It agrees "
+        f"with the sign of Shapley values for {figures(SIGNED_ROLLOUT + chosen)}; "
+        f"{', '.join(others)}. A sign that is always positive agrees for {figures(CONTROL)}."
     )
 
 
@@ -191,9 +215,9 @@ def _sizes(measured: Measured) -> str:
     rank = measured.over_models(lambda one: one.rank)
     others = {name: values for name, values in rank.items() if not name.startswith("shapley")}
     first, cheap = best(others), best({name: rank[name] for name in measured.cheap()})
-    also = f"; of the cheap ones `{cheap}` (ρ {_share(rank[cheap])})" if cheap != first else ""
+    also = f", and of the cheap ones `{cheap}` (ρ {_share(rank[cheap])})" if cheap != first else ""
     return (
-        f"Nearest to Shapley's values in the order of sizes, without being them, is `{first}` "
+        f"Of the other explainers, `{first}` is closest to Shapley values in the order of sizes "
         f"(ρ {_share(rank[first])}){also}."
     )
 
@@ -202,9 +226,9 @@ def _origin(measured: Measured) -> str:
     settings = measured.settings
     asked = ", ".join(f"{count:,} {reason}" for reason, count in measured.questions.items())
     return (
-        f"Measured by `{measured.command}` on {measured.machine}: a world of "
+        f"Measured with `{measured.command}` on {measured.machine}: a synthetic world of "
         f"{settings['users']:,} users, histories of up to {settings['max_len']} items, "
-        f"{settings['steps']:,} steps, {len(measured.seeds)} seeds, questions: {asked}. ± is half "
+        f"{settings['steps']:,} steps, {len(measured.seeds)} seeds; questions: {asked}. ± is half "
         f"of the 95 % t-interval over the seeds."
     )
 
@@ -217,7 +241,7 @@ def _table(explainers: dict[str, Figures]) -> list[str]:
         rows.append([f"`{name}`", *right, *_signs(one), _share(one.rank), *_cost(one)])
     control = explainers[CONTROL]
     signs = [_share(control.sign), _share(control.weighted_sign)]
-    rows.append([ALWAYS_FOR, *["–"] * len(REASONS), *signs, "–", "–", "–"])
+    rows.append([ALWAYS_POSITIVE, *["–"] * len(REASONS), *signs, "–", "–", "–"])
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
@@ -232,24 +256,26 @@ def _cost(one: Figures) -> list[str]:
     ]
 
 
-def _legend(measured: Measured) -> str:
-    sure = "; ".join(
-        f"{_share(values)} of the parts with {model}" for model, values in measured.sure.items()
-    )
-    return (
-        f"{', '.join(REASONS)}: how often the strongest part is the true reason. sign: the share "
-        f"of a history's parts with the sign of `{measured.reference}`, drawn with another seed, "
-        f"among those it is sure of ({sure}); a coin would have 0.5. order of sizes: Spearman's ρ "
-        f"with its sizes. inputs: scored a history, on average. ms: a history, "
-        f"{measured.questions['caused']:,} in one batch, on {measured.machine}."
-    )
+def _legend(measured: Measured) -> list[str]:
+    sure = "; ".join(f"{model}: {_share(values)}" for model, values in measured.sure.items())
+    return [
+        f"- {', '.join(REASONS)}: the share of cases in which the strongest part is the true "
+        "reason.",
+        f"- sign: the share of parts with the same sign as `{measured.reference}`, sampled with "
+        "another seed. Only parts count whose sign the reference is sure of (share of the parts, "
+        f"{sure}). A random sign would agree for 0.5.",
+        "- order of sizes: Spearman's ρ with the sizes of the reference.",
+        "- inputs: the mean number of inputs scored for a history.",
+        f"- ms: milliseconds a history, {measured.questions['caused']:,} in one batch, on "
+        f"{measured.machine}.",
+    ]
 
 
-def _share(values: Values) -> str:
+def _share(values: SeedValues) -> str:
     return str(mean_over_seeds(values))
 
 
-def _ms(values: Values) -> str:
+def _ms(values: SeedValues) -> str:
     return f"{np.mean(values):.2g}"
 
 
