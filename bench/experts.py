@@ -27,7 +27,7 @@ from whence.models import build_model
 from whence.models.content_ncf import family_of
 from whence.models.tasks import ChoiceBatch
 from whence.randomness import no_dropout
-from whence_studies.skips.networks import ASKED, EXPERTS, Kind, make_network
+from whence_studies.skips.networks import EXPERTS, UPCOMING, NetworkKind, make_network
 from whence_studies.tables.skip_networks import SMALL
 from whence_studies.toy_data import TOYS
 
@@ -36,7 +36,7 @@ RUNS, SECONDS = 9, 0.5
 ROWS = 256
 CASES, STEPS, WIDTH, HEADS, STATE = 100, 10, 64, 8, 32
 NCF = ("intrp-ncf", "content-ncf")
-SEQUENTIAL: tuple[tuple[Kind, Kind], ...] = (
+SEQUENTIAL: tuple[tuple[NetworkKind, NetworkKind], ...] = (
     ("interpretable transformer", "ordinary transformer"),
     ("interpretable gru", "ordinary gru"),
 )
@@ -172,7 +172,7 @@ def trainings() -> Iterator[Pair]:
     yield trained("NCF with content, of 4 experts in the published sizes", *map(ncf, NCF))
     halves = (
         torch.randn(CASES, STEPS, EXPERTS.n_columns, generator=generator),
-        torch.randn(CASES, STEPS, 1 + max(map(max, ASKED.values())), generator=generator),
+        torch.randn(CASES, STEPS, 1 + max(map(max, UPCOMING.values())), generator=generator),
         torch.randint(0, 2, (CASES, STEPS), generator=generator),
         torch.ones(CASES, STEPS, dtype=torch.bool),
     )

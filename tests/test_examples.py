@@ -28,13 +28,13 @@ from whence.report.which import explainers_markdown
 from whence.worlds import REASONS, World, WorldConfig, make_world
 from whence_studies.sessions import (
     Cause,
-    Halves,
     ListeningConfig,
+    SessionBatch,
     batches,
     read_tracks,
     write_sessions,
 )
-from whence_studies.sessions.halves import NO_CAUSE
+from whence_studies.sessions.session_batches import NO_CAUSE
 from whence_studies.skips import NetworkConfig, make_network
 
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
@@ -321,7 +321,7 @@ def test_only_skips_from_habit_count_for_less(teaching: dict[str, Any]) -> None:
     causes = np.array([[Cause.MUSIC, Cause.PERSISTENCE, Cause.PERSISTENCE, Cause.MUSIC]])
     rows = np.ones((1, 4, 73), dtype=np.float32)
     there = np.ones((1, 4), dtype=bool)
-    halves = Halves(rows, there, rows[..., :31], there, labels, causes.astype(np.int8))
+    halves = SessionBatch(rows, there, rows[..., :31], there, labels, causes.astype(np.int8))
     assert teaching["by_cause"](halves).tolist() == [[1, 0, 1, 1]]
     assert teaching["alike"](halves).tolist() == [[1, 1, 1, 1]]
     model = make_network(NetworkConfig("interpretable gru", dim=2), 0)

@@ -30,9 +30,9 @@ from whence.randomness import Randomness
 from whence_studies.sessions import (
     KNOWN_SPANS,
     Cause,
-    Halves,
     ListeningConfig,
-    Parts,
+    SessionBatch,
+    SessionSplit,
     Tracks,
     batches,
     read_tracks,
@@ -40,8 +40,8 @@ from whence_studies.sessions import (
     write_sessions,
 )
 from whence_studies.skips import EXPERTS, NetworkConfig, SkipConfig, evaluate, fit_skips
-from whence_studies.skips.networks import ASKED
-from whence_studies.skips.skip_evaluation import question_of
+from whence_studies.skips.networks import UPCOMING
+from whence_studies.skips.skip_evaluation import session_tensors
 
 MUSIC = KNOWN_SPANS["music"]
 TASTE = Family.of({"music": range(MUSIC.start, MUSIC.stop)}, {"music": ["music"]})
@@ -51,7 +51,7 @@ ABOUT_THE_TRACK = [EXPERTS.index(name) for name in ("S3", "S4", "S6")]
 ALIKE, ATTRIBUTED, TRUE = "all alike", "by attributed cause", "by true cause"
 CONTROL = "by attributed cause, shuffled among skips"
 
-Weigh = Callable[[Halves], Floats32]
+Weigh = Callable[[SessionBatch], Floats32]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Settings:
 
     sessions: int = 3_000
     """To learn from, and as many to test on."""
-    strangers: int = 20
+    off_genre: int = 20
     """Of a hundred tracks, how many are of another genre than their session."""
     width: int = 8
     steps: int = 800
@@ -80,7 +80,7 @@ def measure(settings: Settings, device: str, quiet: bool = False) -> Found:
             listening = ListeningConfig(
                 sessions=settings.sessions,
                 logs=3,
-                strangers=settings.strangers / 100,
+                off_genre=settings.off_genre / 100,
                 seed=seed,
             )
             parts = split_files(write_sessions(Path(folder) / "sessions", listening))
@@ -90,7 +90,7 @@ def measure(settings: Settings, device: str, quiet: bool = False) -> Found:
 
 
 def measure_seed(
-    parts: Parts, settings: Settings, seed: int, device: str, quiet: bool
+    parts: SessionSplit, settings: Settings, seed: int, device: str, quiet: bool
 ) -> dict[str, float]:
     """All on the same sessions, from the same first weights and in the same order."""
     tracks = read_tracks(parts.train.tracks)
@@ -114,12 +114,12 @@ def measure_seed(
     }
 
 
-def alike(halves: Halves) -> Floats32:
+def alike(halves: SessionBatch) -> Floats32:
     """Every track counts the same."""
     return np.ones(halves.labels.shape, dtype=np.float32)
 
 
-def by_cause(halves: Halves) -> Floats32:
+def by_cause(halves: SessionBatch) -> Floats32:
     """A skip counts where the track was its cause; what was played always does."""
     about = np.isin(halves.causes, (Cause.MUSIC, Cause.POPULARITY))
     return np.where(halves.skipped, about, True).astype(np.float32)
@@ -129,10 +129,10 @@ def by_attribution(model: SequentialModel) -> Weigh:
     """A skip counts by the share of its attribution that goes to the track."""
 
     @torch.no_grad()
-    def weigh(halves: Halves) -> Floats32:
+    def weigh(halves: SessionBatch) -> Floats32:
         device = next(model.parameters()).device
-        question = question_of(halves, device)
-        selected = model.attribute(question.known, question.asked).cpu().numpy()
+        tensors = session_tensors(halves, device)
+        selected = model.attribute(tensors.known, tensors.upcoming).cpu().numpy()
         share = selected[..., ABOUT_THE_TRACK].sum(axis=-1) / (selected.sum(axis=-1) + 1e-9)
         return np.where(halves.skipped, share, 1.0).astype(np.float32)
 
@@ -142,9 +142,9 @@ def by_attribution(model: SequentialModel) -> Weigh:
 def shuffled(weigh: Weigh, rng: np.random.Generator) -> Weigh:
     """The same weights, each of some other skip of the batch: a control without reasons."""
 
-    def weigh_anew(halves: Halves) -> Floats32:
+    def weigh_anew(halves: SessionBatch) -> Floats32:
         weights = weigh(halves)
-        skips = halves.skipped & halves.asked_there
+        skips = halves.skipped & halves.upcoming_mask
         weights[skips] = rng.permutation(weights[skips])
         return weights
 
@@ -152,11 +152,16 @@ def shuffled(weigh: Weigh, rng: np.random.Generator) -> Weigh:
 
 
 def learn_taste(
-    parts: Parts, tracks: Tracks, settings: Settings, seed: int, device: str, weigh: Weigh
+    parts: SessionSplit, tracks: Tracks, settings: Settings, seed: int, device: str, weigh: Weigh
 ) -> SequentialModel:
     """A network that sees the music of both halves and nothing else."""
     model = OrdinaryTransformer(
-        TASTE, {"music": ASKED["music"]}, 32, Randomness(seed).torch("init"), layers=1, heads=4
+        TASTE,
+        {"music": UPCOMING["music"]},
+        32,
+        Randomness(seed).torch("init"),
+        n_layers=1,
+        n_heads=4,
     ).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     step = epoch = 0
@@ -164,7 +169,7 @@ def learn_taste(
         for halves in batches(parts.train, tracks, settings.batch_size, seed=1_000 * seed + epoch):
             weights = torch.from_numpy(weigh(halves)).to(device)
             with deterministic(device):
-                loss = model.loss(*question_of(halves, device), weights)
+                loss = model.loss(*session_tensors(halves, device), weights)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -176,16 +181,16 @@ def learn_taste(
 
 
 @torch.no_grad()
-def ranking(model: SequentialModel, parts: Parts, tracks: Tracks) -> float:
+def ranking(model: SequentialModel, parts: SessionSplit, tracks: Tracks) -> float:
     """How often a track that was disliked for its music is ranked above one that was not."""
     device = next(model.parameters()).device
     scores, disliked = [], []
     for halves in batches(parts.test, tracks):
-        question = question_of(halves, device)
-        logits = model.scores(question.known, question.asked)[..., 1].cpu().numpy()
-        scores.append(logits[halves.asked_there])
+        tensors = session_tensors(halves, device)
+        logits = model.scores(tensors.known, tensors.upcoming)[..., 1].cpu().numpy()
+        scores.append(logits[halves.upcoming_mask])
         assert halves.causes is not None
-        disliked.append(halves.causes[halves.asked_there] == Cause.MUSIC)
+        disliked.append(halves.causes[halves.upcoming_mask] == Cause.MUSIC)
     return area(np.concatenate(scores), np.concatenate(disliked))
 
 

@@ -21,10 +21,10 @@ from whence.devices import check_device
 from whence.files import make_parent
 from whence.report.charts import to_png
 from whence_studies.charts.skip_charts import strip_chart
-from whence_studies.sessions import Halves, read_tracks, split_files, write_sessions
+from whence_studies.sessions import SessionBatch, read_tracks, split_files, write_sessions
 from whence_studies.sessions.session_batches import batches
 from whence_studies.skips import EXPERT_OF, fit_skips, predict_skips
-from whence_studies.skips.skip_evaluation import question_of
+from whence_studies.skips.skip_evaluation import session_tensors
 from whence_studies.tables.skip_networks import INTERPRETABLE, SMALL
 from whence_studies.tables.skips import LISTENING
 
@@ -44,16 +44,16 @@ def main() -> None:
         )
         halves = next(batches(parts.test, tracks))
     case = of_most_causes(halves)
-    question = question_of(halves, device)
+    tensors = session_tensors(halves, device)
     with torch.no_grad():
-        selected = fitted.model.attribute(question.known, question.asked).cpu().numpy()
+        selected = fitted.model.attribute(tensors.known, tensors.upcoming).cpu().numpy()
     chart = strip_chart(halves, selected, predict_skips(fitted.model, halves) > 0, case)
     make_parent(chosen.picture)
     chosen.picture.write_bytes(to_png(chart))
     print(f"Session {case} is drawn in {chosen.picture}.")
 
 
-def of_most_causes(halves: Halves) -> int:
+def of_most_causes(halves: SessionBatch) -> int:
     """The first session whose second half has the most of the causes that evidence can tell."""
     assert halves.causes is not None
     has = [(halves.causes == cause).any(axis=1) for cause in EXPERT_OF]

@@ -7,7 +7,7 @@ import pytest
 
 from whence.errors import InputError
 from whence.trust import attention_kl
-from whence_studies.tables.skip_seeds import of_other_cases
+from whence_studies.tables.skip_seeds import shuffle_cases
 
 
 def test_every_seed_deals_its_own_among_cases_of_the_same_parts() -> None:
@@ -16,7 +16,7 @@ def test_every_seed_deals_its_own_among_cases_of_the_same_parts() -> None:
     parts = np.ones((40, 4), dtype=np.bool_)
     parts[::3, 2:] = False
     parts[7, :] = [True, False, True, True]
-    dealt = of_other_cases(importances, parts, np.random.default_rng(1))
+    dealt = shuffle_cases(importances, parts, np.random.default_rng(1))
     kinds = [np.flatnonzero((parts == kind).all(axis=1)) for kind in np.unique(parts, axis=0)]
     assert sorted(map(len, kinds)) == [1, 14, 25]
     came_from = np.array(
@@ -39,7 +39,7 @@ def test_who_knows_the_case_is_nearer_on_it_than_on_others_and_chance_is_not() -
     def share(importances: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
         same, other = (
             attention_kl(one, parts).measure().value
-            for one in (importances, of_other_cases(importances, parts, rng))
+            for one in (importances, shuffle_cases(importances, parts, rng))
         )
         return same / other
 
@@ -54,7 +54,7 @@ def test_what_cases_have_need_not_be_their_parts() -> None:
     """Five cases of one kind and two of another, whose importances are of three slots each."""
     importances = np.random.default_rng(3).random((2, 7, 3))
     having = np.array([[True, False]] * 5 + [[True, True]] * 2)
-    dealt = of_other_cases(importances, having, np.random.default_rng(4))
+    dealt = shuffle_cases(importances, having, np.random.default_rng(4))
     for own, new in zip(importances, dealt, strict=True):
         for kind in (slice(0, 5), slice(5, 7)):
             assert sorted(map(tuple, new[kind])) == sorted(map(tuple, own[kind]))
@@ -63,4 +63,4 @@ def test_what_cases_have_need_not_be_their_parts() -> None:
 @pytest.mark.parametrize("shape", [(3, 2), (4,)])
 def test_shapes_that_do_not_fit(shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="Importances are"):
-        of_other_cases(np.ones((3, 4, 2)), np.ones(shape, dtype=np.bool_), np.random.default_rng())
+        shuffle_cases(np.ones((3, 4, 2)), np.ones(shape, dtype=np.bool_), np.random.default_rng())

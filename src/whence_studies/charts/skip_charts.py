@@ -14,8 +14,8 @@ from whence.measure import Measure
 from whence.report.charts import AGAINST, FOR, NEUTRAL, inline, styled
 from whence_studies.charts.tabulated import by_table
 from whence_studies.records import Record
-from whence_studies.sessions.causes import Cause
-from whence_studies.sessions.halves import Halves
+from whence_studies.sessions.schema import Cause
+from whence_studies.sessions.session_batches import SessionBatch
 from whence_studies.skips.networks import EVIDENCE, EXPERTS
 from whence_studies.tables.skip_columns import FIRST, MEAN_SHARE
 from whence_studies.tables.skips import PERCENT
@@ -71,20 +71,23 @@ SHARES: Final = {FIRST: MAXIMUM, MEAN_SHARE: MEAN}
 
 
 def strip_chart(
-    halves: Halves, selected: npt.NDArray[np.float32], predicted: npt.NDArray[np.bool_], case: int
+    batch: SessionBatch,
+    selected: npt.NDArray[np.float32],
+    predicted: npt.NDArray[np.bool_],
+    case: int,
 ) -> alt.ConcatChart:
     """One session as in Figure 11 of Afchar & Hennequin (2020), track after track.
 
     What happened, what was predicted of the second half, the true cause where it is known, and for
     each of its tracks how far the families of experts in `EVIDENCE` are `selected` `[B, slots, H]`.
     """
-    if not 0 <= case < len(halves):
-        raise InputError(f"There is no session {case}; there are {len(halves)}, counted from 0.")
-    known, asked = (int(there[case].sum()) for there in (halves.known_there, halves.asked_there))
-    tracks = range(1, known + asked + 1)
+    if not 0 <= case < len(batch):
+        raise InputError(f"There is no session {case}; there are {len(batch)}, counted from 0.")
+    known, upcoming = (int(there[case].sum()) for there in (batch.known_mask, batch.upcoming_mask))
+    tracks = range(1, known + upcoming + 1)
     panels = [
-        _skips(_skip_rows(halves, predicted, case, known, asked), _words(halves, case), tracks),
-        _attributions(_attribution_rows(selected[case, :asked], known), tracks),
+        _skips(_skip_rows(batch, predicted, case, known, upcoming), _words(batch, case), tracks),
+        _attributions(_attribution_rows(selected[case, :upcoming], known), tracks),
     ]
     return styled(alt.ConcatChart(concat=panels, columns=1, spacing=4))
 
@@ -124,11 +127,11 @@ def _bar(network: str, what: str, expert: str, value: float, interval: tuple[flo
 
 
 def _skip_rows(
-    halves: Halves, predicted: npt.NDArray[np.bool_], case: int, known: int, asked: int
+    batch: SessionBatch, predicted: npt.NDArray[np.bool_], case: int, known: int, upcoming: int
 ) -> list[Row]:
     """What became of every track, and what was said of those of the second half."""
-    happened = [*halves.known_skipped[case, :known], *halves.skipped[case, :asked]]
-    said = dict(enumerate(predicted[case, :asked], start=known))
+    happened = [*batch.known_skipped[case, :known], *batch.skipped[case, :upcoming]]
+    said = dict(enumerate(predicted[case, :upcoming], start=known))
     rows = [(place, HAPPENED, skipped) for place, skipped in enumerate(happened)]
     rows += [(place, PREDICTED, skipped) for place, skipped in said.items()]
     return [
@@ -137,14 +140,14 @@ def _skip_rows(
     ]
 
 
-def _words(halves: Halves, case: int) -> list[Row]:
+def _words(batch: SessionBatch, case: int) -> list[Row]:
     """The true causes, and what the first half is."""
-    known, asked = (int(there[case].sum()) for there in (halves.known_there, halves.asked_there))
+    known, upcoming = (int(there[case].sum()) for there in (batch.known_mask, batch.upcoming_mask))
     rows: list[Row] = [{"track": 1 + known // 2, "row": PREDICTED, "word": FIRST_HALF}]
-    if halves.causes is not None:
+    if batch.causes is not None:
         rows += [
             {"track": known + place + 1, "row": CAUSE, "word": Cause(int(cause)).word}
-            for place, cause in enumerate(halves.causes[case, :asked])
+            for place, cause in enumerate(batch.causes[case, :upcoming])
         ]
     return rows
 

@@ -1,30 +1,48 @@
-"""Sessions: listening logs, of whose second half skips are to be predicted from the first.
+"""Listening sessions: predict the skips of the second half from the first.
 
 The files are those of the Spotify Sequential Skip Prediction Challenge (Brost, Mehrotra & Jehan
-2019), as Afchar & Hennequin (2020) use them; sessions can be made in the same form, with the true
-cause of every skip. Logs are streamed: of a file of any size one block is in memory at a time.
+2019), as Afchar & Hennequin (2020) use them. `write_sessions` writes synthetic sessions in the same
+format, with the true cause of every skip. Logs are streamed: whatever the size of a file, one block
+is in memory at a time.
 """
 
-from whence_studies.sessions.causes import GROUP_OF, Cause
-from whence_studies.sessions.columns import ASKED_SPANS, GROUPS, KNOWN_SPANS, SUBSETS
-from whence_studies.sessions.halves import ABSENT, NO_CAUSE, Halves, cut_in_half
 from whence_studies.sessions.listening_config import ListeningConfig
 from whence_studies.sessions.logs import SLOTS, Sessions, read_sessions
-from whence_studies.sessions.session_batches import BATCH, batches
-from whence_studies.sessions.session_files import Parts, SessionFiles, find_files, split_files
+from whence_studies.sessions.schema import (
+    GROUP_OF,
+    GROUPS,
+    KNOWN_SPANS,
+    SUBSETS,
+    UPCOMING_SPANS,
+    Cause,
+)
+from whence_studies.sessions.session_batches import (
+    ABSENT,
+    BATCH,
+    NO_CAUSE,
+    SessionBatch,
+    batches,
+    concat_batches,
+    halve_sessions,
+)
+from whence_studies.sessions.session_files import (
+    SessionFiles,
+    SessionSplit,
+    find_files,
+    split_files,
+)
 from whence_studies.sessions.skip_accuracy import (
     BASELINES,
     COLUMNS,
     SkipScores,
-    join_scores,
+    concat_scores,
     score_skips,
 )
+from whence_studies.sessions.synthetic_sessions import write_sessions
 from whence_studies.sessions.tracks import Tracks, read_tracks
-from whence_studies.sessions.writing import write_sessions
 
 __all__ = [
     "ABSENT",
-    "ASKED_SPANS",
     "BASELINES",
     "BATCH",
     "COLUMNS",
@@ -34,18 +52,20 @@ __all__ = [
     "NO_CAUSE",
     "SLOTS",
     "SUBSETS",
+    "UPCOMING_SPANS",
     "Cause",
-    "Halves",
     "ListeningConfig",
-    "Parts",
+    "SessionBatch",
     "SessionFiles",
+    "SessionSplit",
     "Sessions",
     "SkipScores",
     "Tracks",
     "batches",
-    "cut_in_half",
+    "concat_batches",
+    "concat_scores",
     "find_files",
-    "join_scores",
+    "halve_sessions",
     "read_sessions",
     "read_tracks",
     "score_skips",

@@ -21,7 +21,7 @@ class ListeningConfig:
     full: float = 0.35
     """Share of the sessions that were cut at the longest; the others are of any length."""
     genres: int = 6
-    strangers: float = 0.09
+    off_genre: float = 0.09
     """Share of the tracks that are of another genre than their session: these are skipped."""
     unpopular: float = 0.05
     """Share of the tracks that everybody skips."""
@@ -50,7 +50,7 @@ class ListeningConfig:
             raise InputError("Listening needs 2 genres or more, and 10 tracks for each.")
         pairs = ((self.unpopular, self.popular), (self.restless, self.calm))
         shares = (
-            *(self.full, self.strangers, self.momentum, self.habit, self.skippers, self.noise),
+            *(self.full, self.off_genre, self.momentum, self.habit, self.skippers, self.noise),
             *(share for pair in pairs for share in pair),
         )
         if min(shares) < 0 or max(*shares, *map(sum, pairs)) > 1:

@@ -12,29 +12,31 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence_studies.sessions.causes import CauseStream
-from whence_studies.sessions.columns import (
+from whence.arrays import Floats32
+from whence.errors import InputError
+from whence_studies.sessions.csv_stream import BLOCK, FIRST_ROW, CsvStream, first_true
+from whence_studies.sessions.schema import (
+    CATEGORIES,
+    CAUSE,
+    CAUSE_COLUMNS,
+    CAUSE_WORDS,
     DATE,
     HOUR,
-    KINDS,
     LENGTH,
     LOG_COLUMNS,
-    LOGGED,
+    LOG_FEATURES,
     POSITION,
     SESSION,
     SKIPPED,
     TRACK,
 )
-from whence_studies.sessions.stream import BLOCK, CsvStream, first_true
-from whence_studies.sessions.tracks import NOWHERE, Tracks
+from whence_studies.sessions.tracks import MISSING, Tracks
 
 SLOTS: Final = 10
 """Tracks of a half: the challenge's sessions have 10 to 20."""
 DAY_ZERO: Final = np.datetime64("2018-07-13").astype(int)
 """Two days before the first log: dates are counted from here."""
 HOURS: Final = 24
-
-Rows = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +45,8 @@ class Sessions:
 
     ids: pa.Array
     offsets: npt.NDArray[np.int64]
-    logged: Rows
-    """`[rows, 44]`, the features of `LOGGED`."""
+    logged: Floats32
+    """`[rows, 44]`, the features of `LOG_FEATURES`."""
     tracks: npt.NDArray[np.int32]
     """Their numbers in the track table."""
     skipped: npt.NDArray[np.bool_]
@@ -152,29 +154,29 @@ def _sessions(
     )
 
 
-def _features(stream: CsvStream, row: int, table: pa.Table) -> Rows:
+def _features(stream: CsvStream, row: int, table: pa.Table) -> Floats32:
     """A row of the log as numbers: words as one flag each, hours by the day, days from the first.
 
     A word that is not among the known ones sets no flag.
     """
-    _refuse_hours(stream, row, table)
-    features = np.zeros((len(table), len(LOGGED)), dtype=np.float32)
+    _check_hours(stream, row, table)
+    features = np.zeros((len(table), len(LOG_FEATURES)), dtype=np.float32)
     for name in LOG_COLUMNS:
-        if name in KINDS:
+        if name in CATEGORIES:
             words = table[name].combine_chunks()
-            kind = pc.index_in(words.dictionary, value_set=pa.array(KINDS[name]))
-            kinds = kind.fill_null(NOWHERE).to_numpy()[words.indices.to_numpy()]
-            known = np.flatnonzero(kinds != NOWHERE)
-            first = LOGGED.index(f"{name}_{KINDS[name][0]}")
+            kind = pc.index_in(words.dictionary, value_set=pa.array(CATEGORIES[name]))
+            kinds = kind.fill_null(MISSING).to_numpy()[words.indices.to_numpy()]
+            known = np.flatnonzero(kinds != MISSING)
+            first = LOG_FEATURES.index(f"{name}_{CATEGORIES[name][0]}")
             features[known, first + kinds[known]] = 1
-        elif name in LOGGED:
-            features[:, LOGGED.index(name)] = table[name].cast(pa.int32()).to_numpy()
-    features[:, LOGGED.index(HOUR)] /= HOURS
-    features[:, LOGGED.index(DATE)] -= DAY_ZERO
+        elif name in LOG_FEATURES:
+            features[:, LOG_FEATURES.index(name)] = table[name].cast(pa.int32()).to_numpy()
+    features[:, LOG_FEATURES.index(HOUR)] /= HOURS
+    features[:, LOG_FEATURES.index(DATE)] -= DAY_ZERO
     return features
 
 
-def _refuse_hours(stream: CsvStream, row: int, table: pa.Table) -> None:
+def _check_hours(stream: CsvStream, row: int, table: pa.Table) -> None:
     hours = table[HOUR].to_numpy()
     wrong = first_true((hours < 0) | (hours >= HOURS))
     if wrong is not None:
@@ -188,7 +190,7 @@ def _track_numbers(
 ) -> npt.NDArray[np.int32]:
     ids = table[TRACK].combine_chunks()
     numbers: npt.NDArray[np.int32] = tracks.numbers(ids.dictionary)[ids.indices.to_numpy()]
-    absent = first_true(numbers == NOWHERE)
+    absent = first_true(numbers == MISSING)
     if absent is not None:
         raise stream.error(
             row + absent,
@@ -197,3 +199,69 @@ def _track_numbers(
             "of them",
         )
     return numbers
+
+
+class CauseStream:
+    """The causes of a log's rows, read along with the log."""
+
+    def __init__(self, path: Path, log: Path, block: int = BLOCK) -> None:
+        self.log = log
+        self.stream = CsvStream(path, CAUSE_COLUMNS, block=block)
+        self.blocks = self.stream.blocks()
+        self.row = FIRST_ROW
+        """Of the first row that is not used yet."""
+        self.rest = pa.table({name: pa.array([], kind) for name, kind in CAUSE_COLUMNS.items()})
+
+    def of(self, rows: pa.Table) -> npt.NDArray[np.int8]:
+        """Those of the next rows of the log."""
+        while len(self.rest) < len(rows) and self._read():
+            pass
+        mine, self.rest = self.rest[: len(rows)], self.rest[len(rows) :]
+        self._check_others(mine, rows[: len(mine)])
+        if len(mine) < len(rows):
+            raise self._unlike(len(mine) - 1, f"the causes end here, and {self.log} has more rows")
+        causes = self._causes(mine)
+        self.row += len(rows)
+        return causes
+
+    def finish(self) -> None:
+        """Raise if causes are left when the log has ended."""
+        if len(self.rest) or self._read():
+            raise self._unlike(0, f"{self.log} ends before this cause")
+
+    def _read(self) -> bool:
+        """One block more, if there is one."""
+        _, table = next(self.blocks, (0, None))
+        if table is None:
+            return False
+        self.rest = pa.concat_tables([self.rest, table])
+        return True
+
+    def _check_others(self, mine: pa.Table, rows: pa.Table) -> None:
+        same = pc.and_(*(pc.equal(mine[one], rows[one]) for one in (SESSION, POSITION)))
+        wrong = first_true(~same.to_numpy())
+        if wrong is not None:
+            own, expected = (_track_of(table, wrong) for table in (mine, rows))
+            raise self._unlike(wrong, f"this is of {own}, where {self.log} has {expected}")
+
+    def _unlike(self, at: int, problem: str) -> InputError:
+        return InputError(
+            f"{self.stream.place(self.row + at)}: {problem}; a file of causes has a row for each "
+            "of its log, in the same order."
+        )
+
+    def _causes(self, mine: pa.Table) -> npt.NDArray[np.int8]:
+        place = pc.index_in(mine[CAUSE], value_set=CAUSE_WORDS)
+        wrong = first_true(place.is_null().to_numpy())
+        if wrong is not None:
+            raise self.stream.error(
+                self.row + wrong,
+                CAUSE,
+                f"'{mine[CAUSE][wrong]}' is no cause; say {', '.join(CAUSE_WORDS.to_pylist())}",
+            )
+        causes: npt.NDArray[np.int8] = place.to_numpy().astype(np.int8)
+        return causes
+
+
+def _track_of(table: pa.Table, at: int) -> str:
+    return f"position {table[POSITION][at]} in session '{table[SESSION][at]}'"

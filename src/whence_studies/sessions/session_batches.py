@@ -1,19 +1,103 @@
-"""Batches of a fixed number of sessions from any number of logs, one block of one at a time."""
+"""Sessions cut in half: the first half is known with its skips, of the second they are asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
+from whence.arrays import Bools, Floats32
 from whence.errors import InputError
 from whence.memory import row_slices
-from whence_studies.sessions.halves import Halves, cut_in_half, join
-from whence_studies.sessions.logs import SLOTS, read_sessions
+from whence_studies.sessions.csv_stream import BLOCK
+from whence_studies.sessions.logs import SLOTS, Sessions, read_sessions
+from whence_studies.sessions.schema import KNOWN_SPANS, LOG_FEATURES, SKIPPED
 from whence_studies.sessions.session_files import SessionFiles
-from whence_studies.sessions.stream import BLOCK
 from whence_studies.sessions.tracks import Tracks
+
+ABSENT: Final = -2
+"""Stands in slots without a track, for features and labels (Afchar & Hennequin 2020)."""
+NO_CAUSE: Final = -1
+
+
+@dataclass(frozen=True, eq=False)
+class SessionBatch:
+    """A batch of B sessions; both batch stand at the left of their slots."""
+
+    known: Floats32
+    """`[B, slots, 73]`: features of the first half, by `KNOWN_SPANS`; the paper's A."""
+    known_mask: Bools
+    """`[B, slots]`: where there is a track."""
+    upcoming: Floats32
+    """`[B, slots, 31]`: features of the second half, by `UPCOMING_SPANS`; the paper's B."""
+    upcoming_mask: Bools
+    labels: npt.NDArray[np.int8]
+    """`[B, slots]`: 1 skipped, -1 not, of the second half; the paper's Y."""
+    causes: npt.NDArray[np.int8] | None = None
+    """`[B, slots]`: of the second half, as a `Cause`, where that is known."""
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    @property
+    def skipped(self) -> Bools:
+        """`[B, slots]`: whether tracks of the second half were skipped."""
+        return np.equal(self.labels, 1)
+
+    @property
+    def known_skipped(self) -> Bools:
+        """`[B, slots]`: whether tracks of the first half were skipped."""
+        return np.equal(self.known[..., LOG_FEATURES.index(SKIPPED)], 1)
+
+    def __getitem__(self, sessions: slice | npt.NDArray[np.int64]) -> SessionBatch:
+        chosen: list[Any] = [None if one is None else one[sessions] for one in self.arrays()]
+        return SessionBatch(*chosen)
+
+    def arrays(self) -> list[npt.NDArray[Any] | None]:
+        """In the order of the fields."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+def concat_batches(parts: Sequence[SessionBatch]) -> SessionBatch:
+    """The sessions of all of them, one after another."""
+    joined: list[Any] = [
+        None if some[0] is None else np.concatenate(some)
+        for some in zip(*(part.arrays() for part in parts), strict=True)
+    ]
+    return SessionBatch(*joined)
+
+
+def halve_sessions(sessions: Sessions, tracks: Tracks, slots: int = SLOTS) -> SessionBatch:
+    """Of an odd number of tracks the middle one is asked about, as in the challenge."""
+    lengths = np.diff(sessions.offsets)
+    half = np.repeat(lengths // 2, lengths)
+    session = np.repeat(np.arange(len(sessions)), lengths)
+    place = np.arange(len(session)) - np.repeat(sessions.offsets[:-1], lengths)
+    early = place < half
+    late = ~early
+    first = (session[early], place[early])
+    second = (session[late], (place - half)[late])
+    count = (len(sessions), slots)
+
+    def put(at: tuple[Any, Any], values: npt.NDArray[Any], empty: int) -> npt.NDArray[Any]:
+        slotted = np.full((*count, *values.shape[1:]), empty, dtype=values.dtype)
+        slotted[at] = values
+        return slotted
+
+    music = tracks.features[sessions.tracks]
+    position = sessions.logged[:, KNOWN_SPANS["position"]]
+    return SessionBatch(
+        known=put(first, np.hstack([sessions.logged[early], music[early]]), ABSENT),
+        known_mask=put(first, np.ones(early.sum(), dtype=bool), 0),
+        upcoming=put(second, np.hstack([position[late], music[late]]), ABSENT),
+        upcoming_mask=put(second, np.ones(late.sum(), dtype=bool), 0),
+        labels=put(second, np.where(sessions.skipped[late], 1, -1).astype(np.int8), ABSENT),
+        causes=(None if sessions.causes is None else put(second, sessions.causes[late], NO_CAUSE)),
+    )
+
 
 BATCH: Final = 500
 """Sessions at a time, as Afchar & Hennequin (2020) have it."""
@@ -26,7 +110,7 @@ def batches(
     seed: int | None = None,
     slots: int = SLOTS,
     block: int = BLOCK,
-) -> Iterator[Halves]:
+) -> Iterator[SessionBatch]:
     """Every session once, `size` at a time; the last batch may be smaller.
 
     With a seed the logs come in a random order and so do the sessions of a block, of which about
@@ -34,9 +118,9 @@ def batches(
     """
     if size < 1 or slots < 1:
         raise InputError(f"Batches need a session and a slot at least, not {size} and {slots}.")
-    rest: list[Halves] = []
-    for halves in _blocks(files, tracks, seed, slots, block):
-        together = join([*rest, halves])
+    rest: list[SessionBatch] = []
+    for batch in _blocks(files, tracks, seed, slots, block):
+        together = concat_batches([*rest, batch])
         full = len(together) - len(together) % size
         for some in row_slices(full, size):
             yield together[some]
@@ -46,11 +130,11 @@ def batches(
 
 def _blocks(
     files: SessionFiles, tracks: Tracks, seed: int | None, slots: int, block: int
-) -> Iterator[Halves]:
+) -> Iterator[SessionBatch]:
     rng = None if seed is None else np.random.default_rng(np.random.SeedSequence(seed))
     order = np.arange(len(files.logs)) if rng is None else rng.permutation(len(files.logs))
     for log in order:
         causes = files.causes[log] if files.causes else None
         for sessions in read_sessions(files.logs[log], tracks, slots, causes, block):
-            halves = cut_in_half(sessions, tracks, slots)
-            yield halves if rng is None else halves[rng.permutation(len(halves))]
+            batch = halve_sessions(sessions, tracks, slots)
+            yield batch if rng is None else batch[rng.permutation(len(batch))]

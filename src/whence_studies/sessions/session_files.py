@@ -26,7 +26,7 @@ class SessionFiles:
 
 
 @dataclass(frozen=True)
-class Parts:
+class SessionSplit:
     """The files of the three parts."""
 
     train: SessionFiles
@@ -50,7 +50,7 @@ def session_folder(name: str) -> Path | None:
     return next((folder for folder in folders if (folder / LOGS).is_dir()), None)
 
 
-def split_files(files: SessionFiles) -> Parts:
+def split_files(files: SessionFiles) -> SessionSplit:
     """The last tenth of the logs tests, the tenth before it validates, at least one each."""
     count = len(files.logs)
     if count < 3:
@@ -58,7 +58,7 @@ def split_files(files: SessionFiles) -> Parts:
             f"Three parts need at least 3 logs, and there {'is' if count == 1 else 'are'} {count}."
         )
     held = max(1, round(HELD * count))
-    return Parts(
+    return SessionSplit(
         _some(files, slice(count - 2 * held)),
         _some(files, slice(count - 2 * held, count - held)),
         _some(files, slice(count - held, count)),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from whence.arrays import Bools
 from whence.errors import InputError
 from whence.measure import RESAMPLES, Measure, mean_measure
-from whence_studies.sessions.halves import Halves
+from whence_studies.sessions.session_batches import SessionBatch
 
 ACCURACY, FIRST, AVERAGE = "accuracy", "accuracy of the first track", "mean average accuracy"
 COLUMNS: Final = (ACCURACY, FIRST, AVERAGE)
@@ -23,7 +23,7 @@ PROTOCOL: Final = "skips of the second half of sessions, from the first half"
 class SkipScores:
     """What each session adds to the measures, one number a session."""
 
-    asked: npt.NDArray[np.int64]
+    tracks: npt.NDArray[np.int64]
     """Tracks to predict, the paper's T."""
     right: npt.NDArray[np.int64]
     first: Bools
@@ -32,14 +32,14 @@ class SkipScores:
     """Average accuracy, the paper's AA."""
 
     def __len__(self) -> int:
-        return len(self.asked)
+        return len(self.tracks)
 
     def measures(self, seed: int = 0) -> dict[str, Measure]:
         """By name, with 95 % bootstrap intervals over sessions."""
         if not len(self):
             raise InputError("Predictions of no session cannot be measured.")
-        share = float(self.right.sum() / self.asked.sum())
-        interval = ratio_interval(self.right, self.asked, seed)
+        share = float(self.right.sum() / self.tracks.sum())
+        interval = ratio_interval(self.right, self.tracks, seed)
         protocol = f"{PROTOCOL}; share of all tracks, bootstrap over sessions"
         return {
             ACCURACY: Measure(share, interval, len(self), protocol, "higher is better", (0.0, 1.0)),
@@ -50,30 +50,30 @@ class SkipScores:
         }
 
 
-def score_skips(predicted: Bools, halves: Halves) -> SkipScores:
+def score_skips(predicted: Bools, batch: SessionBatch) -> SkipScores:
     """Of a batch: `predicted` says `[B, slots]` whether each asked track is skipped."""
-    there = halves.asked_there
+    there = batch.upcoming_mask
     if predicted.shape != there.shape:
         raise InputError(
             f"Predictions are {list(predicted.shape)}, and {list(there.shape)} are asked for."
         )
-    right = (predicted == halves.skipped) & there
+    right = (predicted == batch.skipped) & there
     so_far = right.cumsum(axis=1) / np.maximum(there.cumsum(axis=1), 1)
-    asked = there.sum(axis=1)
+    tracks = there.sum(axis=1)
     return SkipScores(
-        asked=asked,
+        tracks=tracks,
         right=right.sum(axis=1),
         first=right[:, 0],
-        average=(so_far * right).sum(axis=1) / asked,
+        average=(so_far * right).sum(axis=1) / tracks,
     )
 
 
-def join_scores(parts: Sequence[SkipScores]) -> SkipScores:
+def concat_scores(parts: Sequence[SkipScores]) -> SkipScores:
     """Of all batches together."""
     if not parts:
         raise InputError("Predictions of no session cannot be measured.")
     return SkipScores(
-        asked=np.concatenate([part.asked for part in parts]),
+        tracks=np.concatenate([part.tracks for part in parts]),
         right=np.concatenate([part.right for part in parts]),
         first=np.concatenate([part.first for part in parts]),
         average=np.concatenate([part.average for part in parts]),
@@ -97,24 +97,24 @@ def ratio_interval(
 # Predictions that need no learning.
 
 
-def last(halves: Halves) -> Bools:
+def last(batch: SessionBatch) -> Bools:
     """Every track as the last one of the first half (equation 17 of Afchar & Hennequin 2020)."""
-    final = halves.known_there.sum(axis=1) - 1
-    skipped = np.take_along_axis(halves.known_skipped, final[:, None], axis=1)
-    return np.broadcast_to(skipped, halves.asked_there.shape)
+    final = batch.known_mask.sum(axis=1) - 1
+    skipped = np.take_along_axis(batch.known_skipped, final[:, None], axis=1)
+    return np.broadcast_to(skipped, batch.upcoming_mask.shape)
 
 
-def mean(halves: Halves) -> Bools:
+def mean(batch: SessionBatch) -> Bools:
     """Every track as most of the first half (equation 18); a tie is a skip."""
-    skipped = (halves.known_skipped & halves.known_there).sum(axis=1, keepdims=True)
-    often = 2 * skipped >= halves.known_there.sum(axis=1, keepdims=True)
-    return np.broadcast_to(often, halves.asked_there.shape)
+    skipped = (batch.known_skipped & batch.known_mask).sum(axis=1, keepdims=True)
+    often = 2 * skipped >= batch.known_mask.sum(axis=1, keepdims=True)
+    return np.broadcast_to(often, batch.upcoming_mask.shape)
 
 
-def coin(seed: int = 0) -> Callable[[Halves], Bools]:
+def coin(seed: int = 0) -> Callable[[SessionBatch], Bools]:
     """Heads is a skip; every call tosses anew."""
     rng = np.random.default_rng(np.random.SeedSequence(seed))
-    return lambda halves: rng.integers(0, 2, halves.asked_there.shape).astype(bool)
+    return lambda batch: rng.integers(0, 2, batch.upcoming_mask.shape).astype(bool)
 
 
-BASELINES: Final[Mapping[str, Callable[[Halves], Bools]]] = {"last": last, "mean": mean}
+BASELINES: Final[Mapping[str, Callable[[SessionBatch], Bools]]] = {"last": last, "mean": mean}

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from whence.errors import InputError
-from whence_studies.sessions.columns import MODE, TRACK_COLUMNS, TRACK_FEATURES, TRACK_ID
-from whence_studies.sessions.stream import BLOCK, FIRST_ROW, CsvStream, first_true
+from whence_studies.sessions.csv_stream import BLOCK, FIRST_ROW, CsvStream, first_true
+from whence_studies.sessions.schema import MODE, TRACK_COLUMNS, TRACK_FEATURES, TRACK_ID
 
 MODES: Final = ("minor", "major")
 LARGEST: Final = float(np.finfo(np.float32).max)
 """Features are kept in single precision."""
-NOWHERE: Final = -1
+MISSING: Final = -1
 """The number of a track that is not in the table."""
 
 
@@ -38,10 +38,10 @@ class Tracks:
         return len(self.ids)
 
     def numbers(self, ids: pa.Array) -> npt.NDArray[np.int32]:
-        """The rows of distinct ids in the table, `NOWHERE` for those that are not there."""
+        """The rows of distinct ids in the table, `MISSING` for those that are not there."""
         place = pc.index_in(self.ids, value_set=ids)
         found = place.is_valid().to_numpy()
-        numbers = np.full(len(ids), NOWHERE, dtype=np.int32)
+        numbers = np.full(len(ids), MISSING, dtype=np.int32)
         numbers[place.drop_null().to_numpy()] = np.flatnonzero(found)
         return numbers
 
@@ -60,7 +60,7 @@ def read_tracks(paths: Sequence[Path], block: int = BLOCK) -> Tracks:
             ids += table[TRACK_ID].chunks
             parts.append(_numbers(stream, row, table))
     known = pa.chunked_array(ids, pa.string())
-    _refuse_duplicates(known, firsts)
+    _check_duplicates(known, firsts)
     features = np.concatenate(parts) if parts else np.empty((0, len(TRACK_FEATURES)), np.float32)
     means, spreads = _standardise(features)
     return Tracks(known, features, means, spreads)
@@ -90,7 +90,7 @@ def _mode(stream: CsvStream, row: int, words: pa.ChunkedArray) -> pa.ChunkedArra
     return place.cast(pa.float64())
 
 
-def _refuse_duplicates(ids: pa.ChunkedArray, firsts: Mapping[int, CsvStream]) -> None:
+def _check_duplicates(ids: pa.ChunkedArray, firsts: Mapping[int, CsvStream]) -> None:
     """`firsts` are the files by the number of their first track."""
     if pc.count_distinct(ids).as_py() == len(ids):
         return

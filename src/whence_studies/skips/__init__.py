@@ -2,18 +2,11 @@
 
 `fit_skips` trains an ordinary or an interpretable network of Afchar & Hennequin (2020) on sessions,
 `evaluate` says how right it is and which experts it selects, and where the true cause of every skip
-is known `cause_accuracy` says whether they are the right ones, and `ideal_experts` how far experts
+is known `cause_accuracy` says whether they are the right ones, and `oracle_experts` how far experts
 could come. `explainable_skips` puts a network
 behind the contract of all models, so that any explainer can be held against its experts.
 """
 
-from whence_studies.skips.explained import (
-    SKIP,
-    InterpretableSkips,
-    OrdinarySkips,
-    explainable_skips,
-)
-from whence_studies.skips.ideal import Possible, ideal_experts
 from whence_studies.skips.networks import (
     EVIDENCE,
     EXPERT_OF,
@@ -23,23 +16,30 @@ from whence_studies.skips.networks import (
     make_network,
     save_network,
 )
+from whence_studies.skips.oracle import OracleScores, oracle_experts
+from whence_studies.skips.skip_adapter import (
+    SKIP,
+    ExpertSkipModel,
+    SkipModel,
+    explainable_skips,
+)
 from whence_studies.skips.skip_attribution import (
     Attribution,
     cause_accuracy,
     cause_seen,
-    join_attributions,
+    concat_attributions,
     mean_attributions,
-    named_by_cause,
-    shares_of_maximum,
+    most_selected_shares,
+    selected_by_cause,
 )
 from whence_studies.skips.skip_config import SkipConfig
 from whence_studies.skips.skip_evaluation import (
-    Evaluated,
+    SkipEvaluation,
     attribute_skips,
+    cross_attention,
     evaluate,
-    looks_of_skips,
+    known_tracks,
     predict_skips,
-    tracks_looked_at,
 )
 from whence_studies.skips.skip_training import TrainedSkips, fit_skips
 
@@ -49,28 +49,28 @@ __all__ = [
     "EXPERT_OF",
     "SKIP",
     "Attribution",
-    "Evaluated",
-    "InterpretableSkips",
-    "NetworkConfig",
-    "OrdinarySkips",
-    "Possible",
-    "SkipConfig",
+    "ExpertSkipModel",
     "TrainedSkips",
+    "NetworkConfig",
+    "OracleScores",
+    "SkipConfig",
+    "SkipEvaluation",
+    "SkipModel",
     "attribute_skips",
     "cause_accuracy",
     "cause_seen",
+    "concat_attributions",
+    "cross_attention",
     "evaluate",
     "explainable_skips",
     "fit_skips",
-    "ideal_experts",
-    "join_attributions",
+    "known_tracks",
     "load_network",
-    "looks_of_skips",
     "make_network",
     "mean_attributions",
-    "named_by_cause",
+    "most_selected_shares",
+    "oracle_experts",
     "predict_skips",
     "save_network",
-    "shares_of_maximum",
-    "tracks_looked_at",
+    "selected_by_cause",
 ]

@@ -22,8 +22,7 @@ from whence.experts import (
 )
 from whence.files import new_file, save_weights
 from whence.randomness import Randomness
-from whence_studies.sessions.causes import GROUP_OF, Cause
-from whence_studies.sessions.columns import ASKED_SPANS, KNOWN_SPANS, SUBSETS
+from whence_studies.sessions.schema import GROUP_OF, KNOWN_SPANS, SUBSETS, UPCOMING_SPANS, Cause
 
 PREFIX: Final = "model."
 """Before the name of every weight, so that a checkpoint can hold others beside them."""
@@ -56,14 +55,14 @@ def load_network(config: NetworkConfig, path: Path, device: str = "cpu") -> Sequ
 # The networks of Afchar & Hennequin (2020) for sessions: their experts, and how they are made.
 
 
-Kind = Literal[
+NetworkKind = Literal[
     "interpretable transformer", "ordinary transformer", "interpretable gru", "ordinary gru"
 ]
 EXPERTS: Final = Family.of(
     {name: range(span.start, span.stop) for name, span in KNOWN_SPANS.items()}, SUBSETS
 )
 """S1 to S8, over the features of the first half."""
-ASKED: Final = {name: range(span.start, span.stop) for name, span in ASKED_SPANS.items()}
+UPCOMING: Final = {name: range(span.start, span.stop) for name, span in UPCOMING_SPANS.items()}
 """Where the groups lie in the features of the second."""
 EXPERT_OF: Final[Mapping[Cause, int]] = {
     cause: next(place for place, subset in enumerate(EXPERTS.subsets) if group in subset.groups)
@@ -84,7 +83,7 @@ EVIDENCE: Final[Mapping[str, tuple[str, ...]]] = {
 class NetworkConfig:
     """What is trained; an ordinary network is as wide as all experts together."""
 
-    kind: Kind = "interpretable transformer"
+    kind: NetworkKind = "interpretable transformer"
     dim: int = 64
     """Features of an expert."""
     n_heads: int = 8
@@ -95,7 +94,7 @@ class NetworkConfig:
     """Whether experts read those they contain."""
 
     def __post_init__(self) -> None:
-        require_choice("kind", self.kind, Kind)
+        require_choice("kind", self.kind, NetworkKind)
         if min(self.dim, self.n_heads, self.n_layers) < 1:
             raise InputError("A network needs a feature, a head and a layer at least.")
         if not (self.linked or self.interpretable):
@@ -114,7 +113,7 @@ class NetworkConfig:
 
 def make_network(config: NetworkConfig, seed: int) -> SequentialModel:
     """A new one, drawn by the seed."""
-    experts = (EXPERTS, ASKED, config.dim, Randomness(seed).torch("init"))
+    experts = (EXPERTS, UPCOMING, config.dim, Randomness(seed).torch("init"))
     if config.kind == "interpretable gru":
         return InterpretableGRU(*experts, linked=config.linked)
     if config.kind == "ordinary gru":

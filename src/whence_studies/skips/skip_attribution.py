@@ -12,13 +12,13 @@ import numpy.typing as npt
 from whence.arrays import Floats32
 from whence.errors import InputError
 from whence.measure import Measure, mean_measure
-from whence_studies.sessions.causes import GROUP_OF, Cause
-from whence_studies.sessions.halves import NO_CAUSE, Halves
+from whence_studies.sessions.schema import GROUP_OF, Cause
+from whence_studies.sessions.session_batches import NO_CAUSE, SessionBatch
 from whence_studies.sessions.skip_accuracy import ratio_interval
 from whence_studies.skips.networks import EXPERT_OF, EXPERTS
 
 PROTOCOL: Final = "tracks of the second half of sessions; the expert most selected"
-ALL_CAUSES, EVERY_CAUSE = "attribution accuracy", "attribution accuracy, mean over causes"
+ALL_CAUSES, CAUSE_MEAN = "attribution accuracy", "attribution accuracy, mean over causes"
 SEEN: Final = "cause seen"
 SEES: Final = np.array(
     [[GROUP_OF.get(cause) in subset.groups for subset in EXPERTS.subsets] for cause in Cause]
@@ -52,17 +52,17 @@ class Attribution:
         return first
 
 
-def attribution_of(selected: Floats32, halves: Halves) -> Attribution:
+def attribution_of(selected: Floats32, batch: SessionBatch) -> Attribution:
     """Of the tracks there are, from α `[B, slots, H]` of all slots."""
-    there = halves.asked_there
+    there = batch.upcoming_mask
     return Attribution(
         selected=selected[there],
         session=np.nonzero(there)[0],
-        causes=None if halves.causes is None else halves.causes[there],
+        causes=None if batch.causes is None else batch.causes[there],
     )
 
 
-def join_attributions(parts: Sequence[Attribution]) -> Attribution:
+def concat_attributions(parts: Sequence[Attribution]) -> Attribution:
     """Of all batches together."""
     if not parts:
         raise InputError("Attributions of no session cannot be joined.")
@@ -77,7 +77,7 @@ def join_attributions(parts: Sequence[Attribution]) -> Attribution:
     )
 
 
-def shares_of_maximum(attribution: Attribution) -> dict[str, Measure]:
+def most_selected_shares(attribution: Attribution) -> dict[str, Measure]:
     """How often each expert is the one most selected: the first bars of Figure 8."""
     return {
         name: _share(attribution, attribution.first == number, f"{PROTOCOL} is {name}")
@@ -112,7 +112,7 @@ def cause_accuracy(attribution: Attribution) -> dict[str, Measure]:
     simplest = np.zeros(SEES.shape, dtype=bool)
     simplest[list(EXPERT_OF), list(EXPERT_OF.values())] = True
     protocol = f"{PROTOCOL} is the simplest that the true cause can be read from"
-    return _by_cause(attribution, simplest, protocol, (ALL_CAUSES, EVERY_CAUSE, ""))
+    return _by_cause(attribution, simplest, protocol, (ALL_CAUSES, CAUSE_MEAN, ""))
 
 
 def cause_seen(attribution: Attribution) -> dict[str, Measure]:
@@ -154,7 +154,7 @@ def _by_cause(
     }
 
 
-def named_by_cause(attribution: Attribution) -> npt.NDArray[np.float64]:
+def selected_by_cause(attribution: Attribution) -> npt.NDArray[np.float64]:
     """`[causes, H]`: of each cause's tracks, the share in which each expert is most selected."""
     causes = _known(attribution)
     counts = np.zeros((len(Cause), len(EXPERTS)))

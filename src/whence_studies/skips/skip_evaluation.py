@@ -14,20 +14,19 @@ from whence.devices import deterministic
 from whence.errors import InputError
 from whence.experts import PLOTTED, InterpretableTransformer, Selection, SequentialModel
 from whence.memory import row_slices
-from whence_studies.sessions.halves import Halves
 from whence_studies.sessions.logs import SLOTS
-from whence_studies.sessions.session_batches import BATCH, batches
+from whence_studies.sessions.session_batches import BATCH, SessionBatch, batches
 from whence_studies.sessions.session_files import SessionFiles
-from whence_studies.sessions.skip_accuracy import SkipScores, join_scores, score_skips
+from whence_studies.sessions.skip_accuracy import SkipScores, concat_scores, score_skips
 from whence_studies.sessions.tracks import Tracks
-from whence_studies.skips.skip_attribution import Attribution, attribution_of, join_attributions
+from whence_studies.skips.skip_attribution import Attribution, attribution_of, concat_attributions
 
 ATTRIBUTED = 20_000
 """Sessions whose attributions are looked at, as in Figure 8 of Afchar & Hennequin (2020)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluated:
+class SkipEvaluation:
     """Of all sessions the scores, and of the first the attributions, where there are experts."""
 
     scores: SkipScores
@@ -42,72 +41,72 @@ def evaluate(
     files: SessionFiles,
     tracks: Tracks,
     attributed: int = ATTRIBUTED,
-    batch: int = BATCH,
+    batch_size: int = BATCH,
     slots: int = SLOTS,
-) -> Evaluated:
+) -> SkipEvaluation:
     """In one reading of the files, a batch at a time, with so many slots for each half."""
     scores: list[SkipScores] = []
     used: list[Attribution] = []
     plotted: list[Attribution] = []
     left = attributed if len(model.family) > 1 else 0
-    for halves in batches(files, tracks, batch, slots=slots):
-        scores.append(score_skips(predict_skips(model, halves) > 0, halves))
+    for batch in batches(files, tracks, batch_size, slots=slots):
+        scores.append(score_skips(predict_skips(model, batch) > 0, batch))
         if left:
-            used.append(attribute_skips(model, halves[:left]))
-            plotted.append(attribute_skips(model, halves[:left], PLOTTED))
-            left -= min(left, len(halves))
+            used.append(attribute_skips(model, batch[:left]))
+            plotted.append(attribute_skips(model, batch[:left], PLOTTED))
+            left -= min(left, len(batch))
     if not scores:
         raise InputError("There are no sessions to evaluate on.")
-    together = [join_attributions(some) if some else None for some in (used, plotted)]
-    return Evaluated(join_scores(scores), *together)
+    together = [concat_attributions(some) if some else None for some in (used, plotted)]
+    return SkipEvaluation(concat_scores(scores), *together)
 
 
 @torch.no_grad()
 def predict_skips(
-    model: SequentialModel, halves: Halves
+    model: SequentialModel, batch: SessionBatch
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     """`[B, slots]`: the logit of a skip for every asked slot."""
     device = next(model.parameters()).device
-    question = question_of(halves, device)
+    tensors = session_tensors(batch, device)
     with deterministic(str(device)):
-        logits = model.scores(question.known, question.asked)[..., 1]
+        logits = model.scores(tensors.known, tensors.upcoming)[..., 1]
     return logits.cpu().numpy()
 
 
 @torch.no_grad()
 def attribute_skips(
-    model: SequentialModel, halves: Halves, selection: Selection | None = None
+    model: SequentialModel, batch: SessionBatch, selection: Selection | None = None
 ) -> Attribution:
     """Of the tracks there are, session after session, by the network's selection or another."""
     device = next(model.parameters()).device
-    question = question_of(halves, device)
+    tensors = session_tensors(batch, device)
     with deterministic(str(device)):
-        selected = model.attribute(question.known, question.asked, selection).cpu().numpy()
-    return attribution_of(selected, halves)
+        selected = model.attribute(tensors.known, tensors.upcoming, selection).cpu().numpy()
+    return attribution_of(selected, batch)
 
 
 # A batch of sessions where the network lives.
 
 
-class Question(NamedTuple):
-    """Both halves, what became of the second, and where it has tracks."""
+class SessionTensors(NamedTuple):
+    """Both batch, what became of the second, and where it has tracks."""
 
     known: Tensor
-    asked: Tensor
+    upcoming: Tensor
     skipped: Tensor
-    there: Tensor
+    mask: Tensor
 
 
-def question_of(halves: Halves, device: torch.device | str) -> Question:
+def session_tensors(batch: SessionBatch, device: torch.device | str) -> SessionTensors:
     """As tensors."""
-    arrays = (halves.known, halves.asked, halves.skipped, halves.asked_there)
-    return Question(*(torch.from_numpy(one).to(device) for one in arrays))
+    arrays = (batch.known, batch.upcoming, batch.skipped, batch.upcoming_mask)
+    return SessionTensors(*(torch.from_numpy(one).to(device) for one in arrays))
 
 
 # Which tracks of the first half a Transformer looks at when it answers for one of the second.
 
 
-def looks_of_skips(model: InterpretableTransformer, sessions: Halves) -> Floats:
+def cross_attention(model: InterpretableTransformer, sessions: SessionBatch) -> Floats:
     """`[layers, N, slots]`: attention to the slots of the first half, for each track asked about.
 
     It is the mean over an expert's heads, and of experts the sum, each as far as it is selected; so
@@ -120,18 +119,18 @@ def looks_of_skips(model: InterpretableTransformer, sessions: Halves) -> Floats:
     return np.concatenate(pieces, axis=1)
 
 
-def tracks_looked_at(sessions: Halves) -> Bools:
+def known_tracks(sessions: SessionBatch) -> Bools:
     """`[N, slots]`: which slots of the first half hold a track, for each track asked about."""
-    return sessions.known_there[np.nonzero(sessions.asked_there)[0]]
+    return sessions.known_mask[np.nonzero(sessions.upcoming_mask)[0]]
 
 
 @torch.no_grad()
-def _looks(model: InterpretableTransformer, sessions: Halves) -> Floats:
+def _looks(model: InterpretableTransformer, sessions: SessionBatch) -> Floats:
     device = next(model.parameters()).device
-    question = question_of(sessions, device)
+    tensors = session_tensors(sessions, device)
     with deterministic(str(device)):
-        selected = model.attribute(question.known, question.asked)
-        looks = torch.stack(model.cross_attentions(question.known, question.asked)).mean(dim=3)
+        selected = model.attribute(tensors.known, tensors.upcoming)
+        looks = torch.stack(model.cross_attentions(tensors.known, tensors.upcoming)).mean(dim=3)
         mixed = torch.einsum("lbhnm,bnh->lbnm", looks.double(), selected.double())
-    found: Floats = mixed[:, question.there].cpu().numpy()
+    found: Floats = mixed[:, tensors.mask].cpu().numpy()
     return found

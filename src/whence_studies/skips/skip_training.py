@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whence.arrays import Floats32
 from whence.devices import check_device
 from whence.engine import BatchStream, Plan, Trainable, TrainedModel, Training
 from whence.errors import InputError
@@ -17,22 +18,22 @@ from whence.experts import SequentialModel, diagram_of
 from whence.files import make_parent
 from whence.memory import reuse_freed_memory
 from whence.randomness import DropoutFunction, Randomness
-from whence_studies.sessions.halves import Halves
-from whence_studies.sessions.logs import SLOTS, Rows
+from whence_studies.sessions.session_batches import SessionBatch
+from whence_studies.sessions.logs import SLOTS
 from whence_studies.sessions.session_batches import batches
-from whence_studies.sessions.session_files import Parts
+from whence_studies.sessions.session_files import SessionSplit
 from whence_studies.sessions.tracks import Tracks
 from whence_studies.skips.networks import NetworkConfig, make_network
 from whence_studies.skips.skip_config import SkipConfig
-from whence_studies.skips.skip_evaluation import question_of
+from whence_studies.skips.skip_evaluation import session_tensors
 
-TrackWeights = Callable[[Halves], Rows]
+TrackWeights = Callable[[SessionBatch], Floats32]
 """How much each track in question counts in training, `[B, slots]`."""
 TrainedSkips = TrainedModel[SequentialModel]
 
 
 def fit_skips(
-    parts: Parts,
+    parts: SessionSplit,
     tracks: Tracks,
     network: NetworkConfig,
     config: SkipConfig,
@@ -60,7 +61,7 @@ def fit_skips(
 
 
 def new_skip_training(
-    parts: Parts,
+    parts: SessionSplit,
     tracks: Tracks,
     network: NetworkConfig,
     config: SkipConfig,
@@ -82,7 +83,7 @@ class TrainableSessions(Trainable[SequentialModel]):
 
     def __init__(
         self,
-        parts: Parts,
+        parts: SessionSplit,
         tracks: Tracks,
         model: SequentialModel,
         config: SkipConfig,
@@ -118,22 +119,22 @@ class TrainableSessions(Trainable[SequentialModel]):
 
     def batches(
         self, model: SequentialModel, seeds: Sequence[int], *, recorded: bool
-    ) -> BatchStream[Halves]:
+    ) -> BatchStream[SessionBatch]:
         """Read the training sessions, in another order every epoch."""
         return BatchStream(self._epoch, nothing="There are no sessions to learn from.")
 
-    def _epoch(self, epoch: int) -> Iterator[Halves]:
+    def _epoch(self, epoch: int) -> Iterator[SessionBatch]:
         stream = Randomness(self.seed).sequence("batches")
         child = np.random.SeedSequence(self.seed, spawn_key=(*stream.spawn_key, epoch))
         order = int(child.generate_state(1)[0])
         return batches(self.parts.train, self.tracks, self.config.batch_size, order, self.slots)
 
-    def loss(self, model: SequentialModel, batch: Halves, dropout: DropoutFunction) -> Tensor:
+    def loss(self, model: SequentialModel, batch: SessionBatch, dropout: DropoutFunction) -> Tensor:
         """Return the network's own loss."""
         weights = None
         if self.weigh is not None:
             weights = torch.from_numpy(self.weigh(batch)).to(self.device)
-        return model.loss(*question_of(batch, self.device), weights)
+        return model.loss(*session_tensors(batch, self.device), weights)
 
     def learning_rate(self, step: int, validations: Sequence[float]) -> float:
         """Follow the warmup and the validations of the level that trains."""
@@ -149,7 +150,7 @@ class TrainableSessions(Trainable[SequentialModel]):
         size = self.config.batch_size
         every = batches(self.parts.validation, self.tracks, size, slots=self.slots)
         for halves in islice(every, -(-self.config.validation_sessions // size)):
-            loss = model.loss(*question_of(halves, self.device))
+            loss = model.loss(*session_tensors(halves, self.device))
             total, count = total + float(loss) * len(halves), count + len(halves)
         return total / count
 

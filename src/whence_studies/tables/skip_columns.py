@@ -10,19 +10,19 @@ from whence_studies.sessions import COLUMNS
 from whence_studies.skips import (
     EXPERT_OF,
     EXPERTS,
-    Evaluated,
     NetworkConfig,
+    SkipEvaluation,
     cause_accuracy,
     cause_seen,
     mean_attributions,
-    shares_of_maximum,
+    most_selected_shares,
 )
-from whence_studies.skips.skip_attribution import ALL_CAUSES, EVERY_CAUSE, SEEN
+from whence_studies.skips.skip_attribution import ALL_CAUSES, CAUSE_MEAN, SEEN
 
 FIRST, MEAN_SHARE = "most selected: ", "mean attribution: "
 AS_PLOTTED: Final = "as plotted: "
 """Before what is said of experts selected by |F|, as the paper plots them, instead of by F²."""
-DATASETS: Final = (ALL_CAUSES, EVERY_CAUSE, *(cause.word for cause in EXPERT_OF))
+DATASETS: Final = (ALL_CAUSES, CAUSE_MEAN, *(cause.word for cause in EXPERT_OF))
 CAUSED: Final = (
     *DATASETS,
     *(f"{AS_PLOTTED}{name}" for name in DATASETS),
@@ -38,10 +38,10 @@ TRACK_ALONE: Final = tuple(
 )
 """Experts that know nothing of a listener: S3, S4 and S6."""
 BY_TRACK: Final = f"{', '.join(TRACK_ALONE[:-1])} or {TRACK_ALONE[-1]} is selected most"
-MOST_OFTEN: Final = "the expert selected most often"
+MOST_SELECTED: Final = "the expert selected most often"
 FOLLOWING: Final[Mapping[str, Callable[[Mapping[str, float]], float]]] = {
     BY_TRACK: lambda found: sum(found[f"{FIRST}{name}"] for name in TRACK_ALONE),
-    MOST_OFTEN: lambda found: max(found[f"{FIRST}{name}"] for name in EXPERTS.names),
+    MOST_SELECTED: lambda found: max(found[f"{FIRST}{name}"] for name in EXPERTS.names),
 }
 """What follows from the columns of one seed."""
 
@@ -56,7 +56,7 @@ def selected_columns(network: NetworkConfig) -> tuple[str, ...]:
     return (*SELECTED, *FOLLOWING) if network.interpretable else ()
 
 
-def measures_of(found: Evaluated) -> dict[str, Measure]:
+def measures_of(found: SkipEvaluation) -> dict[str, Measure]:
     """All that can be said of a network."""
     measures = found.scores.measures()
     if found.attribution is None or found.plotted is None:
@@ -65,7 +65,7 @@ def measures_of(found: Evaluated) -> dict[str, Measure]:
         measures |= cause_accuracy(found.attribution) | cause_seen(found.attribution)
         named = cause_accuracy(found.plotted)
         measures |= {f"{AS_PLOTTED}{name}": one for name, one in named.items()}
-    firsts, means = shares_of_maximum(found.attribution), mean_attributions(found.attribution)
+    firsts, means = most_selected_shares(found.attribution), mean_attributions(found.attribution)
     measures |= {f"{FIRST}{name}": one for name, one in firsts.items()}
     measures |= {f"{MEAN_SHARE}{name}": one for name, one in means.items()}
     return measures

@@ -1,8 +1,8 @@
-"""Do session networks of other seeds use the same, and is it what Shapley values say they use?
+"""Do session networks of other seeds use the same, and is it what Shapley values explain_questions they use?
 
-A network with experts is asked by groups of features, and a Transformer, with experts or without,
-by the tracks of the first half that it looks at. Groups are fewer than tracks, so how far seeds are
-apart is said beside two kinds of chance as well: what the same seeds have on other cases, and what
+A network with experts is questions by groups of features, and a Transformer, with experts or without,
+by the tracks of the first half that it attention at. Groups are fewer than tracks, so how far seeds are
+apart is explained beside two kinds of chance as well: what the same seeds have on other cases, and what
 shares drawn at random have.
 """
 
@@ -32,23 +32,22 @@ from whence_studies.measurements.group_agreement import (
     sizes_by_method,
 )
 from whence_studies.sessions import BATCH, SessionFiles, Tracks
-from whence_studies.sessions.halves import Halves, join
-from whence_studies.sessions.session_batches import batches
+from whence_studies.sessions.session_batches import SessionBatch, batches, concat_batches
 from whence_studies.skips import (
     EXPERT_OF,
     SKIP,
     NetworkConfig,
     attribute_skips,
+    cross_attention,
     explainable_skips,
-    looks_of_skips,
-    tracks_looked_at,
+    known_tracks,
 )
 
 FIRST_LAYER, LAST_LAYER = "attention, first layer", "attention, last layer"
 RANDOM_TRACKS: Final = "random tracks"
-LOOKING: Final = (FIRST_LAYER, LAST_LAYER, RANDOM_TRACKS)
-APART, OTHER_CASES = "KL between seeds, ", "KL beside other cases, "
-DRAWN: Final = "KL beside random shares, "
+ATTENTION_METHODS: Final = (FIRST_LAYER, LAST_LAYER, RANDOM_TRACKS)
+KL_BETWEEN_SEEDS, KL_TO_OTHER_CASES = "KL between seeds, ", "KL beside other cases, "
+KL_TO_RANDOM: Final = "KL beside random shares, "
 """Before the name of a method: in nats, as a share of what the same seeds have on cases paired at
 random, and as a share of what shares drawn at random have."""
 
@@ -58,15 +57,15 @@ COMPARED: Final = (
 )
 """For a protocol."""
 
-Columns = dict[str, list[float]]
+ValuesBySeed = dict[str, list[float]]
 """One value a seed."""
 
 
 def kl_columns(methods: Sequence[str]) -> tuple[str, ...]:
     """Of these methods, the last of which is chance."""
     return (
-        *(f"{what}{name}" for what in (APART, OTHER_CASES) for name in methods),
-        *(f"{DRAWN}{name}" for name in methods[:-1]),
+        *(f"{what}{name}" for what in (KL_BETWEEN_SEEDS, KL_TO_OTHER_CASES) for name in methods),
+        *(f"{KL_TO_RANDOM}{name}" for name in methods[:-1]),
     )
 
 
@@ -75,9 +74,9 @@ BY_CAUSE: Final = {cause: f"{SAME}, {cause.word}" for cause in EXPERT_OF}
 TRACKS: Final = ": tracks"
 """Behind the name of such a column: of how many."""
 BY_GROUPS: Final = (SAME, *RHO.values(), *kl_columns(METHODS))
-BY_TRACKS: Final = kl_columns(LOOKING)
+BY_TRACKS: Final = kl_columns(ATTENTION_METHODS)
 NO_SHARES: Final = frozenset((*BY_GROUPS, *BY_TRACKS)) - {SAME}
-"""Columns that are not shares of anything, and so not in percent."""
+"""ValuesBySeed that are not shares of anything, and so not in percent."""
 
 
 def seed_columns(network: NetworkConfig, causes: bool = False) -> tuple[str, ...]:
@@ -87,78 +86,80 @@ def seed_columns(network: NetworkConfig, causes: bool = False) -> tuple[str, ...
     return experts if network.recurrent else (*experts, *BY_TRACKS)
 
 
-class Asked(NamedTuple):
+class SeedQuestions(NamedTuple):
     """The same questions for every seed: of each of B sessions one track of the second half."""
 
-    sessions: Halves
+    sessions: SessionBatch
     tracks: Ints
-    """`[B]`: which of all tracks that are asked about, session after session."""
+    """`[B]`: which of all tracks that are questions about, session after session."""
 
     @property
-    def looked_at(self) -> Bools:
+    def known_mask(self) -> Bools:
         """`[B, slots]`: where the first half has a track."""
-        return tracks_looked_at(self.sessions)[self.tracks]
+        return known_tracks(self.sessions)[self.tracks]
 
     @property
     def causes(self) -> npt.NDArray[np.int8] | None:
         """`[B]`: what decided over the track, as a `Cause`, where that is known."""
         causes = self.sessions.causes
-        return None if causes is None else causes[self.sessions.asked_there][self.tracks]
+        return None if causes is None else causes[self.sessions.upcoming_mask][self.tracks]
 
 
-def ask(files: SessionFiles, tracks: Tracks, count: int) -> Asked:
+def draw_questions(files: SessionFiles, tracks: Tracks, count: int) -> SeedQuestions:
     """The first so many sessions, and of each a track drawn at random."""
     some = islice(batches(files, tracks, BATCH), -(-count // BATCH))
-    sessions = join(list(some))[:count]
-    lengths = sessions.asked_there.sum(axis=1)
+    sessions = concat_batches(list(some))[:count]
+    lengths = sessions.upcoming_mask.sum(axis=1)
     drawn = Randomness(0).numpy("evaluation").integers(0, lengths)
-    return Asked(sessions, np.cumsum(lengths) - lengths + drawn)
+    return SeedQuestions(sessions, np.cumsum(lengths) - lengths + drawn)
 
 
-class Said(NamedTuple):
-    """What one seed's network says of the tracks asked about, as far as it can."""
+class SeedExplanations(NamedTuple):
+    """What one seed's network says of the tracks questions about, as far as it can."""
 
     told: MethodExplanations
     """By method, over groups of features."""
     chosen: Ints | None
     """`[B]`: the expert most selected."""
-    looks: Floats | None
+    attention: Floats | None
     """`[layers, B, slots]`: attention to the first half."""
 
 
-def say(network: SequentialModel, asked: Asked, seed: int) -> Said:
+def explain_questions(
+    network: SequentialModel, questions: SeedQuestions, seed: int
+) -> SeedExplanations:
     """By its experts and the methods beside them, and by its attention."""
     told: MethodExplanations = {}
-    chosen = looks = None
+    chosen = attention = None
     if len(network.family) > 1:
-        model = explainable_skips(network, asked.sessions)
-        batch = model.ask(asked.sessions)[asked.tracks]
+        model = explainable_skips(network, questions.sessions)
+        batch = model.make_cases(questions.sessions)[questions.tracks]
         skipped = torch.full((len(batch),), SKIP, device=batch.device)
         told = compare_batch(model, batch, skipped, METHODS, seed)
-        chosen = attribute_skips(network, asked.sessions).first[asked.tracks]
+        chosen = attribute_skips(network, questions.sessions).first[questions.tracks]
     if isinstance(network, InterpretableTransformer):  # which the ordinary one is, of one expert
-        looks = looks_of_skips(network, asked.sessions)[:, asked.tracks]
-    return Said(told, chosen, looks)
+        attention = cross_attention(network, questions.sessions)[:, questions.tracks]
+    return SeedExplanations(told, chosen, attention)
 
 
-def compare_seeds(said: Iterable[Said], asked: Asked) -> Columns:
+def compare_seeds(explained: Iterable[SeedExplanations], questions: SeedQuestions) -> ValuesBySeed:
     """One value a seed and column; what two seeds differ in needs three seeds at least."""
-    every = list(said)
+    every = list(explained)
     told = [one.told for one in every]
-    found: Columns = dict(rhos(told)) if told[0] else {}
+    found: ValuesBySeed = dict(rhos(told)) if told[0] else {}
     if len(every) < 3:
         return found
     chosen = [one.chosen for one in every if one.chosen is not None]
     if chosen:
-        found |= _same(np.stack(chosen), asked.causes)
-        found |= _apart(sizes_by_method(told), told[0]["shapley"].parts, asked)
-    looks = [one.looks for one in every if one.looks is not None]
-    if looks:
-        found |= _apart(_looking(looks), asked.looked_at, asked)
+        found |= _same_expert(np.stack(chosen), questions.causes)
+        found |= _distances(sizes_by_method(told), told[0]["shapley"].parts, questions)
+    attention = [one.attention for one in every if one.attention is not None]
+    if attention:
+        found |= _distances(_attention_shares(attention), questions.known_mask, questions)
     return found
 
 
-def _same(chosen: Ints, causes: npt.NDArray[np.int8] | None) -> Columns:
+def _same_expert(chosen: Ints, causes: npt.NDArray[np.int8] | None) -> ValuesBySeed:
     """How often two seeds select the same expert, of all tracks and by known cause."""
     found = {SAME: same_choice(chosen).over_seeds()}
     for cause, column in BY_CAUSE.items() if causes is not None else ():
@@ -169,17 +170,17 @@ def _same(chosen: Ints, causes: npt.NDArray[np.int8] | None) -> Columns:
     return found
 
 
-def _looking(looks: Sequence[Floats]) -> dict[str, Floats]:
+def _attention_shares(attention: Sequence[Floats]) -> dict[str, Floats]:
     """`[S, B, slots]`, with chance last."""
-    drawn = Randomness(0).numpy("explain").random((len(looks), *looks[0].shape[1:]))
+    drawn = Randomness(0).numpy("explain").random((len(attention), *attention[0].shape[1:]))
     ends = {FIRST_LAYER: 0, LAST_LAYER: -1}
     return {
-        **{name: np.stack([one[layer] for one in looks]) for name, layer in ends.items()},
+        **{name: np.stack([one[layer] for one in attention]) for name, layer in ends.items()},
         RANDOM_TRACKS: drawn,
     }
 
 
-def _apart(sizes: Mapping[str, Floats], parts: Bools, asked: Asked) -> Columns:
+def _distances(sizes: Mapping[str, Floats], parts: Bools, questions: SeedQuestions) -> ValuesBySeed:
     """Of every method, the last of which is chance.
 
     Attention can be compared only among sessions of equally many known tracks; so groups are as
@@ -187,21 +188,21 @@ def _apart(sizes: Mapping[str, Floats], parts: Bools, asked: Asked) -> Columns:
     """
     chance = list(sizes)[-1]
     drawn = attention_kl(sizes[chance], parts)
-    found: Columns = {}
+    found: ValuesBySeed = {}
     for name, own in sizes.items():
         apart = attention_kl(own, parts)
-        dealt = of_other_cases(own, asked.looked_at, Randomness(0).numpy("evaluation"))
-        found[f"{APART}{name}"] = apart.over_seeds()
-        found[f"{OTHER_CASES}{name}"] = ratio_over_seeds(apart, attention_kl(dealt, parts))
+        dealt = shuffle_cases(own, questions.known_mask, Randomness(0).numpy("evaluation"))
+        found[f"{KL_BETWEEN_SEEDS}{name}"] = apart.over_seeds()
+        found[f"{KL_TO_OTHER_CASES}{name}"] = ratio_over_seeds(apart, attention_kl(dealt, parts))
         if name != chance:
-            found[f"{DRAWN}{name}"] = ratio_over_seeds(apart, drawn)
+            found[f"{KL_TO_RANDOM}{name}"] = ratio_over_seeds(apart, drawn)
     return found
 
 
 # What importances of two seeds would differ by, if they knew nothing of each other's cases.
 
 
-def of_other_cases(importances: Floats, having: Bools, rng: np.random.Generator) -> Floats:
+def shuffle_cases(importances: Floats, having: Bools, rng: np.random.Generator) -> Floats:
     """`[S, B, n]`: each seed's importances dealt anew among cases that have the same, `[B, m]`.
 
     What cases have are their parts, or what else must be alike for two of them to be compared.

@@ -22,24 +22,24 @@ from whence_studies.sessions import (
     BASELINES,
     COLUMNS,
     ListeningConfig,
-    Parts,
     SessionFiles,
+    SessionSplit,
     batches,
+    concat_scores,
     find_files,
-    join_scores,
     read_tracks,
     score_skips,
     split_files,
     write_sessions,
 )
-from whence_studies.sessions.halves import Halves
+from whence_studies.sessions.session_batches import SessionBatch
 from whence_studies.sessions.session_files import session_folder
 from whence_studies.sessions.skip_accuracy import coin
-from whence_studies.skips import NetworkConfig, ideal_experts
-from whence_studies.skips.skip_attribution import ALL_CAUSES, EVERY_CAUSE, SEEN
+from whence_studies.skips import NetworkConfig, oracle_experts
+from whence_studies.skips.skip_attribution import ALL_CAUSES, CAUSE_MEAN, SEEN
 from whence_studies.study import Study
 from whence_studies.tables.skip_columns import (
-    MOST_OFTEN,
+    MOST_SELECTED,
     all_columns,
     measures_of,
     selected_columns,
@@ -48,8 +48,8 @@ from whence_studies.tables.skip_networks import PUBLISHED, SMALL, Learning, abla
 from whence_studies.tables.skip_seeds import (
     BY_CAUSE,
     COMPARED,
+    KL_TO_OTHER_CASES,
     NO_SHARES,
-    OTHER_CASES,
     TRACKS,
     seed_columns,
 )
@@ -72,8 +72,8 @@ Of few tracks, experts that see the music alone would learn by heart which are p
 IDEAL, IDEAL_EXPERTS = "ideal network", "ideal experts"
 """What can be reached by those who know the rules."""
 ABLATED: Final = (
-    *(*COLUMNS, ALL_CAUSES, EVERY_CAUSE, SEEN, MOST_OFTEN),
-    *(SAME, f"{OTHER_CASES}experts", RHO["experts"]),
+    *(*COLUMNS, ALL_CAUSES, CAUSE_MEAN, SEEN, MOST_SELECTED),
+    *(SAME, f"{KL_TO_OTHER_CASES}experts", RHO["experts"]),
 )
 """Of rows whose experts are made or taught otherwise."""
 PERCENT: Final = 100
@@ -226,11 +226,11 @@ def _made_here(
     """Of all networks of the first kind of learning first, and their seeds beside each other."""
     with _made(listening) as files:
         parts = split_files(files)
-        possible = ideal_experts(parts.test, listening)
+        possible = oracle_experts(parts.test, listening)
         measured = {
             **_baselines(parts.test),
-            IDEAL: possible.by_one.measures(),
-            IDEAL_EXPERTS: measures_of(possible.by_experts),
+            IDEAL: possible.single.measures(),
+            IDEAL_EXPERTS: measures_of(possible.experts),
         }
         trained = [_trained_on(parts, one, workshop) for one in learning]
     return Filled(measured, dict(ChainMap(*trained)), workshop.device)
@@ -241,19 +241,19 @@ def _of_the_user(folder: Path, learning: Learning, workshop: Workshop) -> Filled
     return Filled(_baselines(parts.test), _trained_on(parts, learning, workshop), workshop.device)
 
 
-def _trained_on(parts: Parts, learning: Learning, workshop: Workshop) -> dict[str, Row]:
+def _trained_on(parts: SessionSplit, learning: Learning, workshop: Workshop) -> dict[str, Row]:
     found = train_on(parts, learning, workshop)
     return {row: Row(one, learning.protocol(row), learning.compared) for row, one in found.items()}
 
 
 def _baselines(files: SessionFiles) -> Found:
     """What predicts without learning, all in one reading of the files."""
-    predictors: dict[str, Callable[[Halves], Bools]] = {"random": coin(), **BASELINES}
+    predictors: dict[str, Callable[[SessionBatch], Bools]] = {"random": coin(), **BASELINES}
     scores = [
         {name: score_skips(predict(some), some) for name, predict in predictors.items()}
         for some in batches(files, read_tracks(files.tracks))
     ]
-    return {name: join_scores([one[name] for one in scores]).measures() for name in predictors}
+    return {name: concat_scores([one[name] for one in scores]).measures() for name in predictors}
 
 
 @contextmanager

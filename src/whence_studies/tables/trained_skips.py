@@ -18,7 +18,7 @@ import whence
 from whence.errors import OutOfTime
 from whence.experts import SequentialModel
 from whence.files import make_parent, new_file, read_json, sha256, write_json
-from whence_studies.sessions import Parts, Tracks, read_tracks
+from whence_studies.sessions import SessionSplit, Tracks, read_tracks
 from whence_studies.skips import (
     NetworkConfig,
     SkipConfig,
@@ -29,7 +29,14 @@ from whence_studies.skips import (
 )
 from whence_studies.tables.skip_columns import FOLLOWING, measures_of
 from whence_studies.tables.skip_networks import Learning
-from whence_studies.tables.skip_seeds import COMPARED, Said, ask, compare_seeds, say, seed_columns
+from whence_studies.tables.skip_seeds import (
+    COMPARED,
+    SeedExplanations,
+    compare_seeds,
+    draw_questions,
+    explain_questions,
+    seed_columns,
+)
 
 Columns = dict[str, float]
 SESSIONS = "sessions"
@@ -78,7 +85,7 @@ class Workshop:
             raise OutOfTime("The time is over.")
 
 
-def train_on(parts: Parts, learning: Learning, workshop: Workshop) -> dict[str, Trained]:
+def train_on(parts: SessionSplit, learning: Learning, workshop: Workshop) -> dict[str, Trained]:
     """Every network, the seeds of one after the other; when time is over, what is done.
 
     Seeds are compared when each has been measured alone, for that may need networks of which only
@@ -124,7 +131,7 @@ class SkipSeed:
         """Where the trained network lies, as `save_network` writes it."""
         return workshop.kept / f"{self.key(workshop.device)}-weights.safetensors"
 
-    def measure(self, parts: Parts, tracks: Tracks, workshop: Workshop) -> Columns:
+    def measure(self, parts: SessionSplit, tracks: Tracks, workshop: Workshop) -> Columns:
         """As it was measured before, or now."""
         kept = workshop.kept / f"{self.key(workshop.device)}.json"
         if kept.exists():
@@ -136,7 +143,7 @@ class SkipSeed:
             write_json(partial, columns)
         return columns
 
-    def model(self, parts: Parts, tracks: Tracks, workshop: Workshop) -> SequentialModel:
+    def model(self, parts: SessionSplit, tracks: Tracks, workshop: Workshop) -> SequentialModel:
         """As it was trained before, or now."""
         weights = self.weights(workshop)
         if weights.exists():
@@ -172,7 +179,9 @@ class _Between:
     seeds: Sequence[SkipSeed]
     compared: int
 
-    def measure(self, parts: Parts, tracks: Tracks, workshop: Workshop) -> dict[str, list[float]]:
+    def measure(
+        self, parts: SessionSplit, tracks: Tracks, workshop: Workshop
+    ) -> dict[str, list[float]]:
         """As it was measured before, or now."""
         keys = [seed.key(workshop.device) for seed in self.seeds]
         how = json.dumps([*keys, self.compared, COMPARED])
@@ -180,20 +189,20 @@ class _Between:
         kept = workshop.kept / f"{named}-seeds.json"
         if kept.exists():
             return {name: list(map(float, values)) for name, values in read_json(kept).items()}
-        asked = ask(parts.test, tracks, self.compared)
+        questions = draw_questions(parts.test, tracks, self.compared)
 
-        def said() -> Iterator[Said]:
+        def explained() -> Iterator[SeedExplanations]:
             for seed in self.seeds:
                 workshop.check_time()
-                yield say(seed.model(parts, tracks, workshop), asked, seed.seed)
+                yield explain_questions(seed.model(parts, tracks, workshop), questions, seed.seed)
 
-        found = compare_seeds(said(), asked)
+        found = compare_seeds(explained(), questions)
         with new_file(kept) as partial:
             write_json(partial, found)
         return found
 
 
-def checksum(parts: Parts) -> str:
+def checksum(parts: SessionSplit) -> str:
     """Of the contents of all files, whatever they are called, and the parts they belong to."""
     every = (parts.train, parts.validation, parts.test)
     of_parts = [_contents(files.logs + files.causes) for files in every]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 from typing import Final
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ REASONS: Final = tuple(
     "uriopen".split()
 )
 """Why a track began or ended; the few others, such as logout, are none of these."""
-KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "context_type": CONTEXT_TYPES,
     f"{BEHAVIOR}reason_start": REASONS,
     f"{BEHAVIOR}reason_end": REASONS,
@@ -81,7 +82,7 @@ TRACK_COLUMNS: Final[Mapping[str, pa.DataType]] = {
 
 
 def _kinds(column: str) -> tuple[str, ...]:
-    return tuple(f"{column}_{kind}" for kind in KINDS[column])
+    return tuple(f"{column}_{kind}" for kind in CATEGORIES[column])
 
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -111,9 +112,9 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "music": MUSIC,
 }
 """The features of a track that was heard, group by group."""
-LOGGED: Final = GROUPS["position"] + GROUPS["context"] + GROUPS["interaction"]
+LOG_FEATURES: Final = GROUPS["position"] + GROUPS["context"] + GROUPS["interaction"]
 """Those that come from the log."""
-ASKED_GROUPS: Final = ("position", "general", "music")
+UPCOMING_GROUPS: Final = ("position", "general", "music")
 """The groups that are known of a track before it is heard."""
 
 
@@ -127,7 +128,7 @@ def spans(groups: Sequence[str]) -> dict[str, slice]:
 
 
 KNOWN_SPANS: Final = spans(tuple(GROUPS))
-ASKED_SPANS: Final = spans(ASKED_GROUPS)
+UPCOMING_SPANS: Final = spans(UPCOMING_GROUPS)
 
 SUBSETS: Final[Mapping[str, tuple[str, ...]]] = {
     "S1": ("position", "context"),
@@ -143,3 +144,32 @@ SUBSETS: Final[Mapping[str, tuple[str, ...]]] = {
 
 Of the second half each sees those that are known there.
 """
+
+
+class Cause(IntEnum):
+    """What decided over a skip."""
+
+    PERSISTENCE = 0
+    CONTEXT = 1
+    MUSIC = 2
+    POPULARITY = 3
+    CHANCE = 4
+
+    @property
+    def word(self) -> str:
+        """As files have it."""
+        return self.name.lower()
+
+
+GROUP_OF: Final[Mapping[Cause, str]] = {
+    Cause.PERSISTENCE: "interaction",
+    Cause.CONTEXT: "context",
+    Cause.MUSIC: "music",
+    Cause.POPULARITY: "general",
+}
+"""The group of features that a cause can be read from; chance can be read from none."""
+CAUSE: Final = "cause"
+"""The column of the file of causes."""
+CAUSE_COLUMNS: Final = {SESSION: pa.string(), POSITION: pa.int32(), CAUSE: pa.string()}
+"""Of that file: whose cause it is, and the cause."""
+CAUSE_WORDS: Final = pa.array([cause.word for cause in Cause])

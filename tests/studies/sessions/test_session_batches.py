@@ -9,29 +9,29 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from listened import logged_features, row_of, rows_of, session_of, write_rows
+from session_rows import logged_features, row_of, rows_of, session_of, write_rows
 
 from whence.errors import InputError
 from whence_studies.sessions import (
     ABSENT,
-    ASKED_SPANS,
     GROUP_OF,
     GROUPS,
     KNOWN_SPANS,
     NO_CAUSE,
     SUBSETS,
+    UPCOMING_SPANS,
     Cause,
-    Halves,
     ListeningConfig,
+    SessionBatch,
     SessionFiles,
     Tracks,
     batches,
-    cut_in_half,
+    concat_batches,
+    halve_sessions,
     read_sessions,
     read_tracks,
     write_sessions,
 )
-from whence_studies.sessions.halves import join
 
 COUNT = 70
 
@@ -47,12 +47,12 @@ def tracks(files: SessionFiles) -> Tracks:
     return read_tracks(files.tracks)
 
 
-def cut_slowly(files: SessionFiles, tracks: Tracks, slots: int) -> Halves:
+def cut_slowly(files: SessionFiles, tracks: Tracks, slots: int) -> SessionBatch:
     numbers = {track: number for number, track in enumerate(tracks.ids.to_pylist())}
     rows = [row for path in files.logs for row in rows_of(path)]
     truth = [row["cause"] for path in files.causes for row in rows_of(path)]
     known = np.full((COUNT, slots, 73), float(ABSENT), dtype=np.float32)
-    asked = np.full((COUNT, slots, 31), float(ABSENT), dtype=np.float32)
+    upcoming = np.full((COUNT, slots, 31), float(ABSENT), dtype=np.float32)
     labels = np.full((COUNT, slots), ABSENT, dtype=np.int8)
     causes = np.full((COUNT, slots), NO_CAUSE, dtype=np.int8)
     pairs = zip(rows, truth, strict=True)
@@ -64,14 +64,14 @@ def cut_slowly(files: SessionFiles, tracks: Tracks, slots: int) -> Halves:
             if at < half:
                 known[place, at] = [*logged_features(row), *features]
             else:
-                asked[place, at - half] = [at + 1, len(heard), *features]
+                upcoming[place, at - half] = [at + 1, len(heard), *features]
                 labels[place, at - half] = 1 if row["skip_2"] == "true" else -1
                 causes[place, at - half] = Cause[cause.upper()]
     there = known[..., 0] != ABSENT
-    return Halves(known, there, asked, labels != ABSENT, labels, causes)
+    return SessionBatch(known, there, upcoming, labels != ABSENT, labels, causes)
 
 
-def assert_equal(one: Halves, other: Halves) -> None:
+def assert_equal(one: SessionBatch, other: SessionBatch) -> None:
     for ours, theirs in zip(one.arrays(), other.arrays(), strict=True):
         assert ours is not None
         assert theirs is not None
@@ -88,23 +88,25 @@ def test_batches_are_as_cut_by_hand(
     found = list(batches(files, tracks, size=size, block=block))
     full, rest = divmod(COUNT, size)
     assert [len(one) for one in found] == [size] * full + [rest] * (rest > 0)
-    assert_equal(join(found), cut_slowly(files, tracks, 10))
+    assert_equal(concat_batches(found), cut_slowly(files, tracks, 10))
 
 
 def test_more_slots_change_nothing_but_the_filling(files: SessionFiles, tracks: Tracks) -> None:
-    assert_equal(join(list(batches(files, tracks, slots=12))), cut_slowly(files, tracks, 12))
+    assert_equal(
+        concat_batches(list(batches(files, tracks, slots=12))), cut_slowly(files, tracks, 12)
+    )
 
 
 def test_a_seed_gives_another_order_of_the_same_sessions(
     files: SessionFiles, tracks: Tracks
 ) -> None:
-    plain = join(list(batches(files, tracks)))
-    mixed = [join(list(batches(files, tracks, size=9, seed=seed))) for seed in (0, 0, 1)]
+    plain = concat_batches(list(batches(files, tracks)))
+    mixed = [concat_batches(list(batches(files, tracks, size=9, seed=seed))) for seed in (0, 0, 1)]
     assert_equal(mixed[0], mixed[1])
     assert (mixed[0].known != plain.known).any()
     assert (mixed[0].known != mixed[2].known).any()
     for one in mixed:
-        order = [np.lexsort(part.asked.reshape(COUNT, -1).T) for part in (plain, one)]
+        order = [np.lexsort(part.upcoming.reshape(COUNT, -1).T) for part in (plain, one)]
         assert_equal(plain[order[0]], one[order[1]])
 
 
@@ -113,12 +115,12 @@ def test_of_an_odd_session_the_middle_is_asked_for(tracks: Tracks, tmp_path: Pat
     rows = [row | {"track_id_clean": first} for row in session_of("odd", 5, "10110")]
     path = write_rows(tmp_path / "log.csv", rows)
     (sessions,) = read_sessions(path, tracks)
-    halves = cut_in_half(sessions, tracks, slots=4)
-    assert halves.known_there.tolist() == [[True, True, False, False]]
+    halves = halve_sessions(sessions, tracks, slots=4)
+    assert halves.known_mask.tolist() == [[True, True, False, False]]
     assert halves.known_skipped.tolist() == [[True, False, False, False]]
     assert halves.labels.tolist() == [[1, 1, -1, ABSENT]]
     assert halves.skipped.tolist() == [[True, True, False, False]]
-    assert halves.asked[0, :3, 0].tolist() == [3, 4, 5]
+    assert halves.upcoming[0, :3, 0].tolist() == [3, 4, 5]
     assert halves.causes is None
 
 
@@ -134,11 +136,13 @@ def test_every_track_is_in_one_half(lengths: list[int], tmp_path_factory: object
     track = dict.fromkeys((*GROUPS["general"], *GROUPS["music"]), "0.5")
     table = write_rows(folder / "tf.csv", [{"track_id": "t_1", **track, "mode": "minor"}])
     files = SessionFiles((write_rows(folder / "log.csv", rows),), (table,))
-    halves = join(list(batches(files, read_tracks([table]), size=2, slots=6, block=1 << 13)))
-    asked = halves.asked_there.sum(axis=1)
-    assert (halves.known_there.sum(axis=1) + asked).tolist() == lengths
-    assert asked.tolist() == [-(-length // 2) for length in lengths]
-    positions = np.where(halves.asked_there, halves.asked[..., 0], 0).max(axis=1)
+    halves = concat_batches(
+        list(batches(files, read_tracks([table]), size=2, slots=6, block=1 << 13))
+    )
+    upcoming = halves.upcoming_mask.sum(axis=1)
+    assert (halves.known_mask.sum(axis=1) + upcoming).tolist() == lengths
+    assert upcoming.tolist() == [-(-length // 2) for length in lengths]
+    positions = np.where(halves.upcoming_mask, halves.upcoming[..., 0], 0).max(axis=1)
     assert positions.tolist() == lengths
 
 
@@ -150,7 +154,7 @@ def test_groups_are_as_wide_as_published() -> None:
         "position": slice(0, 2),
         "general": slice(2, 5),
         "music": slice(5, 31),
-    } == ASKED_SPANS
+    } == UPCOMING_SPANS
     assert len(SUBSETS) == 8
     assert all("position" in groups for groups in SUBSETS.values())
     assert set(GROUP_OF.values()) == GROUPS.keys() - {"position"}
@@ -198,7 +202,8 @@ def test_causes_of_other_rows_are_refused(
 @pytest.mark.parametrize("block", [1 << 12, 1 << 14])
 def test_causes_are_read_block_by_block(block: int, files: SessionFiles, tracks: Tracks) -> None:
     assert_equal(
-        join(list(batches(files, tracks, block=block))), join(list(batches(files, tracks)))
+        concat_batches(list(batches(files, tracks, block=block))),
+        concat_batches(list(batches(files, tracks))),
     )
 
 

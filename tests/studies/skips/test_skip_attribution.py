@@ -24,13 +24,13 @@ from whence_studies.skips import (
     NetworkConfig,
     cause_accuracy,
     cause_seen,
+    concat_attributions,
     evaluate,
-    join_attributions,
     make_network,
     mean_attributions,
-    named_by_cause,
+    most_selected_shares,
     predict_skips,
-    shares_of_maximum,
+    selected_by_cause,
 )
 
 
@@ -64,10 +64,10 @@ def test_worked_by_hand() -> None:
         "music": 0.0,
     }
     assert cause_accuracy(found)["attribution accuracy"].n == 4
-    shares = {name: one.value for name, one in shares_of_maximum(found).items()}
+    shares = {name: one.value for name, one in most_selected_shares(found).items()}
     named = ("S1", "S2", "S3", "S5", "S8")
     assert shares == dict.fromkeys(EXPERTS.names, 0.0) | dict.fromkeys(named, 1 / 5)
-    table = named_by_cause(found)
+    table = selected_by_cause(found)
     assert table[Cause.PERSISTENCE, EXPERTS.index("S5")] == 0.5
     assert table.sum(axis=1).tolist() == [1, 1, 1, 0, 1]
 
@@ -125,7 +125,7 @@ def test_batches_joined_are_one() -> None:
         selecting("S2", "S5", session=(0, 0), causes="PP"),
         selecting("S1", session=(0,), causes="C"),
     ]
-    joined = join_attributions(parts)
+    joined = concat_attributions(parts)
     assert np.array_equal(joined.session, whole.session)
     assert cause_accuracy(joined) == cause_accuracy(whole)
 
@@ -137,21 +137,21 @@ def test_what_cannot_be_said() -> None:
     with pytest.raises(InputError, match="not known"):
         cause_accuracy(Attribution(found.selected, found.session))
     with pytest.raises(InputError, match="no session"):
-        join_attributions([])
+        concat_attributions([])
 
 
 def test_files_are_evaluated_as_batches_are(tmp_path: Path) -> None:
     files = write_sessions(tmp_path / "s", ListeningConfig(sessions=60, tracks=80))
     tracks = read_tracks(files.tracks)
     model = make_network(NetworkConfig("interpretable gru", dim=2), 0)
-    found = evaluate(model, files, tracks, attributed=25, batch=20)
+    found = evaluate(model, files, tracks, attributed=25, batch_size=20)
     (whole,) = batches(files, tracks, 60)
     expected = score_skips(predict_skips(model, whole) > 0, whole)
     assert found.scores.measures() == expected.measures()
     assert found.attribution is not None
     assert found.attribution.sessions == 25
-    assert len(found.attribution) == whole.asked_there[:25].sum()
-    there = whole.asked_there[:25]
+    assert len(found.attribution) == whole.upcoming_mask[:25].sum()
+    there = whole.upcoming_mask[:25]
     assert found.attribution.causes is not None
     assert whole.causes is not None
     assert np.array_equal(found.attribution.causes, whole.causes[:25][there])

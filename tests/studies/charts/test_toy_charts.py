@@ -12,7 +12,7 @@ from whence.report.charts import to_svg
 from whence_studies.charts.toy_charts import selection_chart
 from whence_studies.toy_data import TOYS
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 
 def test_every_point_in_every_experts_panel_of_the_planes_it_is_spread_in() -> None:

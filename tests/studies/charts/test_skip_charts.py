@@ -12,13 +12,19 @@ from whence.errors import InputError
 from whence.measure import Measure
 from whence.report.charts import to_png
 from whence_studies.charts.skip_charts import MEAN, SLOT, selection_chart, strip_chart
-from whence_studies.sessions import Cause, Halves, ListeningConfig, read_tracks, write_sessions
+from whence_studies.sessions import (
+    Cause,
+    ListeningConfig,
+    SessionBatch,
+    read_tracks,
+    write_sessions,
+)
 from whence_studies.sessions.session_batches import batches
 from whence_studies.skips import EVIDENCE, EXPERTS
 
 
 @pytest.fixture(scope="module")
-def halves(tmp_path_factory: pytest.TempPathFactory) -> Halves:
+def halves(tmp_path_factory: pytest.TempPathFactory) -> SessionBatch:
     folder: Path = tmp_path_factory.mktemp("charts") / "s"
     files = write_sessions(folder, ListeningConfig(sessions=3, tracks=60))
     return next(batches(files, read_tracks(files.tracks)))
@@ -30,7 +36,7 @@ def rows_of(drawn: dict[str, Any], part: dict[str, Any]) -> list[dict[str, Any]]
     return rows
 
 
-def test_a_strip_shows_the_session_and_families_of_experts(halves: Halves) -> None:
+def test_a_strip_shows_the_session_and_families_of_experts(halves: SessionBatch) -> None:
     rng = np.random.default_rng(0)
     selected = rng.random((3, 10, 8)).astype(np.float32) / np.float32(8)
     predicted = rng.random((3, 10)) < 0.5
@@ -38,27 +44,27 @@ def test_a_strip_shows_the_session_and_families_of_experts(halves: Halves) -> No
     drawn = chart.to_dict()
     above, below = drawn["concat"]
     marks, words = (rows_of(drawn, layer) for layer in above["layer"])
-    known, asked = int(halves.known_there[1].sum()), int(halves.asked_there[1].sum())
+    known, upcoming = int(halves.known_mask[1].sum()), int(halves.upcoming_mask[1].sum())
     happened = [row["what"] == "skipped" for row in marks if row["row"] == "happened"]
-    assert happened == [*halves.known_skipped[1, :known], *halves.skipped[1, :asked]]
+    assert happened == [*halves.known_skipped[1, :known], *halves.skipped[1, :upcoming]]
     said = {row["track"]: row["what"] == "skipped" for row in marks if row["row"] == "predicted"}
-    assert said == {known + place + 1: predicted[1, place] for place in range(asked)}
+    assert said == {known + place + 1: predicted[1, place] for place in range(upcoming)}
     assert halves.causes is not None
     named = [row["word"] for row in words if row["row"] == "true cause"]
-    assert named == [Cause(one).word for one in halves.causes[1, :asked]]
+    assert named == [Cause(one).word for one in halves.causes[1, :upcoming]]
     values = rows_of(drawn, below)
-    assert len(values) == asked * len(EVIDENCE)
+    assert len(values) == upcoming * len(EVIDENCE)
     music = [row["attribution"] for row in values if row["evidence"] == "music"]
-    both = selected[1, :asked, EXPERTS.index("S4")] + selected[1, :asked, EXPERTS.index("S6")]
+    both = selected[1, :upcoming, EXPERTS.index("S4")] + selected[1, :upcoming, EXPERTS.index("S6")]
     assert music == pytest.approx(both.tolist(), rel=1e-6)
-    assert below["width"] == SLOT * (known + asked)
+    assert below["width"] == SLOT * (known + upcoming)
     assert to_png(chart).startswith(b"\x89PNG")
     with pytest.raises(InputError, match="no session 3; there are 3"):
         strip_chart(halves, selected, predicted, 3)
 
 
-def test_a_strip_without_causes(halves: Halves) -> None:
-    plain = Halves(*halves.arrays()[:5])  # type: ignore[arg-type]
+def test_a_strip_without_causes(halves: SessionBatch) -> None:
+    plain = SessionBatch(*halves.arrays()[:5])  # type: ignore[arg-type]
     nothing = np.zeros((3, 10, 8), dtype=np.float32)
     chart = strip_chart(plain, nothing, np.zeros((3, 10), dtype=bool), 0)
     drawn = chart.to_dict()

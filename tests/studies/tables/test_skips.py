@@ -15,10 +15,16 @@ from whence_studies.claims import FAILS, HOLDS, UNDECIDED
 from whence_studies.measurements.group_agreement import SAME
 from whence_studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
 from whence_studies.results import judge_by_records, rows_done
-from whence_studies.sessions import ListeningConfig, Parts, read_tracks, split_files, write_sessions
-from whence_studies.skips import NetworkConfig, SkipConfig, TrainedSkips, fit_skips, make_network
+from whence_studies.sessions import (
+    ListeningConfig,
+    SessionSplit,
+    read_tracks,
+    split_files,
+    write_sessions,
+)
+from whence_studies.skips import TrainedSkips, NetworkConfig, SkipConfig, fit_skips, make_network
 from whence_studies.study import find_study
-from whence_studies.tables.skip_columns import BY_TRACK, FOLLOWING, MOST_OFTEN, SELECTED
+from whence_studies.tables.skip_columns import BY_TRACK, FOLLOWING, MOST_SELECTED, SELECTED
 from whence_studies.tables.skip_networks import (
     IN_TURN,
     INTERPRETABLE,
@@ -273,10 +279,10 @@ def test_what_follows_from_the_columns_of_a_seed() -> None:
         }
     )
     assert trained.values(BY_TRACK) == pytest.approx([0.3, 0.7])
-    assert trained.values(MOST_OFTEN) == [0.5, 0.3]
+    assert trained.values(MOST_SELECTED) == [0.5, 0.3]
 
 
-def made(tmp_path: Path) -> Parts:
+def made(tmp_path: Path) -> SessionSplit:
     return split_files(write_sessions(tmp_path / "made", FEW))
 
 

@@ -23,7 +23,7 @@ from whence.experts import LinkedLinear
 from whence_studies.sessions import (
     BASELINES,
     ListeningConfig,
-    Parts,
+    SessionSplit,
     Tracks,
     batches,
     join_scores,
@@ -40,8 +40,8 @@ from whence_studies.skips import (
     fit_skips,
     make_network,
 )
-from whence_studies.skips.networks import Kind
-from whence_studies.skips.skip_evaluation import question_of
+from whence_studies.skips.networks import NetworkKind
+from whence_studies.skips.skip_evaluation import session_tensors
 from whence_studies.skips.skip_training import TrainableSessions, new_skip_training
 
 GRU = NetworkConfig("interpretable gru", dim=4)
@@ -51,13 +51,13 @@ FEW = SkipConfig(
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Parts:
+def parts(tmp_path_factory: pytest.TempPathFactory) -> SessionSplit:
     config = ListeningConfig(sessions=300, logs=3, tracks=120, seed=2)
     return split_files(write_sessions(tmp_path_factory.mktemp("skips") / "s", config))
 
 
 @pytest.fixture(scope="module")
-def tracks(parts: Parts) -> Tracks:
+def tracks(parts: SessionSplit) -> Tracks:
     return read_tracks(parts.train.tracks)
 
 
@@ -70,24 +70,24 @@ def same(one: TrainedSkips, two: TrainedSkips) -> bool:
     )
 
 
-def fit(parts: Parts, tracks: Tracks, config: SkipConfig = FEW, **more: object) -> TrainedSkips:
+def fit(parts: SessionSplit, tracks: Tracks, config: SkipConfig = FEW, **more: object) -> TrainedSkips:
     return fit_skips(parts, tracks, GRU, config, 0, show_progress=False, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["interpretable gru", "interpretable transformer"])
-def test_longer_sessions_are_learned_with_more_slots(kind: Kind, tmp_path: Path) -> None:
+def test_longer_sessions_are_learned_with_more_slots(kind: NetworkKind, tmp_path: Path) -> None:
     config = ListeningConfig(sessions=20, logs=3, tracks=80, shortest=21, longest=30)
     parts = split_files(write_sessions(tmp_path / "s", config))
     tracks, network = read_tracks(parts.train.tracks), NetworkConfig(kind, dim=2, n_heads=1)
     few = SkipConfig(steps=2, batch_size=10, validate_every=1)
     fitted = fit_skips(parts, tracks, network, few, 0, show_progress=False, slots=15)
     assert len(fitted.validations) == 2
-    assert evaluate(fitted.model, parts.test, tracks, slots=15).scores.asked.max() == 15
+    assert evaluate(fitted.model, parts.test, tracks, slots=15).scores.tracks.max() == 15
     with pytest.raises(InputError, match="does not fit into 2 × 10 slots; allow more with slots="):
         evaluate(fitted.model, parts.test, tracks)
 
 
-def test_same_seed_same_bits(parts: Parts, tracks: Tracks) -> None:
+def test_same_seed_same_bits(parts: SessionSplit, tracks: Tracks) -> None:
     whole = fit(parts, tracks)
     assert len(whole.losses) == 9
     assert len(whole.validations) == 2
@@ -98,7 +98,7 @@ def test_same_seed_same_bits(parts: Parts, tracks: Tracks) -> None:
 
 @pytest.mark.parametrize("stopped", [1, 4, 5, 7])
 def test_a_stopped_training_goes_on_to_the_same_bits(
-    parts: Parts, tracks: Tracks, tmp_path: Path, stopped: int
+    parts: SessionSplit, tracks: Tracks, tmp_path: Path, stopped: int
 ) -> None:
     """In the first epoch of five batches, at its end, and in the second."""
     kept = tmp_path / "deep" / "checkpoint"
@@ -112,7 +112,7 @@ def test_a_stopped_training_goes_on_to_the_same_bits(
 
 
 def test_out_of_time_and_interruptions_are_gone_on_from(
-    parts: Parts, tracks: Tracks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    parts: SessionSplit, tracks: Tracks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = tmp_path / "checkpoint"
     with pytest.raises(OutOfTime, match="after 0 of 9 steps"):
@@ -153,7 +153,7 @@ fit_skips(parts, read_tracks(parts.train.tracks), NetworkConfig("interpretable g
 @pytest.mark.kill
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
 def test_killed_it_goes_on_to_the_same_bits(
-    parts: Parts, tracks: Tracks, tmp_path: Path, by: signal.Signals
+    parts: SessionSplit, tracks: Tracks, tmp_path: Path, by: signal.Signals
 ) -> None:
     kept = tmp_path / "checkpoint"
     folder = parts.train.logs[0].parent.parent
@@ -174,7 +174,7 @@ def test_killed_it_goes_on_to_the_same_bits(
 
 
 def test_a_file_of_another_training_is_refused(
-    parts: Parts, tracks: Tracks, tmp_path: Path
+    parts: SessionSplit, tracks: Tracks, tmp_path: Path
 ) -> None:
     kept = tmp_path / "checkpoint"
     fit(parts, tracks, checkpoint=kept)
@@ -202,7 +202,7 @@ LEVELS = [[0, 1, 2, 3], [4, 5], [6], [7]]
 
 
 @pytest.mark.parametrize("kind", ["interpretable gru", "interpretable transformer"])
-def test_levels_learn_in_turn(kind: Kind, parts: Parts, tracks: Tracks) -> None:
+def test_levels_learn_in_turn(kind: NetworkKind, parts: SessionSplit, tracks: Tracks) -> None:
     """Two steps each, and what is left is the last one's; what others know stays to the bit."""
     network = NetworkConfig(kind, dim=4, n_heads=2, n_layers=1)
     training = new_skip_training(parts, tracks, network, IN_TURN, 0, "cpu")
@@ -212,7 +212,7 @@ def test_levels_learn_in_turn(kind: Kind, parts: Parts, tracks: Tracks) -> None:
 
     def known() -> torch.Tensor:
         with torch.no_grad():
-            return training.stack.models[0].expert_outputs(*question_of(halves, "cpu")[:2])
+            return training.stack.models[0].expert_outputs(*session_tensors(halves, "cpu")[:2])
 
     for _ in range(IN_TURN.steps):
         before, answers = last.own.detach().clone(), known()
@@ -230,7 +230,7 @@ def test_levels_learn_in_turn(kind: Kind, parts: Parts, tracks: Tracks) -> None:
     assert fit(parts, tracks, IN_TURN).model.trainable is None
 
 
-def test_the_rate_of_a_level_falls_by_its_own_validations(parts: Parts, tracks: Tracks) -> None:
+def test_the_rate_of_a_level_falls_by_its_own_validations(parts: SessionSplit, tracks: Tracks) -> None:
     """Every second step is validated here; after a fall, the next level begins anew."""
     config = replace(IN_TURN, steps=48, validate_every=2, warmup=0, learning_rate=0.02)
     training = new_skip_training(parts, tracks, GRU, config, 0, "cpu")
@@ -247,7 +247,7 @@ def test_the_rate_of_a_level_falls_by_its_own_validations(parts: Parts, tracks: 
 
 @pytest.mark.parametrize("stopped", [1, 2, 3, 9])
 def test_levels_in_turn_go_on_to_the_same_bits(
-    parts: Parts, tracks: Tracks, tmp_path: Path, stopped: int
+    parts: SessionSplit, tracks: Tracks, tmp_path: Path, stopped: int
 ) -> None:
     """Within a level, between two, and in the last."""
     kept = tmp_path / "checkpoint"
@@ -264,7 +264,7 @@ def test_levels_in_turn_go_on_to_the_same_bits(
 
 
 def test_a_checkpoint_of_an_older_version_is_refused(
-    parts: Parts, tracks: Tracks, tmp_path: Path
+    parts: SessionSplit, tracks: Tracks, tmp_path: Path
 ) -> None:
     kept = tmp_path / "checkpoint"
     save_file({"losses": torch.zeros(3), "order": torch.zeros(4)}, kept)
@@ -279,12 +279,12 @@ def test_links_are_left_out_of_networks_that_have_some() -> None:
         NetworkConfig("ordinary gru", linked=False)
 
 
-def test_levels_in_turn_need_a_step_each(parts: Parts, tracks: Tracks) -> None:
+def test_levels_in_turn_need_a_step_each(parts: SessionSplit, tracks: Tracks) -> None:
     with pytest.raises(InputError, match=r"^4 levels in turn need at least 4 steps, not 3\.$"):
         fit(parts, tracks, replace(IN_TURN, steps=3))
 
 
-def test_what_is_not_a_number_ends_it(parts: Parts, tracks: Tracks, tmp_path: Path) -> None:
+def test_what_is_not_a_number_ends_it(parts: SessionSplit, tracks: Tracks, tmp_path: Path) -> None:
     kept = tmp_path / "checkpoint"
     with pytest.raises(
         DivergedError, match=r"^Training diverged at step \d+ \(loss is NaN or inf\)\. Lower"
@@ -313,7 +313,7 @@ def test_the_learning_rate_falls_as_pytorchs_does() -> None:
     assert len(seen) > 2
 
 
-def test_the_learning_rate_rises_as_pytorchs_does(parts: Parts, tracks: Tracks) -> None:
+def test_the_learning_rate_rises_as_pytorchs_does(parts: SessionSplit, tracks: Tracks) -> None:
     """And the optimiser is told of it."""
     config = replace(FEW, warmup=5, validate_every=0)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=config.learning_rate)
@@ -328,7 +328,7 @@ def test_the_learning_rate_rises_as_pytorchs_does(parts: Parts, tracks: Tracks) 
 
 
 def test_a_training_stopped_in_its_warmup_goes_on(
-    parts: Parts, tracks: Tracks, tmp_path: Path
+    parts: SessionSplit, tracks: Tracks, tmp_path: Path
 ) -> None:
     config, kept = replace(FEW, warmup=6), tmp_path / "checkpoint"
     begun = new_skip_training(parts, tracks, GRU, config, 0, "cpu")
@@ -338,7 +338,7 @@ def test_a_training_stopped_in_its_warmup_goes_on(
     assert same(fit(parts, tracks, config, checkpoint=kept), fit(parts, tracks, config))
 
 
-def test_a_track_of_no_weight_teaches_nothing(parts: Parts, tracks: Tracks) -> None:
+def test_a_track_of_no_weight_teaches_nothing(parts: SessionSplit, tracks: Tracks) -> None:
     """Whatever became of it; and weights of 1 change nothing."""
     plain = fit(parts, tracks)
     whole = fit(parts, tracks, weigh=lambda halves: np.ones_like(halves.labels, dtype=np.float32))
@@ -349,7 +349,7 @@ def test_a_track_of_no_weight_teaches_nothing(parts: Parts, tracks: Tracks) -> N
         assert torch.equal(one, two)
 
 
-def test_more_is_learned_than_to_repeat_the_last(parts: Parts, tracks: Tracks) -> None:
+def test_more_is_learned_than_to_repeat_the_last(parts: SessionSplit, tracks: Tracks) -> None:
     config = SkipConfig(steps=60, batch_size=100, learning_rate=0.02, validate_every=0)
     for kind in ("interpretable gru", "ordinary gru"):
         network = NetworkConfig(kind, dim=4)
@@ -386,7 +386,7 @@ def test_wrong_networks() -> None:
 
 
 @pytest.mark.needs("cuda")
-def test_on_a_gpu_too(parts: Parts, tracks: Tracks) -> None:
+def test_on_a_gpu_too(parts: SessionSplit, tracks: Tracks) -> None:
     network = NetworkConfig(dim=8, n_heads=2, n_layers=1)
     fitted = [
         fit_skips(parts, tracks, network, FEW, 0, show_progress=False, device=device)

@@ -89,7 +89,7 @@ class CsvStream:
                 pieces = self._open(content)
                 while some := list(islice(pieces, PIECES)):
                     table = pa.Table.from_batches(some).unify_dictionaries().combine_chunks()
-                    self._refuse_gaps(row, table)
+                    self._check_gaps(row, table)
                     yield row, table
                     row += len(table)
         except pa.ArrowInvalid as problem:
@@ -131,7 +131,7 @@ class CsvStream:
             rows = (number for number, line in enumerate(text, 1) if line != "\n")
             return next(islice(rows, row - 1, None), row)
 
-    def _refuse_gaps(self, row: int, table: pa.Table) -> None:
+    def _check_gaps(self, row: int, table: pa.Table) -> None:
         for name in self.columns:
             if table[name].null_count and name not in self.may_be_missing:
                 at = pc.index(table[name].is_null(), True).as_py()

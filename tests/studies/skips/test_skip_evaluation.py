@@ -12,56 +12,55 @@ from safetensors.torch import load_file
 from whence.errors import InputError
 from whence.experts import InterpretableTransformer
 from whence_studies.sessions import ListeningConfig, read_tracks, write_sessions
-from whence_studies.sessions.halves import Halves
-from whence_studies.sessions.session_batches import batches
+from whence_studies.sessions.session_batches import SessionBatch, batches
 from whence_studies.skips import (
     NetworkConfig,
     attribute_skips,
+    cross_attention,
+    known_tracks,
     load_network,
-    looks_of_skips,
     make_network,
     predict_skips,
     save_network,
-    tracks_looked_at,
 )
-from whence_studies.skips.networks import Kind
-from whence_studies.skips.skip_evaluation import question_of
+from whence_studies.skips.networks import NetworkKind
+from whence_studies.skips.skip_evaluation import session_tensors
 
-KINDS: tuple[Kind, ...] = ("interpretable transformer", "ordinary transformer")
+CATEGORIES: tuple[NetworkKind, ...] = ("interpretable transformer", "ordinary transformer")
 
 
-def config(kind: Kind) -> NetworkConfig:
+def config(kind: NetworkKind) -> NetworkConfig:
     return NetworkConfig(kind, dim=4, n_heads=2, n_layers=2)
 
 
 @pytest.fixture(scope="module")
-def sessions(tmp_path_factory: pytest.TempPathFactory) -> Halves:
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> SessionBatch:
     folder = tmp_path_factory.mktemp("looking") / "s"
     files = write_sessions(folder, ListeningConfig(sessions=12, tracks=120, seed=3))
     (halves,) = batches(files, read_tracks(files.tracks), 12)
-    assert not halves.known_there.all()
+    assert not halves.known_mask.all()
     return halves
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CATEGORIES)
 def test_experts_look_as_far_as_they_are_selected(
-    kind: Kind, sessions: Halves, monkeypatch: pytest.MonkeyPatch
+    kind: NetworkKind, sessions: SessionBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Track after track, in as many pieces as there is room for."""
     model = make_network(config(kind), 0).eval()
     assert isinstance(model, InterpretableTransformer)
     monkeypatch.setattr("whence_studies.skips.skip_evaluation.BATCH", 5)
-    found, there = looks_of_skips(model, sessions), tracks_looked_at(sessions)
-    question = question_of(sessions, "cpu")
+    found, there = cross_attention(model, sessions), known_tracks(sessions)
+    tensors = session_tensors(sessions, "cpu")
     with torch.no_grad():
         looks = [
-            one.double().numpy() for one in model.cross_attentions(question.known, question.asked)
+            one.double().numpy() for one in model.cross_attentions(tensors.known, tensors.upcoming)
         ]
-        selected = model.attribute(question.known, question.asked).double().numpy()
-    asked = [(one, slot) for one, slot in np.argwhere(sessions.asked_there)]
+        selected = model.attribute(tensors.known, tensors.upcoming).double().numpy()
+    asked = [(one, slot) for one, slot in np.argwhere(sessions.upcoming_mask)]
     assert found.shape == (2, len(asked), 10)
     for number, (session, slot) in enumerate(asked):
-        assert (there[number] == sessions.known_there[session]).all()
+        assert (there[number] == sessions.known_mask[session]).all()
         for layer in range(2):
             heads = looks[layer][session, :, :, slot].mean(axis=1)
             expected = sum(
@@ -76,17 +75,19 @@ def test_experts_look_as_far_as_they_are_selected(
         )
 
 
-def test_of_no_sessions_there_is_nothing_to_say(sessions: Halves) -> None:
+def test_of_no_sessions_there_is_nothing_to_say(sessions: SessionBatch) -> None:
     model = make_network(config("interpretable transformer"), 0).eval()
     assert isinstance(model, InterpretableTransformer)
     assert predict_skips(model, sessions[:0]).shape == (0, 10)
     assert len(attribute_skips(model, sessions[:0])) == 0
     with pytest.raises(InputError, match=r"^There are no sessions whose tracks could be looked at"):
-        looks_of_skips(model, sessions[:0])
+        cross_attention(model, sessions[:0])
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "interpretable gru", "ordinary gru"])
-def test_a_network_is_what_its_file_holds(kind: Kind, sessions: Halves, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [*CATEGORIES, "interpretable gru", "ordinary gru"])
+def test_a_network_is_what_its_file_holds(
+    kind: NetworkKind, sessions: SessionBatch, tmp_path: Path
+) -> None:
     model, path = make_network(config(kind), 5), tmp_path / "deep" / "weights.safetensors"
     save_network(model, path)
     held = load_file(path)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from listened import Row, logged_features, row_of, rows_of, session_of, write_rows
+from session_rows import Row, logged_features, row_of, rows_of, session_of, write_rows
 
 from whence.errors import InputError
 from whence_studies.sessions import (
@@ -23,7 +23,7 @@ from whence_studies.sessions import (
     split_files,
     write_sessions,
 )
-from whence_studies.sessions.columns import LOG_COLUMNS, TRACK_COLUMNS, TRACK_FEATURES
+from whence_studies.sessions.schema import LOG_COLUMNS, TRACK_COLUMNS, TRACK_FEATURES
 
 SMALL = 1 << 13
 """A block of some forty rows."""

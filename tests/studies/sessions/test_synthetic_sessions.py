@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from listened import Row, rows_of
+from session_rows import Row, rows_of
 
 from whence.errors import InputError
 from whence_studies.sessions import (
@@ -16,12 +16,12 @@ from whence_studies.sessions import (
     ListeningConfig,
     SessionFiles,
     batches,
-    join_scores,
+    concat_scores,
     read_tracks,
     score_skips,
     write_sessions,
 )
-from whence_studies.sessions.columns import GENERAL, LOG_COLUMNS, TRACK_COLUMNS
+from whence_studies.sessions.schema import GENERAL, LOG_COLUMNS, TRACK_COLUMNS
 
 CONFIG = ListeningConfig(sessions=250, tracks=300, shortest=7, longest=15, seed=5)
 
@@ -77,12 +77,12 @@ def test_every_cause_is_true(made: SessionFiles) -> None:
             met[cause] += 1
             late = place >= len(session) // 2
             tired = late and row["context_type"] in ("radio", "charts", "user_collection")
-            everybodys = row["track_id_clean"] in least | most
+            consensus = row["track_id_clean"] in least | most
             if cause == "popularity":
-                assert everybodys
+                assert consensus
                 assert skipped == (row["track_id_clean"] in least)
             elif cause != "chance":
-                assert not everybodys
+                assert not consensus
             if cause == "music":
                 assert skipped
             if cause in ("context", "persistence"):
@@ -104,7 +104,7 @@ def sound_of(track: Row) -> list[float]:
 
 def test_persistence_is_what_came_before_or_the_habit(tmp_path: Path) -> None:
     alone: dict[str, float] = dict.fromkeys(
-        ["strangers", "unpopular", "popular", "restless", "calm", "noise"], 0.0
+        ["off_genre", "unpopular", "popular", "restless", "calm", "noise"], 0.0
     )
     config = ListeningConfig(sessions=400, tracks=60, momentum=1.0, **alone)  # type: ignore[arg-type]
     made = write_sessions(tmp_path / "same", config)
@@ -151,10 +151,10 @@ def test_rates_are_like_the_real_ones(tmp_path: Path) -> None:
     """51.7 % of the tracks are skipped in the challenge's sample; baselines as in Table 2."""
     made = write_sessions(tmp_path / "s", ListeningConfig(sessions=4_000))
     parts = list(batches(made, read_tracks(made.tracks)))
-    skipped = np.concatenate([part.skipped[part.asked_there] for part in parts])
+    skipped = np.concatenate([part.skipped[part.upcoming_mask] for part in parts])
     assert skipped.mean() == pytest.approx(0.517, abs=0.03)
     for name, published in {"last": (0.63, 0.742, 0.543), "mean": (0.617, 0.663, 0.517)}.items():
-        scores = join_scores([score_skips(BASELINES[name](part), part) for part in parts])
+        scores = concat_scores([score_skips(BASELINES[name](part), part) for part in parts])
         found = [one.value for one in scores.measures().values()]
         np.testing.assert_allclose(found, published, atol=0.035, err_msg=name)
 

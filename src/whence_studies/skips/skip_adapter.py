@@ -1,7 +1,7 @@
 """Skip networks as explainers and measures know every model: which features decided over a skip?
 
 A case is a track of the second half of a session, in one row: all numbers of the first half, slot
-after slot, then those of the second, and last the slot of the track that is asked about. Its parts
+after slot, then those of the second, and last the slot of the track that is upcoming about. Its parts
 are the groups of features of the network's family, each in both halves at once; the targets are
 that the track is not skipped (0) and that it is (1, `SKIP`).
 
@@ -20,54 +20,53 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whence.arrays import Bools
+from whence.arrays import Bools, Floats32
 from whence.contract import All, Explainable, Selections
 from whence.errors import InputError
 from whence.experts import Family, SequentialModel
 from whence.experts.sequential import GroupColumns
 from whence.memory import MEMORY
-from whence_studies.sessions.halves import ABSENT, Halves
-from whence_studies.sessions.logs import Rows
-from whence_studies.skips.networks import ASKED
+from whence_studies.sessions.session_batches import ABSENT, SessionBatch
+from whence_studies.skips.networks import UPCOMING
 
 SKIP: Final = 1
 """The target that a track is skipped, whose score is the logit of it."""
 
 
 class _Case(NamedTuple):
-    """Rows of a batch as the network reads them."""
+    """Floats32 of a batch as the network reads them."""
 
     known: Tensor
     """`[B, slots, 73]`."""
-    asked: Tensor
+    upcoming: Tensor
     """`[B, slots, 31]`."""
     track: Tensor
-    """`[B]`: the slot asked about."""
+    """`[B]`: the slot upcoming about."""
 
 
-class OrdinarySkips(nn.Module, Explainable):
+class SkipModel(nn.Module, Explainable):
     """A trained network, and the averages over sessions that stand for what is absent."""
 
     removal = "averages"
 
-    def __init__(self, network: SequentialModel, sessions: Halves) -> None:
+    def __init__(self, network: SequentialModel, sessions: SessionBatch) -> None:
         super().__init__()
         self.network, self.family = network, network.family
         known = {group.name: group.columns for group in self.family.groups}
         found: dict[str, Tensor] = {
-            "known_means": _means(sessions.known, sessions.known_there),
-            "asked_means": _means(sessions.asked, sessions.asked_there),
+            "known_means": _means(sessions.known, sessions.known_mask),
+            "upcoming_means": _means(sessions.upcoming, sessions.upcoming_mask),
             "known_groups": _group_of(self.family, known),
-            "asked_groups": _group_of(self.family, ASKED),
+            "upcoming_groups": _group_of(self.family, UPCOMING),
         }
         device = next(network.parameters()).device
         for name, values in found.items():
             self.register_buffer(name, values.to(device), persistent=False)
 
-    def ask(self, sessions: Halves) -> Tensor:
-        """`[N, columns]`: a case for every track that is asked about, session after session."""
-        session, track = np.nonzero(sessions.asked_there)
-        halves = (sessions.known[session], sessions.asked[session])
+    def make_cases(self, sessions: SessionBatch) -> Tensor:
+        """`[N, columns]`: a case for every track that is upcoming about, session after session."""
+        session, track = np.nonzero(sessions.upcoming_mask)
+        halves = (sessions.known[session], sessions.upcoming[session])
         rows = [half.reshape(len(session), -1) for half in halves]
         batch = np.hstack([*rows, track[:, None].astype(np.float32)])
         return torch.from_numpy(batch).to(next(self.network.parameters()))
@@ -101,8 +100,8 @@ class OrdinarySkips(nn.Module, Explainable):
             gates = gates * present
         case = self._read(batch)
         known = self._towards("known", case.known, gates)
-        asked = self._towards("asked", case.asked, gates)
-        scores = _at(self.network.scores(known, asked), case.track)
+        upcoming = self._towards("upcoming", case.upcoming, gates)
+        scores = _at(self.network.scores(known, upcoming), case.track)
         return scores if isinstance(targets, All) else scores.gather(1, targets)
 
     def score_coalitions(
@@ -113,16 +112,16 @@ class OrdinarySkips(nn.Module, Explainable):
         return super().score_coalitions(batch, targets, coalitions, memory=room)
 
     def _read(self, batch: Tensor) -> _Case:
-        widths = [len(self.get_buffer(f"{half}_means")) for half in ("known", "asked")]
+        widths = [len(self.get_buffer(f"{half}_means")) for half in ("known", "upcoming")]
         slots, rest = divmod(batch.shape[1] - 1, sum(widths))
         if rest or not slots:
             raise InputError(
                 f"A case is both halves of a session, {sum(widths)} numbers a slot, and the slot "
-                f"asked about; `ask` makes such rows, and none has {batch.shape[1]} numbers."
+                f"upcoming about; `ask` makes such rows, and none has {batch.shape[1]} numbers."
             )
-        known, asked, track = batch.split([slots * width for width in widths] + [1], dim=1)
+        known, upcoming, track = batch.split([slots * width for width in widths] + [1], dim=1)
         return _Case(
-            known.unflatten(1, (slots, -1)), asked.unflatten(1, (slots, -1)), track[:, 0].long()
+            known.unflatten(1, (slots, -1)), upcoming.unflatten(1, (slots, -1)), track[:, 0].long()
         )
 
     def _towards(self, half: str, rows: Tensor, gates: Tensor) -> Tensor:
@@ -133,29 +132,29 @@ class OrdinarySkips(nn.Module, Explainable):
         return torch.where(there, torch.lerp(means.expand_as(rows), rows, gate), rows)
 
 
-class InterpretableSkips(OrdinarySkips):
+class ExpertSkipModel(SkipModel):
     """The same of a network whose experts are selected."""
 
     def selections(self, batch: Tensor, targets: Tensor) -> Selections:
         """α for the track, the same for both targets: experts answer for them at once."""
         case = self._read(batch)
-        weights = _at(self.network.attribute(case.known, case.asked), case.track)
+        weights = _at(self.network.attribute(case.known, case.upcoming), case.track)
         sees = torch.tensor(self.family.sees, device=batch.device)
         return Selections(weights, sees.expand(len(batch), -1, -1))
 
 
-def explainable_skips(network: SequentialModel, sessions: Halves) -> OrdinarySkips:
+def explainable_skips(network: SequentialModel, sessions: SessionBatch) -> SkipModel:
     """The network as explainers know it, with its experts' selections where it has experts.
 
     The averages over these sessions stand for features that are absent.
     """
     if not len(sessions):
         raise InputError("What is absent is an average over sessions; give one at least.")
-    kind = InterpretableSkips if len(network.family) > 1 else OrdinarySkips
+    kind = ExpertSkipModel if len(network.family) > 1 else SkipModel
     return kind(network, sessions)
 
 
-def _means(rows: Rows, there: Bools) -> Tensor:
+def _means(rows: Floats32, there: Bools) -> Tensor:
     """`[columns]`: over the tracks that are there."""
     return torch.from_numpy(rows[there].mean(axis=0, dtype=np.float64).astype(np.float32))
 

@@ -10,24 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.errors import InputError
-from whence_studies.sessions import ABSENT, BASELINES, COLUMNS, Halves, join_scores, score_skips
-from whence_studies.sessions.columns import KNOWN_SPANS, LOGGED, SKIPPED
+from whence_studies.sessions import (
+    ABSENT,
+    BASELINES,
+    COLUMNS,
+    SessionBatch,
+    concat_scores,
+    score_skips,
+)
+from whence_studies.sessions.schema import KNOWN_SPANS, LOG_FEATURES, SKIPPED
 from whence_studies.sessions.skip_accuracy import ratio_interval
 
 SLOTS = 10
 
 
-def halves_of(sessions: list[tuple[str, str]], slots: int = SLOTS) -> Halves:
+def halves_of(sessions: list[tuple[str, str]], slots: int = SLOTS) -> SessionBatch:
     """From the skips of both halves, written as 0 and 1."""
     count = len(sessions)
     known = np.full((count, slots, KNOWN_SPANS["music"].stop), float(ABSENT), dtype=np.float32)
     asked = np.zeros((count, slots, 31), dtype=np.float32)
     labels = np.full((count, slots), ABSENT, dtype=np.int8)
     for place, (first, second) in enumerate(sessions):
-        known[place, : len(first), LOGGED.index(SKIPPED)] = list(map(int, first))
+        known[place, : len(first), LOG_FEATURES.index(SKIPPED)] = list(map(int, first))
         labels[place, : len(second)] = [2 * int(one) - 1 for one in second]
-    there = known[..., LOGGED.index(SKIPPED)] != ABSENT
-    return Halves(known, there, asked, labels != ABSENT, labels)
+    there = known[..., LOG_FEATURES.index(SKIPPED)] != ABSENT
+    return SessionBatch(known, there, asked, labels != ABSENT, labels)
 
 
 def predictions(texts: list[str], slots: int = SLOTS) -> np.ndarray:
@@ -48,7 +55,7 @@ def test_worked_by_hand() -> None:
     halves = halves_of([("01", "110"), ("00", "01"), ("11", "1")])
     scores = score_skips(predictions(["101", "01", "0"]), halves)
     assert scores.right.tolist() == [1, 2, 0]
-    assert scores.asked.tolist() == [3, 2, 1]
+    assert scores.tracks.tolist() == [3, 2, 1]
     np.testing.assert_allclose(scores.average, [1 / 3, 1, 0])
     found = {name: one.value for name, one in scores.measures().items()}
     assert tuple(found) == COLUMNS
@@ -106,7 +113,7 @@ def test_batches_joined_are_one_batch() -> None:
         score_skips(predictions(guesses[some]), halves_of(sessions[some]))
         for some in (slice(0, 1), slice(1, 4))
     ]
-    assert join_scores(parts).measures(seed=3) == whole.measures(seed=3)
+    assert concat_scores(parts).measures(seed=3) == whole.measures(seed=3)
 
 
 def test_intervals_are_as_of_sessions_drawn_one_by_one() -> None:
@@ -136,6 +143,6 @@ def test_what_cannot_be_measured() -> None:
     with pytest.raises(InputError, match=r"Predictions are \[1, 3\], and \[1, 10\] are asked for"):
         score_skips(np.ones((1, 3), dtype=bool), halves)
     with pytest.raises(InputError, match="no session"):
-        join_scores([])
+        concat_scores([])
     with pytest.raises(InputError, match="no session"):
         score_skips(np.ones((0, SLOTS), dtype=bool), halves[:0]).measures()

@@ -25,45 +25,45 @@ from whence_studies.sessions import (
     read_tracks,
     write_sessions,
 )
-from whence_studies.sessions.halves import Halves
+from whence_studies.sessions.session_batches import SessionBatch
 from whence_studies.skips import (
     SKIP,
     NetworkConfig,
     attribute_skips,
+    cross_attention,
     explainable_skips,
-    looks_of_skips,
     make_network,
 )
-from whence_studies.skips.networks import Kind
+from whence_studies.skips.networks import NetworkKind
 from whence_studies.tables.skip_seeds import (
-    APART,
+    ATTENTION_METHODS,
     BY_CAUSE,
     BY_GROUPS,
     BY_TRACKS,
-    DRAWN,
-    LOOKING,
-    OTHER_CASES,
+    KL_BETWEEN_SEEDS,
+    KL_TO_OTHER_CASES,
+    KL_TO_RANDOM,
     RANDOM_TRACKS,
     TRACKS,
-    Asked,
-    Columns,
-    ask,
+    SeedQuestions,
+    ValuesBySeed,
     compare_seeds,
-    of_other_cases,
-    say,
+    draw_questions,
+    explain_questions,
     seed_columns,
+    shuffle_cases,
 )
 
-KINDS: tuple[Kind, ...] = (
+CATEGORIES: tuple[NetworkKind, ...] = (
     "interpretable transformer",
     "ordinary transformer",
     "interpretable gru",
     "ordinary gru",
 )
-HAS = dict(zip(KINDS, [(*BY_GROUPS, *BY_TRACKS), BY_TRACKS, BY_GROUPS, ()], strict=True))
+HAS = dict(zip(CATEGORIES, [(*BY_GROUPS, *BY_TRACKS), BY_TRACKS, BY_GROUPS, ()], strict=True))
 
 
-def network_of(kind: Kind, seed: int) -> SequentialModel:
+def network_of(kind: NetworkKind, seed: int) -> SequentialModel:
     """Untrained, but with layers after the first that make something of what it reads."""
     network = make_network(NetworkConfig(kind, dim=4, n_heads=2, n_layers=2), seed)
     with torch.no_grad():
@@ -84,45 +84,50 @@ def tracks(files: SessionFiles) -> Tracks:
 
 
 @pytest.fixture(scope="module")
-def asked(files: SessionFiles, tracks: Tracks) -> Asked:
-    return ask(files, tracks, 25)
+def questions(files: SessionFiles, tracks: Tracks) -> SeedQuestions:
+    return draw_questions(files, tracks, 25)
 
 
-def compared(kind: Kind, seeds: list[int], asked: Asked) -> Columns:
+def compared(kind: NetworkKind, seeds: list[int], questions: SeedQuestions) -> ValuesBySeed:
     """Networks drawn by these seeds, as the study's seeds 0, 1 and so on."""
-    said = (say(network_of(kind, seed), asked, place) for place, seed in enumerate(seeds))
-    return compare_seeds(said, asked)
+    explained = (
+        explain_questions(network_of(kind, seed), questions, place)
+        for place, seed in enumerate(seeds)
+    )
+    return compare_seeds(explained, questions)
 
 
 def test_one_track_of_each_of_so_many_sessions(files: SessionFiles, tracks: Tracks) -> None:
-    few, more = (ask(files, tracks, count) for count in (4, 1_000))
+    few, more = (draw_questions(files, tracks, count) for count in (4, 1_000))
     assert len(few.sessions) == len(few.tracks) == 4
     assert len(more.sessions) == 60
     np.testing.assert_array_equal(few.sessions.known, more.sessions.known[:4])
-    session, slot = (at[more.tracks] for at in np.nonzero(more.sessions.asked_there))
+    session, slot = (at[more.tracks] for at in np.nonzero(more.sessions.upcoming_mask))
     assert list(session) == list(range(60))
     assert len(set(slot)) > 4, "not always the same"
-    np.testing.assert_array_equal(more.looked_at, more.sessions.known_there)
+    np.testing.assert_array_equal(more.known_mask, more.sessions.known_mask)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_columns_are_those_that_the_network_has(kind: Kind, asked: Asked) -> None:
+@pytest.mark.parametrize("kind", CATEGORIES)
+def test_columns_are_those_that_the_network_has(
+    kind: NetworkKind, questions: SeedQuestions
+) -> None:
     assert seed_columns(NetworkConfig(kind)) == HAS[kind]
     by_cause = set(seed_columns(NetworkConfig(kind), causes=True)) - set(HAS[kind])
     assert by_cause == (set(BY_CAUSE.values()) if SAME in HAS[kind] else set())
-    found = {one for one in compared(kind, [0, 1, 2], asked) if not one.endswith(TRACKS)}
+    found = {one for one in compared(kind, [0, 1, 2], questions) if not one.endswith(TRACKS)}
     assert found == set(HAS[kind]) | by_cause
-    plain = asked._replace(sessions=Halves(*asked.sessions.arrays()[:5]))  # type: ignore[arg-type]
+    plain = questions._replace(sessions=SessionBatch(*questions.sessions.arrays()[:5]))  # type: ignore[arg-type]
     assert set(compared(kind, [0, 1, 2], plain)) == set(HAS[kind]), "no causes are known"
-    two = set(compared(kind, [0, 1], asked))
+    two = set(compared(kind, [0, 1], questions))
     assert two == (set(RHO.values()) & set(HAS[kind])), "pairs need three seeds"
 
 
-@pytest.mark.parametrize("kind", KINDS[:3])
-def test_identical_seeds_say_the_same(kind: Kind, asked: Asked) -> None:
-    found = compared(kind, [4, 4, 4], asked)
+@pytest.mark.parametrize("kind", CATEGORIES[:3])
+def test_identical_seeds_say_the_same(kind: NetworkKind, questions: SeedQuestions) -> None:
+    found = compared(kind, [4, 4, 4], questions)
     for column, values in found.items():
-        if "random" in column.removeprefix(DRAWN):
+        if "random" in column.removeprefix(KL_TO_RANDOM):
             continue
         if column.endswith(TRACKS):
             continue
@@ -169,13 +174,13 @@ def jackknife(statistic: Callable[[list[int]], float], seeds: int) -> list[float
 
 
 @pytest.mark.parametrize("kind", ["interpretable transformer", "interpretable gru"])
-def test_groups_against_scipy(kind: Kind, asked: Asked) -> None:
+def test_groups_against_scipy(kind: NetworkKind, questions: SeedQuestions) -> None:
     networks = [network_of(kind, seed) for seed in range(4)]
-    found = compared(kind, list(range(4)), asked)
+    found = compared(kind, list(range(4)), questions)
     told: dict[str, list[Floats]] = {method: [] for method in METHODS}
     for seed, network in enumerate(networks):
-        model = explainable_skips(network, asked.sessions)
-        batch = model.ask(asked.sessions)[asked.tracks]
+        model = explainable_skips(network, questions.sessions)
+        batch = model.make_cases(questions.sessions)[questions.tracks]
         targets = torch.full((len(batch),), SKIP)
         for method in METHODS:
             one = explain_batch(model, batch, targets, method, seed=seed)
@@ -191,34 +196,36 @@ def test_groups_against_scipy(kind: Kind, asked: Asked) -> None:
     pairs = {method: pairwise(np.stack(told[method]), parts) for method in METHODS}
     for method, own in pairs.items():
         expected = jackknife(lambda kept, own=own: mean_of_pairs(own, kept), 4)  # type: ignore[misc]
-        assert found[f"{APART}{method}"] == pytest.approx(expected, rel=1e-4, abs=1e-4)
+        assert found[f"{KL_BETWEEN_SEEDS}{method}"] == pytest.approx(expected, rel=1e-4, abs=1e-4)
         if method != "random":
             ratio = mean_of_pairs(own, [0, 1, 2, 3]) / mean_of_pairs(pairs["random"], [0, 1, 2, 3])
-            assert np.mean(found[f"{DRAWN}{method}"]) == pytest.approx(ratio, rel=1e-3)
-    assert np.mean(found[f"{OTHER_CASES}random"]) == pytest.approx(1, abs=0.25)
-    chosen = [attribute_skips(network, asked.sessions).first[asked.tracks] for network in networks]
+            assert np.mean(found[f"{KL_TO_RANDOM}{method}"]) == pytest.approx(ratio, rel=1e-3)
+    assert np.mean(found[f"{KL_TO_OTHER_CASES}random"]) == pytest.approx(1, abs=0.25)
+    chosen = [
+        attribute_skips(network, questions.sessions).first[questions.tracks] for network in networks
+    ]
     alike = [(one == two).mean() for one, two in itertools.combinations(chosen, 2)]
     assert np.mean(found[SAME]) == pytest.approx(np.mean(alike))
     assert 0 < np.mean(alike) < 1
 
 
-def test_the_same_expert_by_cause_by_hand(asked: Asked) -> None:
-    kind: Kind = "interpretable gru"
-    found = compared(kind, [0, 1, 2], asked)
+def test_the_same_expert_by_cause_by_hand(questions: SeedQuestions) -> None:
+    kind: NetworkKind = "interpretable gru"
+    found = compared(kind, [0, 1, 2], questions)
     chosen = []
     for seed in range(3):
         network = network_of(kind, seed)
-        first = attribute_skips(network, asked.sessions).first
-        session, slot = np.nonzero(asked.sessions.asked_there)
-        chosen.append([(first[n], session[n], slot[n]) for n in asked.tracks])
-    assert asked.sessions.causes is not None
+        first = attribute_skips(network, questions.sessions).first
+        session, slot = np.nonzero(questions.sessions.upcoming_mask)
+        chosen.append([(first[n], session[n], slot[n]) for n in questions.tracks])
+    assert questions.sessions.causes is not None
     counted = 0
     for cause, column in BY_CAUSE.items():
         alike = [
             one[0] == other[0]
             for pair in itertools.combinations(chosen, 2)
             for one, other in zip(*pair, strict=True)
-            if asked.sessions.causes[one[1], one[2]] == cause
+            if questions.sessions.causes[one[1], one[2]] == cause
         ]
         assert np.mean(found[column]) == pytest.approx(np.mean(alike))
         assert found[f"{column}{TRACKS}"] == [len(alike) / 3] * 3
@@ -227,26 +234,26 @@ def test_the_same_expert_by_cause_by_hand(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("kind", ["interpretable transformer", "ordinary transformer"])
-def test_attention_against_scipy(kind: Kind, asked: Asked) -> None:
-    found = compared(kind, list(range(3)), asked)
-    looks = []
+def test_attention_against_scipy(kind: NetworkKind, questions: SeedQuestions) -> None:
+    found = compared(kind, list(range(3)), questions)
+    attention = []
     for seed in range(3):
         network = network_of(kind, seed)
         assert isinstance(network, InterpretableTransformer)
-        looks.append(looks_of_skips(network, asked.sessions)[:, asked.tracks])
-    parts = asked.sessions.known_there
+        attention.append(cross_attention(network, questions.sessions)[:, questions.tracks])
+    parts = questions.sessions.known_mask
     assert not parts.all()
-    for name, layer in zip(LOOKING[:2], (0, -1), strict=True):
-        own = pairwise(np.stack([one[layer] for one in looks]), parts)
+    for name, layer in zip(ATTENTION_METHODS[:2], (0, -1), strict=True):
+        own = pairwise(np.stack([one[layer] for one in attention]), parts)
         expected = jackknife(lambda kept, own=own: mean_of_pairs(own, kept), 3)  # type: ignore[misc]
-        assert found[f"{APART}{name}"] == pytest.approx(expected, rel=1e-4)
-        of_chance = np.mean(expected) / np.mean(found[f"{APART}{RANDOM_TRACKS}"])
-        assert np.mean(found[f"{DRAWN}{name}"]) == pytest.approx(of_chance, rel=1e-4)
-    assert np.mean(found[f"{OTHER_CASES}{RANDOM_TRACKS}"]) == pytest.approx(1, abs=0.25)
+        assert found[f"{KL_BETWEEN_SEEDS}{name}"] == pytest.approx(expected, rel=1e-4)
+        of_chance = np.mean(expected) / np.mean(found[f"{KL_BETWEEN_SEEDS}{RANDOM_TRACKS}"])
+        assert np.mean(found[f"{KL_TO_RANDOM}{name}"]) == pytest.approx(of_chance, rel=1e-4)
+    assert np.mean(found[f"{KL_TO_OTHER_CASES}{RANDOM_TRACKS}"]) == pytest.approx(1, abs=0.25)
 
 
 def test_groups_and_tracks_have_the_same_chance(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
+    questions: SeedQuestions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both are dealt among sessions of equally many known tracks."""
     having = []
@@ -255,13 +262,13 @@ def test_groups_and_tracks_have_the_same_chance(
         own: Floats, has: npt.NDArray[np.bool_], rng: np.random.Generator
     ) -> npt.NDArray[np.float64]:
         having.append(has)
-        return of_other_cases(own, has, rng)
+        return shuffle_cases(own, has, rng)
 
-    monkeypatch.setattr("whence_studies.tables.skip_seeds.of_other_cases", recorded)
-    compared("interpretable transformer", [0, 1, 2], asked)
-    assert len(having) == len(METHODS) + len(LOOKING)
+    monkeypatch.setattr("whence_studies.tables.skip_seeds.shuffle_cases", recorded)
+    compared("interpretable transformer", [0, 1, 2], questions)
+    assert len(having) == len(METHODS) + len(ATTENTION_METHODS)
     for one in having:
-        np.testing.assert_array_equal(one, asked.sessions.known_there)
+        np.testing.assert_array_equal(one, questions.sessions.known_mask)
 
 
 def test_a_share_of_chance_has_the_jackknifes_spread() -> None:

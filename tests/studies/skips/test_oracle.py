@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whence.arrays import Bools
+from whence.arrays import Bools, Floats
 from whence.errors import InputError
-from whence_studies.sessions import Cause, ListeningConfig, Sessions, cut_in_half, read_tracks
+from whence_studies.sessions import Cause, ListeningConfig, Sessions, halve_sessions, read_tracks
 from whence_studies.sessions.logs import read_sessions
-from whence_studies.sessions.writing import design_tracks, write_sessions
-from whence_studies.skips import EXPERTS, cause_accuracy, ideal_experts
-from whence_studies.skips.ideal import Chances, ideal_chances
+from whence_studies.sessions.synthetic_sessions import design_tracks, write_sessions
+from whence_studies.skips import EXPERTS, cause_accuracy, oracle_experts
+from whence_studies.skips.oracle import oracle_probabilities
 
 LISTENING = ListeningConfig(
-    sessions=12, tracks=60, shortest=4, longest=5, restless=0.3, calm=0.2, strangers=0.2, seed=2
+    sessions=12, tracks=60, shortest=4, longest=5, restless=0.3, calm=0.2, off_genre=0.2, seed=2
 )
 MOODS = {"user_collection": -1, "radio": 1, "charts": 1}
 
@@ -45,7 +45,7 @@ def slowly(
     half, length = len(truth) // 2, len(truth)
     shares = {-1: config.unpopular, 1: config.popular}
     shares[0] = 1 - sum(shares.values())
-    unlike = {True: config.strangers, False: 1 - config.strangers}
+    unlike = {True: config.off_genre, False: 1 - config.off_genre}
     moods = {-1: config.calm, 1: config.restless}
     moods[0] = 1 - sum(moods.values())
     wholes, parts = 0.0, np.zeros(length)
@@ -81,7 +81,7 @@ def made(folder: Path, config: ListeningConfig) -> Sessions:
 
 def test_every_way_a_session_can_go(tmp_path: Path) -> None:
     sessions, tracks = made(tmp_path, LISTENING), design_tracks(LISTENING)
-    found = ideal_chances(sessions, tracks, LISTENING)
+    found = oracle_probabilities(sessions, tracks, LISTENING)
     with next((tmp_path / "sessions" / "training_set").iterdir()).open() as file:
         rows = list(csv.DictReader(file))
     for number, (start, end) in enumerate(
@@ -90,7 +90,7 @@ def test_every_way_a_session_can_go(tmp_path: Path) -> None:
         genres = [int(tracks.genre[one]) for one in sessions.tracks[start:end]]
         home = max(sorted(set(genres)), key=genres.count)
         truth = [
-            (int(tracks.everybodys[one]), genre != home)
+            (int(tracks.consensus[one]), genre != home)
             for one, genre in zip(sessions.tracks[start:end], genres, strict=True)
         ]
         mood = MOODS.get(rows[start]["context_type"], 0)
@@ -101,7 +101,7 @@ def test_every_way_a_session_can_go(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Chances, Bools]:
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Floats, Bools]:
     """`[H, N]` chances, and what happened, of all tracks asked for."""
     config = ListeningConfig(sessions=5_000)
     folder = tmp_path_factory.mktemp("ideal")
@@ -109,13 +109,13 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Chances, Bools]:
     tracks, design = read_tracks(files.tracks), design_tracks(config)
     chances, skipped = [], []
     for sessions in read_sessions(files.logs[0], tracks):
-        halves = cut_in_half(sessions, tracks)
-        chances.append(ideal_chances(sessions, design, config)[:, halves.asked_there])
-        skipped.append(halves.skipped[halves.asked_there])
+        halves = halve_sessions(sessions, tracks)
+        chances.append(oracle_probabilities(sessions, design, config)[:, halves.upcoming_mask])
+        skipped.append(halves.skipped[halves.upcoming_mask])
     return np.concatenate(chances, axis=1), np.concatenate(skipped)
 
 
-def test_what_is_said_happens_as_often(many: tuple[Chances, Bools]) -> None:
+def test_what_is_said_happens_as_often(many: tuple[Floats, Bools]) -> None:
     chances, skipped = many
     for expert in chances:
         bins = (expert * 10).astype(int)
@@ -124,7 +124,7 @@ def test_what_is_said_happens_as_often(many: tuple[Chances, Bools]) -> None:
             assert happened == pytest.approx(said, abs=0.04)
 
 
-def test_who_sees_more_knows_more(many: tuple[Chances, Bools]) -> None:
+def test_who_sees_more_knows_more(many: tuple[Floats, Bools]) -> None:
     chances, skipped = many
     losses = -np.log(np.where(skipped, chances, 1 - chances)).mean(axis=1)
     for expert, inside in enumerate(EXPERTS.contained):
@@ -134,15 +134,14 @@ def test_who_sees_more_knows_more(many: tuple[Chances, Bools]) -> None:
 def test_causes_that_are_sure_are_named_and_habits_are_not(tmp_path: Path) -> None:
     """A habit is never sure: the selection passes to experts that know what else it is not."""
     config = ListeningConfig(sessions=2_000)
-    possible = ideal_experts(write_sessions(tmp_path / "sessions", config), config)
-    attribution = possible.by_experts.attribution
+    possible = oracle_experts(write_sessions(tmp_path / "sessions", config), config)
+    attribution = possible.experts.attribution
     assert attribution is not None
     named = {name: one.value for name, one in cause_accuracy(attribution).items()}
     assert min(named[one.word] for one in (Cause.CONTEXT, Cause.MUSIC, Cause.POPULARITY)) > 0.9
     assert named[Cause.PERSISTENCE.word] < 0.2
     one, together = (
-        scores.measures()["accuracy"].value
-        for scores in (possible.by_one, possible.by_experts.scores)
+        scores.measures()["accuracy"].value for scores in (possible.single, possible.experts.scores)
     )
     assert one - 0.02 < together < one
 
@@ -157,7 +156,7 @@ def test_other_settings_than_the_sessions_were_made_with_are_refused(
     value = getattr(config, name)
     other = value + (1 if isinstance(value, int) else 0.01)
     with pytest.raises(InputError) as told:
-        ideal_experts(files, replace(config, **{name: other}))
+        oracle_experts(files, replace(config, **{name: other}))
     assert str(told.value).startswith(
         f"{tmp_path / 'made' / 'manifest.json'}: these sessions were made with {name}={value}, "
         f"not {other};"
@@ -174,17 +173,17 @@ def test_without_settings_in_a_manifest_the_tracks_are_compared(
         (tmp_path / "made" / "manifest.json").write_text(manifest)
     for other in ({"seed": 3}, {"tracks": 70}):
         with pytest.raises(InputError, match="were not made with these settings"):
-            ideal_experts(files, replace(LISTENING, **other))
-    assert len(ideal_experts(files, replace(LISTENING, habit=0.5)).by_one) == LISTENING.sessions
+            oracle_experts(files, replace(LISTENING, **other))
+    assert len(oracle_experts(files, replace(LISTENING, habit=0.5)).single) == LISTENING.sessions
 
 
 def test_longer_sessions_have_more_slots(tmp_path: Path) -> None:
     config = replace(LISTENING, longest=30)
     files = write_sessions(tmp_path / "made", config)
-    possible = ideal_experts(files, config, slots=15)
-    attribution = possible.by_experts.attribution
+    possible = oracle_experts(files, config, slots=15)
+    attribution = possible.experts.attribution
     assert attribution is not None
-    assert len(attribution) == possible.by_one.asked.sum()
-    assert possible.by_one.asked.max() == 15
+    assert len(attribution) == possible.single.tracks.sum()
+    assert possible.single.tracks.max() == 15
     with pytest.raises(InputError, match="does not fit into 2 × 10 slots; allow more with slots="):
-        ideal_experts(files, config)
+        oracle_experts(files, config)

@@ -19,9 +19,8 @@ from whence.explainers import explain_batch
 from whence.trust.agreement.rank_agreement import agreement
 from whence.trust.faithfulness.deletion import deletion_curves
 from whence_studies.sessions import ListeningConfig, read_tracks, write_sessions
-from whence_studies.sessions.columns import ASKED_SPANS, GROUPS, KNOWN_SPANS
-from whence_studies.sessions.halves import ABSENT, Halves
-from whence_studies.sessions.session_batches import batches
+from whence_studies.sessions.schema import GROUPS, KNOWN_SPANS, UPCOMING_SPANS
+from whence_studies.sessions.session_batches import ABSENT, SessionBatch, batches
 from whence_studies.skips import (
     EXPERTS,
     SKIP,
@@ -31,15 +30,15 @@ from whence_studies.skips import (
     make_network,
     predict_skips,
 )
-from whence_studies.skips.networks import Kind
+from whence_studies.skips.networks import NetworkKind
 
 NAMES = tuple(GROUPS)
-INTERPRETABLE: tuple[Kind, ...] = ("interpretable gru", "interpretable transformer")
-EVERY: tuple[Kind, ...] = (*INTERPRETABLE, "ordinary gru", "ordinary transformer")
+INTERPRETABLE: tuple[NetworkKind, ...] = ("interpretable gru", "interpretable transformer")
+EVERY: tuple[NetworkKind, ...] = (*INTERPRETABLE, "ordinary gru", "ordinary transformer")
 METHODS = ("leave-one-out", "shapley", "gradient-input", "integrated-gradients", "random")
 
 
-def network_of(kind: Kind) -> SequentialModel:
+def network_of(kind: NetworkKind) -> SequentialModel:
     """Untrained, but with layers after the first that make something of what it reads."""
     network = make_network(NetworkConfig(kind, dim=4, n_heads=2, n_layers=1), 0)
     gru = kind.endswith("gru")
@@ -50,7 +49,7 @@ def network_of(kind: Kind) -> SequentialModel:
 
 
 @pytest.fixture(scope="module")
-def all_sessions(tmp_path_factory: pytest.TempPathFactory) -> Halves:
+def all_sessions(tmp_path_factory: pytest.TempPathFactory) -> SessionBatch:
     folder = tmp_path_factory.mktemp("explained") / "s"
     files = write_sessions(folder, ListeningConfig(sessions=40, tracks=60, seed=3))
     (halves,) = batches(files, read_tracks(files.tracks), 40)
@@ -58,10 +57,10 @@ def all_sessions(tmp_path_factory: pytest.TempPathFactory) -> Halves:
 
 
 @pytest.fixture(scope="module")
-def sessions(all_sessions: Halves) -> Halves:
+def sessions(all_sessions: SessionBatch) -> SessionBatch:
     """A few, of which some leave slots empty."""
     some = all_sessions[:3]
-    assert not some.asked_there.all()
+    assert not some.upcoming_mask.all()
     return some
 
 
@@ -69,33 +68,35 @@ def skips(count: int) -> torch.Tensor:
     return torch.full((count,), SKIP)
 
 
-def hidden(sessions: Halves, every: Halves, names: Collection[str], share: float = 0.0) -> Halves:
+def hidden(
+    sessions: SessionBatch, every: SessionBatch, names: Collection[str], share: float = 0.0
+) -> SessionBatch:
     """These groups track by track at the mean of all, or a share of the way back from there."""
-    known, asked = sessions.known.copy(), sessions.asked.copy()
+    known, upcoming = sessions.known.copy(), sessions.upcoming.copy()
     for rows, spans, there, source, source_there in (
-        (known, KNOWN_SPANS, sessions.known_there, every.known, every.known_there),
-        (asked, ASKED_SPANS, sessions.asked_there, every.asked, every.asked_there),
+        (known, KNOWN_SPANS, sessions.known_mask, every.known, every.known_mask),
+        (upcoming, UPCOMING_SPANS, sessions.upcoming_mask, every.upcoming, every.upcoming_mask),
     ):
         for name in set(names) & set(spans):
             mean = source[source_there].astype(np.float64).mean(axis=0)[spans[name]]
             for session, slot in zip(*np.nonzero(there), strict=True):
                 own = rows[session, slot, spans[name]]
                 rows[session, slot, spans[name]] = mean + share * (own - mean)
-    return replace(sessions, known=known, asked=asked)
+    return replace(sessions, known=known, upcoming=upcoming)
 
 
-def logits(network: SequentialModel, sessions: Halves) -> npt.NDArray[np.float64]:
+def logits(network: SequentialModel, sessions: SessionBatch) -> npt.NDArray[np.float64]:
     """`[N]`: of the tracks that are there."""
-    return predict_skips(network, sessions)[sessions.asked_there].astype(np.float64)
+    return predict_skips(network, sessions)[sessions.upcoming_mask].astype(np.float64)
 
 
 @pytest.mark.parametrize("kind", INTERPRETABLE)
 def test_experts_say_what_the_network_says_of_itself(
-    kind: Kind, sessions: Halves, all_sessions: Halves
+    kind: NetworkKind, sessions: SessionBatch, all_sessions: SessionBatch
 ) -> None:
     network = network_of(kind)
     model = explainable_skips(network, all_sessions)
-    batch = model.ask(sessions)
+    batch = model.make_cases(sessions)
     found = explain_batch(model, batch, skips(len(batch)), "experts")
     expected = np.zeros((len(batch), len(NAMES)))
     selected = attribute_skips(network, sessions).selected
@@ -110,11 +111,11 @@ def test_experts_say_what_the_network_says_of_itself(
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_scores_and_hiding_are_those_by_hand(
-    kind: Kind, sessions: Halves, all_sessions: Halves
+    kind: NetworkKind, sessions: SessionBatch, all_sessions: SessionBatch
 ) -> None:
     network = network_of(kind)
     model = explainable_skips(network, all_sessions)
-    batch = model.ask(sessions)
+    batch = model.make_cases(sessions)
     found = explain_batch(model, batch, skips(len(batch)), "leave-one-out")
     full = logits(network, sessions)
     np.testing.assert_allclose(found.full_score, full, atol=1e-5)
@@ -130,11 +131,11 @@ def test_scores_and_hiding_are_those_by_hand(
 
 @pytest.mark.parametrize("kind", ["interpretable gru", "ordinary transformer"])
 def test_shapley_values_are_those_of_all_orders(
-    kind: Kind, sessions: Halves, all_sessions: Halves
+    kind: NetworkKind, sessions: SessionBatch, all_sessions: SessionBatch
 ) -> None:
     network, few = network_of(kind), sessions[:1]
     model = explainable_skips(network, all_sessions)
-    batch = model.ask(few)
+    batch = model.make_cases(few)
     found = explain_batch(model, batch, skips(len(batch)), "shapley")
     np.testing.assert_allclose(
         found.scores.sum(axis=1), found.full_score - found.empty_score, atol=1e-5
@@ -152,20 +153,22 @@ def test_shapley_values_are_those_of_all_orders(
         ]
         np.testing.assert_allclose(found.scores[:, number], np.mean(gains, axis=0), atol=1e-4)
     assert found.error is not None
-    assert not found.error.any(), "all coalitions are asked"
+    assert not found.error.any(), "all coalitions are upcoming"
 
 
 @pytest.mark.parametrize("kind", INTERPRETABLE)
 def test_gradient_input_is_the_slope_on_the_way_to_the_averages(
-    kind: Kind, sessions: Halves, all_sessions: Halves
+    kind: NetworkKind, sessions: SessionBatch, all_sessions: SessionBatch
 ) -> None:
     """In double precision: of steps on either side of a group's own features."""
     network = network_of(kind).double()
     precise = replace(
-        sessions, known=sessions.known.astype(np.float64), asked=sessions.asked.astype(np.float64)
+        sessions,
+        known=sessions.known.astype(np.float64),
+        upcoming=sessions.upcoming.astype(np.float64),
     )
     model = explainable_skips(network, all_sessions)
-    batch = model.ask(precise)
+    batch = model.make_cases(precise)
     found = explain_batch(model, batch, skips(len(batch)), "gradient-input")
     step = 1e-4
     for number, name in enumerate(NAMES):
@@ -180,12 +183,12 @@ def test_gradient_input_is_the_slope_on_the_way_to_the_averages(
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("method", ["experts", *METHODS])
 def test_a_batch_equals_its_loop(
-    kind: Kind, method: str, sessions: Halves, all_sessions: Halves
+    kind: NetworkKind, method: str, sessions: SessionBatch, all_sessions: SessionBatch
 ) -> None:
     model = explainable_skips(network_of(kind), all_sessions)
-    batch = model.ask(sessions)[::7]
+    batch = model.make_cases(sessions)[::7]
     if method == "experts" and kind not in INTERPRETABLE:
-        said = "OrdinarySkips has no 'selections', which experts needs"
+        said = "SkipModel has no 'selections', which experts needs"
         with pytest.raises(CapabilityError, match=said):
             explain_batch(model, batch, skips(len(batch)), method)
         return
@@ -199,11 +202,14 @@ def test_a_batch_equals_its_loop(
 
 @pytest.mark.parametrize("kind", ["interpretable gru", "ordinary gru"])
 def test_explanations_name_the_features(
-    kind: Kind, sessions: Halves, all_sessions: Halves, capsys: pytest.CaptureFixture[str]
+    kind: NetworkKind,
+    sessions: SessionBatch,
+    all_sessions: SessionBatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Shown and written down, of every case."""
     model = explainable_skips(network_of(kind), all_sessions)
-    batch = model.ask(sessions)[:2]
+    batch = model.make_cases(sessions)[:2]
     found = explain_batch(model, batch, skips(2), "leave-one-out")
     for told in json.loads(found.to_json())["cases"]:
         assert tuple(part["label"] for part in told["parts"]) == NAMES
@@ -213,9 +219,9 @@ def test_explanations_name_the_features(
     assert [line.split()[0] for line in printed.splitlines() if "0." in line] == strongest
 
 
-def test_little_memory_changes_nothing(sessions: Halves, all_sessions: Halves) -> None:
+def test_little_memory_changes_nothing(sessions: SessionBatch, all_sessions: SessionBatch) -> None:
     model = explainable_skips(network_of("interpretable gru"), all_sessions)
-    batch = model.ask(sessions)
+    batch = model.make_cases(sessions)
     usual, slowly = (
         explain_batch(model, batch, skips(len(batch)), "shapley", memory=memory)
         for memory in (None, 5 * 2**22)
@@ -224,16 +230,16 @@ def test_little_memory_changes_nothing(sessions: Halves, all_sessions: Halves) -
 
 
 def test_few_rows_are_scored_at_a_time(
-    sessions: Halves, all_sessions: Halves, monkeypatch: pytest.MonkeyPatch
+    sessions: SessionBatch, all_sessions: SessionBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row of a thousand numbers takes as much room as a thousand slots, not as five."""
     model = explainable_skips(network_of("interpretable gru"), all_sessions)
-    batch, seen = model.ask(sessions)[:4], []
+    batch, seen = model.make_cases(sessions)[:4], []
     scores = model.network.scores
 
-    def watched(known: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+    def watched(known: torch.Tensor, upcoming: torch.Tensor) -> torch.Tensor:
         seen.append(len(known))
-        return scores(known, asked)
+        return scores(known, upcoming)
 
     monkeypatch.setattr(model.network, "scores", watched)
     coalitions = torch.eye(len(NAMES), dtype=torch.bool)
@@ -243,10 +249,10 @@ def test_few_rows_are_scored_at_a_time(
     assert sum(seen) == 4 * len(NAMES)
 
 
-def test_under_the_trust_measures(sessions: Halves, all_sessions: Halves) -> None:
+def test_under_the_trust_measures(sessions: SessionBatch, all_sessions: SessionBatch) -> None:
     """Of whether this track is skipped, not of the other tracks of its session."""
     model = explainable_skips(network_of("interpretable transformer"), all_sessions)
-    batch = model.ask(sessions)
+    batch = model.make_cases(sessions)
     experts, shapley = (
         explain_batch(model, batch, skips(len(batch)), method) for method in ("experts", "shapley")
     )
@@ -257,28 +263,28 @@ def test_under_the_trust_measures(sessions: Halves, all_sessions: Halves) -> Non
 
 
 def test_empty_slots_stay_empty(
-    sessions: Halves, all_sessions: Halves, monkeypatch: pytest.MonkeyPatch
+    sessions: SessionBatch, all_sessions: SessionBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = explainable_skips(network_of("ordinary gru"), all_sessions)
-    batch = model.ask(sessions)
+    batch = model.make_cases(sessions)
     seen: list[torch.Tensor] = []
 
-    def watched(known: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
-        seen.extend((known, asked))
-        return torch.zeros(*asked.shape[:2], 2)
+    def watched(known: torch.Tensor, upcoming: torch.Tensor) -> torch.Tensor:
+        seen.extend((known, upcoming))
+        return torch.zeros(*upcoming.shape[:2], 2)
 
     monkeypatch.setattr(model.network, "scores", watched)
     model.score(batch, ALL, present=torch.zeros_like(model.parts(batch)))
-    session = np.nonzero(sessions.asked_there)[0]
-    for rows, there in zip(seen, (sessions.known_there, sessions.asked_there), strict=True):
+    session = np.nonzero(sessions.upcoming_mask)[0]
+    for rows, there in zip(seen, (sessions.known_mask, sessions.upcoming_mask), strict=True):
         assert (rows[~torch.from_numpy(there[session])] == ABSENT).all()
         assert (rows[torch.from_numpy(there[session])] != ABSENT).all()
 
 
-def test_what_cannot_be_asked(sessions: Halves) -> None:
+def test_what_cannot_be_asked(sessions: SessionBatch) -> None:
     network = network_of("ordinary gru")
     with pytest.raises(InputError, match="give one at least"):
         explainable_skips(network, sessions[:0])
     model = explainable_skips(network, sessions)
     with pytest.raises(InputError, match="none has 1040 numbers"):
-        explain_batch(model, model.ask(sessions)[:2, 1:], skips(2), "leave-one-out")
+        explain_batch(model, model.make_cases(sessions)[:2, 1:], skips(2), "leave-one-out")

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from whence_studies.sessions import GROUPS
-from whence_studies.sessions.columns import KINDS, LOG_COLUMNS
+from whence_studies.sessions.schema import CATEGORIES, LOG_COLUMNS
 
 Row = dict[str, str]
 
@@ -50,7 +50,7 @@ def logged_features(row: Row) -> list[float]:
     """What stands in the first 44 features, by their names."""
     found = []
     for name in (*GROUPS["position"], *GROUPS["context"], *GROUPS["interaction"]):
-        kind = next((one for one in KINDS if name.startswith(one)), None)
+        kind = next((one for one in CATEGORIES if name.startswith(one)), None)
         if kind is not None:
             found.append(float(row[kind] == name.removeprefix(f"{kind}_")))
         elif name == "hour_of_day":
