@@ -1,4 +1,4 @@
-"""CSV files, packed or not, as checked blocks of rows: one block at a time is in memory."""
+"""CSV files, compressed or not, as validated blocks of rows, with one block in memory at a time."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from whence.data.readers.source_files import (
 from whence.errors import InputError, nearest
 
 BLOCK: Final = 1 << 23
-"""Bytes whose rows are given at a time."""
+"""Size of a block in bytes."""
 PIECES: Final = 8
-"""Pieces of a block that are read one by one, for Arrow reads up to 32 of them ahead."""
+"""Number of pieces a block is read in, because Arrow reads up to 32 pieces ahead."""
 FIRST_ROW: Final = 2
 """The header is row 1."""
 UNFIT = re.compile(
@@ -38,7 +38,7 @@ UNFIT = re.compile(
 UNEVEN = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 EXPECTED: Final = {
     "bool": "true or false",
-    "int32": "a whole number",
+    "int32": "an integer",
     "double": "a number",
     "date32": "a date such as 2018-07-15",
 }
@@ -46,31 +46,33 @@ EXPECTED: Final = {
 
 @dataclass(frozen=True)
 class CsvStream:
-    """Some columns of a CSV file with a header, whatever their order and whatever else is there."""
+    """Some columns of a CSV file with a header, in any order and next to any others."""
 
     path: Path
     columns: Mapping[str, pa.DataType]
     may_be_missing: frozenset[str] = frozenset()
-    """Columns of which single values may be missing."""
+    """Columns that may have missing values."""
     block: int = BLOCK
 
     def __post_init__(self) -> None:
         absent = next((name for name in self.columns if name not in self.names), None)
         if absent is not None:
             raise self._no_column(absent)
-        twice = next((name for name in self.columns if self.names.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(f"{self.path}, row 1: two columns are '{twice}'; leave one out.")
+        duplicate = next((name for name in self.columns if self.names.count(name) > 1), None)
+        if duplicate is not None:
+            raise InputError(
+                f"{self.path}, row 1: two columns are named '{duplicate}'. Remove one."
+            )
 
     def _no_column(self, absent: str) -> InputError:
-        """Another column that is needed too is no misspelling of this one."""
+        """Report a missing column; never suggest another required one as its misspelling."""
         near = nearest(absent, [name for name in self.names if name not in self.columns])
-        hint = f"if '{near[0]}' is it, rename that" if near else "add it"
-        return InputError(f"{self.path}, row 1: there is no column '{absent}'; {hint}.")
+        hint = f"If '{near[0]}' is meant, rename it" if near else "Add it"
+        return InputError(f"{self.path}, row 1: there is no column '{absent}'. {hint}.")
 
     @cached_property
     def names(self) -> list[str]:
-        """All columns of the file, from its first row."""
+        """All column names, from the first row of the file."""
         first = next(iter(sample(self.path).splitlines()), b"")
         try:
             text = first.decode("utf-8-sig")
@@ -78,11 +80,11 @@ class CsvStream:
             raise self._not_in_utf_8(1) from None
         header = next(csv.reader([text]), [])
         if not header:
-            raise InputError(f"{self.path}, row 1 is empty; it is to name the columns.")
+            raise InputError(f"{self.path}, row 1 is empty. It must name the columns.")
         return [name.strip() for name in header]
 
     def blocks(self) -> Iterator[tuple[int, pa.Table]]:
-        """The number of the first row, and the rows, block after block."""
+        """Yield the number of each block's first row, and its rows."""
         row = FIRST_ROW
         try:
             with clear_read_errors(str(self.path)), open_bytes(self.path) as content:
@@ -93,16 +95,16 @@ class CsvStream:
                     yield row, table
                     row += len(table)
         except pa.ArrowInvalid as problem:
-            raise self._blamed(str(problem)) from None
+            raise self._translated(str(problem)) from None
         if row == FIRST_ROW:
             raise self._no_rows()
 
     def place(self, row: int) -> str:
-        """Where a row is, in words."""
+        """Return the location of a row, for messages."""
         return f"{self.path}, row {self._line(row)}"
 
     def error(self, row: int, column: str, problem: str) -> InputError:
-        """One sentence with the place."""
+        """Return an error that names the row and the column."""
         return InputError(f"{self.place(row)}, column '{column}': {problem}.")
 
     def _open(self, content: pa.NativeFile) -> Iterator[pa.RecordBatch]:
@@ -125,7 +127,7 @@ class CsvStream:
         )
 
     def _line(self, row: int) -> int:
-        """The line of the file that a row stands on: blank lines are no rows."""
+        """Return the line number of a row in the file, which also counts blank lines."""
         with clear_read_errors(str(self.path)), open_bytes(self.path) as content:
             text = io.TextIOWrapper(content, "latin-1")
             rows = (number for number, line in enumerate(text, 1) if line != "\n")
@@ -135,17 +137,17 @@ class CsvStream:
         for name in self.columns:
             if table[name].null_count and name not in self.may_be_missing:
                 at = pc.index(table[name].is_null(), True).as_py()
-                raise self.error(row + at, name, "there is no value")
+                raise self.error(row + at, name, "the value is missing")
 
     def _not_in_utf_8(self, row: int | None) -> InputError:
         return not_in_encoding(str(self.path), "utf-8", row, UTF_8_ALONE)
 
     def _no_rows(self) -> InputError:
-        return InputError(f"{self.path} has no rows but the names of its columns.")
+        return InputError(f"{self.path} has column names, but no rows.")
 
-    def _blamed(self, problem: str) -> InputError:
-        """Arrow's complaint with the column by its name."""
-        if "too short" in problem:  # not even the first row has an end
+    def _translated(self, problem: str) -> InputError:
+        """Translate Arrow's message, with the column's name."""
+        if "too short" in problem:  # the first row has no line end
             return self._no_rows()
         if "UTF8" in problem:
             row = re.search(r"Row #(\d+)", problem)
@@ -160,12 +162,12 @@ class CsvStream:
         if uneven := UNEVEN.search(problem):
             row_number, expected, got = uneven.groups()
             return InputError(
-                f"{self.place(int(row_number))}: there are {got} values where the first row names "
-                f"{expected} columns; mend that row."
+                f"{self.place(int(row_number))}: there are {got} values, but row 1 names "
+                f"{expected} columns. Fix this row."
             )
         return InputError(f"{self.path} is not a readable table: {problem}.")
 
 
 def first_true(wrong: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int | None:
-    """The place of the first that is wrong, if one is."""
+    """Return the index of the first True, or None."""
     return int(wrong.argmax()) if wrong.any() else None

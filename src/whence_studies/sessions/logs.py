@@ -1,4 +1,4 @@
-"""Session logs, streamed: whole sessions, block after block, with the features of every row."""
+"""Session logs, streamed in blocks of whole sessions, with the features of every row."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from whence_studies.sessions.schema import (
 from whence_studies.sessions.tracks import MISSING, Tracks
 
 SLOTS: Final = 10
-"""Tracks of a half: the challenge's sessions have 10 to 20."""
+"""Tracks per half; the challenge's sessions have 10 to 20 tracks."""
 DAY_ZERO: Final = np.datetime64("2018-07-13").astype(int)
-"""Two days before the first log: dates are counted from here."""
+"""Day 0 of the date feature, two days before the first log."""
 HOURS: Final = 24
 
 
 @dataclass(frozen=True, eq=False)
 class Sessions:
-    """Whole sessions, one after another; session *i* has the rows `offsets[i]:offsets[i + 1]`."""
+    """Whole sessions in sequence; session *i* has the rows `offsets[i]:offsets[i + 1]`."""
 
     ids: pa.Array
     offsets: npt.NDArray[np.int64]
     logged: Floats32
-    """`[rows, 44]`, the features of `LOG_FEATURES`."""
+    """`[rows, 44]`: the features in `LOG_FEATURES`."""
     tracks: npt.NDArray[np.int32]
-    """Their numbers in the track table."""
+    """Row numbers in the track table."""
     skipped: npt.NDArray[np.bool_]
     causes: npt.NDArray[np.int8] | None = None
-    """Why each was skipped or not, as a `Cause`, where that is known."""
+    """Cause of each skip or non-skip, as a `Cause`, if known."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -64,9 +64,9 @@ def read_sessions(
     causes: Path | None = None,
     block: int = BLOCK,
 ) -> Iterator[Sessions]:
-    """The sessions of a log, some whole ones at a time, with about `block` bytes of it in memory.
+    """Yield the sessions of a log, with about `block` bytes of it in memory.
 
-    `causes` is the file of true causes beside a log that was made, which is read along with it.
+    `causes` is the file of true causes that accompanies a synthetic log.
     """
     stream = CsvStream(path, LOG_COLUMNS, block=block)
     truth = None if causes is None else CauseStream(causes, path, block)
@@ -92,24 +92,32 @@ def read_sessions(
 def _order(
     stream: CsvStream, row: int, table: pa.Table, slots: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Position and length of each row, if the rows of every session are there and in order."""
+    """Return the position and length of each row; check that sessions are complete and ordered."""
     position, length = table[POSITION].to_numpy(), table[LENGTH].to_numpy()
     ids = table[SESSION].combine_chunks()
     again = np.concatenate(([False], pc.equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)))
     before, said = np.roll(position, 1), np.roll(length, 1)
     early = ~again & (before != said)
-    early[0] = False  # what came before is whole
+    early[0] = False  # the previous block ended with a complete session
     problems = [
-        (length < 2, LENGTH, "a session needs 2 tracks, one to know and one to ask about"),
+        (length < 2, LENGTH, "a session needs at least 2 tracks, one for each half"),
         (
             length > 2 * slots,
             LENGTH,
-            f"a session of so many does not fit into 2 × {slots} slots; allow more with slots=",
+            f"the session does not fit into 2 × {slots} slots; raise slots=",
         ),
-        (again & (length != said), LENGTH, "the row before has another length for this session"),
-        (again & (position != before + 1), POSITION, "the position before it is not the row above"),
-        (~again & ~early & (position != 1), POSITION, "the session does not begin at position 1"),
-        (position > length, POSITION, "the session is not that long"),
+        (
+            again & (length != said),
+            LENGTH,
+            "the previous row gives another length for this session",
+        ),
+        (
+            again & (position != before + 1),
+            POSITION,
+            "it does not follow the position in the previous row",
+        ),
+        (~again & ~early & (position != 1), POSITION, "the session does not start at position 1"),
+        (position > length, POSITION, "it exceeds the length of the session"),
     ]
     found = [
         (at, column, problem)
@@ -131,8 +139,8 @@ def _ends_early(stream: CsvStream, row: int, table: pa.Table, at: int) -> Except
     return stream.error(
         row,
         LENGTH,
-        f"session '{table[SESSION][at]}' has {table[LENGTH][at]} tracks by this column and ends "
-        f"at {table[POSITION][at]}; a log holds whole sessions, row after row",
+        f"session '{table[SESSION][at]}' has {table[LENGTH][at]} tracks by this column, but ends "
+        f"at {table[POSITION][at]}; a log must hold complete sessions, row by row",
     )
 
 
@@ -155,9 +163,9 @@ def _sessions(
 
 
 def _features(stream: CsvStream, row: int, table: pa.Table) -> Floats32:
-    """A row of the log as numbers: words as one flag each, hours by the day, days from the first.
+    """Return the rows of a log as numbers: one-hot categories, hours as fractions of a day.
 
-    A word that is not among the known ones sets no flag.
+    Dates count from `DAY_ZERO`. An unknown category sets no flag.
     """
     _check_hours(stream, row, table)
     features = np.zeros((len(table), len(LOG_FEATURES)), dtype=np.float32)
@@ -181,7 +189,7 @@ def _check_hours(stream: CsvStream, row: int, table: pa.Table) -> None:
     wrong = first_true((hours < 0) | (hours >= HOURS))
     if wrong is not None:
         raise stream.error(
-            row + wrong, HOUR, f"{hours[wrong]} is no hour of a day, from 0 to {HOURS - 1}"
+            row + wrong, HOUR, f"{hours[wrong]} is not an hour from 0 to {HOURS - 1}"
         )
 
 
@@ -195,59 +203,61 @@ def _track_numbers(
         raise stream.error(
             row + absent,
             TRACK,
-            f"track '{ids[absent].as_py()}' is in none of the files of track features; name all "
-            "of them",
+            f"track '{ids[absent].as_py()}' is in none of the track feature files; pass all of "
+            "them",
         )
     return numbers
 
 
 class CauseStream:
-    """The causes of a log's rows, read along with the log."""
+    """The causes of a log's rows, read in step with the log."""
 
     def __init__(self, path: Path, log: Path, block: int = BLOCK) -> None:
         self.log = log
         self.stream = CsvStream(path, CAUSE_COLUMNS, block=block)
         self.blocks = self.stream.blocks()
         self.row = FIRST_ROW
-        """Of the first row that is not used yet."""
+        """Number of the first unused row."""
         self.rest = pa.table({name: pa.array([], kind) for name, kind in CAUSE_COLUMNS.items()})
 
     def of(self, rows: pa.Table) -> npt.NDArray[np.int8]:
-        """Those of the next rows of the log."""
+        """Return the causes of the next rows of the log."""
         while len(self.rest) < len(rows) and self._read():
             pass
         mine, self.rest = self.rest[: len(rows)], self.rest[len(rows) :]
-        self._check_others(mine, rows[: len(mine)])
+        self._check_rows(mine, rows[: len(mine)])
         if len(mine) < len(rows):
-            raise self._unlike(len(mine) - 1, f"the causes end here, and {self.log} has more rows")
+            raise self._mismatch(
+                len(mine) - 1, f"the causes end here, but {self.log} has more rows"
+            )
         causes = self._causes(mine)
         self.row += len(rows)
         return causes
 
     def finish(self) -> None:
-        """Raise if causes are left when the log has ended."""
+        """Raise if causes are left at the end of the log."""
         if len(self.rest) or self._read():
-            raise self._unlike(0, f"{self.log} ends before this cause")
+            raise self._mismatch(0, f"{self.log} ends before this cause")
 
     def _read(self) -> bool:
-        """One block more, if there is one."""
+        """Read one more block; return whether there was one."""
         _, table = next(self.blocks, (0, None))
         if table is None:
             return False
         self.rest = pa.concat_tables([self.rest, table])
         return True
 
-    def _check_others(self, mine: pa.Table, rows: pa.Table) -> None:
+    def _check_rows(self, mine: pa.Table, rows: pa.Table) -> None:
         same = pc.and_(*(pc.equal(mine[one], rows[one]) for one in (SESSION, POSITION)))
         wrong = first_true(~same.to_numpy())
         if wrong is not None:
             own, expected = (_track_of(table, wrong) for table in (mine, rows))
-            raise self._unlike(wrong, f"this is of {own}, where {self.log} has {expected}")
+            raise self._mismatch(wrong, f"this is {own}, but {self.log} has {expected}")
 
-    def _unlike(self, at: int, problem: str) -> InputError:
+    def _mismatch(self, at: int, problem: str) -> InputError:
         return InputError(
-            f"{self.stream.place(self.row + at)}: {problem}; a file of causes has a row for each "
-            "of its log, in the same order."
+            f"{self.stream.place(self.row + at)}: {problem}. A file of causes must have one row "
+            "for each row of its log, in the same order."
         )
 
     def _causes(self, mine: pa.Table) -> npt.NDArray[np.int8]:
@@ -257,7 +267,7 @@ class CauseStream:
             raise self.stream.error(
                 self.row + wrong,
                 CAUSE,
-                f"'{mine[CAUSE][wrong]}' is no cause; say {', '.join(CAUSE_WORDS.to_pylist())}",
+                f"'{mine[CAUSE][wrong]}' is not a cause; use {', '.join(CAUSE_WORDS.to_pylist())}",
             )
         causes: npt.NDArray[np.int8] = place.to_numpy().astype(np.int8)
         return causes

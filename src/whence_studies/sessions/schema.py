@@ -1,4 +1,4 @@
-"""The columns of the challenge's files, and the features that are made of them, group by group."""
+"""Columns of the challenge's files, the feature groups derived from them, and causes of skips."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 TEXT: Final = pa.dictionary(pa.int32(), pa.string())
-"""Kept once each in a block."""
+"""Dictionary-encoded: each string is stored once per block."""
 
 SESSION, POSITION, LENGTH, TRACK = (
     "session_id",
@@ -31,13 +31,13 @@ REASONS: Final = tuple(
     "appload backbtn clickrow endplay fwdbtn playbtn popup remote trackdone trackerror "
     "uriopen".split()
 )
-"""Why a track began or ended; the few others, such as logout, are none of these."""
+"""Why a track started or ended; rare other values, such as logout, are not listed."""
 CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "context_type": CONTEXT_TYPES,
     f"{BEHAVIOR}reason_start": REASONS,
     f"{BEHAVIOR}reason_end": REASONS,
 }
-"""Columns of words, each of which becomes one feature a word."""
+"""Categorical columns, which become one feature per category."""
 
 LOG_COLUMNS: Final[Mapping[str, pa.DataType]] = {
     SESSION: pa.string(),
@@ -62,7 +62,7 @@ LOG_COLUMNS: Final[Mapping[str, pa.DataType]] = {
     f"{BEHAVIOR}reason_start": TEXT,
     f"{BEHAVIOR}reason_end": TEXT,
 }
-"""Of a session log, in the challenge's order."""
+"""Columns of a session log, in the challenge's order."""
 
 GENERAL: Final = ("duration", "release_year", "us_popularity_estimate")
 AUDIO: Final = tuple(
@@ -74,7 +74,7 @@ ACOUSTIC: Final = tuple(f"acoustic_vector_{place}" for place in range(8))
 MUSIC: Final = AUDIO + ACOUSTIC
 TRACK_FEATURES: Final = GENERAL + MUSIC
 MODE: Final = "mode"
-"""Of the track features the one that is a word: major or minor."""
+"""The only categorical track feature: major or minor."""
 TRACK_COLUMNS: Final[Mapping[str, pa.DataType]] = {
     TRACK_ID: pa.string(),
     **{name: pa.string() if name == MODE else pa.float64() for name in TRACK_FEATURES},
@@ -111,15 +111,15 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "general": GENERAL,
     "music": MUSIC,
 }
-"""The features of a track that was heard, group by group."""
+"""The features of a known track, by group."""
 LOG_FEATURES: Final = GROUPS["position"] + GROUPS["context"] + GROUPS["interaction"]
-"""Those that come from the log."""
+"""The features that come from the log."""
 UPCOMING_GROUPS: Final = ("position", "general", "music")
-"""The groups that are known of a track before it is heard."""
+"""The groups that are known about a track before it is played."""
 
 
 def spans(groups: Sequence[str]) -> dict[str, slice]:
-    """Where each group lies in rows of features that hold these groups one after another."""
+    """Return the columns of each group in rows that hold these groups in this order."""
     ends, end = {}, 0
     for group in groups:
         ends[group] = slice(end, end + len(GROUPS[group]))
@@ -140,14 +140,14 @@ SUBSETS: Final[Mapping[str, tuple[str, ...]]] = {
     "S7": ("position", "context", "interaction", "general"),
     "S8": tuple(GROUPS),
 }
-"""The experts of Afchar & Hennequin (2020, Figure 7): the groups that each may see.
+"""The experts of Afchar & Hennequin (2020, Figure 7), by the groups that each may see.
 
-Of the second half each sees those that are known there.
+In the second half each expert sees those of its groups that are known there.
 """
 
 
 class Cause(IntEnum):
-    """What decided over a skip."""
+    """What decided whether a track was skipped."""
 
     PERSISTENCE = 0
     CONTEXT = 1
@@ -157,7 +157,7 @@ class Cause(IntEnum):
 
     @property
     def word(self) -> str:
-        """As files have it."""
+        """The name used in files."""
         return self.name.lower()
 
 
@@ -167,9 +167,9 @@ GROUP_OF: Final[Mapping[Cause, str]] = {
     Cause.MUSIC: "music",
     Cause.POPULARITY: "general",
 }
-"""The group of features that a cause can be read from; chance can be read from none."""
+"""The feature group that reveals a cause; nothing reveals chance."""
 CAUSE: Final = "cause"
-"""The column of the file of causes."""
+"""Column of the cause."""
 CAUSE_COLUMNS: Final = {SESSION: pa.string(), POSITION: pa.int32(), CAUSE: pa.string()}
-"""Of that file: whose cause it is, and the cause."""
+"""Columns of a file of causes: the track, then its cause."""
 CAUSE_WORDS: Final = pa.array([cause.word for cause in Cause])

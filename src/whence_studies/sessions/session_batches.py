@@ -1,4 +1,4 @@
-"""Sessions cut in half: the first half is known with its skips, of the second they are asked."""
+"""Batches of sessions in two halves: the skips of the first are known, those of the second not."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from whence_studies.sessions.session_files import SessionFiles
 from whence_studies.sessions.tracks import Tracks
 
 ABSENT: Final = -2
-"""Stands in slots without a track, for features and labels (Afchar & Hennequin 2020)."""
+"""Value of features and labels in slots without a track (Afchar & Hennequin 2020)."""
 NO_CAUSE: Final = -1
 
 
 @dataclass(frozen=True, eq=False)
 class SessionBatch:
-    """A batch of B sessions; both batch stand at the left of their slots."""
+    """A batch of B sessions; the tracks of both halves fill their slots from the left."""
 
     known: Floats32
-    """`[B, slots, 73]`: features of the first half, by `KNOWN_SPANS`; the paper's A."""
+    """`[B, slots, 73]`: features of the first half, laid out by `KNOWN_SPANS`; the paper's A."""
     known_mask: Bools
-    """`[B, slots]`: where there is a track."""
+    """`[B, slots]`: whether a slot of the first half holds a track."""
     upcoming: Floats32
     """`[B, slots, 31]`: features of the second half, by `UPCOMING_SPANS`; the paper's B."""
     upcoming_mask: Bools
     labels: npt.NDArray[np.int8]
-    """`[B, slots]`: 1 skipped, -1 not, of the second half; the paper's Y."""
+    """`[B, slots]`: 1 for skipped and -1 for played, in the second half; the paper's Y."""
     causes: npt.NDArray[np.int8] | None = None
-    """`[B, slots]`: of the second half, as a `Cause`, where that is known."""
+    """`[B, slots]`: causes in the second half, as a `Cause`, if known."""
 
     def __len__(self) -> int:
         return len(self.known)
@@ -57,12 +57,12 @@ class SessionBatch:
         return SessionBatch(*chosen)
 
     def arrays(self) -> list[npt.NDArray[Any] | None]:
-        """In the order of the fields."""
+        """Return the arrays in the order of the fields."""
         return [getattr(self, field.name) for field in fields(self)]
 
 
 def concat_batches(parts: Sequence[SessionBatch]) -> SessionBatch:
-    """The sessions of all of them, one after another."""
+    """Concatenate the sessions of all batches."""
     joined: list[Any] = [
         None if some[0] is None else np.concatenate(some)
         for some in zip(*(part.arrays() for part in parts), strict=True)
@@ -71,7 +71,7 @@ def concat_batches(parts: Sequence[SessionBatch]) -> SessionBatch:
 
 
 def halve_sessions(sessions: Sessions, tracks: Tracks, slots: int = SLOTS) -> SessionBatch:
-    """Of an odd number of tracks the middle one is asked about, as in the challenge."""
+    """Split sessions in half; a middle track goes to the second half, as in the challenge."""
     lengths = np.diff(sessions.offsets)
     half = np.repeat(lengths // 2, lengths)
     session = np.repeat(np.arange(len(sessions)), lengths)
@@ -100,7 +100,7 @@ def halve_sessions(sessions: Sessions, tracks: Tracks, slots: int = SLOTS) -> Se
 
 
 BATCH: Final = 500
-"""Sessions at a time, as Afchar & Hennequin (2020) have it."""
+"""Sessions per batch, as in Afchar & Hennequin (2020)."""
 
 
 def batches(
@@ -111,13 +111,13 @@ def batches(
     slots: int = SLOTS,
     block: int = BLOCK,
 ) -> Iterator[SessionBatch]:
-    """Every session once, `size` at a time; the last batch may be smaller.
+    """Yield every session once, `size` at a time; the last batch may be smaller.
 
-    With a seed the logs come in a random order and so do the sessions of a block, of which about
-    `block` bytes are in memory; another seed an epoch gives other batches.
+    With a `seed`, the logs and the sessions within a block are shuffled. A block has about `block`
+    bytes. Use another seed in every epoch for other batches.
     """
     if size < 1 or slots < 1:
-        raise InputError(f"Batches need a session and a slot at least, not {size} and {slots}.")
+        raise InputError(f"Set size and slots to at least 1, not {size} and {slots}.")
     rest: list[SessionBatch] = []
     for batch in _blocks(files, tracks, seed, slots, block):
         together = concat_batches([*rest, batch])

@@ -1,4 +1,4 @@
-"""A folder with the challenge's files."""
+"""Folders with the challenge's files."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from whence.errors import InputError
 LOGS, TRACKS, CAUSES = "training_set", "track_features", "causes"
 ENDINGS: Final = (".csv", ".csv.gz")
 HELD: Final = 0.1
-"""Share of the logs that validates, and that tests."""
+"""Share of the logs for validation, and again for testing."""
 
 
 @dataclass(frozen=True)
 class SessionFiles:
-    """The logs, in the order of their names, and what goes with them."""
+    """The logs, sorted by name, and the files that belong to them."""
 
     logs: tuple[Path, ...]
     tracks: tuple[Path, ...]
     causes: tuple[Path, ...] = ()
-    """Of each log, where the sessions were made."""
+    """One file per log, for synthetic sessions."""
 
 
 @dataclass(frozen=True)
 class SessionSplit:
-    """The files of the three parts."""
+    """The files for training, validation and testing."""
 
     train: SessionFiles
     validation: SessionFiles
@@ -35,27 +35,31 @@ class SessionSplit:
 
 
 def find_files(folder: Path) -> SessionFiles:
-    """The files of a folder as the challenge has it: `training_set/` and `track_features/`."""
+    """Find the files in a folder laid out as in the challenge.
+
+    Such a folder holds `training_set/` and `track_features/`.
+    """
     logs, tracks = (_csv_files(folder / one) for one in (LOGS, TRACKS))
     for found, name in ((logs, LOGS), (tracks, TRACKS)):
         if not found:
-            raise InputError(f"{folder / name} has no files that end in {' or '.join(ENDINGS)}.")
+            raise InputError(f"{folder / name} has no {' or '.join(ENDINGS)} files.")
     causes = tuple(folder / CAUSES / log.name for log in logs)
     return SessionFiles(logs, tracks, causes if all(one.exists() for one in causes) else ())
 
 
 def session_folder(name: str) -> Path | None:
-    """The folder of that name where the user keeps data, if it is there and has logs."""
+    """Return the folder of that name in the user's data folders if it has logs."""
     folders = (folder / name for folder in data_folders())
     return next((folder for folder in folders if (folder / LOGS).is_dir()), None)
 
 
 def split_files(files: SessionFiles) -> SessionSplit:
-    """The last tenth of the logs tests, the tenth before it validates, at least one each."""
+    """Split by logs: the last tenth tests and the tenth before validates, at least one log each."""
     count = len(files.logs)
     if count < 3:
         raise InputError(
-            f"Three parts need at least 3 logs, and there {'is' if count == 1 else 'are'} {count}."
+            f"Training, validation and testing need at least 3 logs, but there "
+            f"{'is' if count == 1 else 'are'} {count}."
         )
     held = max(1, round(HELD * count))
     return SessionSplit(

@@ -1,4 +1,4 @@
-"""How well skips are predicted: of all tracks, of the first, and on average over the session."""
+"""Accuracy of skip predictions: over all tracks, over first tracks, and averaged over sessions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from whence_studies.sessions.session_batches import SessionBatch
 
 ACCURACY, FIRST, AVERAGE = "accuracy", "accuracy of the first track", "mean average accuracy"
 COLUMNS: Final = (ACCURACY, FIRST, AVERAGE)
-PROTOCOL: Final = "skips of the second half of sessions, from the first half"
+PROTOCOL: Final = "skips in the second half of sessions, predicted from the first"
 
 
 @dataclass(frozen=True, eq=False)
 class SkipScores:
-    """What each session adds to the measures, one number a session."""
+    """What each session contributes to the measures, one number per session."""
 
     tracks: npt.NDArray[np.int64]
-    """Tracks to predict, the paper's T."""
+    """Number of tracks to predict, the paper's T."""
     right: npt.NDArray[np.int64]
     first: Bools
-    """Whether the first track was predicted rightly."""
+    """Whether the first track was predicted correctly."""
     average: npt.NDArray[np.float64]
     """Average accuracy, the paper's AA."""
 
@@ -35,9 +35,9 @@ class SkipScores:
         return len(self.tracks)
 
     def measures(self, seed: int = 0) -> dict[str, Measure]:
-        """By name, with 95 % bootstrap intervals over sessions."""
+        """Return the measures by name, with 95 % bootstrap intervals over sessions."""
         if not len(self):
-            raise InputError("Predictions of no session cannot be measured.")
+            raise InputError("There are no sessions to measure.")
         share = float(self.right.sum() / self.tracks.sum())
         interval = ratio_interval(self.right, self.tracks, seed)
         protocol = f"{PROTOCOL}; share of all tracks, bootstrap over sessions"
@@ -51,15 +51,15 @@ class SkipScores:
 
 
 def score_skips(predicted: Bools, batch: SessionBatch) -> SkipScores:
-    """Of a batch: `predicted` says `[B, slots]` whether each asked track is skipped."""
-    there = batch.upcoming_mask
-    if predicted.shape != there.shape:
+    """Score predicted skips `[B, slots]` of a batch."""
+    mask = batch.upcoming_mask
+    if predicted.shape != mask.shape:
         raise InputError(
-            f"Predictions are {list(predicted.shape)}, and {list(there.shape)} are asked for."
+            f"Predictions have the shape {list(predicted.shape)}, not {list(mask.shape)}."
         )
-    right = (predicted == batch.skipped) & there
-    so_far = right.cumsum(axis=1) / np.maximum(there.cumsum(axis=1), 1)
-    tracks = there.sum(axis=1)
+    right = (predicted == batch.skipped) & mask
+    so_far = right.cumsum(axis=1) / np.maximum(mask.cumsum(axis=1), 1)
+    tracks = mask.sum(axis=1)
     return SkipScores(
         tracks=tracks,
         right=right.sum(axis=1),
@@ -69,9 +69,9 @@ def score_skips(predicted: Bools, batch: SessionBatch) -> SkipScores:
 
 
 def concat_scores(parts: Sequence[SkipScores]) -> SkipScores:
-    """Of all batches together."""
+    """Concatenate the scores of all batches."""
     if not parts:
-        raise InputError("Predictions of no session cannot be measured.")
+        raise InputError("There are no sessions to measure.")
     return SkipScores(
         tracks=np.concatenate([part.tracks for part in parts]),
         right=np.concatenate([part.right for part in parts]),
@@ -83,9 +83,10 @@ def concat_scores(parts: Sequence[SkipScores]) -> SkipScores:
 def ratio_interval(
     parts: npt.NDArray[np.int64], wholes: npt.NDArray[np.int64], seed: int = 0
 ) -> tuple[float, float]:
-    """95 % of Σ parts / Σ wholes over resampled sessions.
+    """Return a 95 % bootstrap interval of Σ parts / Σ wholes over sessions.
 
-    A session counts only by its pair of small numbers, so what is drawn is how often each occurs.
+    Sessions with the same pair of numbers are interchangeable, so the draw is of how often each
+    pair occurs.
     """
     pairs, counts = np.unique(np.stack([parts, wholes]), axis=1, return_counts=True)
     rng = np.random.default_rng(np.random.SeedSequence(seed))
@@ -94,25 +95,22 @@ def ratio_interval(
     return float(low), float(high)
 
 
-# Predictions that need no learning.
-
-
 def last(batch: SessionBatch) -> Bools:
-    """Every track as the last one of the first half (equation 17 of Afchar & Hennequin 2020)."""
+    """Predict every track like the last known one (equation 17 of Afchar & Hennequin 2020)."""
     final = batch.known_mask.sum(axis=1) - 1
     skipped = np.take_along_axis(batch.known_skipped, final[:, None], axis=1)
     return np.broadcast_to(skipped, batch.upcoming_mask.shape)
 
 
 def mean(batch: SessionBatch) -> Bools:
-    """Every track as most of the first half (equation 18); a tie is a skip."""
+    """Predict every track like the majority of the first half (equation 18); a tie is a skip."""
     skipped = (batch.known_skipped & batch.known_mask).sum(axis=1, keepdims=True)
     often = 2 * skipped >= batch.known_mask.sum(axis=1, keepdims=True)
     return np.broadcast_to(often, batch.upcoming_mask.shape)
 
 
 def coin(seed: int = 0) -> Callable[[SessionBatch], Bools]:
-    """Heads is a skip; every call tosses anew."""
+    """Return a predictor that skips at random; every call draws anew."""
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     return lambda batch: rng.integers(0, 2, batch.upcoming_mask.shape).astype(bool)
 

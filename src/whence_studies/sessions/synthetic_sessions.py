@@ -1,6 +1,15 @@
-"""Synthetic sessions: tracks, and listening in which the cause of every skip is known.
+"""Synthetic sessions: tracks and listeners, with the cause of every skip known.
 
-LISTENING-DOC
+The first rule that applies decides about a track:
+
+1. **chance** decides about a share of all tracks;
+2. **popularity**: the least popular tracks are skipped, the most popular are not;
+3. **music**: a track that sounds unlike the rest of its session is skipped;
+4. **context**: in the second half, radio and charts tire the listener, who skips; the listener's
+   own collection keeps playing;
+5. **persistence**: the listener repeats the last decision or follows a habit.
+
+Every cause except chance can be read from exactly one feature group.
 """
 
 from __future__ import annotations
@@ -44,31 +53,31 @@ from whence_studies.sessions.session_files import CAUSES, LOGS, TRACKS, SessionF
 from whence_studies.sessions.tracks import MODES
 
 DASHES: Final = (0, 8, 12, 16, 20, 32)
-"""Where the parts of an id begin and end in its 32 digits."""
-ABOUT: Final = {
+"""Where the parts of an id start and end in its 32 digits."""
+RANGES: Final = {
     "key": (0.0, 11.0, 1.0),
     "loudness": (-30.0, 0.0, 0.0),
     "tempo": (60.0, 200.0, 0.0),
     "time_signature": (3.0, 5.0, 1.0),
     "dyn_range_mean": (2.0, 20.0, 0.0),
 }
-"""Least, most, and the unit of a whole number; the others lie between 0 and 1."""
+"""Minimum, maximum, and 1 for integers; all other features lie between 0 and 1."""
 OWN_SOUND: Final = 0.25
-"""How far a track is from its genre's sound, where genres are about 1 from each other."""
+"""Distance of a track from its genre's sound; genres are about 1 apart."""
 FIRST_DAY: Final = np.datetime64("2018-07-15")
 LOGS_OF_A_DAY: Final = 10
 RESTLESS, CALM = ("radio", "charts"), ("user_collection",)
-EITHER: Final = tuple(one for one in CONTEXT_TYPES if one not in RESTLESS + CALM)
+OTHER_CONTEXTS: Final = tuple(one for one in CONTEXT_TYPES if one not in RESTLESS + CALM)
 AT_ONCE, LATE = 0.8, 0.25
-"""Shares of the skipped tracks that are skipped at once, and of the others that are left late."""
+"""Share of the skips that happen at once, and of the played tracks that are left late."""
 TRACK_FILES: Final = 2
-LISTENING: Final = "listening"
-"""Where the manifest has the settings."""
+SETTINGS: Final = "listening"
+"""Key of the settings in the manifest."""
 
 
 @dataclass(frozen=True, eq=False)
 class SyntheticTracks:
-    """Tracks as the challenge's file has them, and what only their maker knows."""
+    """Tracks in the challenge's format, and the hidden variables behind them."""
 
     table: pa.Table
     genre: npt.NDArray[np.int64]
@@ -77,7 +86,7 @@ class SyntheticTracks:
 
 
 def draw_tracks(config: ListeningConfig, rng: np.random.Generator) -> SyntheticTracks:
-    """Every genre has a sound of its own; the least and the most popular are everybody's."""
+    """Draw tracks: every genre has its own sound, and popularity gives the consensus."""
     count = config.tracks
     genre = rng.permutation(count) % config.genres
     sounds = rng.uniform(-1, 1, (config.genres, len(ACOUSTIC)))
@@ -89,11 +98,11 @@ def draw_tracks(config: ListeningConfig, rng: np.random.Generator) -> SyntheticT
         TRACK_ID: random_ids("t_", count, rng),
         "duration": rng.normal(215, 45, count).clip(35, 900).round(3),
         "release_year": 2018 - rng.exponential(8, count).clip(0, 60).astype(np.int64),
-        # evenly spread, so that the most popular stand out as clearly as the least popular
+        # uniform, so that both ends of popularity stand out equally
         "us_popularity_estimate": (90 + 10 * rank).round(6),
     }
     for name, share in zip(AUDIO, shares.T, strict=True):
-        least, most, unit = ABOUT.get(name, (0.0, 1.0, 0.0))
+        least, most, unit = RANGES.get(name, (0.0, 1.0, 0.0))
         value = least + (most - least) * share
         columns[name] = np.round(value).astype(np.int64) if unit else value.astype(np.float32)
     columns[MODE] = np.array(MODES)[(shares[:, AUDIO.index(MODE)] > 0.4).astype(int)]
@@ -104,7 +113,7 @@ def draw_tracks(config: ListeningConfig, rng: np.random.Generator) -> SyntheticT
 
 
 def random_ids(prefix: str, count: int, rng: np.random.Generator) -> pa.Array:
-    """Ids as the challenge has them: the prefix and 32 hexadecimal digits in five parts."""
+    """Draw ids in the challenge's format: a prefix and 32 hexadecimal digits in five parts."""
     digits = np.frombuffer(rng.bytes(16 * count).hex().encode(), dtype="S32")
     texts = pa.array(digits).cast(pa.string())
     parts = [pc.utf8_slice_codeunits(texts, begin, end) for begin, end in pairwise(DASHES)]
@@ -115,7 +124,7 @@ def random_ids(prefix: str, count: int, rng: np.random.Generator) -> pa.Array:
 
 @dataclass(frozen=True, eq=False)
 class SyntheticLog:
-    """A log as the challenge has it, and the cause of each row."""
+    """A log in the challenge's format, and the cause of each row."""
 
     table: pa.Table
     causes: npt.NDArray[np.int8]
@@ -123,14 +132,14 @@ class SyntheticLog:
 
 @dataclass(frozen=True, eq=False)
 class _Decided:
-    """`[sessions, longest]`: what became of each track."""
+    """`[sessions, longest]`: whether each track was skipped, and why."""
 
     skipped: Bools
     cause: npt.NDArray[np.int8]
 
 
 def day_of(log: int) -> tuple[int, np.datetime64]:
-    """The day that a log is of, counted from the first and as a date."""
+    """Return the day of a log, as a number and as a date."""
     number = log // LOGS_OF_A_DAY
     return number, FIRST_DAY + np.timedelta64(number, "D")
 
@@ -138,7 +147,7 @@ def day_of(log: int) -> tuple[int, np.datetime64]:
 def make_log(
     config: ListeningConfig, tracks: SyntheticTracks, log: int, rng: np.random.Generator
 ) -> SyntheticLog:
-    """The log of that number, ten of which make a day."""
+    """Draw the log of that number; ten logs make a day."""
     count, width = config.sessions, config.longest
     any_length = rng.integers(config.shortest, width + 1, count)
     lengths = np.where(rng.random(count) < config.full, width, any_length)
@@ -168,7 +177,7 @@ def make_log(
 def _choose_tracks(
     config: ListeningConfig, tracks: SyntheticTracks, home: Ints, rng: np.random.Generator
 ) -> tuple[Ints, Bools]:
-    """`[sessions, longest]`: tracks, and whether they are of another genre than the session."""
+    """Draw tracks `[sessions, longest]`, and whether each is from another genre."""
     shape = (len(home), config.longest)
     strange = rng.random(shape) < config.off_genre
     other = rng.integers(1, config.genres, shape)
@@ -205,7 +214,7 @@ def _decide(
     skipper: Bools = np.less(rng.random(shape[0]), config.skippers)
     habit = skipper[:, None] ^ (rng.random(shape) >= config.habit)
     same: Bools = np.less(rng.random(shape), config.momentum)
-    same[:, 0] = False  # nothing was before
+    same[:, 0] = False  # the first track has no predecessor
     for place in range(shape[1]):
         persists = cause[:, place] == Cause.PERSISTENCE
         usual = np.where(same[:, place], skipped[:, place - 1], habit[:, place])
@@ -216,14 +225,14 @@ def _decide(
 def _draw_sign(
     up: float, down: float, count: int, rng: np.random.Generator
 ) -> npt.NDArray[np.int8]:
-    """1 with the chance `up`, -1 with the chance `down`, else 0."""
+    """Draw 1 with probability `up`, -1 with probability `down`, else 0."""
     drawn = rng.random(count)
     return (drawn < up).astype(np.int8) - (drawn >= 1 - down).astype(np.int8)
 
 
 def _context(mood: npt.NDArray[np.int8], rng: np.random.Generator) -> npt.NDArray[Any]:
     drawn = rng.random(len(mood))
-    choices = {1: RESTLESS, -1: CALM, 0: EITHER}
+    choices = {1: RESTLESS, -1: CALM, 0: OTHER_CONTEXTS}
     picked = {
         sign: np.array(names)[(drawn * len(names)).astype(int)] for sign, names in choices.items()
     }
@@ -231,7 +240,7 @@ def _context(mood: npt.NDArray[np.int8], rng: np.random.Generator) -> npt.NDArra
 
 
 def _behave(skipped: Bools, there: Bools, rng: np.random.Generator) -> dict[str, Any]:
-    """What else the log says of each track, in keeping with whether it was skipped."""
+    """Draw the remaining columns of the log, consistent with the skips."""
     shape = skipped.shape
     at_once = skipped & (rng.random(shape) < AT_ONCE)
     in_the_end = skipped | (rng.random(shape) < LATE)
@@ -239,7 +248,7 @@ def _behave(skipped: Bools, there: Bools, rng: np.random.Generator) -> dict[str,
     first = np.array(["appload", "clickrow", "playbtn"])[rng.integers(0, 3, shape[0])]
     starts = np.hstack([first[:, None], ends[:, :-1]])
     pause = rng.choice(3, shape, p=(0.75, 0.1, 0.15))
-    pause[:, 0] = 3  # no track was before
+    pause[:, 0] = 3  # the first track follows no other
     columns: dict[str, Any] = {
         "skip_1": at_once,
         SKIPPED: skipped,
@@ -260,61 +269,66 @@ def _behave(skipped: Bools, there: Bools, rng: np.random.Generator) -> dict[str,
 def write_sessions(
     folder: Path, config: ListeningConfig | None = None, overwrite: bool = False
 ) -> SessionFiles:
-    """Logs, track features and causes in a new folder; the same configuration, the same bytes."""
+    """Write logs, track features and causes to a new folder.
+
+    The same configuration gives the same bytes.
+    """
     config = config or ListeningConfig()
     tracks = design_tracks(config)
-    chances = _seeds(config)[1:]
-    with new_folder(folder, overwrite) as made:
+    seeds = _seeds(config)[1:]
+    with new_folder(folder, overwrite) as new:
         for name in (LOGS, TRACKS, CAUSES):
-            (made / name).mkdir()
+            (new / name).mkdir()
         each = -(-config.tracks // TRACK_FILES)
         for part in range(TRACK_FILES):
             _write(
-                tracks.table[part * each : (part + 1) * each], made / TRACKS / f"tf_{part:012}.csv"
+                tracks.table[part * each : (part + 1) * each], new / TRACKS / f"tf_{part:012}.csv"
             )
-        for log, chance in enumerate(chances):
-            made_log = make_log(config, tracks, log, np.random.default_rng(chance))
-            words = np.array([cause.word for cause in Cause])[made_log.causes]
-            truth = made_log.table.select([SESSION, POSITION]).append_column(CAUSE, pa.array(words))
-            _write(made_log.table, made / LOGS / log_name(log))
-            _write(truth, made / CAUSES / log_name(log))
-        document = {"whence": whence.__version__, LISTENING: asdict(config)}
-        write_json(made / MANIFEST, document)
+        for log, seed in enumerate(seeds):
+            log_drawn = make_log(config, tracks, log, np.random.default_rng(seed))
+            words = np.array([cause.word for cause in Cause])[log_drawn.causes]
+            truth = log_drawn.table.select([SESSION, POSITION]).append_column(
+                CAUSE, pa.array(words)
+            )
+            _write(log_drawn.table, new / LOGS / log_name(log))
+            _write(truth, new / CAUSES / log_name(log))
+        document = {"whence": whence.__version__, SETTINGS: asdict(config)}
+        write_json(new / MANIFEST, document)
     return find_files(folder)
 
 
 def check_settings(files: SessionFiles, config: ListeningConfig) -> None:
-    """Raise if the manifest beside the files says that they were made with others."""
+    """Raise if the manifest says that the files were written with other settings."""
     manifest = files.tracks[0].parent.parent / MANIFEST
-    made_with = read_json(manifest).get(LISTENING) if manifest.is_file() else None
-    if not isinstance(made_with, dict):
+    written_with = read_json(manifest).get(SETTINGS) if manifest.is_file() else None
+    if not isinstance(written_with, dict):
         return
     for name, value in asdict(config).items():
-        if made_with.get(name, value) != value:
+        if written_with.get(name, value) != value:
             raise InputError(
-                f"{manifest}: these sessions were made with {name}={made_with[name]}, not {value}; "
-                "say the settings that write_sessions was given."
+                f"{manifest}: these sessions were written with {name}={written_with[name]}, not "
+                f"{value}. Pass the settings that write_sessions got."
             )
 
 
 def design_tracks(config: ListeningConfig) -> SyntheticTracks:
-    """The tracks of sessions with these settings, numbered as in their files."""
+    """Return the tracks of sessions with these settings, numbered as in their files."""
     return draw_tracks(config, np.random.default_rng(_seeds(config)[0]))
 
 
 def _seeds(config: ListeningConfig) -> list[np.random.SeedSequence]:
-    """Of the tracks, and of every log."""
+    """Return the seeds of the tracks and of every log."""
     return np.random.SeedSequence(config.seed).spawn(1 + config.logs)
 
 
 def log_name(log: int) -> str:
-    """As the challenge names its logs: the number within the day, and the day."""
+    """Return the challenge's name of a log: its number within the day, and the day."""
     day = str(day_of(log)[1]).replace("-", "")
     return f"log_{log % LOGS_OF_A_DAY}_{day}_000000000000.csv"
 
 
 def _write(table: pa.Table, path: Path) -> None:
-    """Without quotes, which the challenge's files have none of."""
+    """Write without quotes, as in the challenge's files."""
     with path.open("wb") as file:
         file.write((",".join(table.column_names) + "\n").encode())
         pa_csv.write_csv(

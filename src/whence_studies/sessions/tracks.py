@@ -1,4 +1,4 @@
-"""The track features: one row a track, standardised over all tracks."""
+"""Track features: one row per track, standardised over all tracks."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from whence_studies.sessions.schema import MODE, TRACK_COLUMNS, TRACK_FEATURES, 
 
 MODES: Final = ("minor", "major")
 LARGEST: Final = float(np.finfo(np.float32).max)
-"""Features are kept in single precision."""
+"""Features are stored in single precision."""
 MISSING: Final = -1
-"""The number of a track that is not in the table."""
+"""Row number of a track that is not in the table."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tracks:
-    """The tracks by number, with their standardised features."""
+    """The tracks with their standardised features."""
 
     ids: pa.ChunkedArray
     features: npt.NDArray[np.float32]
-    """`[tracks, 29]` in the order of `TRACK_FEATURES`; 0 is the mean, and stands for no value."""
+    """`[tracks, 29]` in the order of `TRACK_FEATURES`; 0 is the mean and marks a missing value."""
     means: npt.NDArray[np.float64]
     spreads: npt.NDArray[np.float64]
-    """Standard deviations with ddof 1, as Afchar & Hennequin's (2020) code has them."""
+    """Standard deviations with ddof 1, as in the code of Afchar & Hennequin (2020)."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def numbers(self, ids: pa.Array) -> npt.NDArray[np.int32]:
-        """The rows of distinct ids in the table, `MISSING` for those that are not there."""
+        """Return the row numbers of distinct ids, `MISSING` for unknown ones."""
         place = pc.index_in(self.ids, value_set=ids)
         found = place.is_valid().to_numpy()
         numbers = np.full(len(ids), MISSING, dtype=np.int32)
@@ -47,9 +47,9 @@ class Tracks:
 
 
 def read_tracks(paths: Sequence[Path], block: int = BLOCK) -> Tracks:
-    """The tracks of all these files; their features are put on one scale."""
+    """Read the tracks of all files and standardise their features together."""
     if not paths:
-        raise InputError("Track features need at least one file.")
+        raise InputError("Pass at least one file of track features.")
     ids: list[pa.Array] = []
     parts: list[npt.NDArray[np.float32]] = []
     firsts: dict[int, CsvStream] = {}
@@ -67,7 +67,7 @@ def read_tracks(paths: Sequence[Path], block: int = BLOCK) -> Tracks:
 
 
 def _numbers(stream: CsvStream, row: int, table: pa.Table) -> npt.NDArray[np.float32]:
-    """A column a feature, with NaN where there is no value."""
+    """Return one column per feature, with NaN for missing values."""
     numbers = np.empty((len(table), len(TRACK_FEATURES)), dtype=np.float32)
     for place, name in enumerate(TRACK_FEATURES):
         column = _mode(stream, row, table[name]) if name == MODE else table[name]
@@ -75,14 +75,14 @@ def _numbers(stream: CsvStream, row: int, table: pa.Table) -> npt.NDArray[np.flo
         wrong = first_true(np.abs(values) > LARGEST)
         if wrong is not None:
             raise stream.error(
-                row + wrong, name, f"{column[wrong]} is no number between ±{LARGEST:.2g}"
+                row + wrong, name, f"{column[wrong]} is not a number between ±{LARGEST:.2g}"
             )
         numbers[:, place] = values
     return numbers
 
 
 def _mode(stream: CsvStream, row: int, words: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Major is 1 and minor 0."""
+    """Encode major as 1 and minor as 0."""
     place = pc.index_in(words, value_set=pa.array(MODES))
     wrong = first_true(place.is_null().to_numpy() & words.is_valid().to_numpy())
     if wrong is not None:
@@ -91,7 +91,7 @@ def _mode(stream: CsvStream, row: int, words: pa.ChunkedArray) -> pa.ChunkedArra
 
 
 def _check_duplicates(ids: pa.ChunkedArray, firsts: Mapping[int, CsvStream]) -> None:
-    """`firsts` are the files by the number of their first track."""
+    """Raise if a track occurs twice; `firsts` maps the number of a file's first track to it."""
     if pc.count_distinct(ids).as_py() == len(ids):
         return
     codes = ids.combine_chunks().dictionary_encode().indices.to_numpy()
@@ -103,13 +103,13 @@ def _check_duplicates(ids: pa.ChunkedArray, firsts: Mapping[int, CsvStream]) -> 
     raise stream.error(
         row,
         TRACK_ID,
-        f"'{ids[twice]}' is in {other.place(there)}, already; a track has one row in all files "
-        "together",
+        f"'{ids[twice]}' is already in {other.place(there)}; a track may have only one row in all "
+        "files",
     )
 
 
 def _row_of(track: int, firsts: Mapping[int, CsvStream]) -> tuple[CsvStream, int]:
-    """The file and the row of the track of that number."""
+    """Return the file and row of the track with that number."""
     first = max(one for one in firsts if one <= track)
     return firsts[first], track - first + FIRST_ROW
 
@@ -117,7 +117,7 @@ def _row_of(track: int, firsts: Mapping[int, CsvStream]) -> tuple[CsvStream, int
 def _standardise(
     features: npt.NDArray[np.float32],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """In place, a feature at a time: mean 0, standard deviation 1, and 0 for no value."""
+    """Standardise each feature in place; missing values become 0."""
     means, spreads = np.zeros(features.shape[1]), np.ones(features.shape[1])
     for place, column in enumerate(features.T):
         there = column[~np.isnan(column)].astype(np.float64)

@@ -1,10 +1,10 @@
-"""Skips: networks that predict which tracks of a session are skipped, and name what they used.
+"""Networks that predict which tracks of a session are skipped, and name what they used.
 
-`fit_skips` trains an ordinary or an interpretable network of Afchar & Hennequin (2020) on sessions,
-`evaluate` says how right it is and which experts it selects, and where the true cause of every skip
-is known `cause_accuracy` says whether they are the right ones, and `oracle_experts` how far experts
-could come. `explainable_skips` puts a network
-behind the contract of all models, so that any explainer can be held against its experts.
+`fit_skips` trains an ordinary or an interpretable network of Afchar & Hennequin (2020). `evaluate`
+measures its accuracy and the experts it selects. If the true cause of every skip is known,
+`cause_accuracy` measures whether those are the right experts, and `oracle_experts` gives the best
+result that experts could reach. `explainable_skips` wraps a network in the contract of all models,
+so that every explainer can be compared with its experts.
 """
 
 from whence_studies.skips.networks import (

@@ -1,4 +1,4 @@
-"""A trained network as a file of its weights, by their own names."""
+"""The networks of Afchar & Hennequin (2020) for sessions: experts, construction and files."""
 
 from __future__ import annotations
 
@@ -24,37 +24,6 @@ from whence.files import new_file, save_weights
 from whence.randomness import Randomness
 from whence_studies.sessions.schema import GROUP_OF, KNOWN_SPANS, SUBSETS, UPCOMING_SPANS, Cause
 
-PREFIX: Final = "model."
-"""Before the name of every weight, so that a checkpoint can hold others beside them."""
-
-
-def named_weights(model: SequentialModel) -> dict[str, Tensor]:
-    """Its state, by the names it has in a file."""
-    return {f"{PREFIX}{name}": value for name, value in model.state_dict().items()}
-
-
-def restore_weights(model: SequentialModel, tensors: Mapping[str, Tensor]) -> None:
-    """From all that a file holds."""
-    own = {name: one for name, one in tensors.items() if name.startswith(PREFIX)}
-    model.load_state_dict({name.removeprefix(PREFIX): one for name, one in own.items()})
-
-
-def save_network(model: SequentialModel, path: Path) -> None:
-    """All its weights, whole or not at all."""
-    with new_file(path) as partial:
-        save_weights(partial, named_weights(model))
-
-
-def load_network(config: NetworkConfig, path: Path, device: str = "cpu") -> SequentialModel:
-    """The network whose weights `save_network` wrote, ready to be asked."""
-    model = make_network(config, seed=0).to(device)
-    restore_from(path, device, lambda tensors: restore_weights(model, tensors))
-    return model.eval()
-
-
-# The networks of Afchar & Hennequin (2020) for sessions: their experts, and how they are made.
-
-
 NetworkKind = Literal[
     "interpretable transformer", "ordinary transformer", "interpretable gru", "ordinary gru"
 ]
@@ -63,12 +32,12 @@ EXPERTS: Final = Family.of(
 )
 """S1 to S8, over the features of the first half."""
 UPCOMING: Final = {name: range(span.start, span.stop) for name, span in UPCOMING_SPANS.items()}
-"""Where the groups lie in the features of the second."""
+"""The columns of each group in the second half."""
 EXPERT_OF: Final[Mapping[Cause, int]] = {
     cause: next(place for place, subset in enumerate(EXPERTS.subsets) if group in subset.groups)
     for cause, group in GROUP_OF.items()
 }
-"""The simplest expert that sees what a cause can be read from: the first, as experts stand."""
+"""The simplest expert that sees the group that reveals a cause."""
 EVIDENCE: Final[Mapping[str, tuple[str, ...]]] = {
     "persistence": ("S2",),
     "context": ("S1",),
@@ -76,43 +45,45 @@ EVIDENCE: Final[Mapping[str, tuple[str, ...]]] = {
     "music": ("S4", "S6"),
     "several": ("S5", "S7", "S8"),
 }
-"""Families of experts that are shown together, as in Figure 11: S6 knows the track alone."""
+"""Experts that charts show together, as in Figure 11; S6 sees only the track."""
+PREFIX: Final = "model."
+"""Prefix of every weight's name, so that a checkpoint can hold other tensors too."""
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """What is trained; an ordinary network is as wide as all experts together."""
+    """The architecture; an ordinary network is as wide as all experts together."""
 
     kind: NetworkKind = "interpretable transformer"
     dim: int = 64
-    """Features of an expert."""
+    """Features of each expert."""
     n_heads: int = 8
-    """Of an expert, or of the ordinary network."""
+    """Heads of each expert, or of the ordinary network."""
     n_layers: int = 3
-    """Of the encoder, and as many of the decoder; a recurrent network has one."""
+    """Layers of the encoder, and again of the decoder; a GRU has one each."""
     linked: bool = True
-    """Whether experts read those they contain."""
+    """Whether experts read the features of experts they contain."""
 
     def __post_init__(self) -> None:
         require_choice("kind", self.kind, NetworkKind)
         if min(self.dim, self.n_heads, self.n_layers) < 1:
-            raise InputError("A network needs a feature, a head and a layer at least.")
+            raise InputError("Set dim, n_heads and n_layers to at least 1.")
         if not (self.linked or self.interpretable):
-            raise InputError("An ordinary network has no experts, and so no links to leave out.")
+            raise InputError("An ordinary network has no experts to unlink. Remove linked=False.")
 
     @property
     def interpretable(self) -> bool:
-        """Whether it has experts."""
+        """Whether the network has experts."""
         return self.kind in ("interpretable transformer", "interpretable gru")
 
     @property
     def recurrent(self) -> bool:
-        """Whether it has neither heads nor layers."""
+        """Whether the network is a GRU, without heads and layers."""
         return self.kind in ("interpretable gru", "ordinary gru")
 
 
 def make_network(config: NetworkConfig, seed: int) -> SequentialModel:
-    """A new one, drawn by the seed."""
+    """Build a new network, initialized from the seed."""
     experts = (EXPERTS, UPCOMING, config.dim, Randomness(seed).torch("init"))
     if config.kind == "interpretable gru":
         return InterpretableGRU(*experts, linked=config.linked)
@@ -122,3 +93,27 @@ def make_network(config: NetworkConfig, seed: int) -> SequentialModel:
     if config.kind == "ordinary transformer":
         return OrdinaryTransformer(*experts, n_layers=layers, n_heads=heads)
     return InterpretableTransformer(*experts, n_layers=layers, n_heads=heads, linked=config.linked)
+
+
+def named_weights(model: SequentialModel) -> dict[str, Tensor]:
+    """Return the weights by their names in a file."""
+    return {f"{PREFIX}{name}": value for name, value in model.state_dict().items()}
+
+
+def restore_weights(model: SequentialModel, tensors: Mapping[str, Tensor]) -> None:
+    """Load the weights from all tensors of a file."""
+    own = {name: one for name, one in tensors.items() if name.startswith(PREFIX)}
+    model.load_state_dict({name.removeprefix(PREFIX): one for name, one in own.items()})
+
+
+def save_network(model: SequentialModel, path: Path) -> None:
+    """Write all weights atomically."""
+    with new_file(path) as partial:
+        save_weights(partial, named_weights(model))
+
+
+def load_network(config: NetworkConfig, path: Path, device: str = "cpu") -> SequentialModel:
+    """Load a network that `save_network` wrote, in evaluation mode."""
+    model = make_network(config, seed=0).to(device)
+    restore_from(path, device, lambda tensors: restore_weights(model, tensors))
+    return model.eval()

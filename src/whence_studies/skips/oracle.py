@@ -1,9 +1,9 @@
-"""Experts that know the rules by which sessions were made: no network can know more.
+"""Oracle experts, which know the rules of synthetic sessions; no network can know more.
 
-Each says the exact probability of a skip, given the groups it sees and the rules of
-`whence_studies.sessions.synthetic_sessions`; only the genre of a session is taken to be that of most of its
-tracks. What is selected of them is what the selection makes of perfect experts, and so the measure
-for experts that were trained.
+Each expert gives the exact probability of a skip, given the groups it sees and the rules in
+`whence_studies.sessions.synthetic_sessions`. One approximation remains: the genre of a session is
+taken to be that of most of its tracks. The experts selected among these perfect ones are the upper
+bound for trained experts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ USED: Final = DEFAULT.inference
 
 
 class OracleScores(NamedTuple):
-    """What can be reached: by one who sees all groups, and by experts of which one is selected."""
+    """The best possible results: of one network that sees all groups, and of selected experts."""
 
     single: SkipScores
     experts: SkipEvaluation
@@ -49,12 +49,12 @@ class OracleScores(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Evidence:
-    """What decides over skips, each as the probability of it: 0 or 1 where it is seen."""
+    """The variables that decide about skips, as probabilities; 0 or 1 if observed."""
 
     half: Ints
-    """`[B]`: how many tracks are known."""
+    """`[B]`: number of known tracks."""
     skipped: Floats
-    """`[B, T]`: what was done with each track."""
+    """`[B, T]`: whether each track was skipped."""
     consensus: Floats
     """`[2, B, T]`: skipped by everybody, and by nobody."""
     strange: Floats
@@ -66,38 +66,38 @@ class _Evidence:
 def oracle_experts(
     files: SessionFiles, listening: ListeningConfig, slots: int = SLOTS
 ) -> OracleScores:
-    """What can be reached on sessions that were made with these settings.
+    """Return the best possible results on synthetic sessions with these settings.
 
-    Of sessions of more than 2 × `SLOTS` tracks each half needs more slots.
+    Sessions of more than 2 × `SLOTS` tracks need more `slots` per half.
     """
     check_settings(files, listening)
-    made = design_tracks(listening)
-    if not made.table[TRACK_ID].equals(read_tracks(files.tracks).ids):
+    drawn = design_tracks(listening)
+    if not drawn.table[TRACK_ID].equals(read_tracks(files.tracks).ids):
         raise InputError(
-            f"The tracks in {files.tracks[0].parent} were not made with these settings; say those "
-            "that write_sessions was given."
+            f"The tracks in {files.tracks[0].parent} were not written with these settings. Pass "
+            "the settings that write_sessions got."
         )
-    one: list[SkipScores] = []
+    single: list[SkipScores] = []
     mixed: list[SkipScores] = []
     used: list[Attribution] = []
     plotted: list[Attribution] = []
     for sessions, batch in _read(files, slots):
-        answers = 2 * oracle_probabilities(sessions, made, listening, slots) - 1
-        weights = _select(answers, USED)
-        one.append(score_skips(answers[-1] > 0, batch))
-        mixed.append(score_skips((weights * answers).sum(axis=0) > 0, batch))
+        outputs = 2 * oracle_probabilities(sessions, drawn, listening, slots) - 1
+        weights = _select(outputs, USED)
+        single.append(score_skips(outputs[-1] > 0, batch))
+        mixed.append(score_skips((weights * outputs).sum(axis=0) > 0, batch))
         used.append(_attribution(weights, batch))
-        plotted.append(_attribution(_select(answers, PLOTTED), batch))
+        plotted.append(_attribution(_select(outputs, PLOTTED), batch))
     together = SkipEvaluation(
         concat_scores(mixed), concat_attributions(used), concat_attributions(plotted)
     )
-    return OracleScores(concat_scores(one), together)
+    return OracleScores(concat_scores(single), together)
 
 
-def _select(answers: Floats, selection: Selection) -> Floats:
-    """`[H, B, slots]`: α, of answers from −1 to 1."""
-    sure = torch.from_numpy(np.abs(answers).reshape(len(EXPERTS), -1))
-    weights: Floats = selection(EXPERTS, sure).numpy().reshape(answers.shape)
+def _select(outputs: Floats, selection: Selection) -> Floats:
+    """Return α `[H, B, slots]` from outputs between −1 and 1."""
+    distance = torch.from_numpy(np.abs(outputs).reshape(len(EXPERTS), -1))
+    weights: Floats = selection(EXPERTS, distance).numpy().reshape(outputs.shape)
     return weights
 
 
@@ -106,10 +106,10 @@ def _attribution(weights: Floats, batch: SessionBatch) -> Attribution:
 
 
 def oracle_probabilities(
-    sessions: Sessions, made: SyntheticTracks, listening: ListeningConfig, slots: int = SLOTS
+    sessions: Sessions, drawn: SyntheticTracks, listening: ListeningConfig, slots: int = SLOTS
 ) -> Floats:
-    """`[H, B, slots]`: the probability of a skip that each expert would give the asked tracks."""
-    seen = _read_evidence(sessions, made, listening)
+    """Return each expert's probability of a skip for the upcoming tracks, `[H, B, slots]`."""
+    seen = _read_evidence(sessions, drawn, listening)
     unseen = _priors(seen, listening)
     return np.stack(
         [
@@ -133,15 +133,15 @@ def _read(files: SessionFiles, slots: int) -> Iterator[tuple[Sessions, SessionBa
 
 
 def _read_evidence(
-    sessions: Sessions, made: SyntheticTracks, listening: ListeningConfig
+    sessions: Sessions, drawn: SyntheticTracks, listening: ListeningConfig
 ) -> _Evidence:
-    """As one who sees all groups reads them."""
+    """Return the evidence of an expert that sees all groups."""
     lengths = np.diff(sessions.offsets)
     there = np.arange(lengths.max()) < lengths[:, None]
     track, skipped = np.zeros(there.shape, np.int64), np.zeros(there.shape)
     track[there], skipped[there] = sessions.tracks, sessions.skipped
-    consensus = made.consensus[track]
-    genre = made.genre[track]
+    consensus = drawn.consensus[track]
+    genre = drawn.genre[track]
     of_genre = [((genre == one) & there).sum(axis=1) for one in range(listening.genres)]
     home = np.argmax(of_genre, axis=0)
     first = sessions.logged[sessions.offsets[:-1]]
@@ -159,7 +159,7 @@ def _read_evidence(
 
 
 def _priors(seen: _Evidence, listening: ListeningConfig) -> _Evidence:
-    """As one knows them who sees nothing."""
+    """Return the evidence of an expert that sees nothing."""
     consensus = np.array([listening.unpopular, listening.popular])
     calm, restless = listening.calm, listening.restless
     mood = np.array([calm, 1 - calm - restless, restless])
@@ -172,7 +172,7 @@ def _priors(seen: _Evidence, listening: ListeningConfig) -> _Evidence:
 
 
 def _only(groups: tuple[str, ...], seen: _Evidence, unseen: _Evidence) -> _Evidence:
-    """What can be read from these groups."""
+    """Return the evidence in these groups."""
     return replace(
         seen,
         consensus=(seen if "general" in groups else unseen).consensus,
@@ -184,7 +184,10 @@ def _only(groups: tuple[str, ...], seen: _Evidence, unseen: _Evidence) -> _Evide
 def _predict(
     evidence: _Evidence, skips_seen: bool, listening: ListeningConfig, slots: int
 ) -> Floats:
-    """`[B, slots]`: track after track, for every mood and habit, each as probable as it is."""
+    """Return the probability of each upcoming skip, `[B, slots]`.
+
+    Runs along the session for every mood and habit, each weighted by its probability.
+    """
     count = len(evidence.half)
     rows = np.arange(count)
     habits = np.array([1 - listening.habit, listening.habit])[:, None]
@@ -213,12 +216,12 @@ def _predict(
 def _decide(
     evidence: _Evidence, place: int, late: Bools, listening: ListeningConfig
 ) -> tuple[Floats, Floats]:
-    """`[3, B]`, for every mood: that something makes this a skip, and that nothing decides."""
+    """Return for every mood, `[3, B]`, the probability of a forced skip and of no decision."""
     skipped, played = evidence.consensus[:, :, place]
     strange = evidence.strange[:, place]
     tired = late * np.array(MOODS)[:, None]
-    open_yet = 1 - skipped - played
+    undecided = 1 - skipped - played
     noise = listening.noise
-    skip = noise / 2 + (1 - noise) * (skipped + open_yet * np.where(tired > 0, 1.0, strange))
-    persists = (1 - noise) * open_yet * (1 - strange) * (tired == 0)
+    skip = noise / 2 + (1 - noise) * (skipped + undecided * np.where(tired > 0, 1.0, strange))
+    persists = (1 - noise) * undecided * (1 - strange) * (tired == 0)
     return skip, persists

@@ -1,14 +1,14 @@
-"""Skip networks as explainers and measures know every model: which features decided over a skip?
+"""Skip networks behind the contract of all models: which features decided about a skip?
 
-A case is a track of the second half of a session, in one row: all numbers of the first half, slot
-after slot, then those of the second, and last the slot of the track that is upcoming about. Its parts
-are the groups of features of the network's family, each in both halves at once; the targets are
-that the track is not skipped (0) and that it is (1, `SKIP`).
+A case is one track of the second half of a session, in one row: the features of the first half,
+slot by slot, then those of the second, and last the slot of the track to predict. Its parts are the
+feature groups of the network's family, each in both halves at once. The targets are that the track
+is played (0) and that it is skipped (1, `SKIP`).
 
-A group that is absent is at its averages: each of its features, at every track that is there, has
-the mean of that feature over the tracks of the same half of the sessions given. Which slots hold a
-track is no part and stays known. As a part's embedding, one number leads from there (0) to the
-group's own features (1).
+An absent group takes its averages: each of its features has, at every track, the mean of that
+feature over the tracks of the same half of the given sessions. Which slots hold a track is not a
+part and stays known. The embedding of a part is one number, which interpolates between those
+averages (0) and the group's own features (1).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from whence_studies.sessions.session_batches import ABSENT, SessionBatch
 from whence_studies.skips.networks import UPCOMING
 
 SKIP: Final = 1
-"""The target that a track is skipped, whose score is the logit of it."""
+"""The target that a track is skipped; its score is the logit."""
 
 
 class _Case(NamedTuple):
-    """Floats32 of a batch as the network reads them."""
+    """The cases of a batch as the network reads them."""
 
     known: Tensor
     """`[B, slots, 73]`."""
     upcoming: Tensor
     """`[B, slots, 31]`."""
     track: Tensor
-    """`[B]`: the slot upcoming about."""
+    """`[B]`: the slot to predict."""
 
 
 class SkipModel(nn.Module, Explainable):
-    """A trained network, and the averages over sessions that stand for what is absent."""
+    """A trained network, and the averages over sessions that replace absent groups."""
 
     removal = "averages"
 
@@ -64,7 +64,7 @@ class SkipModel(nn.Module, Explainable):
             self.register_buffer(name, values.to(device), persistent=False)
 
     def make_cases(self, sessions: SessionBatch) -> Tensor:
-        """`[N, columns]`: a case for every track that is upcoming about, session after session."""
+        """Return one case for every upcoming track, `[N, columns]`, session by session."""
         session, track = np.nonzero(sessions.upcoming_mask)
         halves = (sessions.known[session], sessions.upcoming[session])
         rows = [half.reshape(len(session), -1) for half in halves]
@@ -72,17 +72,17 @@ class SkipModel(nn.Module, Explainable):
         return torch.from_numpy(batch).to(next(self.network.parameters()))
 
     def parts(self, batch: Tensor) -> Tensor:
-        """Every group is a part."""
+        """Return every group as a part."""
         return torch.ones(
             len(batch), len(self.family.groups), dtype=torch.bool, device=batch.device
         )
 
     def part_names(self, batch: Tensor) -> list[list[str]]:
-        """The groups' names."""
+        """Return the groups' names."""
         return [list(self.family.group_names) for _ in batch]
 
     def embed(self, batch: Tensor) -> Tensor:
-        """How far from its averages to its own features each group is: 1."""
+        """Return 1 for every group: its own features, with no interpolation to the averages."""
         return self.parts(batch)[..., None].to(batch.dtype)
 
     def score(
@@ -94,7 +94,7 @@ class SkipModel(nn.Module, Explainable):
         embedded: Tensor | None = None,
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
-        """The logits that the track is not skipped and that it is."""
+        """Return the logits that the track is played and that it is skipped."""
         gates = (self.embed(batch) if embedded is None else embedded)[..., 0]
         if present is not None:
             gates = gates * present
@@ -107,7 +107,7 @@ class SkipModel(nn.Module, Explainable):
     def score_coalitions(
         self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY
     ) -> Tensor:
-        """As many at a time as there is room for: an input is as wide as its row, not its parts."""
+        """Score coalitions in batches that fit, given that a row is larger than its parts."""
         room = memory * coalitions.shape[-1] // batch.shape[1]
         return super().score_coalitions(batch, targets, coalitions, memory=room)
 
@@ -116,8 +116,8 @@ class SkipModel(nn.Module, Explainable):
         slots, rest = divmod(batch.shape[1] - 1, sum(widths))
         if rest or not slots:
             raise InputError(
-                f"A case is both halves of a session, {sum(widths)} numbers a slot, and the slot "
-                f"upcoming about; `ask` makes such rows, and none has {batch.shape[1]} numbers."
+                f"A case has {sum(widths)} numbers per slot and one for the slot to predict, but "
+                f"this row has {batch.shape[1]}. Make rows with `make_cases`."
             )
         known, upcoming, track = batch.split([slots * width for width in widths] + [1], dim=1)
         return _Case(
@@ -125,7 +125,7 @@ class SkipModel(nn.Module, Explainable):
         )
 
     def _towards(self, half: str, rows: Tensor, gates: Tensor) -> Tensor:
-        """`[B, slots, columns]`: from the averages to the rows, by gates `[B, groups]`."""
+        """Interpolate from the averages to rows `[B, slots, columns]` by gates `[B, groups]`."""
         means = self.get_buffer(f"{half}_means").to(rows.dtype)
         gate = gates[:, None, self.get_buffer(f"{half}_groups")]
         there = (rows != ABSENT).any(dim=-1, keepdim=True)
@@ -133,10 +133,10 @@ class SkipModel(nn.Module, Explainable):
 
 
 class ExpertSkipModel(SkipModel):
-    """The same of a network whose experts are selected."""
+    """A network with experts, which also reports their selection."""
 
     def selections(self, batch: Tensor, targets: Tensor) -> Selections:
-        """α for the track, the same for both targets: experts answer for them at once."""
+        """Return α for the track, the same for both targets: experts predict both at once."""
         case = self._read(batch)
         weights = _at(self.network.attribute(case.known, case.upcoming), case.track)
         sees = torch.tensor(self.family.sees, device=batch.device)
@@ -144,23 +144,23 @@ class ExpertSkipModel(SkipModel):
 
 
 def explainable_skips(network: SequentialModel, sessions: SessionBatch) -> SkipModel:
-    """The network as explainers know it, with its experts' selections where it has experts.
+    """Wrap a network for explainers, with its experts' selections if it has experts.
 
-    The averages over these sessions stand for features that are absent.
+    The averages over `sessions` replace absent features.
     """
     if not len(sessions):
-        raise InputError("What is absent is an average over sessions; give one at least.")
+        raise InputError("Absent groups take averages over sessions. Pass at least one session.")
     kind = ExpertSkipModel if len(network.family) > 1 else SkipModel
     return kind(network, sessions)
 
 
 def _means(rows: Floats32, there: Bools) -> Tensor:
-    """`[columns]`: over the tracks that are there."""
+    """Return the mean of each column over all tracks."""
     return torch.from_numpy(rows[there].mean(axis=0, dtype=np.float64).astype(np.float32))
 
 
 def _group_of(family: Family, places: GroupColumns) -> Tensor:
-    """`[columns]`: the number of the group that each column belongs to."""
+    """Return the group number of each column."""
     owner = {
         column: number
         for number, group in enumerate(family.groups)
@@ -170,5 +170,5 @@ def _group_of(family: Family, places: GroupColumns) -> Tensor:
 
 
 def _at(values: Tensor, track: Tensor) -> Tensor:
-    """`[B, k]`: of `[B, slots, k]` those of each case's track."""
+    """Select each case's track: `[B, slots, k]` to `[B, k]`."""
     return values[torch.arange(len(track), device=track.device), track]

@@ -1,4 +1,4 @@
-"""Which experts a network selects for skips, and whether they are those the known causes need."""
+"""Which experts a network selects for skips, and whether the known causes need them."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ from whence_studies.sessions.session_batches import NO_CAUSE, SessionBatch
 from whence_studies.sessions.skip_accuracy import ratio_interval
 from whence_studies.skips.networks import EXPERT_OF, EXPERTS
 
-PROTOCOL: Final = "tracks of the second half of sessions; the expert most selected"
+PROTOCOL: Final = "tracks in the second half of sessions; the most selected expert"
 ALL_CAUSES, CAUSE_MEAN = "attribution accuracy", "attribution accuracy, mean over causes"
 SEEN: Final = "cause seen"
 SEES: Final = np.array(
     [[GROUP_OF.get(cause) in subset.groups for subset in EXPERTS.subsets] for cause in Cause]
 )
-"""`[causes, H]`: whether an expert sees what a cause can be read from."""
+"""`[causes, H]`: whether an expert sees the group that reveals a cause."""
 
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """Of N tracks that were asked for, session after session."""
+    """The selections for N upcoming tracks, session by session."""
 
     selected: Floats32
     """`[N, H]`: α."""
     session: npt.NDArray[np.int64]
-    """`[N]`: the session of each, numbered from 0."""
+    """`[N]`: the session of each track, from 0."""
     causes: npt.NDArray[np.int8] | None = None
-    """`[N]`: as a `Cause`, where that is known."""
+    """`[N]`: as a `Cause`, if known."""
 
     def __len__(self) -> int:
         return len(self.selected)
 
     @property
     def sessions(self) -> int:
-        """How many there are."""
+        """Number of sessions."""
         return int(self.session[-1]) + 1 if len(self) else 0
 
     @property
     def first(self) -> npt.NDArray[np.int64]:
-        """`[N]`: the expert most selected; of equals the simplest."""
+        """`[N]`: the most selected expert; the simplest one in a tie."""
         first: npt.NDArray[np.int64] = self.selected.argmax(axis=1)
         return first
 
 
 def attribution_of(selected: Floats32, batch: SessionBatch) -> Attribution:
-    """Of the tracks there are, from α `[B, slots, H]` of all slots."""
-    there = batch.upcoming_mask
+    """Keep the selections `[B, slots, H]` of slots with a track."""
+    mask = batch.upcoming_mask
     return Attribution(
-        selected=selected[there],
-        session=np.nonzero(there)[0],
-        causes=None if batch.causes is None else batch.causes[there],
+        selected=selected[mask],
+        session=np.nonzero(mask)[0],
+        causes=None if batch.causes is None else batch.causes[mask],
     )
 
 
 def concat_attributions(parts: Sequence[Attribution]) -> Attribution:
-    """Of all batches together."""
+    """Concatenate the attributions of all batches."""
     if not parts:
-        raise InputError("Attributions of no session cannot be joined.")
+        raise InputError("There are no attributions to concatenate.")
     starts = np.cumsum([0, *(part.sessions for part in parts)])
     causes = [part.causes for part in parts if part.causes is not None]
     return Attribution(
@@ -78,7 +78,7 @@ def concat_attributions(parts: Sequence[Attribution]) -> Attribution:
 
 
 def most_selected_shares(attribution: Attribution) -> dict[str, Measure]:
-    """How often each expert is the one most selected: the first bars of Figure 8."""
+    """Measure how often each expert is selected most: the first bars of Figure 8."""
     return {
         name: _share(attribution, attribution.first == number, f"{PROTOCOL} is {name}")
         for number, name in enumerate(EXPERTS.names)
@@ -86,9 +86,9 @@ def most_selected_shares(attribution: Attribution) -> dict[str, Measure]:
 
 
 def mean_attributions(attribution: Attribution) -> dict[str, Measure]:
-    """How far each expert is selected on average, as a share of all: the second bars of Figure 8.
+    """Measure each expert's mean share of the selection: the second bars of Figure 8.
 
-    Every session counts by the mean over its tracks.
+    Each session counts by the mean over its tracks.
     """
     whole = attribution.selected.sum(axis=1, keepdims=True, dtype=np.float64)
     shares = attribution.selected / np.maximum(whole, np.finfo(np.float64).tiny)
@@ -104,23 +104,24 @@ def mean_attributions(attribution: Attribution) -> dict[str, Measure]:
 
 
 def cause_accuracy(attribution: Attribution) -> dict[str, Measure]:
-    """How often the expert most selected is the simplest that the known cause can be read from.
+    """Measure how often the most selected expert is the simplest that can see the known cause.
 
-    Of all tracks that have such a cause, as the mean over causes, which a network that always names
-    the commonest does not win, and by cause; intervals are by bootstrap over sessions.
+    The result covers all tracks with such a cause, the mean over causes, and each cause. A network
+    that always names the most common cause does not win the mean. Intervals are bootstrapped over
+    sessions.
     """
     simplest = np.zeros(SEES.shape, dtype=bool)
     simplest[list(EXPERT_OF), list(EXPERT_OF.values())] = True
-    protocol = f"{PROTOCOL} is the simplest that the true cause can be read from"
+    protocol = f"{PROTOCOL} is the simplest that sees the true cause"
     return _by_cause(attribution, simplest, protocol, (ALL_CAUSES, CAUSE_MEAN, ""))
 
 
 def cause_seen(attribution: Attribution) -> dict[str, Measure]:
-    """How often the expert most selected sees what the known cause can be read from.
+    """Measure how often the most selected expert can see the known cause.
 
-    To be read beside `cause_accuracy`: an expert that sees everything is always right here.
+    Compare it with `cause_accuracy`: an expert that sees everything is always right here.
     """
-    protocol = f"{PROTOCOL} sees what the true cause can be read from"
+    protocol = f"{PROTOCOL} sees the true cause"
     return _by_cause(attribution, SEES, protocol, (SEEN, f"{SEEN}, mean over causes", f"{SEEN}: "))
 
 
@@ -130,15 +131,15 @@ def _by_cause(
     protocol: str,
     names: tuple[str, str, str],
 ) -> dict[str, Measure]:
-    """Where the `[causes, H]` of the table is true: of all tracks, over causes, and of each.
+    """Measure how often `table` `[causes, H]` holds, over all tracks, over causes, and per cause.
 
-    The names are those of the first two, and what stands before the cause in the others.
+    `names` are the names of the first two, and the prefix of the others.
     """
     causes = _known(attribution)
     right = table[causes, attribution.first]
     caused = causes != Cause.CHANCE
     if not caused.any():
-        raise InputError("Chance decided over all of these tracks; there is no cause to name.")
+        raise InputError("Chance decided about all of these tracks, so no cause can be named.")
     of_all, over_causes, of_cause = names
     by_cause = {
         f"{of_cause}{cause.word}": _share(
@@ -155,7 +156,7 @@ def _by_cause(
 
 
 def selected_by_cause(attribution: Attribution) -> npt.NDArray[np.float64]:
-    """`[causes, H]`: of each cause's tracks, the share in which each expert is most selected."""
+    """Return `[causes, H]`: how often each expert is selected most for each cause."""
     causes = _known(attribution)
     counts = np.zeros((len(Cause), len(EXPERTS)))
     np.add.at(counts, (causes, attribution.first), 1)
@@ -166,7 +167,9 @@ def selected_by_cause(attribution: Attribution) -> npt.NDArray[np.float64]:
 def _known(attribution: Attribution) -> npt.NDArray[np.int8]:
     causes = attribution.causes
     if causes is None or (causes == NO_CAUSE).any():
-        raise InputError("The causes of these skips are not known; only made-up sessions have any.")
+        raise InputError(
+            "The causes of these skips are unknown. Only synthetic sessions have causes."
+        )
     return causes
 
 
@@ -176,7 +179,7 @@ def _share(
     protocol: str,
     of: npt.NDArray[np.bool_] | None = None,
 ) -> Measure:
-    """Of tracks, with an interval over sessions, whose tracks go together."""
+    """Return a share of tracks with an interval over sessions."""
     of = np.ones(len(right), dtype=bool) if of is None else of
     parts = np.bincount(attribution.session[right & of], minlength=attribution.sessions)
     wholes = np.bincount(attribution.session[of], minlength=attribution.sessions)
@@ -193,7 +196,7 @@ def _mean_over_causes(
     protocol: str,
     resamples: int = 1_000,
 ) -> Measure:
-    """The mean of the causes' shares, each session drawn with all its tracks."""
+    """Return the mean of the causes' shares, with an interval that resamples whole sessions."""
     which = [cause for cause in EXPERT_OF if (causes == cause).any()]
     count = attribution.sessions
     tables = np.stack(

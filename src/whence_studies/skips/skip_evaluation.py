@@ -1,4 +1,4 @@
-"""A trained network on sessions it has not seen: how right it is, and what it says it used."""
+"""Evaluate a trained network on unseen sessions: its accuracy, and what it says it used."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from whence_studies.sessions.tracks import Tracks
 from whence_studies.skips.skip_attribution import Attribution, attribution_of, concat_attributions
 
 ATTRIBUTED = 20_000
-"""Sessions whose attributions are looked at, as in Figure 8 of Afchar & Hennequin (2020)."""
+"""Number of sessions whose attributions are kept, as in Figure 8 of Afchar & Hennequin (2020)."""
 
 
 @dataclass(frozen=True, eq=False)
 class SkipEvaluation:
-    """Of all sessions the scores, and of the first the attributions, where there are experts."""
+    """The scores of all sessions, and the attributions of the first ones if there are experts."""
 
     scores: SkipScores
     attribution: Attribution | None
-    """By the selection that predictions are mixed by."""
+    """By the selection that mixes the predictions."""
     plotted: Attribution | None
-    """By the one that the paper plots."""
+    """By the selection that the paper plots."""
 
 
 def evaluate(
@@ -44,7 +44,7 @@ def evaluate(
     batch_size: int = BATCH,
     slots: int = SLOTS,
 ) -> SkipEvaluation:
-    """In one reading of the files, a batch at a time, with so many slots for each half."""
+    """Evaluate in one pass over the files, with `slots` per half."""
     scores: list[SkipScores] = []
     used: list[Attribution] = []
     plotted: list[Attribution] = []
@@ -65,7 +65,7 @@ def evaluate(
 def predict_skips(
     model: SequentialModel, batch: SessionBatch
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """`[B, slots]`: the logit of a skip for every asked slot."""
+    """Return the logit of a skip for every upcoming slot, `[B, slots]`."""
     device = next(model.parameters()).device
     tensors = session_tensors(batch, device)
     with deterministic(str(device)):
@@ -77,7 +77,7 @@ def predict_skips(
 def attribute_skips(
     model: SequentialModel, batch: SessionBatch, selection: Selection | None = None
 ) -> Attribution:
-    """Of the tracks there are, session after session, by the network's selection or another."""
+    """Return the selections for all tracks, by the network's own or another `selection`."""
     device = next(model.parameters()).device
     tensors = session_tensors(batch, device)
     with deterministic(str(device)):
@@ -85,11 +85,8 @@ def attribute_skips(
     return attribution_of(selected, batch)
 
 
-# A batch of sessions where the network lives.
-
-
 class SessionTensors(NamedTuple):
-    """Both batch, what became of the second, and where it has tracks."""
+    """Both halves, whether the tracks of the second were skipped, and its mask."""
 
     known: Tensor
     upcoming: Tensor
@@ -98,39 +95,36 @@ class SessionTensors(NamedTuple):
 
 
 def session_tensors(batch: SessionBatch, device: torch.device | str) -> SessionTensors:
-    """As tensors."""
+    """Return a batch as tensors on the device."""
     arrays = (batch.known, batch.upcoming, batch.skipped, batch.upcoming_mask)
     return SessionTensors(*(torch.from_numpy(one).to(device) for one in arrays))
 
 
-# Which tracks of the first half a Transformer looks at when it answers for one of the second.
-
-
 def cross_attention(model: InterpretableTransformer, sessions: SessionBatch) -> Floats:
-    """`[layers, N, slots]`: attention to the slots of the first half, for each track asked about.
+    """Return the attention to the first half for each upcoming track, `[layers, N, slots]`.
 
-    It is the mean over an expert's heads, and of experts the sum, each as far as it is selected; so
-    the attention of an expert that has no part in the answer does not count. Only its shares mean
-    something. An ordinary network has one expert, and all is the mean over its heads.
+    It is the mean over an expert's heads, summed over experts with their selections as weights. So
+    an expert without a part in the prediction does not count, and only shares are meaningful. For
+    an ordinary network it is the mean over its heads.
     """
     if not len(sessions):
-        raise InputError("There are no sessions whose tracks could be looked at; give one.")
-    pieces = [_looks(model, sessions[rows]) for rows in row_slices(len(sessions), BATCH)]
+        raise InputError("There are no sessions. Pass at least one.")
+    pieces = [_cross_attention(model, sessions[rows]) for rows in row_slices(len(sessions), BATCH)]
     return np.concatenate(pieces, axis=1)
 
 
 def known_tracks(sessions: SessionBatch) -> Bools:
-    """`[N, slots]`: which slots of the first half hold a track, for each track asked about."""
+    """Return which slots of the first half hold a track, for each upcoming track, `[N, slots]`."""
     return sessions.known_mask[np.nonzero(sessions.upcoming_mask)[0]]
 
 
 @torch.no_grad()
-def _looks(model: InterpretableTransformer, sessions: SessionBatch) -> Floats:
+def _cross_attention(model: InterpretableTransformer, sessions: SessionBatch) -> Floats:
     device = next(model.parameters()).device
     tensors = session_tensors(sessions, device)
     with deterministic(str(device)):
         selected = model.attribute(tensors.known, tensors.upcoming)
-        looks = torch.stack(model.cross_attentions(tensors.known, tensors.upcoming)).mean(dim=3)
-        mixed = torch.einsum("lbhnm,bnh->lbnm", looks.double(), selected.double())
+        attention = torch.stack(model.cross_attentions(tensors.known, tensors.upcoming)).mean(dim=3)
+        mixed = torch.einsum("lbhnm,bnh->lbnm", attention.double(), selected.double())
     found: Floats = mixed[:, tensors.mask].cpu().numpy()
     return found

@@ -1,9 +1,9 @@
-"""Do session networks of other seeds use the same, and is it what Shapley values explain_questions they use?
+"""Do session networks of other seeds use the same inputs, and do Shapley values agree?
 
-A network with experts is questions by groups of features, and a Transformer, with experts or without,
-by the tracks of the first half that it attention at. Groups are fewer than tracks, so how far seeds are
-apart is explained beside two kinds of chance as well: what the same seeds have on other cases, and what
-shares drawn at random have.
+A network with experts is compared by feature groups. A Transformer, with experts or without, is
+compared by the tracks of the first half that it attends to. Groups are fewer than tracks, so the
+distance between seeds is also given relative to two references: the distance of the same seeds on
+other cases, and the distance of random shares.
 """
 
 from __future__ import annotations

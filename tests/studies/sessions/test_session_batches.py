@@ -82,7 +82,7 @@ def assert_equal(one: SessionBatch, other: SessionBatch) -> None:
 @pytest.mark.parametrize(
     ("size", "block"), [(1, 1 << 13), (8, 1 << 13), (13, 1 << 23), (500, 9000)]
 )
-def test_batches_are_as_cut_by_hand(
+def test_batches_match_a_loop(
     files: SessionFiles, tracks: Tracks, size: int, block: int
 ) -> None:
     found = list(batches(files, tracks, size=size, block=block))
@@ -91,13 +91,13 @@ def test_batches_are_as_cut_by_hand(
     assert_equal(concat_batches(found), cut_slowly(files, tracks, 10))
 
 
-def test_more_slots_change_nothing_but_the_filling(files: SessionFiles, tracks: Tracks) -> None:
+def test_more_slots_only_add_padding(files: SessionFiles, tracks: Tracks) -> None:
     assert_equal(
         concat_batches(list(batches(files, tracks, slots=12))), cut_slowly(files, tracks, 12)
     )
 
 
-def test_a_seed_gives_another_order_of_the_same_sessions(
+def test_seed_shuffles_the_sessions(
     files: SessionFiles, tracks: Tracks
 ) -> None:
     plain = concat_batches(list(batches(files, tracks)))
@@ -110,7 +110,7 @@ def test_a_seed_gives_another_order_of_the_same_sessions(
         assert_equal(plain[order[0]], one[order[1]])
 
 
-def test_of_an_odd_session_the_middle_is_asked_for(tracks: Tracks, tmp_path: Path) -> None:
+def test_middle_track_is_in_the_second_half(tracks: Tracks, tmp_path: Path) -> None:
     first = tracks.ids[0].as_py()
     rows = [row | {"track_id_clean": first} for row in session_of("odd", 5, "10110")]
     path = write_rows(tmp_path / "log.csv", rows)
@@ -146,7 +146,7 @@ def test_every_track_is_in_one_half(lengths: list[int], tmp_path_factory: object
     assert positions.tolist() == lengths
 
 
-def test_groups_are_as_wide_as_published() -> None:
+def test_group_sizes_match_the_paper() -> None:
     widths = {name: len(features) for name, features in GROUPS.items()}
     assert widths == {"position": 2, "context": 13, "interaction": 29, "general": 3, "music": 26}
     assert KNOWN_SPANS["music"] == slice(47, 73)
@@ -160,7 +160,7 @@ def test_groups_are_as_wide_as_published() -> None:
     assert set(GROUP_OF.values()) == GROUPS.keys() - {"position"}
 
 
-def test_causes_belong_to_their_log(files: SessionFiles, tracks: Tracks, tmp_path: Path) -> None:
+def test_causes_must_match_their_log(files: SessionFiles, tracks: Tracks, tmp_path: Path) -> None:
     lines = files.causes[0].read_text().splitlines(keepends=True)
     short = tmp_path / "short.csv"
     short.write_text("".join(lines[:-1]))
@@ -169,44 +169,44 @@ def test_causes_belong_to_their_log(files: SessionFiles, tracks: Tracks, tmp_pat
         list(batches(wrong, tracks))
     odd = tmp_path / "odd.csv"
     odd.write_text("".join(lines).replace("persistence", "whim", 1))
-    with pytest.raises(InputError, match=r"odd.csv, row \d+, column 'cause': 'whim' is no cause"):
+    with pytest.raises(InputError, match=r"odd.csv, row \d+, column 'cause': 'whim' is not a cause"):
         list(batches(SessionFiles(files.logs[:1], files.tracks, (odd,)), tracks))
 
 
 @pytest.mark.parametrize("block", [1 << 13, 1 << 23])
-def test_causes_of_other_rows_are_refused(
+def test_causes_of_other_rows_are_rejected(
     block: int, files: SessionFiles, tracks: Tracks, tmp_path: Path
 ) -> None:
     """One too many, one left out in the middle, and one of another session."""
     lines = files.causes[0].read_text().splitlines(keepends=True)
     log, other = files.logs[0], tmp_path / "other.csv"
 
-    def said(changed: list[str]) -> str:
+    def message(changed: list[str]) -> str:
         other.write_text("".join(changed))
-        with pytest.raises(InputError) as told:
+        with pytest.raises(InputError) as error:
             list(batches(SessionFiles((log,), files.tracks, (other,)), tracks, block=block))
-        return str(told.value)
+        return str(error.value)
 
-    long = said([*lines, "z,1,music\n"])
+    long = message([*lines, "z,1,music\n"])
     assert long.startswith(f"{other}, row {len(lines) + 1}: {log} ends before this cause")
-    shifted = said([*lines[:301], *lines[302:]])
-    assert shifted.startswith(f"{other}, row 302: this is of position")
+    shifted = message([*lines[:301], *lines[302:]])
+    assert shifted.startswith(f"{other}, row 302: this is position")
     session, position, cause = lines[200].split(",")
-    strange = said([*lines[:200], f"z,{position},{cause}", *lines[201:]])
+    strange = message([*lines[:200], f"z,{position},{cause}", *lines[201:]])
     assert strange.startswith(
-        f"{other}, row 201: this is of position {position} in session 'z', where {log} has "
+        f"{other}, row 201: this is position {position} in session 'z', but {log} has "
         f"position {position} in session '{session}'"
     )
 
 
 @pytest.mark.parametrize("block", [1 << 12, 1 << 14])
-def test_causes_are_read_block_by_block(block: int, files: SessionFiles, tracks: Tracks) -> None:
+def test_causes_are_read_in_blocks(block: int, files: SessionFiles, tracks: Tracks) -> None:
     assert_equal(
         concat_batches(list(batches(files, tracks, block=block))),
         concat_batches(list(batches(files, tracks))),
     )
 
 
-def test_batches_of_nothing_are_refused(files: SessionFiles, tracks: Tracks) -> None:
+def test_empty_batches_are_rejected(files: SessionFiles, tracks: Tracks) -> None:
     with pytest.raises(InputError, match="not 0 and 10"):
         list(batches(files, tracks, size=0))

@@ -67,7 +67,7 @@ def assert_same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> Non
         np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
-def test_every_row_is_read_as_by_hand(files: SessionFiles, tracks: Tracks) -> None:
+def test_rows_match_a_plain_reader(files: SessionFiles, tracks: Tracks) -> None:
     rows, found = rows_of(files.logs[0]), read_all(files.logs[0], tracks)
     expected = np.array([logged_features(row) for row in rows], dtype=np.float32)
     np.testing.assert_array_equal(found["logged"], expected)
@@ -81,18 +81,18 @@ def test_every_row_is_read_as_by_hand(files: SessionFiles, tracks: Tracks) -> No
 
 
 @pytest.mark.parametrize("block", [1 << 12, 5_000, 1 << 14, 1 << 23])
-def test_blocks_of_any_size_give_the_same(files: SessionFiles, tracks: Tracks, block: int) -> None:
+def test_block_size_does_not_matter(files: SessionFiles, tracks: Tracks, block: int) -> None:
     assert_same(read_all(files.logs[0], tracks, block), read_all(files.logs[0], tracks, 1 << 24))
 
 
-def test_small_blocks_are_many_and_hold_whole_sessions(files: SessionFiles, tracks: Tracks) -> None:
+def test_small_blocks_hold_whole_sessions(files: SessionFiles, tracks: Tracks) -> None:
     parts = list(read_sessions(files.logs[0], tracks, block=SMALL))
     assert len(parts) > 10
     assert max(len(part.tracks) for part in parts) < 80
     assert all(part.logged[part.offsets[:-1], 0].max() == 1 for part in parts)
 
 
-def test_columns_may_come_in_any_order_beside_others(
+def test_extra_and_reordered_columns_are_accepted(
     files: SessionFiles, tracks: Tracks, tmp_path: Path
 ) -> None:
     rows = [{**row, "note": "a, b"} for row in rows_of(files.logs[0])]
@@ -101,7 +101,7 @@ def test_columns_may_come_in_any_order_beside_others(
     assert_same(read_all(other, tracks), read_all(files.logs[0], tracks))
 
 
-def test_packed_files_are_the_same(files: SessionFiles, tracks: Tracks, tmp_path: Path) -> None:
+def test_compressed_files_read_the_same(files: SessionFiles, tracks: Tracks, tmp_path: Path) -> None:
     packed = []
     for path in (*files.logs, *files.tracks):
         packed.append(tmp_path / f"{path.name}.gz")
@@ -111,7 +111,7 @@ def test_packed_files_are_the_same(files: SessionFiles, tracks: Tracks, tmp_path
     np.testing.assert_array_equal(again.features, tracks.features)
 
 
-def test_flags_are_numbers_or_words_and_unknown_words_set_none(
+def test_flags_and_unknown_categories(
     one_track: Tracks, tmp_path: Path
 ) -> None:
     rows = [
@@ -127,7 +127,7 @@ def test_flags_are_numbers_or_words_and_unknown_words_set_none(
     assert found["logged"][1, 26:37].sum() == 0
 
 
-def test_sessions_may_be_of_any_length_up_to_the_slots(one_track: Tracks, tmp_path: Path) -> None:
+def test_session_length_is_limited_by_slots(one_track: Tracks, tmp_path: Path) -> None:
     rows = [row for length in (2, 3, 9, 20) for row in session_of(f"s{length}", length)]
     path = write_rows(tmp_path / "log.csv", rows)
     assert read_all(path, one_track)["lengths"].tolist() == [2, 3, 9, 20]
@@ -151,7 +151,7 @@ BROKEN: dict[str, tuple[list[Row], int, str, str]] = {
         changed(A, 1, session_position="two"),
         3,
         "session_position",
-        "'two' is not a whole number",
+        "'two' is not an integer",
     ),
     "not a flag": (changed(A, 2, skip_1="may: be"), 4, "skip_1", "'may: be' is not true or false"),
     "not a date": (
@@ -160,8 +160,8 @@ BROKEN: dict[str, tuple[list[Row], int, str, str]] = {
         "date",
         "'July' is not a date such as 2018-07-15",
     ),
-    "no value": (changed(A, 3, skip_2=""), 5, "skip_2", "there is no value"),
-    "no id": (changed(A, 3, session_id=""), 5, "session_id", "there is no value"),
+    "no value": (changed(A, 3, skip_2=""), 5, "skip_2", "the value is missing"),
+    "no id": (changed(A, 3, session_id=""), 5, "session_id", "the value is missing"),
     "unknown track": (
         changed(A, 2, track_id_clean="t_9"),
         4,
@@ -172,47 +172,47 @@ BROKEN: dict[str, tuple[list[Row], int, str, str]] = {
         A[:3] + B,
         4,
         "session_length",
-        "session 'a' has 4 tracks by this column and ends at 3",
+        "session 'a' has 4 tracks by this column, but ends at 3",
     ),
     "ends early at the end": (
         A + B[:2],
         7,
         "session_length",
-        "session 'b' has 4 tracks by this column and ends at 2",
+        "session 'b' has 4 tracks by this column, but ends at 2",
     ),
     "begins late": (
         A + B[1:],
         6,
         "session_position",
-        "2 in session 'b': the session does not begin",
+        "2 in session 'b': the session does not start",
     ),
-    "a gap": (A[:1] + A[2:], 3, "session_position", "3 in session 'a': the position before"),
-    "twice": (A[:2] + A[1:], 4, "session_position", "2 in session 'a': the position before"),
+    "a gap": (A[:1] + A[2:], 3, "session_position", "3 in session 'a': it does not follow"),
+    "twice": (A[:2] + A[1:], 4, "session_position", "2 in session 'a': it does not follow"),
     "interleaved": ([A[0], B[0], *A[1:], *B[1:]], 2, "session_length", "session 'a' has 4 tracks"),
     "two lengths": (changed(A, 2, session_length="5"), 4, "session_length", "5 in session 'a'"),
     "one track": (
         session_of("a", 1),
         2,
         "session_length",
-        "1 in session 'a': a session needs 2 tracks",
+        "1 in session 'a': a session needs at least 2 tracks",
     ),
-    "no hour": (changed(A, 1, hour_of_day="24"), 3, "hour_of_day", "24 is no hour of a day"),
-    "below midnight": (changed(A, 3, hour_of_day="-1"), 5, "hour_of_day", "-1 is no hour of a day"),
+    "no hour": (changed(A, 1, hour_of_day="24"), 3, "hour_of_day", "24 is not an hour from 0"),
+    "below midnight": (changed(A, 3, hour_of_day="-1"), 5, "hour_of_day", "-1 is not an hour from 0"),
     "no length": (changed(A, 0, session_length="-1"), 2, "session_length", "-1 in session 'a'"),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_logs_get_one_sentence(name: str, one_track: Tracks, tmp_path: Path) -> None:
-    rows, row, column, said = BROKEN[name]
+def test_invalid_logs_are_rejected(name: str, one_track: Tracks, tmp_path: Path) -> None:
+    rows, row, column, message = BROKEN[name]
     path = write_rows(tmp_path / "log.csv", rows)
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         read_all(path, one_track)
-    assert str(told.value).startswith(f"{path}, row {row}, column '{column}': {said}")
-    assert told.value.exit_code == 2
+    assert str(error.value).startswith(f"{path}, row {row}, column '{column}': {message}")
+    assert error.value.exit_code == 2
 
 
-def test_the_first_of_two_mistakes_is_told_with_its_row_in_the_file(
+def test_first_error_is_reported_with_its_row(
     one_track: Tracks, tmp_path: Path
 ) -> None:
     rows = [row for place in range(200) for row in session_of(f"s{place}", 4)]
@@ -236,21 +236,21 @@ BLANKS = {
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("name", BLANKS)
-def test_blank_lines_are_counted_but_not_read(
+def test_blank_lines_count_in_row_numbers(
     name: str, ending: str, packed: bool, one_track: Tracks, tmp_path: Path
 ) -> None:
-    rows, said = BLANKS[name]
+    rows, message = BLANKS[name]
     path = tmp_path / "log.csv"
     lines = [",".join(LOG_COLUMNS), *(",".join(row.values()) for row in rows)]
     text = ending.join([*lines[:2], "", *lines[2:3], "", *lines[3:], ""])
     content = text.encode(errors="surrogateescape")
     path.write_bytes(gzip.compress(content) if packed else content)
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         read_all(path, one_track)
-    assert str(told.value).startswith(f"{path}, {said}")
+    assert str(error.value).startswith(f"{path}, {message}")
 
 
-def test_a_row_of_another_width_is_found_after_blank_lines(
+def test_uneven_row_is_found_after_blank_lines(
     one_track: Tracks, tmp_path: Path
 ) -> None:
     path = write_rows(tmp_path / "log.csv", A)
@@ -260,34 +260,34 @@ def test_a_row_of_another_width_is_found_after_blank_lines(
 
 
 @pytest.mark.parametrize("absent", ["skip_2", "premium", "session_id"])
-def test_a_missing_column_is_named(absent: str, one_track: Tracks, tmp_path: Path) -> None:
+def test_missing_column_is_named(absent: str, one_track: Tracks, tmp_path: Path) -> None:
     """Other columns that are needed, such as the other labels, are not offered in its place."""
     columns = [name for name in LOG_COLUMNS if name != absent]
     path = write_rows(tmp_path / "log.csv", A, columns)
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         read_all(path, one_track)
-    assert str(told.value) == f"{path}, row 1: there is no column '{absent}'; add it."
+    assert str(error.value) == f"{path}, row 1: there is no column '{absent}'. Add it."
     misspelt = absent.title()
     rows = [{**row, misspelt: row[absent]} for row in A]
     path = write_rows(tmp_path / "log.csv", rows, [misspelt, *columns])
-    with pytest.raises(InputError, match=f"no column '{absent}'; if '{misspelt}' is it, rename"):
+    with pytest.raises(InputError, match=f"no column '{absent}'. If '{misspelt}' is meant, rename"):
         read_all(path, one_track)
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "row 1 is empty; it is to name the columns"),
-        (b"\nsession_id\n", "row 1 is empty; it is to name the columns"),
-        ((",".join(LOG_COLUMNS) + "\n").encode(), "has no rows but the names of its columns"),
-        (",".join(LOG_COLUMNS).encode(), "has no rows but the names of its columns"),
-        ((",".join(LOG_COLUMNS) + "\na,1,4\n").encode(), "row 2: there are 3 values where"),
-        ((",".join([*LOG_COLUMNS, "skip_2"]) + "\n").encode(), "two columns are 'skip_2'"),
+        (b"", "row 1 is empty. It must name the columns"),
+        (b"\nsession_id\n", "row 1 is empty. It must name the columns"),
+        ((",".join(LOG_COLUMNS) + "\n").encode(), "has column names, but no rows"),
+        (",".join(LOG_COLUMNS).encode(), "has column names, but no rows"),
+        ((",".join(LOG_COLUMNS) + "\na,1,4\n").encode(), "row 2: there are 3 values, but row 1"),
+        ((",".join([*LOG_COLUMNS, "skip_2"]) + "\n").encode(), "two columns are named 'skip_2'"),
         (b"session\xff\n", "row 1, is not written in utf-8; save it as UTF-8."),
         (gzip.compress(b"session_id\n" * 999, mtime=0)[:-12], "damaged or ends too early"),
     ],
 )
-def test_files_that_are_no_logs(
+def test_files_that_are_not_logs(
     content: bytes, sentence: str, one_track: Tracks, tmp_path: Path
 ) -> None:
     path = tmp_path / "log.csv"
@@ -296,7 +296,7 @@ def test_files_that_are_no_logs(
         read_all(path, one_track)
 
 
-def test_a_file_that_is_not_there(one_track: Tracks, tmp_path: Path) -> None:
+def test_missing_file(one_track: Tracks, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_all(tmp_path / "log.csv", one_track)
 
@@ -314,7 +314,7 @@ def test_track_features_are_standardised_over_all_files(
     assert tracks.ids.to_pylist() == [row["track_id"] for row in rows]
 
 
-def test_a_missing_track_feature_is_the_mean(tmp_path: Path) -> None:
+def test_missing_track_feature_becomes_the_mean(tmp_path: Path) -> None:
     first = write_tracks(tmp_path / "one.csv", ["a", "b"], energy="1", mode="minor")
     second = write_tracks(tmp_path / "two.csv", ["c"], energy="3")
     third = write_tracks(tmp_path / "three.csv", ["d"], energy="", mode="")
@@ -330,31 +330,31 @@ def test_a_missing_track_feature_is_the_mean(tmp_path: Path) -> None:
     ("values", "sentence"),
     [
         ({"tempo": "fast"}, "row 2, column 'tempo': 'fast' is not a number"),
-        ({"tempo": "inf"}, "row 2, column 'tempo': inf is no number between ±3.4e+38"),
-        ({"key": "-1e39"}, "row 2, column 'key': -1e+39 is no number between ±3.4e+38"),
+        ({"tempo": "inf"}, "row 2, column 'tempo': inf is not a number between ±3.4e+38"),
+        ({"key": "-1e39"}, "row 2, column 'key': -1e+39 is not a number between ±3.4e+38"),
         ({"mode": "dorian"}, "row 2, column 'mode': 'dorian' is neither major nor minor"),
-        ({"track_id": ""}, "row 2, column 'track_id': there is no value"),
+        ({"track_id": ""}, "row 2, column 'track_id': the value is missing"),
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_broken_track_features(values: Row, sentence: str, tmp_path: Path) -> None:
+def test_invalid_track_features_are_rejected(values: Row, sentence: str, tmp_path: Path) -> None:
     row = dict.fromkeys(TRACK_COLUMNS, "0.5") | {"mode": "major"} | values
     path = write_rows(tmp_path / "tf.csv", [row])
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         read_tracks([path])
-    assert f"{path}, {sentence}" in str(told.value)
+    assert f"{path}, {sentence}" in str(error.value)
 
 
-def test_a_track_is_there_once_and_a_feature_column_always(tmp_path: Path) -> None:
+def test_duplicate_tracks_and_missing_columns_are_rejected(tmp_path: Path) -> None:
     path = write_tracks(tmp_path / "tf.csv", ["a", "b"])
     again = write_tracks(tmp_path / "again.csv", ["c", "b", "a"])
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         read_tracks([path, again])
-    assert str(told.value) == (
-        f"{again}, row 3, column 'track_id': 'b' is in {path}, row 3, already; a track has one "
-        "row in all files together."
+    assert str(error.value) == (
+        f"{again}, row 3, column 'track_id': 'b' is already in {path}, row 3; a track may have "
+        "only one row in all files."
     )
-    with pytest.raises(InputError, match=r"twice.csv, row 4, .* 'd' is in .*twice.csv, row 2,"):
+    with pytest.raises(InputError, match=r"twice.csv, row 4, .* 'd' is already in .*twice.csv, row 2;"):
         read_tracks([path, write_tracks(tmp_path / "twice.csv", ["d", "e", "d"])])
     names = [name for name in TRACK_COLUMNS if name != "valence"]
     short = write_rows(tmp_path / "short.csv", rows_of(path), names)
@@ -364,7 +364,7 @@ def test_a_track_is_there_once_and_a_feature_column_always(tmp_path: Path) -> No
         read_tracks([])
 
 
-def test_a_folder_is_found_and_split_by_logs(tmp_path: Path) -> None:
+def test_folder_is_split_by_logs(tmp_path: Path) -> None:
     made = write_sessions(tmp_path / "s", ListeningConfig(sessions=2, logs=12, tracks=60))
     assert [path.name for path in made.logs[:2]] == [
         "log_0_20180715_000000000000.csv",
@@ -374,9 +374,9 @@ def test_a_folder_is_found_and_split_by_logs(tmp_path: Path) -> None:
     assert [len(part.logs) for part in (parts.train, parts.validation, parts.test)] == [10, 1, 1]
     assert parts.train.logs + parts.validation.logs + parts.test.logs == made.logs
     assert parts.test.causes == made.causes[-1:]
-    with pytest.raises(InputError, match="at least 3 logs, and there are 2"):
+    with pytest.raises(InputError, match="at least 3 logs, but there are 2"):
         split_files(SessionFiles(made.logs[:2], made.tracks))
-    with pytest.raises(InputError, match="nowhere/training_set has no files that end in .csv"):
+    with pytest.raises(InputError, match="nowhere/training_set has no .csv or .csv.gz files"):
         find_files(tmp_path / "nowhere")
 
 

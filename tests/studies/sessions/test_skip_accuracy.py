@@ -51,7 +51,7 @@ def average_slowly(predicted: str, truth: str) -> float:
     return total / len(truth)
 
 
-def test_worked_by_hand() -> None:
+def test_by_hand() -> None:
     halves = halves_of([("01", "110"), ("00", "01"), ("11", "1")])
     scores = score_skips(predictions(["101", "01", "0"]), halves)
     assert scores.right.tolist() == [1, 2, 0]
@@ -72,7 +72,7 @@ session = st.text("01", min_size=1, max_size=SLOTS)
 
 
 @given(st.lists(st.tuples(session, session, session), min_size=1, max_size=8))
-def test_any_predictions_as_by_loops(sessions: list[tuple[str, str, str]]) -> None:
+def test_scores_match_loops(sessions: list[tuple[str, str, str]]) -> None:
     guesses = [(guess * SLOTS)[: len(second)] for _, second, guess in sessions]
     halves = halves_of([(first, second) for first, second, _ in sessions])
     found = score_skips(predictions(guesses), halves).measures()
@@ -94,7 +94,7 @@ def test_any_predictions_as_by_loops(sessions: list[tuple[str, str, str]]) -> No
 
 
 @pytest.mark.parametrize("asked", [1, 5, 10])
-def test_coins_come_to_what_they_must(asked: int) -> None:
+def test_random_predictions_have_the_expected_accuracy(asked: int) -> None:
     """Over all predictions the average accuracy is 1/4 + H(T)/4T: 0.3232 for the 10 of Table 3."""
     guesses = ["".join(one) for one in product("01", repeat=asked)]
     halves = halves_of([("1", "1" * asked)] * len(guesses))
@@ -105,7 +105,7 @@ def test_coins_come_to_what_they_must(asked: int) -> None:
         assert round(100 * found, 1) == 32.3
 
 
-def test_batches_joined_are_one_batch() -> None:
+def test_concatenated_scores_equal_one_batch() -> None:
     sessions = [("01", "110"), ("00", "01"), ("11", "1"), ("10", "0000")]
     guesses = ["101", "01", "0", "0110"]
     whole = score_skips(predictions(guesses), halves_of(sessions))
@@ -116,7 +116,7 @@ def test_batches_joined_are_one_batch() -> None:
     assert concat_scores(parts).measures(seed=3) == whole.measures(seed=3)
 
 
-def test_intervals_are_as_of_sessions_drawn_one_by_one() -> None:
+def test_intervals_match_a_plain_bootstrap() -> None:
     rng = np.random.default_rng(0)
     wholes = rng.integers(5, 11, 300)
     parts = rng.binomial(wholes, rng.choice([0.3, 0.9], 300))
@@ -129,7 +129,7 @@ def test_intervals_are_as_of_sessions_drawn_one_by_one() -> None:
 
 
 @given(st.lists(st.tuples(session, session), min_size=1, max_size=8))
-def test_baselines_as_by_hand(sessions: list[tuple[str, str]]) -> None:
+def test_baselines_by_hand(sessions: list[tuple[str, str]]) -> None:
     halves = halves_of(sessions)
     last, mean = (BASELINES[name](halves) for name in ("last", "mean"))
     assert last.shape == mean.shape == halves.labels.shape
@@ -138,9 +138,9 @@ def test_baselines_as_by_hand(sessions: list[tuple[str, str]]) -> None:
         assert set(mean[place].tolist()) == {first.count("1") / len(first) >= 0.5}
 
 
-def test_what_cannot_be_measured() -> None:
+def test_invalid_predictions_are_rejected() -> None:
     halves = halves_of([("1", "1")])
-    with pytest.raises(InputError, match=r"Predictions are \[1, 3\], and \[1, 10\] are asked for"):
+    with pytest.raises(InputError, match=r"Predictions have the shape \[1, 3\], not \[1, 10\]"):
         score_skips(np.ones((1, 3), dtype=bool), halves)
     with pytest.raises(InputError, match="no session"):
         concat_scores([])

@@ -35,7 +35,7 @@ def sessions_of(path: Path) -> list[list[Row]]:
     return [list(rows) for _, rows in groupby(rows_of(path), lambda row: row["session_id"])]
 
 
-def test_the_files_are_as_in_the_challenge(made: SessionFiles) -> None:
+def test_files_have_the_challenge_format(made: SessionFiles) -> None:
     assert [path.name for path in made.logs] == ["log_0_20180715_000000000000.csv"]
     assert [path.name for path in made.tracks] == ["tf_000000000000.csv", "tf_000000000001.csv"]
     assert made.logs[0].read_text().splitlines()[0] == ",".join(LOG_COLUMNS)
@@ -47,7 +47,7 @@ def test_the_files_are_as_in_the_challenge(made: SessionFiles) -> None:
         assert row["session_position"] == true["session_position"]
 
 
-def test_both_ends_of_popularity_stand_out(made: SessionFiles) -> None:
+def test_popularity_is_uniform(made: SessionFiles) -> None:
     """On the scale a network sees, as far from the middle tracks as they are many."""
     popularity = np.sort(
         read_tracks(made.tracks).features[:, GENERAL.index("us_popularity_estimate")]
@@ -60,7 +60,7 @@ def test_both_ends_of_popularity_stand_out(made: SessionFiles) -> None:
     )
 
 
-def test_every_cause_is_true(made: SessionFiles) -> None:
+def test_causes_explain_the_skips(made: SessionFiles) -> None:
     """By popularity, music and context as the files have them."""
     tracks = {row["track_id"]: row for path in made.tracks for row in rows_of(path)}
     ranked = sorted(tracks, key=lambda one: float(tracks[one]["us_popularity_estimate"]))
@@ -102,7 +102,7 @@ def sound_of(track: Row) -> list[float]:
     return [float(track[f"acoustic_vector_{place}"]) for place in range(8)]
 
 
-def test_persistence_is_what_came_before_or_the_habit(tmp_path: Path) -> None:
+def test_persistence_repeats_or_follows_the_habit(tmp_path: Path) -> None:
     alone: dict[str, float] = dict.fromkeys(
         ["off_genre", "unpopular", "popular", "restless", "calm", "noise"], 0.0
     )
@@ -119,7 +119,7 @@ def test_persistence_is_what_came_before_or_the_habit(tmp_path: Path) -> None:
     assert np.mean(np.array(shares) > 0.5) == pytest.approx(config.skippers, abs=0.08)
 
 
-def test_what_else_the_log_says_goes_with_the_skips(made: SessionFiles) -> None:
+def test_log_columns_are_consistent_with_skips(made: SessionFiles) -> None:
     for session in sessions_of(made.logs[0]):
         for row in session:
             flags = [row[name] == "true" for name in ("skip_1", "skip_2", "skip_3")]
@@ -133,7 +133,7 @@ def test_what_else_the_log_says_goes_with_the_skips(made: SessionFiles) -> None:
             assert row["context_type"] == before["context_type"]
 
 
-def test_same_seed_same_bytes_and_another_seed_others(made: SessionFiles, tmp_path: Path) -> None:
+def test_seed_decides_the_bytes(made: SessionFiles, tmp_path: Path) -> None:
     again = write_sessions(tmp_path / "again", CONFIG)
     for one, other in zip(all_files(made), all_files(again), strict=True):
         assert one.read_bytes() == other.read_bytes()
@@ -147,7 +147,7 @@ def all_files(files: SessionFiles) -> tuple[Path, ...]:
     return files.logs + files.tracks + files.causes
 
 
-def test_rates_are_like_the_real_ones(tmp_path: Path) -> None:
+def test_rates_resemble_the_challenge(tmp_path: Path) -> None:
     """51.7 % of the tracks are skipped in the challenge's sample; baselines as in Table 2."""
     made = write_sessions(tmp_path / "s", ListeningConfig(sessions=4_000))
     parts = list(batches(made, read_tracks(made.tracks)))
@@ -160,17 +160,17 @@ def test_rates_are_like_the_real_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
-        ({"sessions": 0}, "needs a log, a session"),
-        ({"shortest": 1}, "2 tracks or more"),
-        ({"shortest": 9, "longest": 8}, "2 tracks or more"),
-        ({"genres": 1}, "2 genres or more"),
-        ({"tracks": 50}, "10 tracks for each"),
-        ({"noise": 1.1}, "lie in 0 to 1"),
-        ({"popular": 0.6, "unpopular": 0.6}, "together"),
+        ({"sessions": 0}, "Set sessions and logs"),
+        ({"shortest": 1}, "Set shortest to at least 2"),
+        ({"shortest": 9, "longest": 8}, "Set shortest to at least 2"),
+        ({"genres": 1}, "Set genres to at least 2"),
+        ({"tracks": 50}, "at least 10 for each genre"),
+        ({"noise": 1.1}, "between 0 and 1"),
+        ({"popular": 0.6, "unpopular": 0.6}, "unpopular \\+ popular"),
     ],
 )
-def test_impossible_listening(settings: dict[str, float], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_invalid_settings_are_rejected(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         ListeningConfig(**settings)  # type: ignore[arg-type]

@@ -79,7 +79,7 @@ def made(folder: Path, config: ListeningConfig) -> Sessions:
     return sessions
 
 
-def test_every_way_a_session_can_go(tmp_path: Path) -> None:
+def test_probabilities_match_enumeration(tmp_path: Path) -> None:
     sessions, tracks = made(tmp_path, LISTENING), design_tracks(LISTENING)
     found = oracle_probabilities(sessions, tracks, LISTENING)
     with next((tmp_path / "sessions" / "training_set").iterdir()).open() as file:
@@ -115,23 +115,23 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Floats, Bools]:
     return np.concatenate(chances, axis=1), np.concatenate(skipped)
 
 
-def test_what_is_said_happens_as_often(many: tuple[Floats, Bools]) -> None:
+def test_probabilities_are_calibrated(many: tuple[Floats, Bools]) -> None:
     chances, skipped = many
     for expert in chances:
         bins = (expert * 10).astype(int)
         for one in np.flatnonzero(np.bincount(bins) > 500):
-            said, happened = expert[bins == one].mean(), skipped[bins == one].mean()
-            assert happened == pytest.approx(said, abs=0.04)
+            message, happened = expert[bins == one].mean(), skipped[bins == one].mean()
+            assert happened == pytest.approx(message, abs=0.04)
 
 
-def test_who_sees_more_knows_more(many: tuple[Floats, Bools]) -> None:
+def test_larger_experts_are_more_accurate(many: tuple[Floats, Bools]) -> None:
     chances, skipped = many
     losses = -np.log(np.where(skipped, chances, 1 - chances)).mean(axis=1)
     for expert, inside in enumerate(EXPERTS.contained):
         assert all(losses[expert] < losses[one] for one in inside)
 
 
-def test_causes_that_are_sure_are_named_and_habits_are_not(tmp_path: Path) -> None:
+def test_certain_causes_are_named_and_habits_are_not(tmp_path: Path) -> None:
     """A habit is never sure: the selection passes to experts that know what else it is not."""
     config = ListeningConfig(sessions=2_000)
     possible = oracle_experts(write_sessions(tmp_path / "sessions", config), config)
@@ -147,7 +147,7 @@ def test_causes_that_are_sure_are_named_and_habits_are_not(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(ListeningConfig)])
-def test_other_settings_than_the_sessions_were_made_with_are_refused(
+def test_other_settings_are_rejected(
     name: str, tmp_path: Path
 ) -> None:
     """By the manifest, which names the first that differs."""
@@ -155,16 +155,16 @@ def test_other_settings_than_the_sessions_were_made_with_are_refused(
     files = write_sessions(tmp_path / "made", config)
     value = getattr(config, name)
     other = value + (1 if isinstance(value, int) else 0.01)
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         oracle_experts(files, replace(config, **{name: other}))
-    assert str(told.value).startswith(
-        f"{tmp_path / 'made' / 'manifest.json'}: these sessions were made with {name}={value}, "
-        f"not {other};"
+    assert str(error.value).startswith(
+        f"{tmp_path / 'made' / 'manifest.json'}: these sessions were written with {name}={value}, "
+        f"not {other}."
     )
 
 
 @pytest.mark.parametrize("manifest", [None, "{}"])
-def test_without_settings_in_a_manifest_the_tracks_are_compared(
+def test_without_manifest_the_tracks_are_compared(
     manifest: str | None, tmp_path: Path
 ) -> None:
     files = write_sessions(tmp_path / "made", LISTENING)
@@ -172,12 +172,12 @@ def test_without_settings_in_a_manifest_the_tracks_are_compared(
     if manifest is not None:
         (tmp_path / "made" / "manifest.json").write_text(manifest)
     for other in ({"seed": 3}, {"tracks": 70}):
-        with pytest.raises(InputError, match="were not made with these settings"):
+        with pytest.raises(InputError, match="were not written with these settings"):
             oracle_experts(files, replace(LISTENING, **other))
     assert len(oracle_experts(files, replace(LISTENING, habit=0.5)).single) == LISTENING.sessions
 
 
-def test_longer_sessions_have_more_slots(tmp_path: Path) -> None:
+def test_longer_sessions_need_more_slots(tmp_path: Path) -> None:
     config = replace(LISTENING, longest=30)
     files = write_sessions(tmp_path / "made", config)
     possible = oracle_experts(files, config, slots=15)
@@ -185,5 +185,5 @@ def test_longer_sessions_have_more_slots(tmp_path: Path) -> None:
     assert attribution is not None
     assert len(attribution) == possible.single.tracks.sum()
     assert possible.single.tracks.max() == 15
-    with pytest.raises(InputError, match="does not fit into 2 × 10 slots; allow more with slots="):
+    with pytest.raises(InputError, match="does not fit into 2 × 10 slots; raise slots="):
         oracle_experts(files, config)

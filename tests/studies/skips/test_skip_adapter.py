@@ -91,7 +91,7 @@ def logits(network: SequentialModel, sessions: SessionBatch) -> npt.NDArray[np.f
 
 
 @pytest.mark.parametrize("kind", INTERPRETABLE)
-def test_experts_say_what_the_network_says_of_itself(
+def test_expert_explanations_match_the_network(
     kind: NetworkKind, sessions: SessionBatch, all_sessions: SessionBatch
 ) -> None:
     network = network_of(kind)
@@ -110,7 +110,7 @@ def test_experts_say_what_the_network_says_of_itself(
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_scores_and_hiding_are_those_by_hand(
+def test_scores_without_groups_by_hand(
     kind: NetworkKind, sessions: SessionBatch, all_sessions: SessionBatch
 ) -> None:
     network = network_of(kind)
@@ -130,7 +130,7 @@ def test_scores_and_hiding_are_those_by_hand(
 
 
 @pytest.mark.parametrize("kind", ["interpretable gru", "ordinary transformer"])
-def test_shapley_values_are_those_of_all_orders(
+def test_shapley_values_match_all_orders(
     kind: NetworkKind, sessions: SessionBatch, all_sessions: SessionBatch
 ) -> None:
     network, few = network_of(kind), sessions[:1]
@@ -157,7 +157,7 @@ def test_shapley_values_are_those_of_all_orders(
 
 
 @pytest.mark.parametrize("kind", INTERPRETABLE)
-def test_gradient_input_is_the_slope_on_the_way_to_the_averages(
+def test_gradient_input_is_the_slope_towards_the_averages(
     kind: NetworkKind, sessions: SessionBatch, all_sessions: SessionBatch
 ) -> None:
     """In double precision: of steps on either side of a group's own features."""
@@ -188,8 +188,8 @@ def test_a_batch_equals_its_loop(
     model = explainable_skips(network_of(kind), all_sessions)
     batch = model.make_cases(sessions)[::7]
     if method == "experts" and kind not in INTERPRETABLE:
-        said = "SkipModel has no 'selections', which experts needs"
-        with pytest.raises(CapabilityError, match=said):
+        message = "SkipModel has no 'selections', which experts needs"
+        with pytest.raises(CapabilityError, match=message):
             explain_batch(model, batch, skips(len(batch)), method)
         return
     together = explain_batch(model, batch, skips(len(batch)), method)
@@ -211,15 +211,15 @@ def test_explanations_name_the_features(
     model = explainable_skips(network_of(kind), all_sessions)
     batch = model.make_cases(sessions)[:2]
     found = explain_batch(model, batch, skips(2), "leave-one-out")
-    for told in json.loads(found.to_json())["cases"]:
-        assert tuple(part["label"] for part in told["parts"]) == NAMES
+    for error in json.loads(found.to_json())["cases"]:
+        assert tuple(part["label"] for part in error["parts"]) == NAMES
     found[1].show()
     printed = capsys.readouterr().out
     strongest = [NAMES[slot] for slot in found.strongest(1)]
     assert [line.split()[0] for line in printed.splitlines() if "0." in line] == strongest
 
 
-def test_little_memory_changes_nothing(sessions: SessionBatch, all_sessions: SessionBatch) -> None:
+def test_memory_limit_does_not_change_scores(sessions: SessionBatch, all_sessions: SessionBatch) -> None:
     model = explainable_skips(network_of("interpretable gru"), all_sessions)
     batch = model.make_cases(sessions)
     usual, slowly = (
@@ -229,7 +229,7 @@ def test_little_memory_changes_nothing(sessions: SessionBatch, all_sessions: Ses
     np.testing.assert_allclose(usual.scores, slowly.scores, atol=1e-5)
 
 
-def test_few_rows_are_scored_at_a_time(
+def test_memory_limit_bounds_the_rows(
     sessions: SessionBatch, all_sessions: SessionBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row of a thousand numbers takes as much room as a thousand slots, not as five."""
@@ -249,7 +249,7 @@ def test_few_rows_are_scored_at_a_time(
     assert sum(seen) == 4 * len(NAMES)
 
 
-def test_under_the_trust_measures(sessions: SessionBatch, all_sessions: SessionBatch) -> None:
+def test_trust_measures_apply(sessions: SessionBatch, all_sessions: SessionBatch) -> None:
     """Of whether this track is skipped, not of the other tracks of its session."""
     model = explainable_skips(network_of("interpretable transformer"), all_sessions)
     batch = model.make_cases(sessions)
@@ -281,10 +281,10 @@ def test_empty_slots_stay_empty(
         assert (rows[torch.from_numpy(there[session])] != ABSENT).all()
 
 
-def test_what_cannot_be_asked(sessions: SessionBatch) -> None:
+def test_invalid_cases_are_rejected(sessions: SessionBatch) -> None:
     network = network_of("ordinary gru")
-    with pytest.raises(InputError, match="give one at least"):
+    with pytest.raises(InputError, match="Pass at least one session"):
         explainable_skips(network, sessions[:0])
     model = explainable_skips(network, sessions)
-    with pytest.raises(InputError, match="none has 1040 numbers"):
+    with pytest.raises(InputError, match="this row has 1040"):
         explain_batch(model, model.make_cases(sessions)[:2, 1:], skips(2), "leave-one-out")

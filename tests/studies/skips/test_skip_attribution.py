@@ -45,14 +45,14 @@ def selecting(*experts: str, session: tuple[int, ...], causes: str) -> Attributi
     return Attribution(selected, np.array(session), known)
 
 
-def test_the_expert_a_cause_needs() -> None:
+def test_simplest_expert_of_each_cause() -> None:
     named = {cause.word: EXPERTS.names[expert] for cause, expert in EXPERT_OF.items()}
     assert named == {"persistence": "S2", "context": "S1", "music": "S4", "popularity": "S3"}
     shown = [name for names in EVIDENCE.values() for name in names]
     assert sorted(shown) == sorted(EXPERTS.names), "each is shown once"
 
 
-def test_worked_by_hand() -> None:
+def test_by_hand() -> None:
     """Persistence 1 of 2, context 1 of 1, music 0 of 1; chance does not count."""
     found = selecting("S2", "S5", "S1", "S8", "S3", session=(0, 0, 0, 1, 1), causes="PPCM?")
     values = {name: one.value for name, one in cause_accuracy(found).items()}
@@ -72,7 +72,7 @@ def test_worked_by_hand() -> None:
     assert table.sum(axis=1).tolist() == [1, 1, 1, 0, 1]
 
 
-def test_who_sees_a_cause() -> None:
+def test_which_experts_see_a_cause() -> None:
     """Persistence 1 of 2, context 1 of 1, music 1 of 2, popularity 0 of 1."""
     found = selecting(
         *("S7", "S6", "S5", "S8", "S7", "S4", "S8"), session=(0, 0, 0, 1, 1, 1, 1), causes="PPCMMU?"
@@ -88,7 +88,7 @@ def test_who_sees_a_cause() -> None:
     }
 
 
-def test_means_are_shares_of_sessions() -> None:
+def test_mean_attributions_average_over_sessions() -> None:
     selected = np.zeros((3, len(EXPERTS)), dtype=np.float32)
     selected[0, 0], selected[1, :2], selected[2, 1] = 0.1, 0.3, 0.9
     found = Attribution(selected, np.array([0, 0, 1]))
@@ -98,7 +98,7 @@ def test_means_are_shares_of_sessions() -> None:
     assert sum(means.values()) == pytest.approx(1)
 
 
-def test_intervals_hold_sessions_together() -> None:
+def test_intervals_resample_whole_sessions() -> None:
     """As by drawing sessions one by one."""
     rng = np.random.default_rng(0)
     session = np.repeat(np.arange(200), rng.integers(5, 11, 200))
@@ -119,7 +119,7 @@ def test_intervals_hold_sessions_together() -> None:
     np.testing.assert_allclose([one.interval for one in measured[:2]], slowly, atol=0.012)
 
 
-def test_batches_joined_are_one() -> None:
+def test_concatenated_attributions_equal_one_batch() -> None:
     whole = selecting("S2", "S5", "S1", session=(0, 0, 1), causes="PPC")
     parts = [
         selecting("S2", "S5", session=(0, 0), causes="PP"),
@@ -130,17 +130,17 @@ def test_batches_joined_are_one() -> None:
     assert cause_accuracy(joined) == cause_accuracy(whole)
 
 
-def test_what_cannot_be_said() -> None:
+def test_invalid_attributions_are_rejected() -> None:
     found = selecting("S2", session=(0,), causes="?")
-    with pytest.raises(InputError, match="no cause to name"):
+    with pytest.raises(InputError, match="no cause can be named"):
         cause_accuracy(found)
-    with pytest.raises(InputError, match="not known"):
+    with pytest.raises(InputError, match="are unknown"):
         cause_accuracy(Attribution(found.selected, found.session))
-    with pytest.raises(InputError, match="no session"):
+    with pytest.raises(InputError, match="no attributions"):
         concat_attributions([])
 
 
-def test_files_are_evaluated_as_batches_are(tmp_path: Path) -> None:
+def test_evaluating_files_equals_evaluating_batches(tmp_path: Path) -> None:
     files = write_sessions(tmp_path / "s", ListeningConfig(sessions=60, tracks=80))
     tracks = read_tracks(files.tracks)
     model = make_network(NetworkConfig("interpretable gru", dim=2), 0)

@@ -43,7 +43,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> SessionBatch:
 
 
 @pytest.mark.parametrize("kind", CATEGORIES)
-def test_experts_look_as_far_as_they_are_selected(
+def test_cross_attention_is_weighted_by_selection(
     kind: NetworkKind, sessions: SessionBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Track after track, in as many pieces as there is room for."""
@@ -75,17 +75,17 @@ def test_experts_look_as_far_as_they_are_selected(
         )
 
 
-def test_of_no_sessions_there_is_nothing_to_say(sessions: SessionBatch) -> None:
+def test_no_sessions_are_rejected(sessions: SessionBatch) -> None:
     model = make_network(config("interpretable transformer"), 0).eval()
     assert isinstance(model, InterpretableTransformer)
     assert predict_skips(model, sessions[:0]).shape == (0, 10)
     assert len(attribute_skips(model, sessions[:0])) == 0
-    with pytest.raises(InputError, match=r"^There are no sessions whose tracks could be looked at"):
+    with pytest.raises(InputError, match=r"^There are no sessions\. Pass"):
         cross_attention(model, sessions[:0])
 
 
 @pytest.mark.parametrize("kind", [*CATEGORIES, "interpretable gru", "ordinary gru"])
-def test_a_network_is_what_its_file_holds(
+def test_network_round_trips_through_its_file(
     kind: NetworkKind, sessions: SessionBatch, tmp_path: Path
 ) -> None:
     model, path = make_network(config(kind), 5), tmp_path / "deep" / "weights.safetensors"
@@ -98,7 +98,7 @@ def test_a_network_is_what_its_file_holds(
     np.testing.assert_array_equal(predict_skips(again, sessions), predict_skips(model, sessions))
 
 
-def test_a_file_of_another_network_is_refused(tmp_path: Path) -> None:
+def test_file_of_another_network_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     save_network(make_network(config("ordinary gru"), 0), path)
     with pytest.raises(InputError, match="does not hold this training"):
