@@ -60,19 +60,19 @@ class HowLong:
     """Fresh points for every step; 15,000 steps at a rate of 0.001 are published."""
 
     steps: int = 1_000
-    batch: int = 256
+    batch_size: int = 256
     learning_rate: float = 0.005
     points: int = 1_024
     """That all is measured on."""
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.batch, self.points) < 1 or not self.learning_rate > 0:
+        if min(self.steps, self.batch_size, self.points) < 1 or not self.learning_rate > 0:
             raise InputError("steps, batch and points are from 1 on, and learning_rate above 0.")
 
     @property
     def words(self) -> str:
         """For a protocol."""
-        return f"{self.steps:,} steps of {self.batch:,} points at {self.learning_rate:g}"
+        return f"{self.steps:,} steps of {self.batch_size:,} points at {self.learning_rate:g}"
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Trained:
         for number, level in enumerate(levels):
             model.train_only(level)
             # Each level goes on with other points.
-            batches = toy.batches(how.steps // len(levels), how.batch, 1_000 * number + seed)
+            batches = toy.batches(how.steps // len(levels), how.batch_size, 1_000 * number + seed)
             fit(model, batches, how.learning_rate)
         return model
 
@@ -107,7 +107,7 @@ class Trained:
 def ordinary(toy: Toy, seed: int, how: HowLong) -> TabularModel:
     """One network as wide as all experts together."""
     model = OrdinaryMLP(toy.family, toy.hidden_dims, Randomness(seed).torch("init"))
-    fit(model, toy.batches(how.steps, how.batch, seed), how.learning_rate)
+    fit(model, toy.batches(how.steps, how.batch_size, seed), how.learning_rate)
     return model
 
 

@@ -82,9 +82,7 @@ def assert_equal(one: SessionBatch, other: SessionBatch) -> None:
 @pytest.mark.parametrize(
     ("size", "block"), [(1, 1 << 13), (8, 1 << 13), (13, 1 << 23), (500, 9000)]
 )
-def test_batches_match_a_loop(
-    files: SessionFiles, tracks: Tracks, size: int, block: int
-) -> None:
+def test_batches_match_a_loop(files: SessionFiles, tracks: Tracks, size: int, block: int) -> None:
     found = list(batches(files, tracks, size=size, block=block))
     full, rest = divmod(COUNT, size)
     assert [len(one) for one in found] == [size] * full + [rest] * (rest > 0)
@@ -97,9 +95,7 @@ def test_more_slots_only_add_padding(files: SessionFiles, tracks: Tracks) -> Non
     )
 
 
-def test_seed_shuffles_the_sessions(
-    files: SessionFiles, tracks: Tracks
-) -> None:
+def test_seed_shuffles_the_sessions(files: SessionFiles, tracks: Tracks) -> None:
     plain = concat_batches(list(batches(files, tracks)))
     mixed = [concat_batches(list(batches(files, tracks, size=9, seed=seed))) for seed in (0, 0, 1)]
     assert_equal(mixed[0], mixed[1])
@@ -169,7 +165,9 @@ def test_causes_must_match_their_log(files: SessionFiles, tracks: Tracks, tmp_pa
         list(batches(wrong, tracks))
     odd = tmp_path / "odd.csv"
     odd.write_text("".join(lines).replace("persistence", "whim", 1))
-    with pytest.raises(InputError, match=r"odd.csv, row \d+, column 'cause': 'whim' is not a cause"):
+    with pytest.raises(
+        InputError, match=r"odd.csv, row \d+, column 'cause': 'whim' is not a cause"
+    ):
         list(batches(SessionFiles(files.logs[:1], files.tracks, (odd,)), tracks))
 
 

@@ -101,7 +101,9 @@ def test_extra_and_reordered_columns_are_accepted(
     assert_same(read_all(other, tracks), read_all(files.logs[0], tracks))
 
 
-def test_compressed_files_read_the_same(files: SessionFiles, tracks: Tracks, tmp_path: Path) -> None:
+def test_compressed_files_read_the_same(
+    files: SessionFiles, tracks: Tracks, tmp_path: Path
+) -> None:
     packed = []
     for path in (*files.logs, *files.tracks):
         packed.append(tmp_path / f"{path.name}.gz")
@@ -111,9 +113,7 @@ def test_compressed_files_read_the_same(files: SessionFiles, tracks: Tracks, tmp
     np.testing.assert_array_equal(again.features, tracks.features)
 
 
-def test_flags_and_unknown_categories(
-    one_track: Tracks, tmp_path: Path
-) -> None:
+def test_flags_and_unknown_categories(one_track: Tracks, tmp_path: Path) -> None:
     rows = [
         row_of("a", 1, 2, skip_2="true", premium="1", context_type="hospital"),
         row_of("a", 2, 2, skip_2="0", premium="False", hist_user_behavior_reason_end="logout"),
@@ -197,7 +197,12 @@ BROKEN: dict[str, tuple[list[Row], int, str, str]] = {
         "1 in session 'a': a session needs at least 2 tracks",
     ),
     "no hour": (changed(A, 1, hour_of_day="24"), 3, "hour_of_day", "24 is not an hour from 0"),
-    "below midnight": (changed(A, 3, hour_of_day="-1"), 5, "hour_of_day", "-1 is not an hour from 0"),
+    "below midnight": (
+        changed(A, 3, hour_of_day="-1"),
+        5,
+        "hour_of_day",
+        "-1 is not an hour from 0",
+    ),
     "no length": (changed(A, 0, session_length="-1"), 2, "session_length", "-1 in session 'a'"),
 }
 
@@ -212,9 +217,7 @@ def test_invalid_logs_are_rejected(name: str, one_track: Tracks, tmp_path: Path)
     assert error.value.exit_code == 2
 
 
-def test_first_error_is_reported_with_its_row(
-    one_track: Tracks, tmp_path: Path
-) -> None:
+def test_first_error_is_reported_with_its_row(one_track: Tracks, tmp_path: Path) -> None:
     rows = [row for place in range(200) for row in session_of(f"s{place}", 4)]
     rows = changed(rows, 700, session_position="9")
     path = write_rows(tmp_path / "log.csv", changed(rows, 705, session_position="9"))
@@ -250,9 +253,7 @@ def test_blank_lines_count_in_row_numbers(
     assert str(error.value).startswith(f"{path}, {message}")
 
 
-def test_uneven_row_is_found_after_blank_lines(
-    one_track: Tracks, tmp_path: Path
-) -> None:
+def test_uneven_row_is_found_after_blank_lines(one_track: Tracks, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "log.csv", A)
     path.write_text(path.read_text() + "\n\nb,1\n")
     with pytest.raises(InputError, match=r"log.csv, row 8: there are 2 values"):
@@ -354,7 +355,9 @@ def test_duplicate_tracks_and_missing_columns_are_rejected(tmp_path: Path) -> No
         f"{again}, row 3, column 'track_id': 'b' is already in {path}, row 3; a track may have "
         "only one row in all files."
     )
-    with pytest.raises(InputError, match=r"twice.csv, row 4, .* 'd' is already in .*twice.csv, row 2;"):
+    with pytest.raises(
+        InputError, match=r"twice.csv, row 4, .* 'd' is already in .*twice.csv, row 2;"
+    ):
         read_tracks([path, write_tracks(tmp_path / "twice.csv", ["d", "e", "d"])])
     names = [name for name in TRACK_COLUMNS if name != "valence"]
     short = write_rows(tmp_path / "short.csv", rows_of(path), names)

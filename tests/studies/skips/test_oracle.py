@@ -147,9 +147,7 @@ def test_certain_causes_are_named_and_habits_are_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(ListeningConfig)])
-def test_other_settings_are_rejected(
-    name: str, tmp_path: Path
-) -> None:
+def test_other_settings_are_rejected(name: str, tmp_path: Path) -> None:
     """By the manifest, which names the first that differs."""
     config = replace(LISTENING, tracks=70)
     files = write_sessions(tmp_path / "made", config)
@@ -164,9 +162,7 @@ def test_other_settings_are_rejected(
 
 
 @pytest.mark.parametrize("manifest", [None, "{}"])
-def test_without_manifest_the_tracks_are_compared(
-    manifest: str | None, tmp_path: Path
-) -> None:
+def test_without_manifest_the_tracks_are_compared(manifest: str | None, tmp_path: Path) -> None:
     files = write_sessions(tmp_path / "made", LISTENING)
     (tmp_path / "made" / "manifest.json").unlink()
     if manifest is not None:

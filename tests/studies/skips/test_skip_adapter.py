@@ -219,7 +219,9 @@ def test_explanations_name_the_features(
     assert [line.split()[0] for line in printed.splitlines() if "0." in line] == strongest
 
 
-def test_memory_limit_does_not_change_scores(sessions: SessionBatch, all_sessions: SessionBatch) -> None:
+def test_memory_limit_does_not_change_scores(
+    sessions: SessionBatch, all_sessions: SessionBatch
+) -> None:
     model = explainable_skips(network_of("interpretable gru"), all_sessions)
     batch = model.make_cases(sessions)
     usual, slowly = (

@@ -111,7 +111,7 @@ def test_only_those_learn_that_are_taught() -> None:
 
 def test_one_level_after_another_learns_the_toy() -> None:
     toy = TOYS["a"]
-    how = HowLong(steps=300, batch=128, learning_rate=0.02)
+    how = HowLong(steps=300, batch_size=128, learning_rate=0.02)
     model = ROWS["one level after another"](toy, 0, how)
     points = toy.draw(512, Randomness(0).torch("evaluation"))
     assert (model.scores(points.rows).argmax(dim=1) == points.labels).double().mean() > 0.95
