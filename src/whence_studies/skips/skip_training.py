@@ -18,9 +18,8 @@ from whence.experts import SequentialModel, diagram_of
 from whence.files import make_parent
 from whence.memory import reuse_freed_memory
 from whence.randomness import DropoutFunction, Randomness
-from whence_studies.sessions.session_batches import SessionBatch
 from whence_studies.sessions.logs import SLOTS
-from whence_studies.sessions.session_batches import batches
+from whence_studies.sessions.session_batches import SessionBatch, batches
 from whence_studies.sessions.session_files import SessionSplit
 from whence_studies.sessions.tracks import Tracks
 from whence_studies.skips.networks import NetworkConfig, make_network

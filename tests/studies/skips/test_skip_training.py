@@ -26,7 +26,7 @@ from whence_studies.sessions import (
     SessionSplit,
     Tracks,
     batches,
-    join_scores,
+    concat_scores,
     read_tracks,
     score_skips,
     split_files,
@@ -70,7 +70,9 @@ def same(one: TrainedSkips, two: TrainedSkips) -> bool:
     )
 
 
-def fit(parts: SessionSplit, tracks: Tracks, config: SkipConfig = FEW, **more: object) -> TrainedSkips:
+def fit(
+    parts: SessionSplit, tracks: Tracks, config: SkipConfig = FEW, **more: object
+) -> TrainedSkips:
     return fit_skips(parts, tracks, GRU, config, 0, show_progress=False, **more)  # type: ignore[arg-type]
 
 
@@ -230,7 +232,9 @@ def test_levels_learn_in_turn(kind: NetworkKind, parts: SessionSplit, tracks: Tr
     assert fit(parts, tracks, IN_TURN).model.trainable is None
 
 
-def test_the_rate_of_a_level_falls_by_its_own_validations(parts: SessionSplit, tracks: Tracks) -> None:
+def test_the_rate_of_a_level_falls_by_its_own_validations(
+    parts: SessionSplit, tracks: Tracks
+) -> None:
     """Every second step is validated here; after a fall, the next level begins anew."""
     config = replace(IN_TURN, steps=48, validate_every=2, warmup=0, learning_rate=0.02)
     training = new_skip_training(parts, tracks, GRU, config, 0, "cpu")
@@ -358,7 +362,7 @@ def test_more_is_learned_than_to_repeat_the_last(parts: SessionSplit, tracks: Tr
         scores = [
             score_skips(BASELINES["last"](some), some) for some in batches(parts.test, tracks)
         ]
-        assert found.value > join_scores(scores).measures()["accuracy"].value
+        assert found.value > concat_scores(scores).measures()["accuracy"].value
 
 
 @pytest.mark.parametrize(

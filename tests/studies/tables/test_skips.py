@@ -22,7 +22,7 @@ from whence_studies.sessions import (
     split_files,
     write_sessions,
 )
-from whence_studies.skips import TrainedSkips, NetworkConfig, SkipConfig, fit_skips, make_network
+from whence_studies.skips import NetworkConfig, SkipConfig, TrainedSkips, fit_skips, make_network
 from whence_studies.study import find_study
 from whence_studies.tables.skip_columns import BY_TRACK, FOLLOWING, MOST_SELECTED, SELECTED
 from whence_studies.tables.skip_networks import (
