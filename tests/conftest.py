@@ -79,17 +79,17 @@ source = "new here"
 measurements = ["accuracy"]
 seeds = 3
 held = "validation"
-training = {{ batch = 16, steps = 6 }}
+training = {{ batch_size = 16, steps = 6 }}
 
 [datasets]
-World = {{ data = "{data}", settings = {{ length = 8, width = 8 }} }}
+World = {{ data = "{data}", settings = {{ max_len = 8, dim = 8 }} }}
 
 [models]
 SASRec = {{ name = "sasrec" }}
 
 [variants]
-one = {{ settings = {{ blocks = 1 }} }}
-two = {{ settings = {{ blocks = 2 }}, training = {{ steps = 8 }} }}
+one = {{ settings = {{ n_blocks = 1 }} }}
+two = {{ settings = {{ n_blocks = 2 }}, training = {{ steps = 8 }} }}
 
 [[claims]]
 text = "two blocks are not better"

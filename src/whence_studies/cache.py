@@ -1,4 +1,4 @@
-"""Trained runs and what was measured of them, kept by what they were made from."""
+"""A cache of trained runs and measured values, by everything that determines them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FOLDER_VARIABLE = "WHENCE_CACHE"
 
 @dataclass(frozen=True, eq=False)
 class TrainingRecipe:
-    """All that decides what a training comes to, defaults included."""
+    """Everything that determines the result of a training, defaults included."""
 
     data: Interactions
     model: str
@@ -46,11 +46,11 @@ class TrainingRecipe:
     seeds: int
     device: str
     init_from: tuple[TrainingRecipe, ...] = ()
-    """Of the models whose weights it begins with."""
+    """The recipes of the models whose weights it starts from."""
 
     @cached_property
     def key(self) -> str:
-        """Equal recipes have equal keys, whatever study they are of."""
+        """A hash that is equal for equal recipes, also across studies."""
         described = {
             "data": self.data.content_hash,
             "model": self.model,
@@ -69,7 +69,7 @@ class TrainingRecipe:
 
 @dataclass(frozen=True)
 class MeasuringPlan:
-    """What is measured of a run, how, and on which part of the events."""
+    """A measurement of a run: its options, and the held-out events it uses."""
 
     measurement: str
     held: HeldOut
@@ -77,21 +77,21 @@ class MeasuringPlan:
 
     @property
     def key(self) -> str:
-        """For the name of a file."""
+        """The part of a file name that identifies it."""
         chosen = [f"{name}={value}" for name, value in asdict(self.options).items()]
         return re.sub(r"[^\w=.-]", "_", "-".join((self.measurement, self.held, *chosen)))
 
 
 @dataclass(frozen=True)
 class CachedColumns:
-    """Columns of one run, and the seeds that their values belong to."""
+    """The measured columns of one run, and the seeds of their values."""
 
     seeds: tuple[int, ...]
     columns: Mapping[str, SeedColumn]
 
 
 def resolve_settings(study: Study, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The whole settings of the model and of the training, checked."""
+    """Return the complete settings of the model and of the training, checked."""
     settings, training = study.settings_of(cell)
     spec = model_spec(study.models[cell.model].name)
     config = build(spec.config, settings)
@@ -100,14 +100,14 @@ def resolve_settings(study: Study, cell: Cell) -> tuple[dict[str, Any], dict[str
 
 @dataclass(frozen=True)
 class StudyCache:
-    """A folder of runs, each an ordinary run folder, and of small files of measured values."""
+    """A folder of ordinary run folders, and of small files with measured values."""
 
     folder: Path
 
     def run(
         self, recipe: TrainingRecipe, until: float | None = None, show_progress: bool = True
     ) -> Run:
-        """The run that is here, or a new one; a training that was stopped goes on."""
+        """Return the cached run, or train it; a stopped training resumes."""
         folder = self.folder / "runs" / recipe.key
         if folder.exists():
             try:
@@ -123,14 +123,14 @@ class StudyCache:
             split=recipe.split,
             init_from=[self.run(one, until, show_progress) for one in recipe.init_from],
             out=folder,
-            overwrite=True,  # a training that was stopped with other threads, say, begins anew
+            overwrite=True,  # a training stopped with, say, other threads starts over
             device=recipe.device,
             show_progress=show_progress,
             until=until,
         )
 
     def measured(self, recipe: TrainingRecipe, measuring: MeasuringPlan) -> CachedColumns | None:
-        """What was measured before; what cannot be read is measured again."""
+        """Return what was measured before, or nothing if there is none or it cannot be read."""
         path = self._file(recipe, measuring)
         try:
             return build(CachedColumns, read_json(path)) if path.exists() else None
@@ -140,7 +140,7 @@ class StudyCache:
     def keep(
         self, recipe: TrainingRecipe, measuring: MeasuringPlan, measured: CachedColumns
     ) -> None:
-        """For the next time."""
+        """Keep what was measured for the next run."""
         with new_file(self._file(recipe, measuring)) as partial:
             write_json(partial, asdict(measured))
 
@@ -149,5 +149,5 @@ class StudyCache:
 
 
 def default_folder() -> Path:
-    """`WHENCE_CACHE`, else the user's cache folder."""
+    """Return the folder in `WHENCE_CACHE`, or the user's cache folder."""
     return Path(os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "whence")

@@ -1,4 +1,4 @@
-"""A study is checked as a whole before anything is read or trained."""
+"""Check a whole study before anything is read or trained."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from whence_studies.study import SKIPS, TOYS, Claim, Study
 from whence_studies.tables.dataset_statistics import COUNTS
 
 BETWEEN_SEEDS: Final = frozenset(("stability", "class-stability", "confidence"))
-"""The measurements that compare seeds with each other."""
+"""Measurements that compare seeds with each other."""
 
 
 def check_study(study: Study) -> None:
-    """Refuse, in one sentence that names the study, what cannot be run."""
+    """Raise an error that names the study if it cannot be run."""
     try:
         _check(study)
     except InputError as problem:
@@ -35,7 +35,7 @@ def _check(study: Study) -> None:
     for measurement in study.measurements:
         _check_known("measurement", measurement, MEASUREMENTS)
     if not study.cells() or study.seeds < 1:
-        raise InputError("A study needs a dataset, a model, a variant and a seed.")
+        raise InputError("A study needs at least one dataset, model, variant and seed.")
     _check_columns(study)
     _check_measuring(study)
     if not BETWEEN_SEEDS.isdisjoint(study.measurements):
@@ -47,28 +47,28 @@ def _check(study: Study) -> None:
 
 
 def _check_tables(study: Study) -> None:
-    """Skips and toys are of other data than interactions, which they find or make themselves."""
+    """Check a study of published tables; skips and toys find or make their own data."""
     if not study.published:
-        raise InputError("Tables are filled beside what is published, and nothing is.")
+        raise InputError("A study of published tables needs published values, and there are none.")
     _check_unique("claims", [claim.text for claim in study.claims])
     for claim in study.claims:
         _check_expectation(claim)
         if not all(side.dataset and side.variant for side in claim.sides):
-            raise InputError(f"“{claim.text}” is of tables; each side names a dataset and a row.")
+            raise InputError(f"“{claim.text}” compares table cells: give a dataset and a row on each side.")
         if not all(side.column or claim.column for side in claim.sides):
-            raise InputError(f"“{claim.text}” does not say of which column.")
+            raise InputError(f"“{claim.text}” names no column.")
     if study.measurements in ((SKIPS,), (TOYS,)):
         return
     _check_data(study)
     for table in study.published:
-        _check_known("table that is counted", table, COUNTS)
+        _check_known("table", table, COUNTS)
 
 
 def _check_data(study: Study) -> None:
     for shown, dataset in study.datasets.items():
         if dataset.data not in DATASETS and not dataset.available:
             raise InputError(
-                f"The data of {shown}, '{dataset.data}', are no file and no dataset of that name: "
+                f"The data of {shown}, '{dataset.data}', are neither a file nor a known dataset: "
                 f"{did_you_mean(dataset.data, DATASETS)}"
             )
     _check_unique("datasets", [dataset.data for dataset in study.datasets.values()])
@@ -95,27 +95,27 @@ def _check_claims(study: Study) -> None:
 
 def _check_expectation(claim: Claim) -> None:
     if claim.expect == "spread lower" and claim.than is None:
-        raise InputError(f"“{claim.text}” compares a spread, and does not say with which.")
+        raise InputError(f"“{claim.text}” compares spreads and needs a second side ('than').")
     if claim.expect == "spread lower" and claim.between_datasets:
-        raise InputError(f"“{claim.text}” compares spreads of different data, which are no pairs.")
+        raise InputError(f"“{claim.text}” compares spreads on different data, where seeds are not paired.")
     if claim.expect in BANDS and claim.than is not None:
-        raise InputError(f"“{claim.text}” is about a band; it has no other side.")
+        raise InputError(f"“{claim.text}” expects a band and takes no second side ('than').")
 
 
 def _check_claim(study: Study, claim: Claim) -> None:
     _check_expectation(claim)
-    if not study.judged_on(claim):
-        raise InputError(f"“{claim.text}” is about variants that no model has together.")
-    for dataset, model in study.judged_on(claim):
+    if not study.claim_places(claim):
+        raise InputError(f"“{claim.text}” compares variants that no model is trained with.")
+    for dataset, model in study.claim_places(claim):
         _check_known("dataset", dataset, study.datasets)
         _check_known("model", model, study.models)
         for side in claim.sides:
-            cell, column = study.side_of(claim, side, dataset, model)
+            cell, column = study.side_place(claim, side, dataset, model)
             _check_known("column", column, columns_of(study))
             _check_known("variant", cell.variant, study.variants)
             _check_known("dataset", cell.dataset, study.datasets)
             _check_known("model", cell.model, study.models)
-            if not study.has(cell.model, cell.variant):
+            if not study.trains(cell.model, cell.variant):
                 raise InputError(f"“{claim.text}” is about {cell}, which is not trained.")
 
 
@@ -123,11 +123,11 @@ def _check_published(study: Study) -> None:
     try:
         for cell in study.cells():
             for column in columns_of(study):
-                float(study.printed(column, cell) or 0)
+                float(study.published_text(column, cell) or 0)
     except (AttributeError, ValueError):
         raise InputError(
-            f"published/{study.id}.json holds something else than numbers by column, model, "
-            "dataset and variant, as they are printed."
+            f"published/{study.id}.json must hold numbers as texts, by column, model, dataset and "
+            "variant."
         ) from None
 
 
@@ -136,13 +136,13 @@ def _check_columns(study: Study) -> None:
     for column in (*study.columns, *(one for group in study.groups.values() for one in group)):
         _check_known("column", column, [known for one in measured for known in one.columns])
     if study.columns and study.groups:
-        raise InputError("A study names its columns or groups of them, not both.")
+        raise InputError("A study names columns or groups, not both.")
     for curves in study.curves:
         _check_known("curve", curves, [known for one in measured for known in one.curves])
     for drawn in study.maps:
         _check_known("map", drawn, [known for one in measured for known in one.maps])
     for bars in study.bars:
-        _check_known("set of bars", bars, [known for one in measured for known in one.bars])
+        _check_known("bar chart", bars, [known for one in measured for known in one.bars])
     for figure in figures_of(study):
         if isinstance(figure, BarPlot):
             _check_known("column", figure.about, columns_of(study))
@@ -154,7 +154,7 @@ def _check_measuring(study: Study) -> None:
             _check_known("measurement of this study", name, study.measurements)
     for cell in study.cells():
         for name in study.measurements:
-            MEASUREMENTS[name].choose(study.measuring_of(cell, name))
+            MEASUREMENTS[name].build_options(study.measuring_options(cell, name))
 
 
 def _check_known(what: str, name: str, known: Iterable[str]) -> None:
@@ -163,7 +163,7 @@ def _check_known(what: str, name: str, known: Iterable[str]) -> None:
 
 
 def _check_unique(what: str, names: list[str]) -> None:
-    """Records are told apart by these names."""
+    """Records are identified by these names."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"Two of the {what} are '{twice}'; a study has each once.")
+        raise InputError(f"'{twice}' occurs twice among the {what}; each may occur once.")

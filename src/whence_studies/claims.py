@@ -1,4 +1,4 @@
-"""How a claim is judged: by the same seeds in both variants, with a 95 % interval."""
+"""How a claim is judged: by the 95 % interval of a difference between the same seeds."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ BANDS: dict[Expectation, tuple[float, float]] = {
     "moderate": (0.3, 0.7),
     "strong": (0.7, math.inf),
 }
-"""What Baumhauer (2021) calls a correlation from the first bound to below the second."""
+"""How Baumhauer (2021) names correlations: from the first bound to below the second."""
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 
 
 class Estimate(NamedTuple):
-    """What values over seeds come to, as far as there are enough of them."""
+    """The mean over seeds, with spread and interval if there are enough seeds."""
 
     value: float | None = None
     spread: float | None = None
@@ -31,15 +31,15 @@ class Estimate(NamedTuple):
 
 
 def over_seeds(values: Sequence[float]) -> Estimate:
-    """The mean with its t-interval; one seed has no interval."""
+    """Return the mean with its t-interval; one seed has no interval."""
     if len(values) < 2:
         return Estimate(value=next(iter(values), None))
     mean = mean_over_seeds(values)
     return Estimate(mean.value, mean.spread, mean.interval)
 
 
-def compare(claim: Claim, of: Sequence[float], than: Sequence[float] | None) -> Estimate:
-    """What is claimed of one value a seed, alone or beside those of the same seeds."""
+def compare_sides(claim: Claim, of: Sequence[float], than: Sequence[float] | None) -> Estimate:
+    """Return what a claim compares, from one value per seed on one side or on both."""
     if than is None:
         return over_seeds(of)
     if claim.expect == "spread lower":
@@ -47,8 +47,11 @@ def compare(claim: Claim, of: Sequence[float], than: Sequence[float] | None) -> 
     return over_seeds([one - other for one, other in zip(of, than, strict=True)])
 
 
-def difference(of: tuple[float, float, int], than: tuple[float, float, int]) -> Estimate:
-    """Of two means that are no pairs, each with its spread and number of seeds; Welch (1947)."""
+def welch_difference(of: tuple[float, float, int], than: tuple[float, float, int]) -> Estimate:
+    """Return the difference of two unpaired means by Welch (1947).
+
+    Each side is a mean, its spread and its number of seeds.
+    """
     errors = [spread**2 / seeds for _, spread, seeds in (of, than)]
     value, error = of[0] - than[0], sum(errors) ** 0.5
     if not error:
@@ -60,32 +63,40 @@ def difference(of: tuple[float, float, int], than: tuple[float, float, int]) -> 
     return Estimate(value, None, (value - reach, value + reach))
 
 
-def protocol(claim: Claim, paired: bool = True) -> str:
-    """What was compared, in words."""
+def claim_protocol(claim: Claim, paired: bool = True) -> str:
+    """Return what is compared, in words."""
     beyond = f" by more than {claim.margin:g}" if claim.margin else ""
-    alone = f"{str(claim.of) or claim.column}, mean over seeds; 95 % t-interval"
+    alone = f"mean over seeds of “{str(claim.of) or claim.column}”, 95 % t-interval"
     if claim.expect in BANDS:
-        low, high = BANDS[claim.expect]
-        band = f"from {low:g} on" if high == math.inf else f"below {high:g}"
-        band = f"from {low:g} to {band}" if claim.expect == "moderate" else band
-        return f"{alone}; expected {claim.expect}, {band}"
+        return f"{alone}; expected {claim.expect} ({_band_text(BANDS[claim.expect])})"
     if claim.than is None:
         return f"{alone}; expected {claim.expect} than {claim.limit:g}{beyond}"
     if claim.expect == "spread lower":
         return (
-            f"standard deviation over seeds of {claim.of} divided by that of {claim.than}, the "
-            "same seeds in both; 95 % interval of Pitman and Morgan; expected below 1"
+            f"standard deviation over seeds of “{claim.of}” divided by that of “{claim.than}”, "
+            "same seeds; 95 % interval of Pitman and Morgan; expected below 1"
         )
-    pairing = "seed by seed; 95 %" if paired else "means over seeds; Welch's 95 %"
-    return f"{claim.of} less {claim.than}, {pairing} t-interval; expected {claim.expect}{beyond}"
+    pairing = "paired by seed, 95 %" if paired else "means over seeds, Welch's 95 %"
+    return (
+        f"“{claim.of}” minus “{claim.than}”, {pairing} t-interval; "
+        f"expected {claim.expect}{beyond}"
+    )
+
+
+def _band_text(band: tuple[float, float]) -> str:
+    low, high = band
+    if high == math.inf:
+        return f"{low:g} or more"
+    return f"below {high:g}" if low == -math.inf else f"{low:g} to below {high:g}"
 
 
 def spread_ratio(of: Sequence[float], than: Sequence[float]) -> Estimate:
-    """The ratio of the standard deviations, with the interval of Pitman (1939) and Morgan (1939).
+    """Return the ratio of standard deviations, with the interval of Pitman and Morgan (1939).
 
-    It is exact for pairs from a normal distribution however few, and knows that values of the same
-    seed go together; a bootstrap of ten seeds would be far too sure of itself. The ratios it keeps
-    are those at which the sum and the difference of the scaled values are not clearly correlated.
+    The interval is exact for few pairs from a normal distribution, and it accounts for values of
+    the same seed going together. A bootstrap of ten seeds would be far too narrow. The interval
+    holds the ratios at which the sum and the difference of the scaled values are not clearly
+    correlated.
     """
     if len(of) < 3 or 0.0 in (np.ptp(of), np.ptp(than)):
         return Estimate()
@@ -97,8 +108,8 @@ def spread_ratio(of: Sequence[float], than: Sequence[float]) -> Estimate:
     return Estimate(ratio, None, (ratio / widest**0.5, ratio * widest**0.5))
 
 
-def verdict(claim: Claim, interval: tuple[float, float] | None) -> str:
-    """It holds, or does not, only if the whole interval says so."""
+def claim_verdict(claim: Claim, interval: tuple[float, float] | None) -> str:
+    """Return whether the claim holds; it is undecided unless the whole interval is on one side."""
     if interval is None:
         return UNDECIDED
     if claim.expect in BANDS:

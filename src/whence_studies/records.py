@@ -1,4 +1,4 @@
-"""What a study leaves behind: one record a figure, ours beside the published one."""
+"""The records that a study leaves: one measured value each, with the published one."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from whence.config import build
 from whence.errors import InputError
 from whence.files import new_file, reason, write_json
 
-NEEDS_FILE = "needs the user's file"
-NOT_RUN = "not run yet"
-PRIVATE = "private data"
-ONLY_PUBLISHED = "published alone"
-NOT_THERE = "not measured on these data"
+NEEDS_FILE: Final = "needs your copy of the data"
+NOT_RUN: Final = "not run yet"
+PRIVATE: Final = "private data"
+ONLY_PUBLISHED: Final = "published only"
+NOT_THERE: Final = "not measured on these data"
+SHIPPED: Final = (Path(__file__).parent / "results", Path(__file__).parents[2] / "results")
+"""Where the records of the studies are: in an installed package, and in a clone."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One figure of a published table or chart, as it came out here."""
+    """One value of a published table or chart, as measured here."""
 
     study: str
     dataset: str
@@ -29,14 +31,14 @@ class Record:
     row: str
     column: str
     label: str | None = None
-    """What the column is about, where only the data know."""
+    """What the column is about if only the data know, such as the title of a film."""
     value: float | None
     spread: float | None = None
-    """Standard deviation over seeds; of what is measured between seeds, over its pseudo-values."""
+    """Standard deviation over seeds; for a comparison of seeds, over its pseudo-values."""
     interval: tuple[float, float] | None = None
     """Low and high, at 95 %."""
     n: int | None = None
-    """Points a seed."""
+    """Cases per seed."""
     seeds: tuple[int, ...] = ()
     published: float | None
     verdict: str
@@ -45,37 +47,49 @@ class Record:
     command: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain types only; few have a label, and the others need not say so."""
+        """Return plain types only; a record without a label has no such field."""
         document = asdict(self)
         if self.label is None:
             del document["label"]
         return document
 
 
-def with_former(records: Sequence[Record], former: Sequence[Record]) -> list[Record]:
-    """What has no value now, as it was found before, or found to be absent, on any machine."""
+def fill_from_earlier(records: Sequence[Record], earlier: Sequence[Record]) -> list[Record]:
+    """Replace records without a value by earlier ones, which another machine may have made."""
     found = {
-        _about(record): record
-        for record in former
+        _key(record): record
+        for record in earlier
         if record.value is not None or record.verdict == NOT_THERE
     }
     return [
-        record if record.value is not None else found.get(_about(record), record)
+        record if record.value is not None else found.get(_key(record), record)
         for record in records
     ]
 
 
-def _about(record: Record) -> tuple[str | None, ...]:
+def _key(record: Record) -> tuple[str | None, ...]:
     return record.study, record.dataset, record.model, record.row, record.column
 
 
 def records_file(study: str, folder: Path) -> Path:
-    """Where the records of a study are."""
+    """Return the file of a study's records in this folder."""
     return folder / f"{study}.json"
 
 
+def find_records(study: str, given: Path | None, here: Path) -> Path:
+    """Return the folder with the records of a study.
+
+    That is the given folder. Without one it is `here` if it has the records, then the installed
+    package, then the clone that this file is part of.
+    """
+    if given is not None:
+        return given
+    folders = (here, *SHIPPED)
+    return next((one for one in folders if records_file(study, one).exists()), here)
+
+
 def write_records(records: Sequence[Record], folder: Path) -> Path:
-    """`<study>.json`, whole or not at all."""
+    """Write `<study>.json`, whole or not at all."""
     path = records_file(records[0].study, folder)
     with new_file(path) as partial:
         write_json(partial, [record.as_dict() for record in records])
@@ -83,14 +97,17 @@ def write_records(records: Sequence[Record], folder: Path) -> Path:
 
 
 def read_records(study: str, folder: Path) -> list[Record]:
-    """What `write_records` wrote."""
+    """Return what `write_records` wrote."""
     path = records_file(study, folder)
     if not path.exists():
-        raise InputError(f"There are no records in {path}; 'whence study run {study}' makes them.")
+        raise InputError(
+            f"There are no records in {path}. Run 'whence study run {study}' to make them, or name "
+            "another folder with --results."
+        )
     try:
         documents = json.loads(path.read_text(encoding="utf-8"))
         return [build(Record, document) for document in documents]
     except OSError as problem:
         raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
     except (ValueError, TypeError, InputError) as problem:
-        raise InputError(f"{path} does not hold a study's records: {problem}") from None
+        raise InputError(f"{path} does not hold the records of a study: {problem}") from None

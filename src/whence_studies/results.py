@@ -1,4 +1,4 @@
-"""What was measured, as records: beside what is published, and beside what is claimed."""
+"""The results of a study as records: measured values with published ones, and claims judged."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from whence.errors import InputError
 from whence_studies.cache import CachedColumns
 from whence_studies.claims import (
     Estimate,
-    compare,
-    difference,
+    claim_protocol,
+    claim_verdict,
+    compare_sides,
     over_seeds,
-    protocol,
-    verdict,
+    welch_difference,
 )
 from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS, columns_of
@@ -29,34 +29,34 @@ ONE_SEED = "no interval from one seed"
 
 @dataclass(frozen=True)
 class StudyResults:
-    """All that is known of a study so far."""
+    """What is measured of a study so far."""
 
     study: Study
     machine: str
     command: str
     found: dict[Cell, dict[str, CachedColumns]] = field(default_factory=dict)
-    """By measurement; a cell whose data are not here is not among them."""
+    """By cell and measurement; cells whose data are not available are missing."""
 
     def unfinished(self) -> list[Cell]:
-        """The cells that can be measured here and are not yet."""
+        """Return the cells that can be measured here and are not yet."""
         wanted = len(self.study.measurements)
         return [cell for cell, measured in self.found.items() if len(measured) < wanted]
 
     def records(self) -> list[Record]:
-        """Of every cell, then of every claim, also of what is not there yet."""
+        """Return the records of every cell, then of every claim, also of those not run yet."""
         columns = columns_of(self.study)
         records = [
-            *(self._of_cell(cell, column) for cell in self.study.cells() for column in columns),
+            *(self._cell_record(cell, column) for cell in self.study.cells() for column in columns),
             *(
-                self._of_claim(claim, dataset, model)
+                self._claim_record(claim, dataset, model)
                 for claim in self.study.claims
-                for dataset, model in self.study.judged_on(claim)
+                for dataset, model in self.study.claim_places(claim)
             ),
         ]
         return judge_by_records(self.study, records)
 
-    def _of_cell(self, cell: Cell, column: str) -> Record:
-        printed = self.study.printed(column, cell)
+    def _cell_record(self, cell: Cell, column: str) -> Record:
+        printed = self.study.published_text(column, cell)
         published = None if printed is None else float(printed)
         blank = replace(self._blank(cell, column), published=published)
         found = self._found(cell, column)
@@ -73,9 +73,9 @@ class StudyResults:
             label=found.column.label,
         )
 
-    def _of_claim(self, claim: Claim, dataset: str, model: str) -> Record:
-        """By the seeds that both sides have."""
-        places = [self.study.side_of(claim, side, dataset, model) for side in claim.sides]
+    def _claim_record(self, claim: Claim, dataset: str, model: str) -> Record:
+        """Judge a claim by the seeds that both sides have."""
+        places = [self.study.side_place(claim, side, dataset, model) for side in claim.sides]
         sides = [self._found(*place) for place in places]
         absent = next((at for at, side in zip(places, sides, strict=True) if not side), places[0])
         data, name, _ = self.study.record_key(Cell(dataset, model, places[0][0].variant))
@@ -85,7 +85,7 @@ class StudyResults:
             model=name,
             row=claim.text,
             column=places[0][1],
-            protocol=protocol(claim, paired=not claim.between_datasets),
+            protocol=claim_protocol(claim, paired=not claim.between_datasets),
         )
         there = [side for side in sides if side is not None]
         if len(there) < len(places) or claim.between_datasets:
@@ -93,15 +93,15 @@ class StudyResults:
         of, *others = there
         seeds = tuple(seed for seed in of.by_seed if all(seed in one.by_seed for one in others))
         values = [[side.by_seed[seed] for seed in seeds] for side in there]
-        estimate = compare(claim, values[0], values[1] if others else None)
-        judged = verdict(claim, estimate.interval)
+        estimate = compare_sides(claim, values[0], values[1] if others else None)
+        judged = claim_verdict(claim, estimate.interval)
         return replace(blank, **estimate._asdict(), n=of.column.n, seeds=seeds, verdict=judged)
 
     def _blank(self, cell: Cell, column: str) -> Record:
-        """What the record is about, and why it has no value."""
+        """Return a record without a value that says why it has none."""
         measured = self.found.get(cell)
         data, model, row = self.study.record_key(cell)
-        absence = NOT_THERE if _giving(column, measured or {}) else NOT_RUN
+        absence = NOT_THERE if _source_of(column, measured or {}) else NOT_RUN
         return Record(
             study=self.study.id,
             dataset=data,
@@ -117,11 +117,11 @@ class StudyResults:
         )
 
     def _found(self, cell: Cell, column: str) -> _Column | None:
-        measured = _giving(column, self.found.get(cell, {}))
+        measured = _source_of(column, self.found.get(cell, {}))
         if measured is None or column not in measured.columns:
             return None
         found = measured.columns[column]
-        # A measurement may be of the first seeds alone.
+        # A measurement may cover the first seeds only.
         return _Column(dict(zip(measured.seeds, found.per_seed, strict=False)), found)
 
 
@@ -130,18 +130,18 @@ class _Column(NamedTuple):
     column: SeedColumn
 
 
-def _giving(column: str, measured: Mapping[str, CachedColumns]) -> CachedColumns | None:
-    """What was measured by the measurement that this column is of."""
+def _source_of(column: str, measured: Mapping[str, CachedColumns]) -> CachedColumns | None:
+    """Return the columns of the measurement that this column belongs to."""
     return next(
         (one for name, one in measured.items() if column in MEASUREMENTS[name].all_columns), None
     )
 
 
 def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
-    """Claims that no run has judged, or of sides that have changed since, from their records.
+    """Judge claims that no run has judged, or whose sides have changed since, by their records.
 
-    Machines may have made them apart, and two datasets are no pairs; so means are compared, which
-    says less than a comparison seed by seed.
+    The sides may come from different machines or datasets, so their means are compared. That is
+    less precise than a comparison paired by seed.
     """
     if study.tabulated:
         return _judge_tables(study, records)
@@ -157,7 +157,7 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
         place = (shown[record.dataset], models[record.model or ""])
         sides = []
         for side in claim.sides:
-            cell, column = study.side_of(claim, side, *place)
+            cell, column = study.side_place(claim, side, *place)
             sides.append(cells.get((*study.record_key(cell), column)))
         estimate = _by_records(claim, sides)
         if estimate is None or sides[0] is None:
@@ -169,15 +169,15 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
             **estimate._asdict(),
             n=sides[0].n,
             seeds=sides[0].seeds,
-            protocol=protocol(claim, paired=False),
-            verdict=verdict(claim, estimate.interval),
+            protocol=claim_protocol(claim, paired=False),
+            verdict=claim_verdict(claim, estimate.interval),
         )
 
     return [judge(record) for record in records]
 
 
 def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
-    """The records of the tables, and behind them every claim as they judge it now."""
+    """Return the records of the tables, followed by every claim judged on them."""
     claims = {claim.text for claim in study.claims}
     cells = [record for record in records if record.row not in claims]
     found = {(one.dataset, one.row, one.column): one for one in cells}
@@ -205,8 +205,8 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
             n=None if of is None else of.n,
             seeds=() if of is None else of.seeds,
             published=None,
-            verdict=absent[0] if absent else verdict(claim, estimate and estimate.interval),
-            protocol=protocol(claim, paired=False),
+            verdict=absent[0] if absent else claim_verdict(claim, estimate and estimate.interval),
+            protocol=claim_protocol(claim, paired=False),
             machine=origin.machine,
             command=origin.command,
         )
@@ -215,7 +215,7 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
 
 
 def _why_absent(side: ClaimSide, cells: Sequence[Record]) -> str:
-    """Of a cell that nobody has written: what keeps others of its row from being there, if any."""
+    """Return why a cell has no record: the reason why others of its row are absent, if any."""
     others = (
         one.verdict for one in cells if (one.dataset, one.row) == (side.dataset, side.variant)
     )
@@ -223,9 +223,10 @@ def _why_absent(side: ClaimSide, cells: Sequence[Record]) -> str:
 
 
 def _stands(judged: Record, sides: Sequence[Record | None], value: float | None) -> bool:
-    """Whether a claim was judged on what its sides have now, up to rounding.
+    """Return whether a claim was judged on the present values of its sides, up to rounding.
 
-    Of sides with different seeds only the common ones were compared, which records cannot repeat.
+    If the sides have different seeds, only their common seeds were compared. The records cannot
+    repeat that.
     """
     if judged.value is None or value is None:
         return False
@@ -238,7 +239,7 @@ def _known(record: Record | None) -> bool:
 
 
 def _by_records(claim: Claim, sides: Sequence[Record | None]) -> Estimate | None:
-    """Nothing where a side has no interval, or where spreads are compared."""
+    """Return the estimate, or nothing if a side has no interval or spreads are compared."""
     known = [
         (side.value, side.spread, len(side.seeds))
         for side in sides
@@ -249,28 +250,28 @@ def _by_records(claim: Claim, sides: Sequence[Record | None]) -> Estimate | None
     if len(known) == 1:
         (of,) = sides
         return None if of is None else Estimate(of.value, of.spread, of.interval)
-    return difference(*known)
+    return welch_difference(*known)
 
 
 def compare_with_published(estimate: Estimate, printed: str | None) -> str:
-    """Whether the interval meets what is printed, give or take half a unit of its last digit."""
+    """Return whether the interval contains the published value, to its published precision."""
     if printed is None:
         return UNPUBLISHED
     if estimate.interval is None:
         return ONE_SEED
     low, high = estimate.interval
-    if low > float(printed) + half_a_unit(printed):
+    if low > float(printed) + half_last_digit(printed):
         return HIGHER
-    return LOWER if high < float(printed) - half_a_unit(printed) else AGREES
+    return LOWER if high < float(printed) - half_last_digit(printed) else AGREES
 
 
-def half_a_unit(printed: str) -> float:
-    """Of the last digit that is printed."""
+def half_last_digit(printed: str) -> float:
+    """Return half a unit of the last published digit."""
     return 0.5 * 10.0 ** -len(printed.partition(".")[2])
 
 
 def rows_done(study: Study, records: Sequence[Record]) -> tuple[int, int]:
-    """How many rows of the study have all their figures, and how many there are."""
+    """Return how many rows of the study have all their values, and how many rows there are."""
     claims = {claim.text for claim in study.claims}
     rows: dict[tuple[str, str | None, str], bool] = {}
     for record in records:
@@ -281,16 +282,16 @@ def rows_done(study: Study, records: Sequence[Record]) -> tuple[int, int]:
 
 
 def check_records(study: Study, records: Sequence[Record]) -> None:
-    """Refuse records of the study as it was before its file was changed."""
+    """Refuse records that were made before the study file changed."""
     cells = {study.record_key(cell) for cell in study.cells()}
     claims = {
         (study.datasets[dataset].data, study.models[model].name, claim.text)
         for claim in study.claims
-        for dataset, model in study.judged_on(claim)
+        for dataset, model in study.claim_places(claim)
     }
     found = {(record.dataset, record.model, record.row) for record in records}
     if not study.tabulated and found != cells | claims:
         raise InputError(
-            f"The records of {study.id} are not of the study as it is now; "
-            f"'{study.command} --minutes 0' brings them up to date."
+            f"The records of {study.id} do not match its study file. Run "
+            f"'{study.command} --minutes 0' to bring them up to date."
         )

@@ -1,4 +1,4 @@
-"""A study from its declaration to its records: trained, measured, judged, and gone on with."""
+"""Run a study: train, measure and judge what its file declares, and resume where it stopped."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def run_study(
     show_progress: bool = True,
     keep: Callable[[list[Record]], object] = lambda _: None,
 ) -> list[Record]:
-    """Every figure of the study; what the cache holds is not made again.
+    """Return all records of the study; what the cache holds is not computed again.
 
-    After so many minutes it stops, in the middle of a training too, and the next call goes on. With
-    `only`, nothing is trained but on these datasets. `keep` is given all records whenever there is
-    a new one, so that an interruption loses nothing.
+    After `minutes` it stops, also in the middle of a training, and the next call resumes there.
+    `only` limits training to these datasets. `keep` receives all records whenever there is a new
+    one, so that an interruption loses nothing.
     """
     check_study(study)
     check_device(device)
@@ -57,8 +57,8 @@ def run_study(
         return filled
     command = study.command if device == "cpu" else f"{study.command} --device {device}"
     results = StudyResults(study, machine(device), command)
-    work = _Work(results, cache, device, until, show_progress)
-    work.recall()
+    work = _StudyRun(results, cache, device, until, show_progress)
+    work.load_cached()
     keep(results.records())
     try:
         for cell in results.unfinished():
@@ -71,7 +71,7 @@ def run_study(
 
 
 def _fill(study: Study, workshop: Workshop) -> list[Record]:
-    """The records of a study of other things than trained runs."""
+    """Return the records of a study that fills published tables."""
     (name,) = study.measurements
     if name == SKIPS:
         return skips.measure(study, workshop)
@@ -79,8 +79,8 @@ def _fill(study: Study, workshop: Workshop) -> list[Record]:
 
 
 @dataclass(frozen=True)
-class _Work:
-    """How results come about."""
+class _StudyRun:
+    """A study being run, with its cache and data."""
 
     results: StudyResults
     cache: StudyCache
@@ -93,8 +93,8 @@ class _Work:
     def study(self) -> Study:
         return self.results.study
 
-    def recall(self) -> None:
-        """What the cache has of the cells whose data are here."""
+    def load_cached(self) -> None:
+        """Look up what the cache holds of the cells whose data are available."""
         for cell in self.study.cells():
             if self.study.datasets[cell.dataset].available:
                 recipe = self._recipe(cell)
@@ -105,35 +105,35 @@ class _Work:
                 self.results.found[cell] = {name: one for name, one in kept.items() if one}
 
     def try_to_finish(self, cell: Cell) -> None:
-        """What cannot be trained or measured is told, and does not stop the rest."""
+        """Train and measure a cell; a problem is printed and does not stop the other cells."""
         try:
             self.finish(cell)
         except OutOfTime:
             raise
         except WhenceError as problem:
-            print_line(f"{cell} is left out: {problem}", self.show_progress)
+            print_line(f"{cell} is skipped: {problem}", self.show_progress)
 
     def finish(self, cell: Cell) -> None:
-        """Train and measure; what is measured is kept at once."""
+        """Train and measure a cell; each measurement is cached at once."""
         if self.until is not None and time.monotonic() >= self.until:
-            raise OutOfTime("The time is over.")
+            raise OutOfTime("The time limit is reached.")
         cells, found = self.study.cells(), self.results.found[cell]
         print_line(f"row {cells.index(cell) + 1} of {len(cells)}: {cell}", self.show_progress)
         recipe = self._recipe(cell)
         run = self.cache.run(recipe, self.until, self.show_progress)
         split = split_by(self.study.split, recipe.data)
-        # Which tells whether weights were chosen on the test events.
+        # It says whether the weights were chosen on the test events.
         split = replace(split, protocol=run.training["protocol"])
         asked = MeasuredRun(run, split, self.study.held, self.show_progress)
         for name in self.study.measurements:
             if name not in found:
                 measuring = self._measuring(cell, name)
-                columns = MEASUREMENTS[name].of(asked, measuring.options)
+                columns = MEASUREMENTS[name].measure(asked, measuring.options)
                 found[name] = CachedColumns(tuple(run.models), columns)
                 self.cache.keep(recipe, measuring, found[name])
 
     def _measuring(self, cell: Cell, name: str) -> MeasuringPlan:
-        options = MEASUREMENTS[name].choose(self.study.measuring_of(cell, name))
+        options = MEASUREMENTS[name].build_options(self.study.measuring_options(cell, name))
         return MeasuringPlan(name, self.study.held, options)
 
     def _recipe(self, cell: Cell) -> TrainingRecipe:

@@ -1,4 +1,4 @@
-"""A study as its file declares it: models, data, what is measured and what is claimed."""
+"""A study as its TOML file declares it: data, models, measurements and claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Expectation = Literal[
 ]
 Settings = Mapping[str, Any]
 COUNTS, SKIPS, TOYS = "counts", "skips", "toys"
-"""The measurements that fill printed tables row by row, of other things than trained runs."""
+"""Measurements that fill a published table row by row instead of measuring trained runs."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class StudyDataset:
     data: str
     """A known name, a file or a prepared folder."""
     settings: Settings = field(default_factory=dict)
-    """Of the models."""
+    """Model settings on these data."""
     training: Settings = field(default_factory=dict)
 
     @property
     def available(self) -> bool:
-        """Whether it can be read here and now."""
+        """Whether the data can be read on this machine."""
         if self.data in DATASETS:
             return DATASETS[self.data].available
         return Path(self.data).exists() or session_folder(self.data) is not None
@@ -51,29 +51,29 @@ class StudyModel:
     settings: Settings = field(default_factory=dict)
     training: Settings = field(default_factory=dict)
     on: Mapping[str, Settings] = field(default_factory=dict)
-    """By dataset: what is set otherwise there, for this model alone."""
+    """By dataset: settings of this model that differ there."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What is varied: a row of settings that every model is trained with."""
+    """The settings that a study varies; every model is trained once with each variant."""
 
     settings: Settings = field(default_factory=dict)
     training: Settings = field(default_factory=dict)
     measuring: Mapping[str, Settings] = field(default_factory=dict)
-    """By measurement: how it is measured."""
+    """By measurement: options that differ in this variant."""
     models: tuple[str, ...] = ()
-    """Those that it is of; all, where none is named."""
+    """The models trained with this variant; all models by default."""
     init_from: bool = False
     """Whether models start from the weights of the models trained in the first variant."""
 
 
 @dataclass(frozen=True)
 class ClaimSide:
-    """What a claim speaks of; what is left open is as of the cell that is judged."""
+    """One side of a claim; an open field takes the value of the cell that is judged."""
 
     variant: str | None = None
-    """In a study of tables, the row."""
+    """In a study of published tables, the row."""
     column: str | None = None
     model: str | None = None
     dataset: str | None = None
@@ -86,37 +86,37 @@ class ClaimSide:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a paper says, as a comparison that can be judged on every dataset and model."""
+    """A statement of a paper as a comparison that can be judged on every dataset and model."""
 
     text: str
     source: str
     of: ClaimSide
     than: ClaimSide | None = None
-    """Without it, what is spoken of is compared with a limit or with the bounds of a band."""
+    """Without it, the first side is compared with a limit or a band."""
     column: str | None = None
-    """Of both, where they do not say."""
+    """The column of both sides, unless a side names its own."""
     expect: Expectation
     limit: float = 0.0
     margin: float = 0.0
-    """A difference that is not larger than this counts as none."""
+    """A difference up to this size counts as none."""
     datasets: tuple[str, ...] = ()
-    """Those that it is about; all, where none is named."""
+    """The datasets it is about; all by default."""
     models: tuple[str, ...] = ()
 
     @property
     def between_datasets(self) -> bool:
-        """Whether its sides are of different data, where the same seed makes no pair."""
+        """Whether its sides are on different datasets, so that seeds cannot be paired."""
         return self.than is not None and self.of.dataset != self.than.dataset
 
     @property
     def sides(self) -> tuple[ClaimSide, ...]:
-        """One, or the two that are compared."""
+        """The one side, or the two that are compared."""
         return (self.of,) if self.than is None else (self.of, self.than)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One training of a study, by the names that are shown."""
+    """One training of a study, by displayed names."""
 
     dataset: str
     model: str
@@ -128,7 +128,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyFile:
-    """What may stand in a study's TOML file; datasets, models and variants by the names shown."""
+    """The content of a study's TOML file; datasets, models and variants by displayed names."""
 
     title: str
     source: str
@@ -138,68 +138,73 @@ class StudyFile:
     models: Mapping[str, StudyModel] = field(default_factory=dict)
     variants: Mapping[str, Variant] = field(default_factory=dict)
     training: Settings = field(default_factory=dict)
-    """For all of them."""
+    """Training settings of every cell."""
     measuring: Mapping[str, Settings] = field(default_factory=dict)
-    """By measurement: how it is measured, where a variant does not say otherwise."""
+    """By measurement: its options, unless a variant has its own."""
     columns: tuple[str, ...] = ()
-    """Those that are shown of all that is measured; every one, where none is named."""
+    """The measured columns that are shown; all by default."""
     curves: tuple[str, ...] = ()
-    """The curves that are drawn, of those that are measured."""
+    """The line plots that are drawn, by the names their measurements give them."""
     maps: tuple[str, ...] = ()
     bars: tuple[str, ...] = ()
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Columns that stand side by side in a table of this title, one for each variant.
+    """By table title: columns shown next to each other, in one table per variant.
 
-    Without groups every column has a table, with the variants side by side.
+    Without groups, every column has a table with one column per variant.
+    """
+    figures: Mapping[str, str] = field(default_factory=dict)
+    """The charts shown in the Markdown: by short file name, the title of the table they draw.
+
+    By default, the first few.
     """
     seeds: int = 10
     split: str = "last-two"
     held: HeldOut = "validation"
-    """The part of the events that is measured on."""
+    """The held-out events that are measured on."""
     claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study(StudyFile):
-    """A study that was read."""
+    """A study that was read from its file."""
 
     id: str
     name: str
-    """What one types to run it: its id, or the path of its file."""
+    """What a user types to run it: its id, or the path of its file."""
     published: Mapping[str, Any] = field(default_factory=dict)
-    """What is printed, as texts: by column, model, dataset and variant."""
+    """Published values as texts: by column, model, dataset and variant."""
 
     @property
     def command(self) -> str:
-        """What runs it."""
+        """The command that runs it."""
         return f"whence study run {self.name}"
 
     @property
     def tabulated(self) -> bool:
-        """Whether it fills printed tables row by row, of other things than trained runs."""
+        """Whether it fills published tables row by row instead of measuring trained runs."""
         return self.measurements in ((COUNTS,), (SKIPS,), (TOYS,))
 
     def cells(self) -> list[Cell]:
-        """Every training, dataset after dataset."""
+        """Return every training, dataset by dataset."""
         return [
             Cell(dataset, model, variant)
             for dataset in self.datasets
             for model in self.models
             for variant in self.variants
-            if self.has(model, variant)
+            if self.trains(model, variant)
         ]
 
-    def has(self, model: str, variant: str) -> bool:
-        """Whether a model is trained in a variant; what is not known is refused elsewhere."""
+    def trains(self, model: str, variant: str) -> bool:
+        """Return whether a model is trained with a variant; unknown names are checked elsewhere."""
         only = self.variants[variant].models if variant in self.variants else ()
         return not only or model in only
 
     def record_key(self, cell: Cell) -> tuple[str, str, str]:
-        """What the records of a cell name it by: data, model and variant."""
+        """Return the data, model and row that the records of a cell name."""
         return self.datasets[cell.dataset].data, self.models[cell.model].name, cell.variant
 
     def settings_of(self, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Of the model and of the training; what is said later, and of less, goes first."""
+        """Return the settings of the model and of its training; the most specific ones win."""
         dataset, model = self.datasets[cell.dataset], self.models[cell.model]
         variant = self.variants[cell.variant]
         own = model.on.get(cell.dataset, {})
@@ -209,7 +214,7 @@ class Study(StudyFile):
         )
 
     def initial_cells(self, cell: Cell) -> list[Cell]:
-        """The cells whose models this one begins with."""
+        """Return the cells whose weights the model of this cell starts from."""
         if not self.variants[cell.variant].init_from:
             return []
         wanted = model_spec(self.models[cell.model].name).init_from
@@ -218,25 +223,27 @@ class Study(StudyFile):
         missing = [name for name in wanted if name not in named]
         if missing or not wanted:
             lacking = " and ".join(missing) or "another model"
-            raise InputError(f"{cell} begins with {lacking}, which {self.id} does not train.")
+            raise InputError(
+                f"{cell} starts from the weights of {lacking}, which {self.id} does not train."
+            )
         return [Cell(cell.dataset, named[name], first) for name in wanted]
 
-    def measuring_of(self, cell: Cell, measurement: str) -> Settings:
-        """How the measurement is made in this cell."""
+    def measuring_options(self, cell: Cell, measurement: str) -> Settings:
+        """Return the options of a measurement in this cell."""
         own = self.variants[cell.variant].measuring.get(measurement, {})
         return {**self.measuring.get(measurement, {}), **own}
 
-    def judged_on(self, claim: Claim) -> list[tuple[str, str]]:
-        """The datasets and models, by the names shown, that a claim is judged on.
+    def claim_places(self, claim: Claim) -> list[tuple[str, str]]:
+        """Return the datasets and models, by displayed names, that a claim is judged on.
 
-        Where it names no model, those that have its variants.
+        A claim that names no model is judged on the models that have its variants.
         """
         datasets = claim.datasets or ([claim.of.dataset] if claim.of.dataset else self.datasets)
         models = claim.models or ([claim.of.model] if claim.of.model else self.models)
 
         def applies(dataset: str, model: str) -> bool:
-            cells = (self.side_of(claim, side, dataset, model)[0] for side in claim.sides)
-            return all(self.has(cell.model, cell.variant) for cell in cells)
+            cells = (self.side_place(claim, side, dataset, model)[0] for side in claim.sides)
+            return all(self.trains(cell.model, cell.variant) for cell in cells)
 
         return [
             (dataset, model)
@@ -245,8 +252,10 @@ class Study(StudyFile):
             if claim.models or applies(dataset, model)
         ]
 
-    def side_of(self, claim: Claim, side: ClaimSide, dataset: str, model: str) -> tuple[Cell, str]:
-        """The cell and the column that one side of a claim is about, when it is judged there."""
+    def side_place(
+        self, claim: Claim, side: ClaimSide, dataset: str, model: str
+    ) -> tuple[Cell, str]:
+        """Return the cell and the column of one side of a claim judged on this dataset and model."""
         cell = Cell(
             side.dataset or dataset,
             side.model or model,
@@ -254,39 +263,40 @@ class Study(StudyFile):
         )
         return cell, side.column or claim.column or ""
 
-    def printed(self, column: str, cell: Cell) -> str | None:
-        """The published text of a cell."""
+    def published_text(self, column: str, cell: Cell) -> str | None:
+        """Return the published value of a cell as it is printed."""
         by_model = self.published.get(column, {})
         text = by_model.get(cell.model, {}).get(cell.dataset, {}).get(cell.variant)
         return None if text is None else str(text)
 
 
 def study_files() -> dict[str, Path]:
-    """The studies that come with Whence, by id."""
+    """Return the files of the studies that come with Whence, by id."""
     return {path.stem: path for path in sorted((HERE / "definitions").glob("*.toml"))}
 
 
 def find_study(name: str) -> Study:
-    """A study by its id, or from a TOML file of one's own."""
+    """Return a study by its id, or from a user's own TOML file."""
     known = study_files()
     if name in known:
         return read_study(known[name], name)
     if name.endswith(".toml"):
         return read_study(Path(name), name)
     raise InputError(
-        f"No study is '{name}': {did_you_mean(name, known)} One of your own is a .toml file."
+        f"There is no study '{name}': {did_you_mean(name, known)} For your own study, give the "
+        "path of its .toml file."
     )
 
 
 def read_study(path: Path, name: str) -> Study:
-    """The study in this file, with what `published/<id>.json` beside it holds."""
+    """Return the study in this file, with the values in `published/<id>.json` next to it."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         declared = build(StudyFile, document)
     except OSError as problem:
         raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path} is no TOML file: {problem}.") from None
+        raise InputError(f"{path} is not a TOML file: {problem}.") from None
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
     printed = path.parent / "published" / f"{path.stem}.json"

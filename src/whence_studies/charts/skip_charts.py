@@ -12,7 +12,7 @@ import numpy.typing as npt
 from whence.errors import InputError
 from whence.measure import Measure
 from whence.report.charts import AGAINST, FOR, NEUTRAL, inline, styled
-from whence_studies.charts.tabulated import by_table
+from whence_studies.charts.printed_tables import by_table
 from whence_studies.records import Record
 from whence_studies.sessions.schema import Cause
 from whence_studies.sessions.session_batches import SessionBatch

@@ -8,7 +8,7 @@ import pytest
 
 from whence.report.charts import to_png
 from whence_studies.charts.skip_charts import selection_charts
-from whence_studies.charts.tabulated import PUBLISHED, SPREAD, tabulated
+from whence_studies.charts.printed_tables import PUBLISHED, SPREAD, tabulated
 from whence_studies.records import NEEDS_FILE, Record
 from whence_studies.skips import EXPERTS
 
