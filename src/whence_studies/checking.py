@@ -54,7 +54,9 @@ def _check_tables(study: Study) -> None:
     for claim in study.claims:
         _check_expectation(claim)
         if not all(side.dataset and side.variant for side in claim.sides):
-            raise InputError(f"“{claim.text}” compares table cells: give a dataset and a row on each side.")
+            raise InputError(
+                f"“{claim.text}” compares table cells: give a dataset and a row on each side."
+            )
         if not all(side.column or claim.column for side in claim.sides):
             raise InputError(f"“{claim.text}” names no column.")
     if study.measurements in ((SKIPS,), (TOYS,)):
@@ -97,7 +99,9 @@ def _check_expectation(claim: Claim) -> None:
     if claim.expect == "spread lower" and claim.than is None:
         raise InputError(f"“{claim.text}” compares spreads and needs a second side ('than').")
     if claim.expect == "spread lower" and claim.between_datasets:
-        raise InputError(f"“{claim.text}” compares spreads on different data, where seeds are not paired.")
+        raise InputError(
+            f"“{claim.text}” compares spreads on different data, where seeds are not paired."
+        )
     if claim.expect in BANDS and claim.than is not None:
         raise InputError(f"“{claim.text}” expects a band and takes no second side ('than').")
 

@@ -78,8 +78,7 @@ def claim_protocol(claim: Claim, paired: bool = True) -> str:
         )
     pairing = "paired by seed, 95 %" if paired else "means over seeds, Welch's 95 %"
     return (
-        f"“{claim.of}” minus “{claim.than}”, {pairing} t-interval; "
-        f"expected {claim.expect}{beyond}"
+        f"“{claim.of}” minus “{claim.than}”, {pairing} t-interval; expected {claim.expect}{beyond}"
     )
 
 

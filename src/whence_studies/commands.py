@@ -1,4 +1,4 @@
-"""`whence study`: published tables and figures, run again."""
+"""`whence study`: re-run published tables and figures."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,73 +7,91 @@ import typer
 
 from whence.cli.options import AsJson, err, out, print_json, say
 
-app = typer.Typer(help="Run published tables and figures again.", no_args_is_help=True)
+app = typer.Typer(help="Re-run published tables and figures.", no_args_is_help=True)
 
-Name = Annotated[
+StudyName = Annotated[
     str, typer.Argument(metavar="STUDY", help="A name from 'whence study list', or a .toml file.")
 ]
-Results = Annotated[Path, typer.Option("--results", help="Where the records are.")]
+ResultsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--results", help="Folder with the records.", show_default="./results, or those shipped"
+    ),
+]
 RESULTS = Path("results")
 
 
 @app.command("list")
-def list_(results: Results = RESULTS) -> None:
-    """The studies there are, whether their data are here, and how far they are done."""
-    from whence.errors import InputError
+def list_(
+    results: ResultsFolder = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Also write the overview README.md into the folder.")
+    ] = False,
+) -> None:
+    """List the studies, one line each, with their source and how many rows are done."""
+    from whence.files import new_file
     from whence.terminal import captioned, plain_table
-    from whence_studies.records import read_records, records_file
-    from whence_studies.results import rows_done
+    from whence_studies.charts.overview import overview, progress_text
     from whence_studies.study import find_study, study_files
 
-    table = plain_table("Studies", "name", "what it is", "source", "data here", "done")
-    table.columns[0].no_wrap = True
-    for name in study_files():
-        study = find_study(name)
-        absent = [shown for shown, data in study.datasets.items() if not data.available]
-        here = f"without {', '.join(absent)}" if absent else "yes"
-        done = "no"
-        if records_file(name, results).exists():
-            try:
-                done = "{} of {} rows".format(*rows_done(study, read_records(name, results)))
-            except InputError:
-                done = "its records cannot be read"
-        table.add_row(name, study.title, study.source, here, done)
+    studies = [find_study(name) for name in study_files()]
+    table = plain_table("Studies", "name", "source", "data", "rows done")
+    for study in studies:
+        absent = sum(not data.available for data in study.datasets.values())
+        here = "yes" if not absent else "no" if absent == len(study.datasets) else "some"
+        done = progress_text(study, results, RESULTS)
+        table.add_row(study.id, study.source, here, done)
+    for column in table.columns:
+        column.no_wrap, column.overflow = True, "ellipsis"
+        if column.header != "source":  # the only column that may be cut
+            column.min_width = max(map(len, map(str, column.cells)))
     out.print(
-        captioned(table, "'whence study run NAME' runs one, 'whence study show NAME' shows it.")
+        captioned(
+            table,
+            "data: whether the datasets are on this machine.\n"
+            "'whence study show NAME' shows the results of a study, 'whence study run NAME' runs it.",
+        )
     )
+    if write:
+        path = (results or RESULTS) / "README.md"
+        with new_file(path) as partial:
+            partial.write_text(overview(studies, results or RESULTS), encoding="utf-8")
+        say(f"Wrote {path}")
 
 
 @app.command()
 def run(
-    name: Name,
-    folder: Annotated[Path, typer.Option("--out", help="Where its records go.")] = RESULTS,
+    name: StudyName,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the records.")] = RESULTS,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0, help="Stop after so long; the same command goes on."),
+        typer.Option(min=0, help="Stop after this time; the same command resumes."),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="DATASET", help="Train on this one alone; may be said again."),
+        typer.Option(metavar="DATASET", help="Train on this dataset only; can be repeated."),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     cache: Annotated[
         Path | None,
-        typer.Option(help="Where trained runs are kept; WHENCE_CACHE, or ~/.cache/whence."),
+        typer.Option(
+            help="Folder for trained runs.", show_default="WHENCE_CACHE or ~/.cache/whence"
+        ),
     ] = None,
 ) -> None:
-    """Run a study: every figure beside the published one, as tables, charts and JSON records.
+    """Run a study and compare its values with the published ones.
 
-    Stopped by time, by Ctrl-C or worse, the same command goes on where it was.
+    It writes tables, charts and JSON records. If it is stopped, by time, by Ctrl-C or by a crash,
+    the same command resumes where it was.
     """
     from whence_studies.cache import StudyCache, default_folder
-    from whence_studies.charts.study_page import can_draw, write_study
-    from whence_studies.charts.study_tables import terminal_tables
+    from whence_studies.charts.study_page import can_draw, terminal_tables, write_study
     from whence_studies.records import (
         NOT_RUN,
         Record,
+        fill_from_earlier,
         read_records,
         records_file,
-        with_former,
         write_records,
     )
     from whence_studies.results import judge_by_records, rows_done
@@ -81,10 +99,10 @@ def run(
     from whence_studies.study import find_study
 
     study = find_study(name)
-    former = read_records(study.id, folder) if records_file(study.id, folder).exists() else []
+    earlier = read_records(study.id, folder) if records_file(study.id, folder).exists() else []
 
-    def together(found: list[Record]) -> list[Record]:
-        return judge_by_records(study, with_former(found, former))
+    def complete(found: list[Record]) -> list[Record]:
+        return judge_by_records(study, fill_from_earlier(found, earlier))
 
     try:
         records = run_study(
@@ -93,46 +111,49 @@ def run(
             minutes=minutes,
             device=device,
             only=only or (),
-            keep=lambda found: write_records(together(found), folder),
+            keep=lambda found: write_records(complete(found), folder),
         )
     except KeyboardInterrupt:
-        err.print("stopped; the same command goes on from what was last kept")
+        err.print("Stopped. The same command resumes from the last record.")
         raise
-    records = together(records)
+    records = complete(records)
     write_study(study, records, folder)
     for table in terminal_tables(study, records):
         out.print(table)
-    say(f"The records: {records_file(study.id, folder)}")
+    say(f"Records: {records_file(study.id, folder)}")
     if not can_draw():
-        say(f"Charts need altair and jinja2; where they are, 'whence study show {name} --write'.")
+        say(
+            "Charts need altair, vl-convert-python and jinja2. Once they are installed, "
+            f"'whence study show {name} --write' draws them."
+        )
     if any(record.verdict == NOT_RUN for record in records):
         done, rows = rows_done(study, records)
-        say(f"{done} of {rows} rows done; run the same command to go on.")
+        say(f"{done} of {rows} rows done. Run the same command to resume.")
 
 
 @app.command()
 def show(
-    name: Name,
-    results: Results = RESULTS,
+    name: StudyName,
+    results: ResultsFolder = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Write the page, the Markdown and the charts again.")
+        bool,
+        typer.Option("--write", help="Rewrite the Markdown with its figures, and the HTML page."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a study found, from its records."""
-    from whence_studies.charts.study_page import write_study
-    from whence_studies.charts.study_tables import terminal_tables
+    """Show the results of a study from its records."""
+    from whence_studies.charts.study_page import terminal_tables, write_study
     from whence_studies.checking import check_study
-    from whence_studies.records import read_records
+    from whence_studies.records import find_records, read_records
     from whence_studies.results import check_records
     from whence_studies.study import find_study
 
     study = find_study(name)
     check_study(study)
-    records = read_records(study.id, results)
+    records = read_records(study.id, find_records(study.id, results, RESULTS))
     check_records(study, records)
     if write:
-        for path in write_study(study, records, results):
+        for path in write_study(study, records, results or RESULTS):
             err.print(str(path), markup=False, highlight=False, soft_wrap=True)
     if as_json:
         print_json([record.as_dict() for record in records])

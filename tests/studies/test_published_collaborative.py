@@ -52,8 +52,8 @@ def test_what_table_3_2_prints() -> None:
     expected: dict[tuple[str, str, str], str] = {}
     for line in TABLE_3_2.split("\n")[1:-1]:
         model, *variant, hits, gain = line.split()
-        expected["HR@10 in %", model, " ".join(variant)] = hits
-        expected["NDCG@10 in %", model, " ".join(variant)] = gain
+        expected["HR@10 (%)", model, " ".join(variant)] = hits
+        expected["NDCG@10 (%)", model, " ".join(variant)] = gain
     found = {
         (column, model, variant): text
         for column, by_model in held.items()
@@ -100,11 +100,11 @@ def test_columns_are_what_training_measured_in_per_cent(data: Interactions) -> N
     run = trained(data, "last-one")
     asked = MeasuredRun(run, last_one(data), "test", show_progress=False)
     found = measurement.published_negatives(asked, NoOptions())
-    assert list(found) == ["HR@10 in %", "NDCG@10 in %"], "SASRec tells no classes"
+    assert list(found) == ["HR@10 (%)", "NDCG@10 (%)"], "SASRec tells no classes"
     measured = [metrics["test"]["HR@10 of 100 published"] for metrics in run.metrics.values()]
-    assert found["HR@10 in %"].per_seed == tuple(100 * one["value"] for one in measured)
-    assert found["HR@10 in %"].protocol == measured[0]["protocol"]
-    assert found["HR@10 in %"].n == 4
+    assert found["HR@10 (%)"].per_seed == tuple(100 * one["value"] for one in measured)
+    assert found["HR@10 (%)"].protocol == measured[0]["protocol"]
+    assert found["HR@10 (%)"].n == 4
 
 
 def test_models_that_tell_classes_have_columns_of_them(data: Interactions) -> None:
@@ -118,14 +118,14 @@ def test_models_that_tell_classes_have_columns_of_them(data: Interactions) -> No
     asked = MeasuredRun(replace(run, models=telling), split, "test", show_progress=False)
     found = measurement.published_negatives(asked, NoOptions())
     assert set(found) == set(MEASUREMENTS["published-negatives"].columns) - {
-        "accuracy of disliked in %"
+        "accuracy on disliked (%)"
     }
     cases = split.held["test"]
     for number, model in enumerate(telling.values()):
         scores = model.score(model.read(cases, 6), torch.from_numpy(cases.targets)[:, None])
         share = 100 * (scores > 0).double().mean().item()
-        assert found["accuracy of liked in %"].per_seed[number] == pytest.approx(share)
-    assert found["accuracy of liked in %"].protocol.endswith("; last-one split by time")
+        assert found["accuracy on liked (%)"].per_seed[number] == pytest.approx(share)
+    assert found["accuracy on liked (%)"].protocol.endswith("; last-one split by time")
 
 
 def test_other_events_are_one_sentence(data: Interactions) -> None:

@@ -44,7 +44,7 @@ def test_a_claim_is_judged_anew_when_a_side_of_it_changes() -> None:
     """By the cells that are there, when nobody has both sides seed by seed any more."""
     study = find_study("collaborative-accuracy")
     records = read_records(study.id, RESULTS)
-    text, side = "class balance costs little", "two classes, balanced"
+    text, side = "class balance costs little accuracy", "two classes, balanced"
     changed = [
         replace(one, value=one.value - 30) if one.row == side and one.value is not None else one
         for one in records

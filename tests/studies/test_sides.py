@@ -105,7 +105,7 @@ def test_between_models_on_every_dataset(study: Study, values: Values) -> None:
     assert list(found) == [(data, "bert4rec") for data in DATA.values()]
     for dataset, data in DATA.items():
         one, two = (
-            values[Cell(dataset, model, "points by length"), ONE]
+            values[Cell(dataset, model, "points by history length"), ONE]
             for model in ("BERT4Rec", "SASRec")
         )
         check_difference(found[data, "bert4rec"], one, two)
@@ -118,21 +118,21 @@ def test_between_datasets_seeds_are_no_pairs(study: Study, values: Values) -> No
     assert list(found) == [(DATA["Games"], name) for name in NAMES.values()]
     for model, name in NAMES.items():
         one, two = (
-            values[Cell(dataset, model, "points by length"), ONE] for dataset in ("Games", "ML-1M")
+            values[Cell(dataset, model, "points by history length"), ONE] for dataset in ("Games", "ML-1M")
         )
         check_difference(found[DATA["Games"], name], one, two, paired=False)
         assert "means over seeds; Welch's" in found[DATA["Games"], name].protocol
 
 
 def test_between_columns_and_variants_everywhere(study: Study, values: Values) -> None:
-    of = claim(ClaimSide(variant="points uniform", column=ONE), ClaimSide(column=OTHER))
+    of = claim(ClaimSide(variant="points drawn uniformly", column=ONE), ClaimSide(column=OTHER))
     found = judged(study, values, of)
     assert len(found) == 8
     for (data, name), record in found.items():
         dataset = next(shown for shown, one in DATA.items() if one == data)
         model = next(shown for shown, one in NAMES.items() if one == name)
-        one = values[Cell(dataset, model, "points uniform"), ONE]
-        check_difference(record, one, values[Cell(dataset, model, "points by length"), OTHER])
+        one = values[Cell(dataset, model, "points drawn uniformly"), ONE]
+        check_difference(record, one, values[Cell(dataset, model, "points by history length"), OTHER])
         assert record.column == ONE
 
 
@@ -142,7 +142,7 @@ def test_against_a_limit_and_only_where_it_is_about(study: Study, values: Values
     assert list(found) == [(DATA["Steam"], "sasrec"), (DATA["Games"], "sasrec")]
     for dataset in ("Steam", "Games"):
         record = found[DATA[dataset], "sasrec"]
-        one = values[Cell(dataset, "SASRec", "points by length"), ONE]
+        one = values[Cell(dataset, "SASRec", "points by history length"), ONE]
         low, high = stats.ttest_1samp(one, 0).confidence_interval(0.95)
         assert record.interval == pytest.approx((low, high))
         expected = "holds" if low > 0.4 else "does not hold" if high <= 0.4 else "undecided"

@@ -107,7 +107,7 @@ def slow_calibration(cases: list[Case]) -> dict[str, float]:
     }.items():
         sure = [max(p) for _, _, p in some]
         right = [p.index(max(p)) == true for _, true, p in some]
-        found[f"confidence less accuracy, {kind}"] = float(np.mean(sure) - np.mean(right))
+        found[f"confidence minus accuracy, {kind}"] = float(np.mean(sure) - np.mean(right))
         for tenth in range(3, 10):
             rows = [
                 one
@@ -342,7 +342,7 @@ def test_what_the_text_says_of_the_jaccard_index() -> None:
         for cell in study.cells()
         if (text := study.printed(column, cell)) is not None
     }
-    assert printed == {("Jaccard index, p from 0.9", "two classes"): "0.5"}
+    assert printed == {("Jaccard index, p 0.9–1.0", "two classes"): "0.5"}
 
 
 def test_a_few_users_are_drawn_once_for_all(asked: Callable[..., MeasuredRun]) -> None:

@@ -95,7 +95,7 @@ def test_a_table_a_group_and_variant_with_columns_across(
                 value, _, half = text.partition(" (")[0].partition(" ± ")
                 assert float(value) == pytest.approx(record.value, abs=5.1e-3)
                 assert float(half) == pytest.approx((high - low) / 2, rel=0.1)
-        printed = variant == "points by length" and group != "How sure Shapley values are"
+        printed = variant == "points by history length" and group != "Precision of Shapley values"
         assert table.notes[0] == (LEGEND if printed else ALONE)
         assert any("(" in cell for row in table.rows for cell in row) == printed
 

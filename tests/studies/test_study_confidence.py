@@ -63,7 +63,7 @@ def test_calibration_and_temperature(
     for place, model in enumerate(run.models.values()):
         log_p, before = log_p_of(model, test), log_p_of(model, validation)
         gap = np.exp(log_p.max(axis=1)).mean() - (log_p.argmax(axis=1) == test.targets).mean()
-        assert found["confidence less accuracy"].per_seed[place] == pytest.approx(gap, abs=1e-5)
+        assert found["confidence minus accuracy"].per_seed[place] == pytest.approx(gap, abs=1e-5)
 
         def cost(log_t: float, logits: np.ndarray, true: np.ndarray) -> float:
             scaled = logits / math.exp(log_t)

@@ -61,12 +61,12 @@ def test_items_share_genres(followed: Followed, split: Split) -> None:
             assert column.per_seed[place] == pytest.approx(slow_share(vectors.numpy(), groups, k))
             assert column.n == len(groups)
         plane = slow_share(pca(vectors).points, groups, 10)
-        assert found["same genre, 10 nearest in the plane"].per_seed[place] == pytest.approx(plane)
+        assert found["same genre, 10 nearest in the 2-D map"].per_seed[place] == pytest.approx(plane)
     chance = np.mean([[one == other for other in groups] for one in groups])
     chance = (chance * len(groups) - 1) / (len(groups) - 1)
-    assert found["same genre, by chance"].per_seed == pytest.approx([chance] * 3)
+    assert found["same genre, random pairs"].per_seed == pytest.approx([chance] * 3)
     times = np.divide(found["same genre, 10 nearest"].per_seed, chance)
-    assert found["same genre, times chance"].per_seed == pytest.approx(times)
+    assert found["same genre, ratio to random"].per_seed == pytest.approx(times)
     assert not any("age" in column for column in found), "SASRec knows no users"
 
 
@@ -80,7 +80,7 @@ def test_users_share_ages(followed: Followed, split: Split, interactions: Intera
     run = replace(followed(), models={0: KnowsUsers(places), 1: KnowsUsers(places)})
     found = maps(MeasuredRun(run, known, "validation", False), NoOptions())
     assert found["same age, 10 nearest"].per_seed == (1.0, 1.0)
-    assert found["same age, by chance"].per_seed == pytest.approx(
+    assert found["same age, random pairs"].per_seed == pytest.approx(
         [(count / 2 - 1) / (count - 1)] * 2
     )
     assert found["56 and over among the 10 nearest"].per_seed == (1.0, 1.0)

@@ -10,9 +10,7 @@ from whence_studies.tables.dataset_statistics import DIFFERS
 
 MOST_COLUMNS = 8
 """A table with more columns is turned, so that its rows become columns."""
-INTERVALS = (
-    "± half of the 95 % interval: over seeds if there are several, otherwise over cases."
-)
+INTERVALS = "± half of the 95 % interval: over seeds if there are several, otherwise over cases."
 PUBLISHED = (
     "In brackets the published value: = equal, or inside the interval to the published precision; "
     "≠ different; > higher here; < lower here."

@@ -1,9 +1,8 @@
-"""Charts of a study: what was found beside what is published, and what becomes of the claims."""
+"""Charts of a study: measured values with published ones, and verdicts on claims."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,29 +18,41 @@ from whence_studies.charts.study_figures import (
     cell_of,
     figure_chart,
     in_panels,
-    plain_figures,
     small_title,
     tooltips,
+    value_fields,
 )
 from whence_studies.charts.study_tables import CLAIMS, group_title
 from whence_studies.claims import BANDS, FAILS, HOLDS, UNDECIDED
 from whence_studies.measurements.registry import figures_of
 from whence_studies.records import Record
-from whence_studies.results import half_a_unit
+from whence_studies.results import half_last_digit
 from whence_studies.study import Cell, Claim, Study
 
-HERE, PUBLISHED = "here, with the 95 % interval over seeds", "published, as far as it is printed"
+HERE, PUBLISHED = "here, with 95 % interval over seeds", "published, to its precision"
 PRINT, OPEN = "#d9a441", "#8a94a0"
 CLAIM_WIDTH = 560
-DASHED = "dashed: the limit to one side of which the whole interval must lie"
-SPELT = {
-    **{"ρ": "rho", "μ": "mu", "α": "alpha", "φ": "phi", "∇": "gradient", "*": "star", "′": "prime"},
-    **{"₀": "0", "₁": "1", "₂": "2"},
-}
+DASHED = "dashed: the limit; a claim is decided if the whole interval is on one side of it"
 
 
 def study_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.FacetChart]:
-    """By the title of the table beside it, as far as run."""
+    """Return the chart of each table by its title, as far as its values are measured."""
+    charts = _untitled_charts(study, records)
+    return {title: _titled(chart, title, study) for title, chart in charts.items()}
+
+
+def _titled(chart: alt.FacetChart, title: str, study: Study) -> alt.FacetChart:
+    """Give a chart the title of its table; the study's title and a key become its subtitle."""
+    key = chart.title.text if isinstance(chart.title, alt.Title) else None
+    subtitle = [study.title, *([key] if isinstance(key, str) else [])]
+    heading = alt.Title(
+        title, subtitle=subtitle, anchor="start", fontSize=14, subtitleFontSize=11, offset=12
+    )
+    titled: alt.FacetChart = chart.properties(title=heading)
+    return titled
+
+
+def _untitled_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.FacetChart]:
     claims = {claim.text for claim in study.claims}
     found = [record for record in records if record.interval]
     judged = [record for record in found if record.row in claims]
@@ -69,14 +80,14 @@ def study_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.Facet
 
 
 def measure_chart(study: Study, records: Sequence[Record], column: str) -> alt.FacetChart:
-    """A panel a dataset; for each variant a dot with its interval, on the band of the print."""
+    """One panel per dataset; a dot with interval per variant, and the published value."""
     found = {(one.dataset, one.model, one.row): one for one in records if one.column == column}
     rows = [
         _row(study, cell, column, found[study.record_key(cell)])
         for cell in study.cells()
         if found[study.record_key(cell)].interval
     ]
-    layers, height = _beside_print(rows, column)
+    layers, height = _value_layers(rows, column)
     panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=height)
     chart: alt.FacetChart = panel.facet(
         column=alt.Column("dataset:N", title=None, sort=list(study.datasets)), data=inline(rows)
@@ -87,21 +98,21 @@ def measure_chart(study: Study, records: Sequence[Record], column: str) -> alt.F
 def group_chart(
     study: Study, records: Sequence[Record], group: str, variant: str
 ) -> alt.FacetChart:
-    """A panel a dataset and model; for each column a dot with its interval, beside the print."""
+    """One panel per dataset and model; a dot with interval per column, and the published value."""
     own = [one for one in records if one.row == variant and one.column in study.groups[group]]
     rows = []
     for record in own:
         cell = cell_of(study, record.dataset, record.model, variant)
         figures = _row(study, cell, record.column, record)
         rows.append({**figures, "name": record.column, "model": cell.model})
-    layers, height = _beside_print(rows, None)
+    layers, height = _value_layers(rows, None)
     panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=height)
     across, down = ("dataset", list(study.datasets)), ("model", list(study.models))
     return styled(in_panels(panel, rows, across, down))
 
 
-def _beside_print(rows: list[dict[str, Any]], column: str | None) -> tuple[list[alt.Chart], int]:
-    """The layers of a panel of named rows, and its height."""
+def _value_layers(rows: list[dict[str, Any]], column: str | None) -> tuple[list[alt.Chart], int]:
+    """Return the layers of a panel of named rows, and its height."""
     names = list(dict.fromkeys(row["name"] for row in rows))
     shown = [HERE, PUBLISHED] if any("published" in row for row in rows) else [HERE]
     base = alt.Chart().encode(
@@ -122,7 +133,7 @@ def _beside_print(rows: list[dict[str, Any]], column: str | None) -> tuple[list[
 
 
 def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
-    """A panel a claim; for each dataset the difference or ratio, and the limit it is judged by."""
+    """One panel per claim; per dataset the difference or ratio, and the limit it is judged by."""
     said = {claim.text: claim for claim in study.claims}
     shown = {data.data: name for name, data in study.datasets.items()}
 
@@ -132,7 +143,7 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
         return "" if len(study.models) < 2 else f", {models[record.model or '']}"
 
     def title(record: Record) -> str:
-        # Of tables the sides are long to say, and the claims say them.
+        # In studies of tables the sides are long, and the claims name them.
         return record.row if study.tabulated else f"{record.row} ({_compared(said[record.row])})"
 
     rows = [
@@ -141,7 +152,7 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
             "name": f"{shown.get(record.dataset, record.dataset)}{of_model(record)}",
             "verdict": record.verdict,
             "limit": _limit(said[record.row]),
-            **plain_figures(record),
+            **value_fields(record),
         }
         for record in records
     ]
@@ -186,17 +197,17 @@ def _x(field: str, title: str | None) -> alt.X:
 
 
 def _kind(shown: list[str]) -> alt.Color:
-    """The colour of what is shown, which the legend names."""
+    """Return the colours of measured and published values."""
     scale = alt.Scale(domain=shown, range=[NEUTRAL, PRINT][: len(shown)])
     return alt.Color("kind:N", scale=scale, title=None)
 
 
 def _row(study: Study, cell: Cell, column: str, record: Record) -> dict[str, Any]:
     name = cell.variant if len(study.models) == 1 else f"{cell.model} {cell.variant}"
-    row = {"dataset": cell.dataset, "name": name, **plain_figures(record)}
-    printed = study.printed(column, cell)
+    row = {"dataset": cell.dataset, "name": name, **value_fields(record)}
+    printed = study.published_text(column, cell)
     if printed is not None:
-        value, reach = float(printed), half_a_unit(printed)
+        value, reach = float(printed), half_last_digit(printed)
         row |= {"published": printed, "print_value": value}
         row |= {"print_low": value - reach, "print_high": value + reach}
     return row
@@ -210,7 +221,7 @@ def _compared(claim: Claim) -> str:
 
 
 def _limit(claim: Claim) -> float:
-    """What the interval must keep to one side of; of a band its lower bound, or the only one."""
+    """Return the limit of a claim; of a band its lower bound, or its only one."""
     match claim.expect:
         case "higher" | "not higher":
             return claim.limit + claim.margin
@@ -220,9 +231,3 @@ def _limit(claim: Claim) -> float:
             return 1 - claim.margin
         case band:
             return next(bound for bound in BANDS[band] if math.isfinite(bound))
-
-
-def slug(title: str) -> str:
-    """For the name of a file, which any machine can have: the papers' symbols are spelt out."""
-    spelt = "".join(f" {SPELT[one]} " if one in SPELT else one for one in title.lower())
-    return re.sub(r"[^a-z0-9]+", "-", spelt).strip("-")

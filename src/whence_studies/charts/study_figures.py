@@ -1,4 +1,4 @@
-"""The figures of a study: curves, maps, shares and bars of its records, panel by panel."""
+"""The figures of a study: line plots, heat maps, shares and bars of its records."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from whence_studies.study import Cell, Study
 
 LIMIT = "#1d2630"
 ROW_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT = 26, 190, 150
-PANELS_BESIDE = 3
+PANELS_PER_ROW = 3
 TILE = (92, 44)
 AXIS = alt.Axis(tickCount=3, labelOverlap=True, grid=True, gridOpacity=0.5, gridColor="#e4e7ea")
-LINES = "lines: the 95 % interval over seeds"
-FIGURES = ("value", "low", "high")
+LINES = "lines: 95 % intervals over seeds"
+VALUE_FIELDS = ("value", "low", "high")
 
 
 def figure_chart(study: Study, figure: Figure, records: Sequence[Record]) -> alt.FacetChart:
-    """Curves, a map, shares or bars, with the records that have an interval."""
+    """Draw a figure from the records that have an interval."""
     of = [record for record in records if record.column in figure.columns]
     match figure:
         case LinePlot():
-            return curves_chart(study, figure, of)
+            return line_chart(study, figure, of)
         case HeatMap():
             titles = [record for record in records if record.column in figure.titles.values()]
-            return map_chart(study, figure, of, titles)
+            return heat_map_chart(study, figure, of, titles)
         case SharePlot():
             return shares_chart(study, figure, of)
         case BarPlot():
@@ -39,40 +39,42 @@ def figure_chart(study: Study, figure: Figure, records: Sequence[Record]) -> alt
             return bars_chart(study, figure, of, labels)
 
 
-def curves_chart(study: Study, curves: LinePlot, records: Sequence[Record]) -> alt.FacetChart:
-    """A panel a dataset and model; every line with its interval."""
-    place = {column: (name, x) for name, line in curves.lines.items() for x, column in line.items()}
+def line_chart(study: Study, plot: LinePlot, records: Sequence[Record]) -> alt.FacetChart:
+    """One panel per dataset and model; every line with its interval."""
+    place = {column: (name, x) for name, line in plot.lines.items() for x, column in line.items()}
     rows = []
     for record in records:
         name, x = place[record.column]
-        rows.append({**_where(study, record), "line": name, "x": x, **plain_figures(record)})
+        rows.append({**_panel(study, record), "line": name, "x": x, **value_fields(record)})
     base = alt.Chart().encode(
-        x=alt.X("x:Q", title=curves.x, scale=alt.Scale(nice=False), axis=AXIS),
+        x=alt.X("x:Q", title=plot.x, scale=alt.Scale(nice=False), axis=AXIS),
         color=alt.Color(
             "line:N",
             title=None,
-            sort=list(curves.lines),
+            sort=list(plot.lines),
             legend=alt.Legend(symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=3),
         ),
-        tooltip=["line:N", "x:Q", *(alt.Tooltip(f"{one}:Q", format=".4f") for one in FIGURES)],
+        tooltip=["line:N", "x:Q", *(alt.Tooltip(f"{one}:Q", format=".4f") for one in VALUE_FIELDS)],
     )
     band: alt.Chart = base.mark_area(opacity=0.2).encode(
-        y=alt.Y("low:Q", title=curves.y, scale=alt.Scale(zero=False), axis=AXIS), y2="high:Q"
+        y=alt.Y("low:Q", title=plot.y, scale=alt.Scale(zero=False), axis=AXIS), y2="high:Q"
     )
     line: alt.Chart = base.mark_line().encode(y="value:Q")
     layers = [band, line]
-    if curves.ideal:  # y = x
+    if plot.ideal:  # y = x
         dashed = base.mark_line(strokeDash=[4, 3], strokeWidth=1.5)
         layers.append(dashed.encode(y="x:Q", color=alt.value(LIMIT)))
     panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=PANEL_HEIGHT)
-    chart = in_panels(panel, rows, ("beside", _beside(study)), ("who", _order(study)))
-    return styled(chart if curves.ideal else chart.resolve_scale(y="independent"))
+    chart = in_panels(
+        panel, rows, ("beside", _columns_of_panels(study)), ("who", _rows_of_panels(study))
+    )
+    return styled(chart if plot.ideal else chart.resolve_scale(y="independent"))
 
 
-def map_chart(
+def heat_map_chart(
     study: Study, shades: HeatMap, records: Sequence[Record], titles: Sequence[Record] = ()
 ) -> alt.FacetChart:
-    """A panel a dataset and model; every cell with its value, in colours from the middle on."""
+    """One panel per dataset and model; every cell with its value, coloured from the middle."""
     rows = _map_rows(study, shades, records, titles)
     down, across = (list(dict.fromkeys(row[way] for row in rows)) for way in ("down", "across"))
     reach = max(abs(row["value"] - shades.middle) for row in rows) or 1.0
@@ -82,7 +84,7 @@ def map_chart(
         tooltip=[
             "down:N",
             "across:N",
-            *(alt.Tooltip(f"{one}:Q", format=".4f") for one in FIGURES),
+            *(alt.Tooltip(f"{one}:Q", format=".4f") for one in VALUE_FIELDS),
         ],
     )
     below = min(row["value"] for row in rows) < shades.middle
@@ -99,18 +101,20 @@ def map_chart(
     )
     wide, high = (len(set(names)) for names in zip(*((b, a) for a, b in shades.cells), strict=True))
     panel = alt.LayerChart(layer=[tiles, numbers], width=TILE[0] * wide, height=TILE[1] * high)
-    chart = in_panels(panel, rows, ("beside", _beside(study)), ("who", _order(study)))
+    chart = in_panels(
+        panel, rows, ("beside", _columns_of_panels(study)), ("who", _rows_of_panels(study))
+    )
     if not shades.titles:
         return styled(chart)
     apart: alt.FacetChart = chart.resolve_scale(x="independent", y="independent")
-    # Beside titles, which are long, there is no room for what they are.
+    # Long titles leave no room for an axis title.
     return styled(apart.properties(title=small_title(f"down: {shades.down}")))
 
 
 def _map_rows(
     study: Study, shades: HeatMap, records: Sequence[Record], titles: Sequence[Record]
 ) -> list[dict[str, Any]]:
-    """In the order of the cells: where the data have the names, those of all panels stand so."""
+    """Return the cells in their order, with names from the data if the map takes them there."""
     place = {column: names for names, column in shades.cells.items()}
     title_of = {(one.dataset, one.model, one.row, one.column): one.label for one in titles}
     order = list(place)
@@ -121,13 +125,13 @@ def _map_rows(
             of = title_of[record.dataset, record.model, record.row, shades.titles[other]]
             name, other = f"{name}. {record.label}", f"{other}: {of}"
         rows.append(
-            {**_where(study, record), "down": name, "across": other, **plain_figures(record)}
+            {**_panel(study, record), "down": name, "across": other, **value_fields(record)}
         )
     return rows
 
 
 def _from(middle: float, reach: float, below: bool) -> alt.Scale:
-    """Colours both ways from the middle, or upwards alone."""
+    """Return a scale with colours on both sides of the middle, or above it only."""
     return alt.Scale(
         domain=[*([middle - reach] if below else []), middle, middle + reach],
         range=[*([AGAINST] if below else []), BLANK, NEUTRAL],
@@ -136,17 +140,17 @@ def _from(middle: float, reach: float, below: bool) -> alt.Scale:
 
 
 def _names_across(shades: HeatMap) -> alt.Axis:
-    """Aslant where they are titles, which are long."""
+    """Return a slanted axis for long titles, otherwise a level one."""
     return alt.Axis(labelAngle=-30, labelLimit=190) if shades.titles else alt.Axis(labelAngle=0)
 
 
 def shares_chart(study: Study, shares: SharePlot, records: Sequence[Record]) -> alt.FacetChart:
-    """Panels of bars a dataset, model and variant."""
+    """Panels of bars for each dataset, model and variant."""
     place = {column: names for names, column in shares.cells.items()}
     rows = []
     for record in records:
-        (name, what), where = place[record.column], _where(study, record)
-        value, *interval = plain_figures(record).values()
+        (name, what), where = place[record.column], _panel(study, record)
+        value, *interval = value_fields(record).values()
         of = f"{where['who']}, {where['beside']}"
         rows.append(share_row(of, what, name, value, (interval[0], interval[1])))
     return share_chart(rows)
@@ -155,22 +159,22 @@ def shares_chart(study: Study, shares: SharePlot, records: Sequence[Record]) -> 
 def bars_chart(
     study: Study, bars: BarPlot, records: Sequence[Record], labels: Sequence[Record]
 ) -> alt.FacetChart:
-    """A row of panels a dataset and model, headed by what the bars speak of."""
+    """One row of panels per dataset and model, headed by what the bars explain."""
     place = {column: (name, bar) for name, of in bars.panels.items() for bar, column in of.items()}
     about = {(one.dataset, one.model, one.row): one.label for one in labels}
     rows = []
     for record in records:
         name, bar = place[record.column]
-        where = _where(study, record)
+        where = _panel(study, record)
         explained = about[record.dataset, record.model, record.row]
         rows.append(
             {
                 "of": f"{where['beside']}, {where['who']}: why {explained}?",
                 "panel": name,
-                # Numbered, so that an item that stands in the history twice has two bars.
+                # Numbered, so that an item that occurs twice in the history has two bars.
                 "name": f"{bar}. {record.label}",
                 "effect": effect_of(record.value or 0.0, name in bars.signed),
-                **plain_figures(record),
+                **value_fields(record),
             }
         )
     rows_of = list(dict.fromkeys(row["of"] for row in rows))
@@ -202,10 +206,10 @@ def in_panels(
     across: tuple[str, list[str]],
     down: tuple[str, list[str]],
 ) -> alt.FacetChart:
-    """A panel for each pair of two fields, in a grid of both where every pair is there.
+    """Return a panel for each pair of two fields, as a grid if every pair exists.
 
-    Vega lays out the panels it has one after the other: a grid with gaps would have them below
-    headings of others. Panels of such are named one by one.
+    Vega lays out existing panels one after the other, so that in a grid with gaps they would stand
+    under the headings of others. In that case every panel has its own name.
     """
     (beside, columns), (below, lines) = across, down
     there = {(row[below], row[beside]) for row in rows}
@@ -224,52 +228,52 @@ def in_panels(
         row["panel"] = named[row[below], row[beside]]
     chart: alt.FacetChart = panel.facet(
         facet=alt.Facet("panel:N", title=None, sort=list(named.values())),
-        columns=PANELS_BESIDE,
+        columns=PANELS_PER_ROW,
         data=inline(rows),
     )
     return chart
 
 
-def _where(study: Study, record: Record) -> dict[str, str]:
-    """The panel that a record is drawn in; the variant is said where there are several."""
+def _panel(study: Study, record: Record) -> dict[str, str]:
+    """Return the panel of a record, with its variant if the study has several."""
     cell = cell_of(study, record.dataset, record.model, record.row)
-    beside = cell.variant if _variants_beside(study) else cell.dataset
-    return {"beside": beside, "who": _who(study, cell)}
+    beside = cell.variant if _variants_across(study) else cell.dataset
+    return {"beside": beside, "who": _panel_row(study, cell)}
 
 
-def _variants_beside(study: Study) -> bool:
-    """Whether variants stand side by side, where a single dataset does not."""
+def _variants_across(study: Study) -> bool:
+    """Return whether variants are the columns of panels, because there is one dataset."""
     return len(study.datasets) == 1 and len(study.variants) > 1
 
 
-def _beside(study: Study) -> list[str]:
-    return list(study.variants if _variants_beside(study) else study.datasets)
+def _columns_of_panels(study: Study) -> list[str]:
+    return list(study.variants if _variants_across(study) else study.datasets)
 
 
-def _who(study: Study, cell: Cell) -> str:
-    said = len(study.variants) > 1 and not _variants_beside(study)
+def _panel_row(study: Study, cell: Cell) -> str:
+    said = len(study.variants) > 1 and not _variants_across(study)
     return f"{cell.model} {cell.variant}" if said else cell.model
 
 
-def _order(study: Study) -> list[str]:
-    return list(dict.fromkeys(_who(study, cell) for cell in study.cells()))
+def _rows_of_panels(study: Study) -> list[str]:
+    return list(dict.fromkeys(_panel_row(study, cell) for cell in study.cells()))
 
 
 def cell_of(study: Study, data: str, model: str | None, variant: str) -> Cell:
-    """The cell that a record is of."""
+    """Return the cell that a record belongs to."""
     return next(cell for cell in study.cells() if study.record_key(cell) == (data, model, variant))
 
 
 def small_title(text: str) -> alt.Title:
-    """What is said above a chart in its own words."""
+    """Return the key of a chart, to stand above it."""
     return alt.Title(text, fontSize=12, fontWeight="normal")
 
 
 def tooltips() -> list[Any]:
-    """Of a named row: its name and its figures."""
-    return ["name:N", *(alt.Tooltip(f"{one}:Q", format=".4f") for one in FIGURES)]
+    """Return the tooltip of a named row: its name and its values."""
+    return ["name:N", *(alt.Tooltip(f"{one}:Q", format=".4f") for one in VALUE_FIELDS)]
 
 
-def plain_figures(record: Record) -> dict[str, Any]:
-    """The value of a record and the ends of its interval, for a chart."""
-    return dict(zip(FIGURES, (record.value, *(record.interval or ())), strict=True))
+def value_fields(record: Record) -> dict[str, Any]:
+    """Return the value of a record and the ends of its interval, for a chart."""
+    return dict(zip(VALUE_FIELDS, (record.value, *(record.interval or ())), strict=True))

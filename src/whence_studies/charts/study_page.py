@@ -15,7 +15,7 @@ from rich.markup import escape
 
 import whence
 from whence.files import new_file
-from whence.report.plain import captioned, plain_table
+from whence.terminal import captioned, plain_table
 from whence_studies.charts.cells import StudyTable
 from whence_studies.charts.study_tables import study_tables
 from whence_studies.records import Record
@@ -82,9 +82,7 @@ def study_document(study: Study, records: Sequence[Record]) -> StudyDocument:
 def _without_parts(legends: Iterable[str]) -> tuple[str, ...]:
     """Return each legend once, without those that another one contains."""
     every = tuple(dict.fromkeys(legends))
-    return tuple(
-        one for one in every if not any(one in other for other in every if other != one)
-    )
+    return tuple(one for one in every if not any(one in other for other in every if other != one))
 
 
 def as_markdown(

@@ -14,7 +14,7 @@ from whence.trust.bins import Bins
 from whence.trust.stability.seed_pairs import SeedPairs, check_interval_over, deviation
 
 DEVIATION: Final = "deviation of predictions"
-BY_CHANCE: Final = "Jaccard index by chance"
+BY_CHANCE: Final = "random Jaccard index"
 
 SeedValues = Mapping[str, tuple[tuple[float, ...], int]]
 """By column one value a seed, and of how many cases."""

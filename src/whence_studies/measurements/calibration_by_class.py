@@ -38,8 +38,8 @@ KINDS: Final = ("positives", "negatives", "all")
 ERRORS: Final = (
     "ECE",
     "MCE",
-    "ECE by equally many",
-    "MCE by equally many",
+    "equal-mass ECE",
+    "equal-mass MCE",
     "Brier score",
     "negative log-likelihood",
 )
@@ -51,22 +51,22 @@ LOWEST: Final = 3
 
 def gap(kind: str) -> str:
     """The column of the mean confidence less the accuracy: above 0 is over-confident."""
-    return f"confidence less accuracy, {kind}"
+    return f"confidence minus accuracy, {kind}"
 
 
 def surest_gap(kind: str) -> str:
     """The same of what it is surest of."""
-    return f"{gap(kind)}, confidence from 0.9"
+    return f"{gap(kind)}, confidence ≥ 0.9"
 
 
 def jain_error(kind: str) -> str:
     """The column of the calibration error as the thesis' code has it."""
-    return f"ECE by tenths, {kind}"
+    return f"ECE in 10 bins, {kind}"
 
 
 def accuracy_from(kind: str, tenth: int) -> str:
     """The column of the accuracy of what it is so sure of."""
-    return f"accuracy of {kind}, confidence from {tenth / 10:.1f}"
+    return f"accuracy of {kind}, confidence {tenth / 10:.1f}–{(tenth + 1) / 10:.1f}"
 
 
 CURVES: Final = {
@@ -95,9 +95,9 @@ def class_calibration(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColu
     bar = progress_bar("calibration", len(models), asked.show_progress, transient=True)
     found = [of_model(model, questions, fitting) for model in bar.track(models)]
     protocol = (
-        f"{questions.protocol}; confidence is the softmax of the predicted class; ECE and MCE are "
-        "of 15 bins; ECE by tenths is that of Jain's program, of bins a tenth wide against their "
-        f"middles; one temperature is fitted on {_fitted_on(fitting)}"
+        f"{questions.protocol}; confidence is the softmax of the predicted class; ECE and MCE use "
+        "15 bins; ECE in 10 bins follows Jain's program and compares accuracy with bin centres; "
+        f"one temperature is fitted on {_fitted_on(fitting)}"
     )
     return over_models(found, protocol)
 
@@ -105,11 +105,10 @@ def class_calibration(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColu
 def _fitted_on(fitting: CandidateQuestions | None) -> str:
     """For a protocol: what the temperature is fitted on, and what it is measured on."""
     if fitting is None:
-        return "every other of these users, and before and after it are measured on the rest"
+        return "every other of these users and evaluated on the rest"
     return (
-        f"the items of {len(fitting.cases):,} validation events, each with {NEGATIVES} random ones "
-        "outside the user's training events, and before and after it are measured on all test "
-        "events"
+        f"{len(fitting.cases):,} validation events, each with {NEGATIVES} random items outside the "
+        "user's training events, and evaluated on all test events"
     )
 
 

@@ -54,7 +54,7 @@ class CandidateQuestions:
     def protocol(self) -> str:
         """In words."""
         return (
-            f"the item that came and {self.items.shape[1] - 1} published negatives of "
+            f"the target and {self.items.shape[1] - 1} published negatives of "
             f"{len(self.cases):,} users, {self.held} events, {self.split}"
         )
 

@@ -79,9 +79,9 @@ def deletions(asked: MeasuredRun, how: DeletionOptions) -> dict[str, SeedColumn]
     bar = progress_bar("deleting", len(models), asked.show_progress, transient=True)
     found = [of_model(model, cases) for model in bar.track(models)]
     protocol = (
-        f"{len(cases):,} {asked.held} events of full length, {asked.split.protocol}; items hidden "
-        "from attention one after the other, the distribution over all items compared with that of "
-        "the whole history; φ of 1,024 coalitions drawn as printed, φ* of 2,048"
+        f"{len(cases):,} {asked.held} events with full histories, {asked.split.protocol}; items "
+        "are hidden from attention one by one, and the distribution over all items is compared "
+        "with that for the full history; φ from 1,024 coalitions as published, φ* from 2,048"
     )
     return {
         column: SeedColumn(tuple(one[column] for one in found), len(cases), protocol, "neither")

@@ -44,7 +44,7 @@ from whence_studies.measurements.point_sample import PointSample, draw_points
 MOST: Final = {name: f"{name} is selected most" for name in SUBSETS}
 MEAN: Final = {name: f"mean weight of {name}" for name in SUBSETS}
 ALIKE: Final = {name: f"{SAME}, {name}" for name in SUBSETS}
-BY_BOTH: Final = "of the cases for which a seed selects it most, those for which another does too"
+BY_BOTH: Final = "among cases where one seed selects it most, the share where another seed does too"
 """For the protocol of these."""
 SIMPLE, LARGEST = "S1 to S3 are selected most", "the expert selected most often"
 PARAMETERS, OF_ALL = "parameters", "parameters with all 3,883 films"
@@ -74,7 +74,7 @@ def evidence(asked: MeasuredRun, how: SelectionOptions) -> dict[str, SeedColumn]
     sampled = f"{how.points:,} {asked.held} events, {asked.split.protocol}"
     found = {**_sizes(asked.run), **_selected(models, every, protocol)}
     for column, values in rhos(told).items():
-        found[column] = _found(values, how.points, f"{sampled}; by size, over three parts")
+        found[column] = _found(values, how.points, f"{sampled}; absolute values over three parts")
     for column, apart in (seeds_apart(told) if len(models) > 2 else {}).items():
         words = f"{sampled}; {apart.protocol}"
         found[column] = _found(apart.over_seeds(), how.points, words, apart.direction)
@@ -90,10 +90,10 @@ def _sizes(run: Run) -> dict[str, SeedColumn]:
     assert isinstance(whole, ContentNCF)
     return {
         PARAMETERS: _found(
-            [model.parameter_count for model in models], 1, "1 network, all that it learns"
+            [model.parameter_count for model in models], 1, "1 network, all trained parameters"
         ),
         OF_ALL: _found(
-            [whole.parameter_count] * len(models), 1, f"1 network of {WHOLE.items:,} films"
+            [whole.parameter_count] * len(models), 1, f"1 network with {WHOLE.items:,} films"
         ),
     }
 

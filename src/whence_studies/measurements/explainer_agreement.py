@@ -106,7 +106,7 @@ def _bin(column: str, number: int) -> str:
 
 CURVES: Final = {
     "histograms": LinePlot(
-        title="Points by their correlation",
+        title="Distribution of correlations over points",
         x="Spearman's ρ of a point",
         y="share of the points",
         lines={
@@ -123,8 +123,8 @@ def agreement(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
     seeds = progress_bar("comparing", len(asked.run.models), asked.show_progress, transient=True)
     found = [of_model(model, cases) for model in seeds.track(asked.run.models.values())]
     protocol = (
-        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the item that "
-        "came next is explained; φ of 1,024 coalitions drawn as printed, φ* of 4,096"
+        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the target "
+        "is the next item; φ from 1,024 coalitions as published, φ* from 4,096"
     )
     return {
         column: SeedColumn(

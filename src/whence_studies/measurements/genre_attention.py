@@ -28,7 +28,11 @@ from whence_studies.measurements.measurement import HeatMap, MeasuredRun, Measur
 
 CHOSEN = ("Sci-Fi", "Romance", "Animation", "Horror")
 BLOCKS = {(query, key): f"{query} to {key}" for query in CHOSEN for key in CHOSEN}
-OWN, BY_KEY, BY_QUERY = "own genre over others", "spread over keys", "spread over queries"
+OWN, BY_KEY, BY_QUERY = (
+    "own genre minus others",
+    "sd over key genres",
+    "sd over query genres",
+)
 OWN_SHUFFLED, BY_KEY_SHUFFLED = f"{OWN}, shuffled", f"{BY_KEY}, shuffled"
 
 
@@ -64,9 +68,9 @@ def genres(asked: MeasuredRun, how: GenreOptions) -> dict[str, SeedColumn]:
             found.setdefault(column, []).append(value)
     words = _protocol(how)
     more = (
-        "; spread over keys: standard deviation over key genres of the means over query genres; "
-        "spread over queries: what is left around those means; shuffled: every film has the genre "
-        "of another, drawn for every seed"
+        "; sd over key genres: standard deviation of the means over query genres; sd over query "
+        "genres: what remains around those means; shuffled: every film takes the genre of another, "
+        "drawn for every seed"
     )
     return {
         column: SeedColumn(
@@ -174,8 +178,8 @@ def _protocol(how: GenreOptions) -> str:
     slots = how.films * len(CHOSEN)
     return (
         f"{how.pairs:,} pairs of random sequences of {slots} films, {how.films} each of "
-        f"{', '.join(CHOSEN)}, without films of several of these; the first block's attention of "
-        "one sequence's films to the other's, without positions or a mask, as a multiple of "
+        f"{', '.join(CHOSEN)}, without films that have several of these genres; the first block's "
+        "attention from one sequence to the other, without positions or mask, as a multiple of "
         f"1/{slots}"
     )
 
@@ -189,7 +193,7 @@ MEASUREMENT = Measurement(
             title="Attention between genres",
             down="genre of the query",
             across="genre of the key",
-            value="attention, 1 where even",
+            value="attention, 1 if uniform",
             cells=BLOCKS,
             middle=1.0,
         )

@@ -40,17 +40,17 @@ def among(what: str, k: int) -> str:
 
 def by_chance(what: str) -> str:
     """The column of the share of anybody with the same."""
-    return f"same {what}, by chance"
+    return f"same {what}, random pairs"
 
 
 def times_chance(what: str) -> str:
     """The column of the one over the other."""
-    return f"same {what}, times chance"
+    return f"same {what}, ratio to random"
 
 
 def in_plane(what: str) -> str:
     """The column of the share among neighbours in the picture."""
-    return f"same {what}, {MANY} nearest in the plane"
+    return f"same {what}, {MANY} nearest in the 2-D map"
 
 
 def cell(group: str, where: str) -> str:
@@ -115,8 +115,8 @@ def _columns(vectors: Tensor, groups: Groups) -> dict[str, float]:
 def _protocol(what: str) -> str:
     whose = SIDES[what].whose
     return (
-        f"{whose}' vectors, the nearest of the others by Euclidean distance; chance is that of any "
-        f"other of the {whose}; the plane is that of the principal components"
+        f"{whose.removesuffix('s')} vectors, nearest neighbours by Euclidean distance; random pairs "
+        f"are any two {whose}; the 2-D map is the plane of the principal components"
     )
 
 
@@ -124,7 +124,7 @@ def _map(title: str, what: str, names: tuple[str, ...]) -> HeatMap:
     return HeatMap(
         title=title,
         down=what,
-        across="of the same",
+        across="share with the same",
         value="share",
         cells={(name, where): cell(name, where) for name in names for where in (NEAR, ANYWHERE)},
     )

@@ -1,4 +1,4 @@
-"""What a measurement is asked and what it answers: one value a seed in every column."""
+"""A measurement of a trained run: one value per seed in every column, and figures of columns."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SeedColumn:
-    """One column of a study's table for one run.
+    """One measured column of one run.
 
-    What is measured between seeds comes as jackknife pseudo-values, so that their mean and their
-    interval are read like those of any other column.
+    Comparisons between seeds come as jackknife pseudo-values, so that their mean and interval are
+    computed like those of any other column.
     """
 
     per_seed: tuple[float, ...]
     """In the order of the run's seeds, or of the first ones."""
     n: int
-    """Points a seed."""
+    """Cases per seed."""
     protocol: str
     direction: Direction
     label: str | None = None
-    """What the column is about, where only the data know: the title of a film, say."""
+    """What the column is about if only the data know, such as the title of a film."""
 
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A trained run and what to measure it on."""
+    """A trained run, and the events to measure it on."""
 
     run: Run
     split: Split
@@ -45,19 +45,19 @@ class MeasuredRun:
 
 @dataclass(frozen=True)
 class LinePlot:
-    """Columns that are points of lines, and are drawn as such."""
+    """Columns that are points of lines."""
 
     title: str
     x: str
     y: str
     lines: Mapping[str, Mapping[float, str]]
-    """By the line's name and x, the column of the point."""
+    """By the name of a line and x: the column of the point."""
     ideal: bool = False
-    """Whether y would best be x, as confidence and accuracy; then that line is drawn, too."""
+    """Whether y = x would be ideal, as for confidence and accuracy; that line is drawn too."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Of all lines."""
+        """The columns of all lines."""
         return tuple(column for line in self.lines.values() for column in line.values())
 
 
@@ -69,50 +69,50 @@ class GridPlot:
     down: str
     across: str = ""
     cells: Mapping[tuple[str, str], str]
-    """By the names down and across, the column of the cell."""
+    """By the names down and across: the column of the cell."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Of all cells."""
+        """The columns of all cells."""
         return tuple(self.cells.values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMap(GridPlot):
-    """Cells that are drawn as shades."""
+    """Cells drawn as shades."""
 
     value: str
     middle: float = 0.0
-    """The value that has no colour."""
+    """The value without colour."""
     titles: Mapping[str, str] = field(default_factory=dict)
-    """Where only the data know the names: by that across, the column whose label it stands for.
+    """By the name across: the column whose label replaces it, if only the data know the names.
 
-    Down, it is the labels of the cells.
+    Down, the labels of the cells replace the names.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharePlot(GridPlot):
-    """Cells that are shares, and are drawn as bars with their intervals."""
+    """Cells that are shares, drawn as bars with intervals."""
 
 
 @dataclass(frozen=True)
 class BarPlot:
-    """Columns that are bars in panels side by side; labels say what each bar is of."""
+    """Columns that are bars in adjacent panels; the label of a column names its bar."""
 
     title: str
     about: str
-    """The column, not itself a bar, whose label is what all bars speak of."""
+    """The column, not itself a bar, whose label names what all bars explain."""
     panels: Mapping[str, Mapping[str, str]]
-    """By the panel's name and the bar's, the column; the same bars in every panel."""
+    """By the names of a panel and a bar: the column; every panel has the same bars."""
     headings: tuple[str, str, str]
-    """For the label of what is spoken of, the bars' names and their labels."""
+    """Headings for what is explained, the bars' names and the bars' labels."""
     signed: tuple[str, ...]
-    """The panels whose bars speak for or against."""
+    """The panels whose bars have a sign."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Of all panels."""
+        """The columns of all panels."""
         return tuple(column for panel in self.panels.values() for column in panel.values())
 
 
@@ -121,29 +121,28 @@ Figure = LinePlot | HeatMap | SharePlot | BarPlot
 
 @dataclass(frozen=True)
 class NoOptions:
-    """Of a measurement that leaves nothing to choose."""
+    """The options of a measurement that has none."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A measurement and the columns it gives, which are known before anything is trained."""
+    """A measurement, and the columns it gives; these are known before anything is trained."""
 
     columns: tuple[str, ...]
-    of: Callable[[MeasuredRun, Any], Mapping[str, SeedColumn]]
-    """From what is asked, and how it is to be measured."""
+    measure: Callable[[MeasuredRun, Any], Mapping[str, SeedColumn]]
+    """From a run and the options, the columns."""
     options: type[DataclassInstance] = NoOptions
-    """What can be chosen in how it is measured."""
     curves: Mapping[str, LinePlot] = field(default_factory=dict)
     maps: Mapping[str, HeatMap] = field(default_factory=dict)
     bars: Mapping[str, BarPlot | SharePlot] = field(default_factory=dict)
 
     @property
     def all_columns(self) -> tuple[str, ...]:
-        """With those of its figures, each once."""
+        """Its columns and those of its figures, each once."""
         figures: list[Figure] = [*self.curves.values(), *self.maps.values(), *self.bars.values()]
         drawn = (column for figure in figures for column in figure.columns)
         return tuple(dict.fromkeys((*self.columns, *drawn)))
 
-    def choose(self, settings: Mapping[str, Any]) -> DataclassInstance:
-        """The options with these settings, checked."""
+    def build_options(self, settings: Mapping[str, Any]) -> DataclassInstance:
+        """Return the options with these settings, checked."""
         return build(self.options, settings)

@@ -55,9 +55,9 @@ from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measu
 from whence_studies.measurements.permutation_by_class import ShuffleOptions, rank_correlation
 
 TENTHS: Final = 10
-GAP: Final = "confidence less accuracy"
+GAP: Final = "confidence minus accuracy"
 CHANGE, SHARE = "|Δp| of the top item", "|Δp| / p of the top item"
-MOVED: Final = "symmetrised KL by shuffling"
+MOVED: Final = "symmetrised KL after shuffling"
 CHANGES: Final = (CHANGE, SHARE)
 INDEX, KL = "Jaccard index", "KL"
 COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, BY_CHANCE, KL)
@@ -71,7 +71,7 @@ def with_confidence(column: str) -> str:
 
 def at(column: str, tenth: int) -> str:
     """The column of a tenth of the cases, from the least sure one to the surest, from 1 on."""
-    return f"{column}, tenth {tenth}"
+    return f"{column}, decile {tenth}"
 
 
 def _curves(title: str, y: str, columns: tuple[str, ...]) -> LinePlot:
@@ -79,14 +79,16 @@ def _curves(title: str, y: str, columns: tuple[str, ...]) -> LinePlot:
         column: {float(tenth): at(column, tenth) for tenth in range(1, TENTHS + 1)}
         for column in columns
     }
-    return LinePlot(title, "tenth of the cases, the last one the surest", y, lines)
+    return LinePlot(title, "decile of the cases by confidence", y, lines)
 
 
 CURVES: Final = {
     "reliability": _curves("Confidence and accuracy", "mean over cases", (SURE, RIGHT)),
     "permutation": _curves("Change under shuffled attention", "mean over cases", CHANGES),
-    "deviation": _curves("Predictions over seeds", "mean over cases", (DEVIATION,)),
-    "Jaccard index": _curves("Attention's top 10 % over seeds", "mean over pairs", (INDEX,)),
+    "deviation": _curves("Deviation of predictions between seeds", "mean over cases", (DEVIATION,)),
+    "Jaccard index": _curves(
+        "Overlap of the top 10 % of attention between seeds", "mean over pairs", (INDEX,)
+    ),
 }
 
 
@@ -110,10 +112,9 @@ def confidence(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, SeedColumn]
     return {
         **over_models(
             found,
-            f"{len(every):,} {asked.held} events, on {len(cases):,} of them {how.shuffles} "
-            f"shuffles of the answering row's attention in all blocks, {said}; one "
-            f"temperature is fitted on {fitted_on}, and before and after it are measured on "
-            f"{len(measured):,} others",
+            f"{len(every):,} {asked.held} events, for {len(cases):,} of them {how.shuffles} "
+            f"shuffles of the last position's attention in all blocks, {said}; one temperature is "
+            f"fitted on {fitted_on} and evaluated on {len(measured):,} other events",
         ),
         **_between_seeds(
             models, cases, f"{len(cases):,} {asked.held} events, {said}; last block's attention"
@@ -213,7 +214,7 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
     if len(bins.edges(np.sort(sure))) == TENTHS + 1:
         for number, some in by_bin(sure, bins, usable, of):
             columns |= {at(name, number): some[name] for name in (DEVIATION, INDEX)}
-    said = f"{protocol}; every two of {len(models)} seeds; p of the item that came"
+    said = f"{protocol}; all pairs of {len(models)} seeds; p is that of the target"
     return {
         column: SeedColumn(per_seed, n, said, "neither")
         for column, (per_seed, n) in columns.items()

@@ -24,11 +24,11 @@ from whence_studies.measurements.measurement import BarPlot, MeasuredRun, Measur
 NEWEST = 10
 SHAPLEY, ROLLOUT, SIGNED = "Shapley value", "rollout", "signed rollout"
 BACK = {
-    method: {f"{back}": f"{method}, {back} back" for back in range(1, NEWEST + 1)}
+    method: {f"{back}": f"{method}, {back} from the end" for back in range(1, NEWEST + 1)}
     for method in (SHAPLEY, ROLLOUT, SIGNED)
 }
 """By method and how far back the item stands, the column."""
-RANK, AGREEMENT = "rank of the recommended", "rho of rollout and the size of Shapley values"
+RANK, AGREEMENT = "rank of the recommendation", "ρ(rollout, |Shapley value|)"
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ def example(asked: MeasuredRun, how: ExampleOptions) -> dict[str, SeedColumn]:
     titles = catalog.labels(case.histories(length)[0, ::-1][:NEWEST])
     first = next(iter(asked.run.models))
     words = (
-        f"1 {asked.held} event, {asked.split.protocol}: the first user's whose history fills the "
-        f"model's {length} items; explained is what seed {first} recommends first, “{recommended}”"
+        f"1 {asked.held} event, {asked.split.protocol}: the first user whose history fills the "
+        f"model's {length} items; explained is the top recommendation of seed {first}, "
+        f"“{recommended}”"
     )
     shown = f"{words}; Shapley values of logits, from {how.coalitions:,} coalitions"
 
@@ -67,7 +68,7 @@ def example(asked: MeasuredRun, how: ExampleOptions) -> dict[str, SeedColumn]:
         return SeedColumn(tuple(values.tolist()), 1, protocol, "neither", label)
 
     return {
-        RANK: found(ranks, f"{words}; its rank among all items the user has not met", recommended),
+        RANK: found(ranks, f"{words}; its rank among all items the user has not seen", recommended),
         AGREEMENT: found(rho, f"{shown}; Spearman's rho over the {NEWEST} newest items"),
         **{
             column: found(newest[:, method, place], shown, title)
@@ -117,7 +118,7 @@ MEASUREMENT = Measurement(
             title="The ten newest items",
             about=RANK,
             panels=BACK,
-            headings=("explained", "back", "item"),
+            headings=("explained", "position from the end", "item"),
             signed=(SHAPLEY, SIGNED),
         )
     },

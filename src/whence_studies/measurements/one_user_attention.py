@@ -32,12 +32,12 @@ PLACES: Final = ("1st", "2nd", "3rd", "4th", "5th")
 """Of the recommended items that are explained."""
 SHOWN: Final = 10
 """Items of the history."""
-LARGEST: Final = {place: f"largest share for the {place}" for place in PLACES}
-EVEN = "even share"
-DATASETS, OTHER = "fall without the named item", "fall without another"
-ALIKE, BY_CHANCE = "same item named by two seeds", "same item named, by chance"
+LARGEST: Final = {place: f"largest share, {place} recommendation" for place in PLACES}
+EVEN = "uniform share"
+DATASETS, OTHER = "drop without the named item", "drop without another item"
+ALIKE, BY_CHANCE = "same item named by two seeds", "same item named at random"
 CELLS: Final = {
-    (f"{number}", place): f"attention for the {place}, {number}"
+    (f"{number}", place): f"attention for the {place} recommendation, {number}"
     for number in range(1, SHOWN + 1)
     for place in PLACES
 }
@@ -76,11 +76,11 @@ def attention_map(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
     without = np.take_along_axis(asking.falls, asking.named[:, :, None], axis=2)[:, :, 0]
     others = (asking.falls.sum(axis=2) - without) / (length - 1)
     words = (
-        f"1 {asked.held} event, {asked.split.protocol}: the first user's of those with the fewest "
-        f"items that can be shown, {length}; explained are the {len(PLACES)} items that seed "
-        f"{next(iter(models))} recommends first"
+        f"1 {asked.held} event, {asked.split.protocol}: the first user among those with the "
+        f"shortest history that can be shown ({length} items); explained are the top {len(PLACES)} "
+        f"recommendations of seed {next(iter(models))}"
     )
-    said = f"{words}, which says: {_sentences(explained, titles, asking)}"
+    said = f"{words}, by these sentences: {_sentences(explained, titles, asking)}"
     alike = same_choice(asking.named)
 
     def found(
@@ -166,8 +166,8 @@ MEASUREMENT: Final = Measurement(
     maps={
         "attention": HeatMap(
             title="Attention of one user",
-            down="what the user chose, the most attended first",
-            across="what is recommended to the user",
+            down="items of the history, the most attended first",
+            across="recommended items",
             value="share of attention",
             cells=CELLS,
             titles=LARGEST,

@@ -53,17 +53,17 @@ def with_confidence(kind: str) -> str:
 
 def change_from(kind: str, tenth: int) -> str:
     """The column of the mean change of what it is so sure of."""
-    return f"|Δp|, {kind}, confidence from {tenth / 10:.1f}"
+    return f"|Δp|, {kind}, confidence {tenth / 10:.1f}–{(tenth + 1) / 10:.1f}"
 
 
 def change_at(said: str, part: int) -> str:
     """The column of the mean of median changes, by the largest share of attention."""
-    return f"median |Δp|, {said}, {part} of {PARTS} by largest attention"
+    return f"median |Δp|, {said}, attention decile {part}"
 
 
 CURVES: Final = {
     "permutation": LinePlot(
-        title="Change of the predicted class's probability by confidence",
+        title="Change of the predicted probability by confidence",
         x="confidence in the predicted class",
         y="mean |Δp|",
         lines={
@@ -74,8 +74,8 @@ CURVES: Final = {
         },
     ),
     "permutation by attention": LinePlot(
-        title="Median change by the largest share of attention",
-        x="tenth of cases, by largest share",
+        title="Median change by concentration of attention",
+        x="decile of cases by the largest share of attention",
         y="mean of the median |Δp|",
         lines={
             said: {float(part): change_at(said, part) for part in range(1, PARTS + 1)}
@@ -92,9 +92,9 @@ def class_permutations(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, See
     bar = progress_bar("shuffling", len(models), asked.show_progress, transient=True)
     found = [of_model(model, questions, how.shuffles) for model in bar.track(models)]
     protocol = (
-        f"{questions.protocol}; |Δp| of the class predicted by the model's own attention, mean "
-        f"over {how.shuffles} shuffles, the same for all items of a user; false negatives are "
-        "liked and predicted otherwise, false positives the reverse"
+        f"{questions.protocol}; |Δp| of the class predicted with unshuffled attention, mean over "
+        f"{how.shuffles} shuffles that all items of a user share; false negatives are liked items "
+        "predicted otherwise, false positives the reverse"
     )
     return over_models(found, protocol)
 

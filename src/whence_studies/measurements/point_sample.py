@@ -34,8 +34,12 @@ class PointSample:
     @property
     def words(self) -> str:
         """For a protocol."""
-        by = "users drawn by length of history" if self.drawn == "by length" else "any user"
-        return f"{by}, of {FEWEST_ITEMS} items or more"
+        by = (
+            "users drawn in proportion to history length"
+            if self.drawn == "by length"
+            else "users drawn uniformly"
+        )
+        return f"{by}, with at least {FEWEST_ITEMS} items"
 
 
 def draw_points(split: Split, held: HeldOut, how: PointSample) -> Cases:

@@ -13,9 +13,9 @@ from whence.training.evaluation import AS_PUBLISHED, TOP
 from whence.trust.accuracy.class_accuracy import CLASSES, published_class_accuracy
 from whence_studies.measurements.measurement import MeasuredRun, Measurement, NoOptions, SeedColumn
 
-MEASURED: Final = {f"{name} in %": f"{name}{AS_PUBLISHED}" for name in (f"HR@{TOP}", f"NDCG@{TOP}")}
+MEASURED: Final = {f"{name} (%)": f"{name}{AS_PUBLISHED}" for name in (f"HR@{TOP}", f"NDCG@{TOP}")}
 """By column, what training measured."""
-OF_CLASSES: Final = {f"accuracy of {name} in %": name for name in CLASSES}
+OF_CLASSES: Final = {f"accuracy on {name} (%)": name for name in CLASSES}
 
 
 def published_negatives(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:

@@ -45,8 +45,8 @@ def controls(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
                 mean = float(np.nanmean(found[column]))
                 per_seed.setdefault(f"{column}, {version}", []).append(mean)
     protocol = (
-        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the item that "
-        "came next is explained"
+        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the target "
+        "is the next item"
     )
     return {
         column: SeedColumn(tuple(values), how.points, protocol, "neither")

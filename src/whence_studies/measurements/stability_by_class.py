@@ -36,7 +36,7 @@ TENTHS: Final = 10
 
 def at(column: str, tenth: int) -> str:
     """The column of the items of which the mean probability is from so many tenths on."""
-    return f"{column}, p from {tenth / 10:.1f}"
+    return f"{column}, p {tenth / 10:.1f}–{(tenth + 1) / 10:.1f}"
 
 
 def _curve(title: str, y: str, column: str) -> LinePlot:
@@ -45,9 +45,13 @@ def _curve(title: str, y: str, column: str) -> LinePlot:
 
 
 CURVES: Final = {
-    "deviation": _curve("Predictions over seeds", "mean |p − mean over seeds|", DEVIATION),
-    "Jaccard index": _curve("Attention's top 10 % over seeds", "Jaccard index", INDEX),
-    "KL": _curve("Attention over seeds", "KL in nats", "KL"),
+    "deviation": _curve(
+        "Deviation of predictions between seeds", "mean |p − mean over seeds|", DEVIATION
+    ),
+    "Jaccard index": _curve(
+        "Overlap of the top 10 % of attention between seeds", "Jaccard index", INDEX
+    ),
+    "KL": _curve("Divergence of attention between seeds", "KL in nats", "KL"),
 }
 
 
@@ -73,9 +77,9 @@ def class_stabilities(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColu
     for number, found in by_bin(liked.mean(axis=0), EqualWidth(TENTHS), usable, of):
         columns |= {at(name, number - 1): found[name] for name in DRAWN}
     protocol = (
-        f"the item that came, of {len(usable):,} users with two items or more, {asked.held} "
-        f"events, {asked.split.protocol}; every two of {len(models)} seeds compared, attention as "
-        "shares of 1; Jaccard index of the top 10 %, distance of the top 20 % of a history"
+        f"the target of {len(usable):,} users with at least 2 items, {asked.held} events, "
+        f"{asked.split.protocol}; all pairs of {len(models)} seeds, attention normalised to sum to "
+        "1; Jaccard index of the top 10 %, distance of the top 20 % of a history"
     )
     return {
         column: SeedColumn(per_seed, n, protocol, "neither")

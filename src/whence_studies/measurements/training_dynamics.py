@@ -23,8 +23,8 @@ SYMBOLS: Final = ("∇", "α first", "α", "φ")
 CORRELATIONS: Final = (rho("∇", "α first"), rho("∇", "α"), rho("φ", "α first"))
 RECALL: Final = "recall@10 of 101"
 LINES: Final = (*CORRELATIONS, RECALL)
-LEAST: Final = tuple(f"least {column} from epoch 1 on" for column in CORRELATIONS)
-KNEE_LATER: Final = f"epochs from the knee of {RECALL} to that of {rho('φ', 'α first')}"
+LEAST: Final = tuple(f"minimum {column} from epoch 1" for column in CORRELATIONS)
+KNEE_LATER: Final = f"epochs from the knee of {RECALL} to the knee of {rho('φ', 'α first')}"
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def dynamics(asked: MeasuredRun, how: DynamicsOptions) -> dict[str, SeedColumn]:
     values = np.array([of_model(run.snapshot(step, seed)) for seed, step in bar.track(snapshots)])
     curves = values.reshape(len(seeds), len(steps), len(LINES)).transpose(2, 0, 1)
     protocol = (
-        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the item that "
-        f"came next is explained; recall on {len(some.held[asked.held]):,} events"
+        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the target "
+        f"is the next item; recall on {len(some.held[asked.held]):,} events"
     )
     return {
         column: SeedColumn(tuple(of_seeds.tolist()), how.points, protocol, "neither")

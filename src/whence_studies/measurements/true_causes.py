@@ -71,7 +71,7 @@ def truth(asked: MeasuredRun, how: TruthOptions) -> dict[str, SeedColumn]:
         column: SeedColumn(
             per_seed=tuple(one[column] for one in found),
             n=counts[reason],
-            protocol=f"events of a world whose reasons are known: {reason}",
+            protocol=f"events of a synthetic world with known reasons: {reason}",
             direction="higher is better",
         )
         for column in found[0]

@@ -61,7 +61,7 @@ def _baumhauer(_: str, data: Interactions) -> dict[str, float]:
         "actions": found["events"],
         "median actions per item": found["median events per item"],
         "median actions per user": found["median events per user"],
-        "density in %": 100 * found["density"],
+        "density (%)": 100 * found["density"],
     }
 
 

@@ -49,7 +49,7 @@ def test_what_table_1_prints() -> None:
     published = find_study("attribution-movielens").published
     for line in TABLE_1.strip().splitlines():
         model, *variant, hits, gain = line.split()
-        for column, text in (("HR@10 in %", hits), ("NDCG@10 in %", gain)):
+        for column, text in (("HR@10 (%)", hits), ("NDCG@10 (%)", gain)):
             assert published[column][model]["ML-1M"][" ".join(variant)] == text
     shares = [
         float(published[column]["Intrp-MLP"]["ML-1M"]["plain"])
@@ -174,8 +174,8 @@ def test_the_movielens_study_from_end_to_end(
     cache = StudyCache(tmp_path / "cache")
     records = run_study(study, cache=cache, show_progress=False)
     found = {(one.model, one.row, one.column): one for one in records}
-    assert found["intrp-ncf", "plain", "HR@10 in %"].value is not None
-    assert found["content-ncf", "content alone", "NDCG@10 in %"].published == 21.8
+    assert found["intrp-ncf", "plain", "HR@10 (%)"].value is not None
+    assert found["content-ncf", "content only", "NDCG@10 (%)"].published == 21.8
     most = [found["intrp-ncf", "plain", column].value for column in MOST.values()]
     assert sum(most) == pytest.approx(1)  # type: ignore[arg-type]
     assert sum(found["intrp-ncf", "plain", one].value for one in MEAN.values()) == pytest.approx(1)  # type: ignore[misc]
@@ -186,7 +186,7 @@ def test_the_movielens_study_from_end_to_end(
     assert any(one.value is not None and BY_BOTH in one.protocol for one in alike)
     assert all(found["intrp-ncf", "plain", one].value is not None for one in (LARGEST, SAME))
     assert found["intrp-ncf", "plain", "KL between seeds, shapley"].value is not None
-    less, more = (found["content-ncf", row, OF_ALL].value for row in ("content alone", "plain"))
+    less, more = (found["content-ncf", row, OF_ALL].value for row in ("content only", "plain"))
     assert (more or 0) - (less or 0) == (3_883 + 6_040) * 4 + 2 * 4 * 6
     claims = [one for one in records if one.row == study.claims[0].text]
     assert claims[0].verdict in (HOLDS, "does not hold", "undecided")
