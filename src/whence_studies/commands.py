@@ -35,21 +35,22 @@ def list_(
     from whence_studies.study import find_study, study_files
 
     studies = [find_study(name) for name in study_files()]
-    table = plain_table("Studies", "name", "source", "data", "rows done")
+    rows = []
     for study in studies:
         absent = sum(not data.available for data in study.datasets.values())
         here = "yes" if not absent else "no" if absent == len(study.datasets) else "some"
-        done = progress_text(study, results, RESULTS)
-        table.add_row(study.id, study.source, here, done)
-    for column in table.columns:
-        column.no_wrap, column.overflow = True, "ellipsis"
-        if column.header != "source":  # the only column that may be cut
-            column.min_width = max(map(len, map(str, column.cells)))
+        rows.append((study.id, study.source, here, progress_text(study, results, RESULTS)))
+    table = plain_table("Studies", "name", "source", "data", "rows done")
+    # One line per study: the source takes the width that the other columns leave.
+    width = max(20, out.width - max(len(name) for name, *_ in rows) - len("data rows done") - 14)
+    for name, source, here, done in rows:
+        cut = source if len(source) <= width else f"{source[: width - 1]}…"
+        table.add_row(name, cut, here, done)
     out.print(
         captioned(
             table,
             "data: whether the datasets are on this machine.\n"
-            "'whence study show NAME' shows the results of a study, 'whence study run NAME' runs it.",
+            "'whence study show NAME' shows a study's results, 'whence study run NAME' runs it.",
         )
     )
     if write:

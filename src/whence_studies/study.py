@@ -255,7 +255,7 @@ class Study(StudyFile):
     def side_place(
         self, claim: Claim, side: ClaimSide, dataset: str, model: str
     ) -> tuple[Cell, str]:
-        """Return the cell and the column of one side of a claim judged on this dataset and model."""
+        """Return the cell and column of one side of a claim, judged on this dataset and model."""
         cell = Cell(
             side.dataset or dataset,
             side.model or model,

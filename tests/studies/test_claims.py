@@ -12,11 +12,11 @@ from whence_studies.claims import (
     FAILS,
     HOLDS,
     UNDECIDED,
-    compare,
+    claim_protocol,
+    claim_verdict,
+    compare_sides,
     over_seeds,
-    protocol,
     spread_ratio,
-    verdict,
 )
 from whence_studies.study import Claim, ClaimSide, Expectation
 
@@ -37,7 +37,7 @@ def test_a_difference_is_that_of_pairs() -> None:
     rng = np.random.default_rng(0)
     old = rng.normal(0.6, 0.1, 10)
     new = old + rng.normal(0.02, 0.01, 10)
-    found = compare(claim("higher"), new.tolist(), old.tolist())
+    found = compare_sides(claim("higher"), new.tolist(), old.tolist())
     reference = stats.ttest_rel(new, old).confidence_interval(0.95)
     assert found.value == pytest.approx((new - old).mean())
     assert found.spread == pytest.approx((new - old).std(ddof=1))
@@ -46,10 +46,10 @@ def test_a_difference_is_that_of_pairs() -> None:
 
 def test_by_hand() -> None:
     """Differences 1, 2, 3: mean 2, standard deviation 1, t 4.303 with 2 degrees of freedom."""
-    found = compare(claim("higher"), [2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
+    found = compare_sides(claim("higher"), [2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
     assert found.value == 2
     assert found.interval == pytest.approx((2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5), abs=1e-3)
-    assert verdict(claim("higher"), found.interval) == UNDECIDED
+    assert claim_verdict(claim("higher"), found.interval) == UNDECIDED
 
 
 def test_the_interval_of_spreads_ends_where_pearson_begins_to_object() -> None:
@@ -96,13 +96,13 @@ def test_only_a_whole_interval_decides(
 ) -> None:
     judged = claim(expect, margin)
     intervals = (-0.4, -0.1), (-0.1, 0.1), (0.1, 0.4)
-    assert [verdict(judged, one) for one in intervals] == [below, across, above]
-    assert verdict(judged, None) == UNDECIDED
+    assert [claim_verdict(judged, one) for one in intervals] == [below, across, above]
+    assert claim_verdict(judged, None) == UNDECIDED
 
 
 def test_a_ratio_is_judged_by_one() -> None:
     judged = claim("spread lower")
-    found = [verdict(judged, one) for one in ((0.2, 0.9), (0.5, 1.2), (1.1, 2.0))]
+    found = [claim_verdict(judged, one) for one in ((0.2, 0.9), (0.5, 1.2), (1.1, 2.0))]
     assert found == [HOLDS, UNDECIDED, FAILS]
 
 
@@ -121,8 +121,8 @@ def test_values_that_go_wholly_together_have_an_exact_ratio() -> None:
 
 def test_every_expectation_has_words() -> None:
     for expect in get_args(Expectation):
-        assert "new" in protocol(claim(expect))
-    assert "not higher by more than 0.01" in protocol(claim("not higher", 0.01))
+        assert "new" in claim_protocol(claim(expect))
+    assert "not higher by more than 0.01" in claim_protocol(claim("not higher", 0.01))
 
 
 def alone(expect: Expectation, limit: float = 0.0, margin: float = 0.0) -> Claim:
@@ -152,8 +152,8 @@ def test_a_band_holds_its_lower_bound_and_not_its_upper(
 ) -> None:
     judged = alone(expect)
     for verdicts, intervals in ((HOLDS, holds), (UNDECIDED, undecided), (FAILS, fails)):
-        assert [verdict(judged, one) for one in intervals] == [verdicts] * len(intervals)
-    assert verdict(judged, None) == UNDECIDED
+        assert [claim_verdict(judged, one) for one in intervals] == [verdicts] * len(intervals)
+    assert claim_verdict(judged, None) == UNDECIDED
 
 
 @pytest.mark.parametrize(
@@ -170,22 +170,24 @@ def test_a_limit_is_what_zero_is_to_differences(
 ) -> None:
     intervals = (0.45, 0.49), (0.48, 0.52), (0.51, 0.6)
     judged = alone(expect, limit=0.5)
-    assert [verdict(judged, one) for one in intervals] == [below, across, above]
+    assert [claim_verdict(judged, one) for one in intervals] == [below, across, above]
     beyond = -0.2 if "higher" in expect else 0.2
     with_margin = alone(expect, limit=0.5 + beyond, margin=0.2)
-    assert [verdict(with_margin, one) for one in intervals] == [below, across, above]
+    assert [claim_verdict(with_margin, one) for one in intervals] == [below, across, above]
 
 
 def test_alone_it_is_the_mean_over_seeds() -> None:
     values = np.random.default_rng(3).normal(0.6, 0.1, 7)
-    found = compare(alone("strong"), values.tolist(), None)
+    found = compare_sides(alone("strong"), values.tolist(), None)
     reference = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     assert found.value == pytest.approx(values.mean())
     assert found.interval == pytest.approx((reference.low, reference.high))
 
 
 def test_bands_and_limits_have_words() -> None:
-    assert protocol(alone("weak")).endswith("expected weak, below 0.3")
-    assert protocol(alone("moderate")).endswith("expected moderate, from 0.3 to below 0.7")
-    assert protocol(alone("strong")).endswith("expected strong, from 0.7 on")
-    assert protocol(alone("lower", 0.5, 0.1)).endswith("expected lower than 0.5 by more than 0.1")
+    assert claim_protocol(alone("weak")).endswith("expected weak (below 0.3)")
+    assert claim_protocol(alone("moderate")).endswith("expected moderate (0.3 to below 0.7)")
+    assert claim_protocol(alone("strong")).endswith("expected strong (0.7 or more)")
+    assert claim_protocol(alone("lower", 0.5, 0.1)).endswith(
+        "expected lower than 0.5 by more than 0.1"
+    )

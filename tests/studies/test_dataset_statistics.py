@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from whence.cli import app
 from whence.errors import InputError
-from whence_studies.charts.study_tables import as_markdown
+from whence_studies.charts.study_page import as_markdown
 from whence_studies.records import NEEDS_FILE
 from whence_studies.study import find_study
 from whence_studies.tables.dataset_statistics import _verdict, count
@@ -65,7 +65,7 @@ def test_without_the_files_the_records_say_so(
     assert all(record.published is not None for record in records)
     page = as_markdown(study, records)
     assert "| – (999,611) | – (146) | – (96) | – (4.845) |" in page
-    assert page.count("– needs the user's file.") == 3
+    assert page.count("– needs your copy of the data.") == 3
 
 
 def test_committed_records_have_the_agreed_fields() -> None:

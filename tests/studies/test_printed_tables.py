@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from whence.report.charts import to_png
+from whence_studies.charts.printed_tables import INTERVALS, PUBLISHED, printed_tables
 from whence_studies.charts.skip_charts import selection_charts
-from whence_studies.charts.printed_tables import PUBLISHED, SPREAD, tabulated
 from whence_studies.records import NEEDS_FILE, Record
 from whence_studies.skips import EXPERTS
 
@@ -41,38 +41,39 @@ TRAINED = replace(
 def test_what_is_counted_stands_beside_the_print() -> None:
     same = replace(COUNTED, column="items", value=3.0, published=3.0, verdict="equal")
     absent = replace(COUNTED, row="Steam", value=None, verdict=NEEDS_FILE)
-    (table,) = tabulated([COUNTED, same, absent])
+    (table,) = printed_tables([COUNTED, same, absent])
     assert table.title == "Table 1"
     assert table.headings == ("row", "users", "items")
     assert table.rows == (
         ("Beauty", "52,204 (≠ 52,024)", "3 (= 3)"),
         ("Steam", "– (52,024)", ""),
     )
+    assert table.legend == PUBLISHED
     assert table.notes == (
-        PUBLISHED,
         "Beauty, users: two digits are swapped.",
-        "– needs the user's file: Steam.",
+        "– needs your copy of the data: Steam.",
     )
 
 
 def test_tables_are_apart_and_rows_say_how_they_came_about() -> None:
     other = replace(TRAINED, row="last", seeds=(), protocol="Made here", interval=(79.06, 81.06))
-    counted, made = tabulated([COUNTED, TRAINED, other])
+    counted, made = printed_tables([COUNTED, TRAINED, other])
     assert counted.title == "Table 1"
     assert made.title == "Made here"
     assert made.rows == (("network", "80.06 ± 0.51"), ("last", "80.1 ± 1.0"))
-    assert made.notes == (SPREAD, "100 steps; 2 seeds, 20,000 cases each: network.")
+    assert (made.legend, made.notes) == (INTERVALS, ())
+    assert made.measured == (("2 seeds, 20,000 cases each: network", "100 steps"),)
 
 
 def test_of_many_columns_rows_go_across() -> None:
     """And columns that fewer rows have stand apart."""
     many = [replace(TRAINED, column=f"c{number}") for number in range(19)]
     both = [replace(one, row="second") for one in many[:9]]
-    table, rest = tabulated([*many, *both])
+    table, rest = printed_tables([*many, *both])
     assert table.headings == ("measure", "network", "second")
     assert [row[0] for row in table.rows] == [f"c{number}" for number in range(9)]
     assert table.rows[0][2] == "80.06 ± 0.51"
-    assert table.notes[1] == "100 steps; 2 seeds, 20,000 cases each."
+    assert table.measured == (("2 seeds, 20,000 cases each", "100 steps"),)
     assert rest.title == "Made here, part 2"
     assert [row[0] for row in rest.rows] == [f"c{number}" for number in range(9, 19)]
 

@@ -2,36 +2,100 @@
 
 from __future__ import annotations
 
+import json
+import re
+import tomllib
 from dataclasses import replace
+from html import escape
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
-from whence_studies.charts.study_charts import slug
-from whence_studies.charts.study_tables import as_markdown, study_tables, terminal_tables
-from whence_studies.records import read_records
+from whence.cli import app
+from whence_studies import records as records_module
+from whence_studies.charts.overview import overview
+from whence_studies.charts.study_charts import study_charts
+from whence_studies.charts.study_page import as_markdown, figure_files, terminal_tables
+from whence_studies.checking import check_study
+from whence_studies.records import Record, find_records, read_records
 from whence_studies.results import check_records, judge_by_records
-from whence_studies.study import find_study, study_files
+from whence_studies.study import Study, find_study, study_files
 
 RESULTS = Path(__file__).parents[2] / "results"
 
 
-@pytest.mark.parametrize("name", study_files())
-def test_the_tables_are_of_the_records(name: str) -> None:
-    study = find_study(name)
-    records = read_records(name, RESULTS)
+REPOSITORY = RESULTS.parent
+
+
+@pytest.fixture(scope="module", params=study_files())
+def page(request: pytest.FixtureRequest) -> tuple[Study, list[Record]]:
+    """A study with its committed records."""
+    return find_study(request.param), read_records(request.param, RESULTS)
+
+
+def test_the_page_is_what_its_records_give(page: tuple[Study, list[Record]]) -> None:
+    study, records = page
+    check_study(study)
     check_records(study, records)
-    assert (RESULTS / f"{name}.md").read_text(encoding="utf-8") == as_markdown(study, records)
+    charts = study_charts(study, records)
+    assert set(study.figures.values()) <= set(charts)
+    assert len(study.figures) <= 4
+    figures = figure_files(study, list(charts))
+    expected = as_markdown(study, records, figures)
+    assert (RESULTS / f"{study.id}.md").read_text(encoding="utf-8") == expected
+    for title, name in figures.items():
+        svg = (RESULTS / name).read_text(encoding="utf-8")
+        assert f'aria-label="{escape(study.title, quote=True)}: {escape(title, quote=True)}"' in svg
 
 
-@pytest.mark.parametrize("name", study_files())
-def test_every_table_has_a_chart_of_its_own_name(name: str) -> None:
-    titles = [table.title for table in study_tables(find_study(name), read_records(name, RESULTS))]
-    names = {slug(title) for title in titles}
-    assert len(names) == len(titles)
-    assert all(one.isascii() for one in names)
+def test_the_overview_is_what_the_records_give() -> None:
+    studies = [find_study(name) for name in study_files()]
+    assert (RESULTS / "README.md").read_text(encoding="utf-8") == overview(studies, RESULTS)
+
+
+def test_every_figure_is_shown_and_every_shown_figure_exists() -> None:
+    pages = [*RESULTS.glob("*.md"), *(REPOSITORY / "docs").glob("*.md"), REPOSITORY / "README.md"]
+    shown = {
+        (page.parent / link).resolve()
+        for page in pages
+        for link in re.findall(r"\]\(([^)]*\.svg)\)", page.read_text(encoding="utf-8"))
+    }
+    there = set(RESULTS.glob("*.svg"))
+    assert there <= shown
+    assert {path for path in shown if path.parent == RESULTS} == there
+    assert not [path for path in shown if not path.exists()]
+
+
+def test_records_ship_with_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in the given folder, else here, in the installed package, or in the clone."""
+    clone, installed, here = tmp_path / "clone", tmp_path / "installed", tmp_path / "here"
+    monkeypatch.setattr(records_module, "SHIPPED", (installed, clone))
+
+    def found(given: Path | None = None) -> Path:
+        return find_records("a-study", given, here)
+
+    assert found() == here, "an error names this folder"
+    for folder in (clone, installed, here):
+        folder.mkdir()
+        (folder / "a-study.json").write_text("[]")
+        assert found() == folder
+    assert found(tmp_path) == tmp_path
+    build = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    wheel = build["targets"]["wheel"]
+    assert wheel["sources"] == {"results": "whence_studies/results"}
+    assert "results" in wheel["only-include"]
+
+
+def test_the_shipped_records_are_found_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(app, ["study", "show", "sequential-entropy", "--json"])
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(shown.stdout) == json.loads((RESULTS / "sequential-entropy.json").read_text())
 
 
 @pytest.mark.parametrize("name", study_files())
@@ -65,6 +129,6 @@ def test_a_terminal_is_told_where_wide_tables_are() -> None:
         console.print(table)
     assert isinstance(console.file, StringIO)
     shown = console.file.getvalue()
-    assert "Training dynamics: 15 columns, too many for a terminal" in shown
-    assert "in sequential-dynamics.md" in " ".join(shown.split())
+    assert "Training dynamics: 15 columns do not fit a terminal" in shown
+    assert "See sequential-dynamics.md" in " ".join(shown.split())
     assert "…" not in shown

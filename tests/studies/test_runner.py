@@ -25,8 +25,8 @@ from whence_studies.records import (
     NOT_RUN,
     NOT_THERE,
     Record,
+    fill_from_earlier,
     read_records,
-    with_former,
     write_records,
 )
 from whence_studies.results import (
@@ -228,7 +228,9 @@ def test_a_seed_that_is_missing_is_left_out_of_pairs(study: Study) -> None:
     assert records[1].verdict == NOT_THERE
     nothing = StudyResults(study, "m", "c", {one: {}, two: {}}).records()
     assert {record.verdict for record in nothing[:-1]} == {NOT_RUN}
-    assert with_former(nothing, records) == records, "what was found before, or found to be absent"
+    assert fill_from_earlier(nothing, records) == records, (
+        "what was found before, or found to be absent"
+    )
     alone = StudyResults(study, "m", "c", {**found, two: measured((7,), 0.3)}).records()
     assert alone[-1].verdict == "undecided"
     assert (alone[4].value, alone[4].interval) == (0.3, None)

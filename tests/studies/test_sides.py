@@ -109,7 +109,9 @@ def test_between_models_on_every_dataset(study: Study, values: Values) -> None:
             for model in ("BERT4Rec", "SASRec")
         )
         check_difference(found[data, "bert4rec"], one, two)
-        assert found[data, "bert4rec"].protocol.startswith("BERT4Rec less SASRec, seed by seed")
+        assert found[data, "bert4rec"].protocol.startswith(
+            "“BERT4Rec” minus “SASRec”, paired by seed"
+        )
 
 
 def test_between_datasets_seeds_are_no_pairs(study: Study, values: Values) -> None:
@@ -118,10 +120,11 @@ def test_between_datasets_seeds_are_no_pairs(study: Study, values: Values) -> No
     assert list(found) == [(DATA["Games"], name) for name in NAMES.values()]
     for model, name in NAMES.items():
         one, two = (
-            values[Cell(dataset, model, "points by history length"), ONE] for dataset in ("Games", "ML-1M")
+            values[Cell(dataset, model, "points by history length"), ONE]
+            for dataset in ("Games", "ML-1M")
         )
         check_difference(found[DATA["Games"], name], one, two, paired=False)
-        assert "means over seeds; Welch's" in found[DATA["Games"], name].protocol
+        assert "means over seeds, Welch's" in found[DATA["Games"], name].protocol
 
 
 def test_between_columns_and_variants_everywhere(study: Study, values: Values) -> None:
@@ -132,7 +135,9 @@ def test_between_columns_and_variants_everywhere(study: Study, values: Values) -
         dataset = next(shown for shown, one in DATA.items() if one == data)
         model = next(shown for shown, one in NAMES.items() if one == name)
         one = values[Cell(dataset, model, "points drawn uniformly"), ONE]
-        check_difference(record, one, values[Cell(dataset, model, "points by history length"), OTHER])
+        check_difference(
+            record, one, values[Cell(dataset, model, "points by history length"), OTHER]
+        )
         assert record.column == ONE
 
 
@@ -200,11 +205,11 @@ WRONG_CLAIMS = [
     ),
     (
         claim(ClaimSide(column=ONE), ClaimSide(column=OTHER), expect="strong"),
-        "“t” is about a band; it has",
+        "“t” expects a band and takes no",
     ),
     (
         claim(ClaimSide(column=ONE), expect="spread lower"),
-        "“t” compares a spread, and does not say",
+        "“t” compares spreads and needs a second side",
     ),
     (
         claim(
@@ -213,7 +218,7 @@ WRONG_CLAIMS = [
             column=ONE,
             expect="spread lower",
         ),
-        "“t” compares spreads of different data, which are no pairs",
+        "“t” compares spreads on different data",
     ),
 ]
 
@@ -228,7 +233,7 @@ def test_a_claim_about_nothing_is_one_sentence(study: Study, wrong: Claim, sente
     [
         ({"groups": {"a": ("ρ(∇, β)",)}}, "There is no column 'ρ(∇, β)': did you mean"),
         ({"groups": {}, "columns": ("ρ(∇, β)",)}, "There is no column 'ρ(∇, β)': did you mean"),
-        ({"columns": (ONE,)}, "A study names its columns or groups of them, not both"),
+        ({"columns": (ONE,)}, "A study names columns or groups, not both"),
         ({"curves": ("histogram",)}, "There is no curve 'histogram': did you mean 'histograms'"),
         ({"measuring": {"accuracy": {}}}, "There is no measurement of this study 'accuracy'"),
         (
@@ -264,9 +269,9 @@ def refused(study: Study, sentence: str) -> None:
 
 def test_a_variant_is_measured_in_its_own_way(study: Study) -> None:
     study = replace(study, measuring={"agreement": {"points": 7}})
-    plain, uniform = (study.measuring_of(cell, "agreement") for cell in study.cells()[:2])
+    plain, uniform = (study.measuring_options(cell, "agreement") for cell in study.cells()[:2])
     assert plain == {"points": 7}
     assert uniform == {"points": 7, "drawn": "uniformly"}
     own = Variant(measuring={"agreement": {"points": 9}})
     other = replace(study, variants={"own": own})
-    assert other.measuring_of(other.cells()[0], "agreement") == {"points": 9}
+    assert other.measuring_options(other.cells()[0], "agreement") == {"points": 9}

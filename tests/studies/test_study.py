@@ -43,9 +43,9 @@ def test_what_table_3_2_prints() -> None:
         for variant, value in zip(
             ("b=1 h=1", "b=2 h=1", "b=3 h=1", "b=2 h=2"), values, strict=True
         ):
-            printed = study.printed("recall@10 of 101", Cell(dataset, model, variant))
+            printed = study.published_text("recall@10 of 101", Cell(dataset, model, variant))
             assert printed == f"0{value}"
-    assert study.printed("MRR", Cell("ML-1M", "SASRec", "b=1 h=1")) is None
+    assert study.published_text("MRR", Cell("ML-1M", "SASRec", "b=1 h=1")) is None
 
 
 def test_the_trainings_of_table_3_2() -> None:
@@ -89,7 +89,7 @@ def test_a_variant_of_some_models_alone(tiny: Callable[..., Path]) -> None:
     check_study(study)
     cells = [(cell.model, cell.variant) for cell in study.cells()]
     assert cells == [("SASRec", "one"), ("SASRec", "two"), ("BERT4Rec", "one")]
-    assert study.judged_on(study.claims[0]) == [("World", "SASRec")]
+    assert study.claim_places(study.claims[0]) == [("World", "SASRec")]
     records = StudyResults(study, "m", "c", {cell: {} for cell in study.cells()}).records()
     check_records(study, records)
     tables = {table.title: table for table in study_tables(study, records)}
@@ -107,7 +107,7 @@ def test_a_variant_of_some_models_alone(tiny: Callable[..., Path]) -> None:
         (('models = ["SASRec"]', 'models = ["SASRek"]'), "There is no model 'SASRek'"),
         (('source = "nobody"', 'source = "nobody"\nmodels = ["BERT4Rec"]'), "is not trained"),
         (('of = { variant = "two" }', 'of = { variant = "two", model = "BERT4Rec" }'),
-         "variants that no model has together"),
+         "variants that no model is trained with"),
     ],
 )  # fmt: skip
 def test_a_claim_about_what_is_not_trained(
@@ -130,8 +130,8 @@ MISTAKES = [
     (("expect =", "expects ="), "Claim has no setting 'expects'"),
     (('"not higher"', '"more"'), "expect cannot be 'more': known: "),
     (('held = "validation"', 'held = "train"'), "held cannot be 'train': known: test, validation"),
-    (("seeds = 3", "seeds ="), "is no TOML file"),
-    (("seeds = 3", "seeds = 0"), "needs a dataset, a model, a variant and a seed"),
+    (("seeds = 3", "seeds ="), "is not a TOML file"),
+    (("seeds = 3", "seeds = 0"), "needs at least one dataset, model, variant and seed"),
     (('"accuracy"', '"acuracy"'), "no measurement 'acuracy': did you mean 'accuracy'"),
     (('"accuracy"', '"counts", "accuracy"'), "no measurement 'counts'"),
     (('"sasrec"', '"sasrek"'), "There is no model 'sasrek'"),
@@ -163,13 +163,13 @@ def test_what_is_published_must_be_numbers(
     text = f'{{"MRR": {{"SASRec": {{"World": {{"one": {printed}}}}}}}}}'
     for wrong in (text, '{"MRR": "0.8"}'):
         (tmp_path / "published" / "tiny.json").write_text(wrong)
-        with pytest.raises(InputError, match="something else than numbers by column, model"):
+        with pytest.raises(InputError, match="must hold numbers as texts, by column, model"):
             check_study(read_study(tiny(), "tiny"))
 
 
 def test_records_must_be_told_apart(tiny: Callable[..., Path], data_folder: Path) -> None:
     again = f'[datasets]\nOther = {{ data = "{data_folder}" }}'
-    with pytest.raises(InputError, match="Two of the datasets are"):
+    with pytest.raises(InputError, match="occurs twice among the datasets"):
         check_study(read_study(tiny(("[datasets]", again)), "tiny"))
 
 

@@ -340,7 +340,7 @@ def test_what_the_text_says_of_the_jaccard_index() -> None:
         (column, cell.variant): text
         for column in MEASUREMENTS["class-stability"].all_columns
         for cell in study.cells()
-        if (text := study.printed(column, cell)) is not None
+        if (text := study.published_text(column, cell)) is not None
     }
     assert printed == {("Jaccard index, p 0.9–1.0", "two classes"): "0.5"}
 

@@ -13,7 +13,7 @@ from whence.report.charts import to_png
 from whence_studies.cache import CachedColumns
 from whence_studies.charts.cells import ABSENT
 from whence_studies.charts.study_charts import study_charts
-from whence_studies.charts.study_tables import ALONE, LEGEND, study_tables
+from whence_studies.charts.study_tables import ALONE, JUDGED, LEGEND, study_tables
 from whence_studies.measurements.measurement import LinePlot, SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS, columns_of, figures_of
 from whence_studies.records import Record
@@ -76,9 +76,9 @@ def records(blocks: Study) -> list[Record]:
 def test_a_table_a_group_and_variant_with_columns_across(
     blocks: Study, records: list[Record]
 ) -> None:
-    *groups, histograms, claims = study_tables(blocks, records)
-    assert histograms.title == "Points by their correlation"
-    assert claims.title == "Claims"
+    *groups, histograms, claims, judged = study_tables(blocks, records)
+    assert histograms.title == "Distribution of correlations over points"
+    assert (claims.title, judged.title) == ("Claims", JUDGED)
     places = [(group, variant) for group in blocks.groups for variant in blocks.variants]
     assert [table.title for table in groups] == [f"{one}, {two}" for one, two in places]
     found = by_place(records)
@@ -96,14 +96,14 @@ def test_a_table_a_group_and_variant_with_columns_across(
                 assert float(value) == pytest.approx(record.value, abs=5.1e-3)
                 assert float(half) == pytest.approx((high - low) / 2, rel=0.1)
         printed = variant == "points by history length" and group != "Precision of Shapley values"
-        assert table.notes[0] == (LEGEND if printed else ALONE)
+        assert table.legend == (LEGEND if printed else ALONE)
         assert any("(" in cell for row in table.rows for cell in row) == printed
 
 
 def test_what_is_printed_stands_beside_with_a_sign(blocks: Study, records: list[Record]) -> None:
     tables = {table.title: table for table in study_tables(blocks, records)}
-    means = tables["Correlations, points by length"]
-    spreads = tables["Spread over the points, points by length"]
+    means = tables["Correlations, points by history length"]
+    spreads = tables["Standard deviation over points, points by history length"]
     first = dict(zip(means.headings, means.rows[0], strict=True))
     assert first["ρ(∇, α first)"].endswith(" (< 0.97)")
     assert spreads.rows[0][2].endswith(" (> 0.04)")
@@ -113,16 +113,16 @@ def test_what_is_printed_stands_beside_with_a_sign(blocks: Study, records: list[
 
 
 def test_an_absent_dataset_keeps_what_is_printed(blocks: Study) -> None:
-    by_length, uniform, *_, histograms, _ = study_tables(blocks, results(blocks, "Steam"))
+    by_length, uniform, *_, histograms, _, _ = study_tables(blocks, results(blocks, "Steam"))
     assert by_length.rows[1][2] == f"{ABSENT} (0.84)"
     assert uniform.rows[1][2] == ABSENT
     assert {row[4] for row in histograms.rows if row[1] == "Steam"} == {ABSENT}
-    assert by_length.notes[-1] == "– needs the user's file: Steam."
+    assert by_length.notes[0] == "– needs your copy of the data: Steam."
 
 
 def test_the_chart_of_a_group_is_its_table(blocks: Study, records: list[Record]) -> None:
     charts = study_charts(blocks, records)
-    assert list(charts) == [table.title for table in study_tables(blocks, records)]
+    assert [*charts, JUDGED] == [table.title for table in study_tables(blocks, records)]
     found = by_place(records)
     for variant in blocks.variants:
         for group, columns in blocks.groups.items():
@@ -251,7 +251,7 @@ def test_claims_are_drawn_by_their_limits(blocks: Study) -> None:
         own = [row for row in rows if row["claim"].startswith(f"{one.text} (")]
         assert len(own) == (1 if one.datasets else 8)
         assert [row["limit"] for row in own] == pytest.approx([limit] * len(own))
-    *_, table = study_tables(study, records)
+    *_, table, _ = study_tables(study, records)
     assert [row[:2] for row in table.rows[-2:]] == [("low", "BERT4Rec"), ("few", "SASRec")]
     assert table.rows[-1][2:5] == ("", "", "")
     assert table.rows[-1][5].startswith(("holds: ", "undecided: ", "does not hold: "))

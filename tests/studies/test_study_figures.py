@@ -15,7 +15,8 @@ from whence.report.charts import to_png, to_svg
 from whence_studies.cache import CachedColumns
 from whence_studies.charts.cells import ABSENT
 from whence_studies.charts.study_charts import study_charts
-from whence_studies.charts.study_tables import as_markdown, study_tables
+from whence_studies.charts.study_page import as_markdown
+from whence_studies.charts.study_tables import study_tables
 from whence_studies.checking import check_study
 from whence_studies.measurements.genre_attention import BLOCKS, CHOSEN
 from whence_studies.measurements.measurement import SeedColumn, SharePlot
@@ -82,7 +83,7 @@ def experts() -> Study:
 
 def test_a_map_is_a_table_of_its_own(genres: Study) -> None:
     records = results(genres)
-    variant, shades, claims = study_tables(genres, records)
+    variant, shades, claims, _ = study_tables(genres, records)
     assert variant.headings == ("dataset", *MEASUREMENTS["genres"].columns)
     assert shades.headings == ("dataset", "genre of the query", *CHOSEN)
     found = values(records)
@@ -123,7 +124,7 @@ def test_a_map_has_the_names_that_the_data_know() -> None:
             "ML-1M",
             variant,
             "",
-            *(f"{name} {column}" for column in LARGEST.values()),
+            *(f"{name} {place} recommendation" for place in LARGEST),
         )
         assert first[:3] == ("ML-1M", variant, f"1. {name} 1")
         own = {one.column: one.value for one in records if one.row == variant}
@@ -133,8 +134,8 @@ def test_a_map_has_the_names_that_the_data_know() -> None:
     (drawn,) = chart["datasets"].values()
     assert len(drawn) == 100
     spots = {(one["beside"], one["down"], one["across"]) for one in drawn}
-    assert ("plain", "10. Jaws 10", "5th: Jaws largest share for the 5th") in spots
-    assert ("two classes", "10. Heat 10", "5th: Heat largest share for the 5th") in spots
+    assert ("plain", "10. Jaws 10", "5th: Jaws 5th recommendation") in spots
+    assert ("two classes", "10. Heat 10", "5th: Heat 5th recommendation") in spots
     assert chart["resolve"]["scale"] == {"x": "independent", "y": "independent"}
     order = chart["spec"]["layer"][0]["encoding"]["y"]["sort"]
     assert [int(name.split(".")[0]) for name in order] == sorted([*range(1, 11)] * 2)
@@ -142,8 +143,8 @@ def test_a_map_has_the_names_that_the_data_know() -> None:
 
 def test_bars_are_told_by_what_they_are_of(example: Study) -> None:
     records = results(example)
-    *_, bars, _ = study_tables(example, records)
-    assert bars.headings == ("dataset", "explained", "back", "item", *BACK)
+    *_, bars, _, _ = study_tables(example, records)
+    assert bars.headings == ("dataset", "explained", "position from the end", "item", *BACK)
     found = values(records)
     assert len(bars.rows) == 10
     for back, row in enumerate(bars.rows, start=1):
@@ -208,19 +209,19 @@ def test_without_values_there_is_a_table_and_no_chart(genres: Study, example: St
     assert study_charts(genres, results(genres, 0)) == {}
     assert study_charts(example, results(example, 0)) == {}
     assert as_markdown(genres, results(genres, 0)).count("– not run yet: ML-1M.") == 3
-    *_, bars, _ = study_tables(example, results(example, 0))
+    *_, bars, _, _ = study_tables(example, results(example, 0))
     assert bars.rows[0] == ("ML-1M", ABSENT, "1", ABSENT, *[ABSENT] * 3)
 
 
 def test_several_variants_are_told_apart(genres: Study, example: Study) -> None:
     two = {"a": Variant(), "b": Variant({"n_blocks": 3})}
     genres, example = replace(genres, variants=two), replace(example, variants=two)
-    *_, shades, _ = study_tables(genres, results(genres))
+    *_, shades, _, _ = study_tables(genres, results(genres))
     assert [row[1] for row in shades.rows] == ["a"] * 4 + ["b"] * 4
     chart = study_charts(genres, results(genres))["Attention between genres"].to_dict()
     (drawn,) = chart["datasets"].values()
     assert {(cell["beside"], cell["who"]) for cell in drawn} == {("a", "SASRec"), ("b", "SASRec")}
-    *_, bars, _ = study_tables(example, results(example, 1))
+    *_, bars, _, _ = study_tables(example, results(example, 1))
     assert bars.rows[9][1:4] == ("a", "Goldfinger", "10")
     assert bars.rows[10][1:4] == ("b", ABSENT, "1")
     chart = study_charts(example, results(example))["The ten newest items"].to_dict()
@@ -232,7 +233,7 @@ def test_several_variants_are_told_apart(genres: Study, example: Study) -> None:
 def test_a_figure_that_is_not_measured_is_refused(genres: Study, example: Study) -> None:
     with pytest.raises(InputError, match="There is no map 'genre': did you mean 'genres'"):
         check_study(replace(genres, maps=("genre",)))
-    with pytest.raises(InputError, match="There is no set of bars 'example'"):
+    with pytest.raises(InputError, match="There is no bar chart 'example'"):
         check_study(replace(genres, bars=("example",)))
-    with pytest.raises(InputError, match="There is no column 'rank of the recommended'"):
+    with pytest.raises(InputError, match="There is no column 'rank of the recommendation'"):
         check_study(replace(example, columns=(AGREEMENT,)))

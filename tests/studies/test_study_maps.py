@@ -61,7 +61,9 @@ def test_items_share_genres(followed: Followed, split: Split) -> None:
             assert column.per_seed[place] == pytest.approx(slow_share(vectors.numpy(), groups, k))
             assert column.n == len(groups)
         plane = slow_share(pca(vectors).points, groups, 10)
-        assert found["same genre, 10 nearest in the 2-D map"].per_seed[place] == pytest.approx(plane)
+        assert found["same genre, 10 nearest in the 2-D map"].per_seed[place] == pytest.approx(
+            plane
+        )
     chance = np.mean([[one == other for other in groups] for one in groups])
     chance = (chance * len(groups) - 1) / (len(groups) - 1)
     assert found["same genre, random pairs"].per_seed == pytest.approx([chance] * 3)

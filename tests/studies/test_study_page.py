@@ -12,8 +12,8 @@ import pytest
 
 from browsing import in_browser
 from whence_studies.cache import CachedColumns
-from whence_studies.charts.study_page import write_study
-from whence_studies.charts.study_tables import as_markdown, study_tables
+from whence_studies.charts.study_page import as_markdown, write_study
+from whence_studies.charts.study_tables import study_tables
 from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS
 from whence_studies.records import Record
@@ -24,7 +24,7 @@ EVIL = "</script><script>alert('x')</script>"
 
 
 def results(study: Study) -> list[Record]:
-    """Made-up values where the data would be here, one row without any."""
+    """Synthetic values where the data would be here, one row without any."""
     rng = np.random.default_rng(0)
     found: dict[Cell, dict[str, CachedColumns]] = {}
     cells = [cell for cell in study.cells() if cell.dataset != "Steam"]
@@ -55,7 +55,7 @@ def written(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_table_a_measure_with_datasets_down_and_variants_across(study: Study) -> None:
     study = replace(study, models={"SASRec": study.models["SASRec"]})
     records = results(study)
-    *measures, claims = study_tables(study, records)
+    *measures, claims, _ = study_tables(study, records)
     assert [table.title for table in measures] == [
         "recall@10 of 101",
         "recall@10",
@@ -70,7 +70,7 @@ def test_a_table_a_measure_with_datasets_down_and_variants_across(study: Study) 
     assert first.rows[0][2].endswith("(= 0.82)")
     assert first.rows[1][1] == "– (0.70)"
     assert first.rows[3][4] == "– (0.61)"
-    assert first.notes[-2:] == ("– needs the user's file: Steam.", "– not run yet: Games.")
+    assert first.notes == ("– needs your copy of the data: Steam.", "– not run yet: Games.")
     assert claims.headings == ("claim", *study.datasets)
     assert claims.rows[0][1].startswith(("holds: ", "undecided: "))
     assert claims.rows[0][2] == claims.rows[1][4] == "–"
@@ -83,15 +83,16 @@ def test_markdown_is_well_formed(study: Study) -> None:
     assert page.startswith("# Accuracy of sequential recommenders")
     assert "Made by `whence study run sequential-accuracy` on 2 CPU cores." in page
     tables = re.findall(r"(?:^\|.*\|$\n)+", page, re.MULTILINE)
-    assert len(tables) == 5
+    assert len(tables) == 6
     for table in tables:
         assert len({line.count("|") for line in table.splitlines()}) == 1
 
 
 def test_charts_are_pictures(written: Path) -> None:
-    assert len(list(written.glob("*.png"))) == 5
-    for path in written.glob("*.png"):
-        assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    names = sorted(path.name for path in written.glob("*.svg"))
+    assert names == ["sequential-accuracy-claims.svg", "sequential-accuracy-recall.svg"]
+    page = (written / "sequential-accuracy.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"\]\((.*\.svg)\)", page)) == names
     for path in written.glob("*.svg"):
         assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
 
@@ -113,7 +114,7 @@ def test_the_page_in_a_browser(written: Path, width: int) -> None:
     with in_browser(written / "sequential-accuracy.html", width) as page:
         page.wait_for_function("document.querySelectorAll('.vega-embed svg').length === 5")
         assert page.locator("svg").count() == 5
-        assert page.locator("tbody tr").count() == 2 * (4 * 4 + 2)
+        assert page.locator("tbody tr").count() == 2 * (4 * 4 + 2) + 2
 
 
 def test_names_cannot_smuggle_markup(study: Study, tmp_path: Path) -> None:
@@ -136,10 +137,10 @@ def test_names_cannot_smuggle_markup(study: Study, tmp_path: Path) -> None:
 def test_several_models_are_told_apart(study: Study, tmp_path: Path) -> None:
     both = replace(study, models={**study.models, "BERT4Rec": StudyModel(name="bert4rec")})
     records = results(both)
-    first, *_, claims = study_tables(both, records)
+    first, *_, claims, _ = study_tables(both, records)
     assert first.headings[:2] == ("model", "dataset")
     assert [row[:2] for row in first.rows[3:5]] == [("SASRec", "Games"), ("BERT4Rec", "ML-1M")]
     assert first.rows[4][2].endswith("0.77)")
     assert [row[1] for row in claims.rows] == ["SASRec", "BERT4Rec"] * 2
     write_study(both, records, tmp_path)
-    assert "BERT4Rec b=1 h=1" in (tmp_path / "sequential-accuracy-mrr.svg").read_text()
+    assert "BERT4Rec b=1 h=1" in (tmp_path / "sequential-accuracy-recall.svg").read_text()

@@ -10,10 +10,11 @@ from scipy import stats
 
 from whence.errors import InputError
 from whence_studies.charts.study_charts import study_charts
-from whence_studies.charts.study_tables import as_markdown, study_tables
+from whence_studies.charts.study_page import as_markdown
+from whence_studies.charts.study_tables import JUDGED, study_tables
 from whence_studies.checking import check_study
 from whence_studies.claims import FAILS, HOLDS, UNDECIDED, over_seeds
-from whence_studies.records import NEEDS_FILE, NOT_RUN, Record, with_former
+from whence_studies.records import NEEDS_FILE, NOT_RUN, Record, fill_from_earlier
 from whence_studies.results import check_records, judge_by_records, rows_done
 from whence_studies.study import Claim, ClaimSide, Expectation, Study, find_study
 
@@ -74,7 +75,7 @@ def test_two_rows_are_compared_as_welch_does() -> None:
     assert (judged.verdict, judged.row, judged.column) == (HOLDS, "it is so", "accuracy")
     assert judged.dataset == "listening"
     assert judged.seeds == (0, 1, 2, 3)
-    assert "listening, one less listening, two, means over seeds; Welch's" in judged.protocol
+    assert "“listening, one” minus “listening, two”, means over seeds, Welch's" in judged.protocol
     assert judge_by_records(study, [*CELLS, judged]) == [*CELLS, judged], "once"
     check_records(study, [*CELLS, judged])
     assert rows_done(study, [*CELLS, judged]) == (2, 2), "a claim is no row"
@@ -108,7 +109,7 @@ def test_a_side_that_is_not_there_says_why() -> None:
     one_seed = [CELLS[0], record("two", "accuracy", [79.0])]
     assert judge_by_records(study, one_seed)[-1].verdict == UNDECIDED
     former = judge_by_records(study, CELLS)
-    again = judge_by_records(study, with_former(judged, former))
+    again = judge_by_records(study, fill_from_earlier(judged, former))
     assert again == former, "what was found before is judged again"
 
 
@@ -137,13 +138,13 @@ def test_claims_stand_below_the_tables_and_have_a_chart() -> None:
     study = study_with(claim("higher"), replace(claim("lower", "three"), text="or so"))
     records = judge_by_records(study, CELLS)
     tables = study_tables(study, records)
-    assert [table.title for table in tables] == ["Sessions made here", "Claims"]
-    assert tables[-1].rows[1] == ("or so (accuracy)", "listening", "–")
+    assert [table.title for table in tables] == ["Sessions made here", "Claims", JUDGED]
+    assert tables[1].rows[1] == ("or so (accuracy)", "listening", "–")
     page = as_markdown(study, records)
     value, (low, high) = records[2].value, records[2].interval or (0, 0)
     said = f"holds: {value:.4f} [{low:.4f}, {high:.4f}]"
     assert f"| it is so (accuracy) | listening | {said} |" in page
-    assert "new here, “it is so”: listening, one less listening, two, means" in page
+    assert "| it is so | new here | “listening, one” minus “listening, two”, means" in page
     assert "– not run yet: listening." in page
     charts = study_charts(study, records)
     assert list(charts) == ["Claims"]
@@ -152,10 +153,10 @@ def test_claims_stand_below_the_tables_and_have_a_chart() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (replace(claim("higher"), of=ClaimSide("one")), "each side names a dataset and a row"),
-        (replace(claim("higher"), column=None), "does not say of which column"),
-        (claim("strong"), "about a band; it has no other side"),
-        (claim("spread lower", None), "does not say with which"),
+        (replace(claim("higher"), of=ClaimSide("one")), "give a dataset and a row on each side"),
+        (replace(claim("higher"), column=None), "names no column"),
+        (claim("strong"), "expects a band and takes no second side"),
+        (claim("spread lower", None), "needs a second side"),
     ],
 )
 def test_claims_that_cannot_be_judged_are_refused(wrong: Claim, said: str) -> None:

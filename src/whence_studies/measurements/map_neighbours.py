@@ -115,8 +115,8 @@ def _columns(vectors: Tensor, groups: Groups) -> dict[str, float]:
 def _protocol(what: str) -> str:
     whose = SIDES[what].whose
     return (
-        f"{whose.removesuffix('s')} vectors, nearest neighbours by Euclidean distance; random pairs "
-        f"are any two {whose}; the 2-D map is the plane of the principal components"
+        f"{whose.removesuffix('s')} vectors, nearest neighbours by Euclidean distance; random "
+        f"pairs are any two {whose}; the 2-D map is the plane of the principal components"
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import save_file
 
 from whence.errors import OutOfTime
-from whence_studies.charts.study_tables import as_markdown
+from whence_studies.charts.study_page import as_markdown
 from whence_studies.claims import FAILS, HOLDS, UNDECIDED
 from whence_studies.measurements.group_agreement import SAME
 from whence_studies.records import NEEDS_FILE, NOT_RUN, ONLY_PUBLISHED, PRIVATE, Record
@@ -123,7 +123,7 @@ def test_without_the_files_the_rows_say_why(tmp_path: Path) -> None:
     assert rows_done(study, records) == (15, 26)
     page = as_markdown(study, records)
     assert "| last | – (63) | – (74.2) | – (54.3) |" in page
-    assert "– needs the user's file: random; last; mean; Transformer (128);" in page
+    assert "– needs your copy of the data: random; last; mean; Transformer (128);" in page
     assert "– published alone: WSDM leader-board." in page
     assert "– private data." in page
 
