@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from whence.coalitions import Sizes, size_shares
+from whence.coalitions import SizeSampler, size_shares
 from whence.randomness import CounterRandom, Randomness
 
 
@@ -28,17 +28,17 @@ def test_sizes_are_drawn_by_their_shares(count: int) -> None:
     numbers = CounterRandom([Randomness(3).key("part_dropout")]).integers(
         torch.tensor(0), range(1), 50_000
     )[0, 0]
-    drawn = Sizes(50).draw(torch.full((50_000,), count), numbers)
+    drawn = SizeSampler(50).draw(torch.full((50_000,), count), numbers)
     found = np.bincount(drawn.numpy(), minlength=count + 1)
     expected = 50_000 * size_shares(count)
     assert found[0] == found[count] == 0
     assert stats.chisquare(found[1:count], expected[1:count]).pvalue > 0.01
 
 
-def test_each_is_drawn_for_its_own_number() -> None:
+def test_sizes_fit_their_numbers_of_parts() -> None:
     counts = torch.tensor([[0, 1, 2, 3], [50, 2, 1, 0]])
     for number in (0, 1, 2**62 - 1, 2**62 - 2, 2**61 + 1):
-        drawn = Sizes(50).draw(counts, torch.full_like(counts, number))
+        drawn = SizeSampler(50).draw(counts, torch.full_like(counts, number))
         assert drawn[0, :3].tolist() == [0, 1, 1]
         assert drawn[1, 1:].tolist() == [1, 1, 0]
         assert 1 <= drawn[0, 3] <= 2

@@ -1,4 +1,4 @@
-"""Games with known answers, behind the contract, so that explainers can play them."""
+"""Games with known solutions, as models that explainers can be applied to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from whence.arrays import Floats
 from whence.contract import PAD, All, Explainable
 
 Value = Callable[[torch.Tensor], torch.Tensor]
-"""From who is there, bool `[R, n]`, to the value of each row."""
+"""From the players present, bool `[R, n]`, to the value of each row."""
 
 
 class Played(Explainable):
@@ -41,7 +41,7 @@ class Played(Explainable):
 
 
 def attention_like(players: int, seed: int = 0) -> Value:
-    """A softmax-weighted mean of what the players say, put through bends: nothing is additive."""
+    """A softmax-weighted mean of vectors through a nonlinear function: nothing is additive."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(players, generator=generator, dtype=torch.float64)
     words = torch.randn(players, 6, generator=generator, dtype=torch.float64)
@@ -62,7 +62,7 @@ def gloves(present: torch.Tensor) -> torch.Tensor:
 
 
 def shapley_by_orders(value: Value, players: int) -> Floats:
-    """The definition: what each player brings, over all n! orders."""
+    """The definition: what each player adds, averaged over all n! orders."""
     phi = np.zeros(players)
     orders = list(permutations(range(players)))
     for order in orders:

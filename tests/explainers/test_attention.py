@@ -30,6 +30,6 @@ def test_blocks_and_heads_are_counted_from_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("explainer", [Attention(block=3), Attention(block=0), Attention(head=3)])
-def test_a_block_or_head_that_is_not_there(explainer: Attention) -> None:
+def test_an_unknown_block_or_head_is_an_error(explainer: Attention) -> None:
     with pytest.raises(InputError, match="this model has 1 to 2"):
         explain_batch(lively_sasrec(), ragged_batch(1, 8, 30), torch.tensor([1]), explainer)

@@ -13,8 +13,8 @@ from whence.contract import PAD, All, Explainable
 from whence.explainers import explain_batch
 
 
-class Looking(Explainable):
-    """Nothing but given attention, the same for every case."""
+class GivenAttention(Explainable):
+    """Only given attention, the same for every case."""
 
     removal = "none"
 
@@ -41,7 +41,7 @@ class Looking(Explainable):
         return [block.expand(len(batch), -1, -1, -1) for block in self.weights]
 
 
-def drawn(blocks: int, slots: int, causal: bool, seed: int, pools: bool = False) -> Looking:
+def drawn(blocks: int, slots: int, causal: bool, seed: int, pools: bool = False) -> GivenAttention:
     generator = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(blocks, 1, 2, slots, slots, generator=generator).double()
     if causal:
@@ -49,16 +49,16 @@ def drawn(blocks: int, slots: int, causal: bool, seed: int, pools: bool = False)
     weights = list(logits.softmax(dim=-1))
     if pools:
         weights[-1] = weights[-1][:, :, -1:]
-    return Looking(weights)
+    return GivenAttention(weights)
 
 
-def flows(model: Looking, slots: int) -> Floats:
+def flows(model: GivenAttention, slots: int) -> Floats:
     batch = torch.arange(slots)[None]
     scores: Floats = explain_batch(model, batch, torch.tensor([0]), "attention-flow").scores[0]
     return scores
 
 
-def by_networkx(model: Looking, slot: int) -> float:
+def by_networkx(model: GivenAttention, slot: int) -> float:
     """The graph written out, block by block."""
     graph = nx.DiGraph()
     for block, weights in enumerate(model.weights):
@@ -83,21 +83,21 @@ def test_equals_networkx(blocks: int, causal: bool, pools: bool) -> None:
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3])
-def test_a_slot_of_the_models_own_lets_through_and_is_not_named(blocks: int) -> None:
-    """As BERT4Rec's: five items, and a sixth slot that answers."""
+def test_a_slot_of_the_model_passes_flow_and_has_no_score(blocks: int) -> None:
+    """As in BERT4Rec: five items, and a sixth slot that answers."""
     model = drawn(blocks, 6, causal=False, seed=1)
     expected = [by_networkx(model, slot) for slot in range(5)]
     np.testing.assert_allclose(flows(model, 5), expected, atol=1e-6)
 
 
 def test_worked_by_hand() -> None:
-    """Two slots, two blocks: the pipes are [1 0; .25 .75] below and [1 0; .1 .9] above.
+    """Two slots, two blocks: the capacities are [1 0; .25 .75] below and [1 0; .1 .9] above.
 
     To slot 0 run min(.1, 1) through row 0 and min(.9, .25) through row 1; to slot 1 only .75.
     """
     first = torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]])
     second = torch.tensor([[[[1.0, 0.0], [0.2, 0.8]]]])
-    np.testing.assert_allclose(flows(Looking([first, second]), 2), [0.35, 0.75])
+    np.testing.assert_allclose(flows(GivenAttention([first, second]), 2), [0.35, 0.75])
 
 
 def test_three_blocks_in_a_batch_with_padding_equal_their_loop() -> None:
@@ -114,7 +114,7 @@ def test_three_blocks_in_a_batch_with_padding_equal_their_loop() -> None:
         )
 
 
-def test_nothing_flows_more_than_it_reaches() -> None:
+def test_flow_is_at_least_rollout() -> None:
     """Rollout is one flow to all slots at once, so none of its parts exceeds the maximum."""
     model, batch = lively_sasrec(blocks=3), ragged_batch(12, 8, 30)
     targets = torch.zeros(12, dtype=torch.int64)

@@ -1,4 +1,4 @@
-"""Odd cases have a defined answer, and wrong ones one sentence."""
+"""Unusual input has a defined result, and wrong input an error."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ALL_METHODS = able(lively_sasrec(), EXPLAINERS)
 
 @pytest.fixture(params=list(TRANSFORMERS))
 def model(request: pytest.FixtureRequest) -> Transformer:
-    """Each trainable one, of 30 items and 8 slots."""
+    """Each transformer, for 30 items and 8 slots."""
     return TRANSFORMERS[request.param](items=30, length=8)
 
 
 def test_one_item(model: Transformer) -> None:
-    """It is the whole difference for those who add up; LIME's ridge shrinks it."""
+    """It gets the whole difference if scores add up; LIME's ridge shrinks it."""
     found = compare_batch(model, torch.tensor([[5]]), torch.tensor([8]), ALL_METHODS)
     whole = found["shapley"].full_score - found["shapley"].empty_score
     for method in ("shapley", "shapley-printed", "shapley-permutation", "leave-one-out"):
@@ -38,14 +38,14 @@ def test_one_item(model: Transformer) -> None:
 
 
 def test_one_item_alone_has_all_attention() -> None:
-    """And fading, which compares items, says 0."""
+    """Fading, which compares items, is 0."""
     found = compare_batch(lively_sasrec(), torch.tensor([[5]]), torch.tensor([8]), ALL_METHODS)
     assert found["fading"].scores.tolist() == found["signed-rollout"].scores.tolist() == [[0.0]]
     for method in ("rollout", "attention-flow", "attention-last"):
         np.testing.assert_allclose(found[method].scores, 1)
 
 
-def test_one_item_beside_a_slot_of_the_models_own() -> None:
+def test_one_item_with_a_slot_of_the_model() -> None:
     """BERT4Rec's [CLS] keeps some of the attention, and an item can fade in favour of it."""
     model, batch = lively_bert4rec(), torch.tensor([[5]])
     found = compare_batch(model, batch, torch.tensor([8]), ALL_METHODS)
@@ -56,7 +56,7 @@ def test_one_item_beside_a_slot_of_the_models_own() -> None:
     assert found["rollout"].scores.item() == pytest.approx(1 - kept)
 
 
-def test_repeated_items_are_parts_each(model: Transformer) -> None:
+def test_every_repetition_of_an_item_is_a_part(model: Transformer) -> None:
     found = compare_batch(model, torch.tensor([[5, 7, 5, 5]]), torch.tensor([8]), ALL_METHODS)
     for method, one in found.items():
         assert one.parts.all()
@@ -64,7 +64,7 @@ def test_repeated_items_are_parts_each(model: Transformer) -> None:
             assert len(set(np.round(one.scores[0, [0, 2, 3]], 12))) == 3, method
 
 
-def test_a_history_of_nothing_explains_nothing(model: Transformer) -> None:
+def test_an_empty_history_has_no_scores(model: Transformer) -> None:
     for batch in (torch.full((2, 4), PAD), torch.tensor([[PAD] * 4, [PAD, 1, 2, 3]])):
         found = compare_batch(model, batch, torch.tensor([8, 9]), ALL_METHODS)
         for one in found.values():
@@ -74,7 +74,7 @@ def test_a_history_of_nothing_explains_nothing(model: Transformer) -> None:
             one[0].show()
 
 
-def test_no_case_at_all(model: Transformer) -> None:
+def test_an_empty_batch(model: Transformer) -> None:
     nothing = torch.zeros(0, dtype=torch.int64)
     found = compare_batch(model, nothing.view(0, 4), nothing, ALL_METHODS)
     for one in found.values():
@@ -83,20 +83,20 @@ def test_no_case_at_all(model: Transformer) -> None:
 
 @pytest.mark.parametrize("method", ALL_METHODS)
 @pytest.mark.parametrize("target", [PAD, 30, 10_000])
-def test_a_target_that_is_not_there(model: Transformer, method: str, target: int) -> None:
+def test_an_unknown_target_is_an_error(model: Transformer, method: str, target: int) -> None:
     with pytest.raises(InputError, match=f"There is no target {target}; .* 0 to 29"):
         explain_batch(model, ragged_batch(2, 8, 30), torch.tensor([1, target]), method)
 
 
 @pytest.mark.parametrize("method", ALL_METHODS)
-def test_a_history_longer_than_the_model_reads(model: Transformer, method: str) -> None:
+def test_a_history_longer_than_max_len_is_an_error(model: Transformer, method: str) -> None:
     with pytest.raises(InputError, match="reads at most 8 items, not 9"):
         explain_batch(model, ragged_batch(2, 9, 30), torch.tensor([1, 2]), method)
 
 
 @pytest.mark.parametrize("item", [30, 31, 10_000])
 @pytest.mark.parametrize("case", [0, 1])
-def test_an_item_the_model_does_not_know(model: Transformer, item: int, case: int) -> None:
+def test_an_unknown_item_is_an_error(model: Transformer, item: int, case: int) -> None:
     batch = torch.tensor([[PAD, 1, 2], [3, 4, 5]])
     batch[case, 1] = item
     sentence = f"an item that {type(model).__name__} does not know. .* is {item}"
@@ -104,7 +104,7 @@ def test_an_item_the_model_does_not_know(model: Transformer, item: int, case: in
         explain_batch(model, batch, torch.tensor([1, 2]))
 
 
-def test_an_item_below_padding(model: Transformer) -> None:
+def test_an_item_below_padding_is_an_error(model: Transformer) -> None:
     batch = torch.tensor([[PAD, 1, 2], [3, -2, 5]])
     with pytest.raises(InputError, match="There is no item -2; .* from 0, and -1 is padding"):
         explain_batch(model, batch, torch.tensor([1, 2]))
@@ -120,7 +120,7 @@ def test_an_item_below_padding(model: Transformer) -> None:
         (SignedRollout, {"sign": None}, "sign cannot be 'None': known: both, fading"),
     ],
 )
-def test_settings_given_in_python_are_checked_too(
+def test_parameters_given_in_python_are_checked(
     made: Callable[..., Explainer], setting: dict[str, object], sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence):
@@ -136,7 +136,7 @@ def test_settings_given_in_python_are_checked_too(
         (torch.zeros(2, 3).long(), torch.tensor([[1], [2]]), "Every case has one target"),
     ],
 )
-def test_shapes_that_do_not_fit(
+def test_wrong_shapes_are_errors(
     model: Transformer, batch: torch.Tensor, targets: torch.Tensor, sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence):

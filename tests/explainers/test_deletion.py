@@ -1,8 +1,7 @@
-"""Better than chance: what an explainer names first really matters to a trained model.
+"""The top items of an explainer matter more to a trained model than random items do.
 
-A method that speaks for or against its target is held to the target's score, which must fall
-more than without random items. One that says only how much an item matters, the same or nearly so
-for every target, is held to what Baumhauer (2021) asks of it: all recommendations must move more.
+If an explainer is specific to the target, removing its top items must lower the target's score more
+than removing random ones. Otherwise it must change all recommendations more (Baumhauer 2021).
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ FOR_THE_TARGET = [name for name in METHODS if EXPLAINERS[name].target_specific]
 FOR_ALL = [name for name in METHODS if not EXPLAINERS[name].target_specific]
 
 Change = Callable[[torch.Tensor], torch.Tensor]
-"""From who is present `[B, n]` to what that changes in each case."""
+"""From the parts present `[B, n]` to the change in each case."""
 
 
 @pytest.fixture(scope="module")
 def histories(split: Split) -> torch.Tensor:
-    """Of full length, up to the validation and up to the test event."""
+    """Full histories, up to the validation and up to the test event."""
     held = (split.held["validation"], split.held["test"])
     batch = torch.from_numpy(np.concatenate([cases.histories(LENGTH) for cases in held]))
     return batch[(batch >= 0).all(dim=1)]
 
 
 def lead_over_chance(change: Change, importance: Floats) -> Floats:
-    """`[B]`: how much more the first ones change than random ones do on average."""
+    """Return `[B]`: how much more the top items change than random ones, on average."""
     rng = np.random.default_rng(0)
 
     def without_first(values: Floats) -> torch.Tensor:
@@ -96,7 +95,7 @@ def moves(run: Run, histories: torch.Tensor, method: str) -> float:
 
 @torch.no_grad()
 @pytest.mark.parametrize("method", FOR_THE_TARGET)
-def test_the_score_falls_without_what_speaks_for_it(
+def test_the_score_falls_without_the_top_items(
     run: Run, histories: torch.Tensor, method: str
 ) -> None:
     assert falls(run, histories, method) > 5
@@ -104,13 +103,13 @@ def test_the_score_falls_without_what_speaks_for_it(
 
 @torch.no_grad()
 @pytest.mark.parametrize("method", FOR_ALL)
-def test_the_recommendations_move_without_what_matters(
+def test_the_recommendations_change_without_the_top_items(
     run: Run, histories: torch.Tensor, method: str
 ) -> None:
     assert moves(run, histories, method) > 3
 
 
 @torch.no_grad()
-def test_chance_does_neither(run: Run, histories: torch.Tensor) -> None:
+def test_random_scores_do_neither(run: Run, histories: torch.Tensor) -> None:
     assert abs(falls(run, histories, "random")) < 2
     assert abs(moves(run, histories, "random")) < 2

@@ -180,7 +180,7 @@ def test_names_of_all_explainers_find_them() -> None:
         assert find_explainer(name_of(explainer)) == (name, explainer)
 
 
-def test_two_of_one_method_stand_side_by_side() -> None:
+def test_two_explainers_of_one_method_have_different_names() -> None:
     model, batch = MODELS["sasrec"], ragged_batch(2, MAX_LEN, ITEMS)
     given: list[Explainer] = [
         LeaveOneOut(),

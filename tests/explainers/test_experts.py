@@ -1,4 +1,4 @@
-"""What experts say of their inputs, as an explanation like any other."""
+"""The selection of experts as an explanation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METHODS = ["experts", "shapley", "leave-one-out", "gradient-input", "gradient-no
 
 
 def model_of(seed: int = 0) -> InterpretableMLP:
-    """Untrained, with answers that are far from nothing."""
+    """Untrained, with large answers."""
     model = InterpretableMLP(TOY.family, (6, 6), Randomness(seed).torch("init")).double()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -41,7 +41,7 @@ def rows_of(count: int = 6, seed: int = 0) -> torch.Tensor:
 
 
 def by_orders(family: Family, alpha: list[float]) -> list[float]:
-    """Shapley values, over all orders, of the α of the experts that a coalition shows enough."""
+    """Shapley values, over all orders, of the α of experts whose inputs a coalition contains."""
     names = [group.name for group in family.groups]
 
     def worth(shown: set[str]) -> float:
@@ -71,7 +71,7 @@ def test_importances_are_shapley_values_of_the_selection() -> None:
     assert (found.evaluations == 1).all()
 
 
-def test_nobody_selected_is_nothing_and_no_error() -> None:
+def test_no_selected_expert_gives_zeros() -> None:
     model = model_of()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -80,7 +80,7 @@ def test_nobody_selected_is_nothing_and_no_error() -> None:
     assert (found.scores == 0).all()
 
 
-def test_beside_others_and_under_the_trust_measures() -> None:
+def test_trust_measures_accept_expert_selections() -> None:
     rows, targets = rows_of(12), torch.ones(12, dtype=torch.long)
     found = compare_batch(model_of(), rows, targets, METHODS)
     assert all(one.scores.shape == (12, 4) for one in found.values())
@@ -97,8 +97,8 @@ def test_beside_others_and_under_the_trust_measures() -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_chance_on_real_numbers(kind: torch.dtype) -> None:
-    """The same for the same row, alone or not; another for another row, target or seed."""
+def test_random_scores_of_real_numbers(kind: torch.dtype) -> None:
+    """Equal rows get equal scores; another row, target or seed gets others."""
     model, rows = model_of().to(kind), rows_of(50).to(kind)
     targets = torch.ones(50, dtype=torch.long)
     found = explain_batch(model, rows, targets, "random").scores
@@ -113,7 +113,7 @@ def test_chance_on_real_numbers(kind: torch.dtype) -> None:
     assert all((other() != found).all() for other in changed)
 
 
-def test_only_models_with_experts_have_it() -> None:
+def test_only_models_with_experts_support_it() -> None:
     model = lively_sasrec()
     with pytest.raises(CapabilityError, match="SASRec has no 'selections', which experts needs"):
         explain_batch(model, ragged_batch(2, 8, 30), torch.tensor([1, 2]), "experts")
@@ -124,8 +124,8 @@ def test_only_models_with_experts_have_it() -> None:
     assert {"shapley", "gradient-input", "random"} <= set(own)
 
 
-def test_it_sees_what_the_case_has() -> None:
-    """Parts that a case does not have get nothing, and an expert that sees none is left out."""
+def test_only_parts_of_the_case_share_the_weight() -> None:
+    """Padding scores 0, and an expert that sees no part is left out."""
 
     class Halved(Explainable):
         removal = "zeroed"

@@ -16,7 +16,7 @@ BATCH, TARGETS = ragged_batch(4, 6, 30), torch.tensor([4, 11, 4, 20])
 
 
 def faded(weights: torch.Tensor, slot: int, strength: float) -> torch.Tensor:
-    """The column multiplied, and every row that sees anything brought back to a sum of 1."""
+    """Multiply the column, and normalize every row that sees anything to a sum of 1."""
     scale = torch.ones(weights.shape[-1], dtype=torch.float64)
     scale[slot] = strength
     altered = weights * scale
@@ -25,7 +25,7 @@ def faded(weights: torch.Tensor, slot: int, strength: float) -> torch.Tensor:
 
 
 def score_as_it_fades(model: SASRec, slot: int, strength: float) -> torch.Tensor:
-    """Block by block: each block works out its weights from faded blocks below, then fades."""
+    """Fade block by block: each computes its weights from the faded blocks below."""
     given: list[torch.Tensor | None] = [None] * model.config.n_blocks
     for depth in range(model.config.n_blocks):
         _, used = model.encode(BATCH, attention=given)
@@ -46,8 +46,8 @@ def test_equals_finite_differences_of_a_fading_column(blocks: int) -> None:
 
 
 @torch.no_grad()
-def test_faded_out_is_left_out() -> None:
-    """At strength 0 the item is gone, as leave-one-out has it, wherever a row sees another."""
+def test_a_fully_faded_item_is_left_out() -> None:
+    """At strength 0 the item is gone, as in leave-one-out, if a row sees another."""
     model = lively_sasrec(length=6)
     full = model.score(BATCH, TARGETS[:, None])[:, 0]
     lost = explain_batch(model, BATCH, TARGETS, "leave-one-out").scores[0]
@@ -55,7 +55,7 @@ def test_faded_out_is_left_out() -> None:
     np.testing.assert_allclose(gone, lost[1:], atol=1e-9)
 
 
-def test_the_derivative_counts_what_later_blocks_make_of_a_change() -> None:
+def test_the_derivative_includes_later_blocks() -> None:
     """By finite differences of single weights of the first block."""
     model, step = lively_sasrec(length=6), 1e-6
     with torch.no_grad():
@@ -71,7 +71,7 @@ def test_the_derivative_counts_what_later_blocks_make_of_a_change() -> None:
             torch.testing.assert_close(slope[place], expected, rtol=1e-5, atol=1e-7)
 
 
-def test_nearly_leave_one_out_in_a_trained_model(run: Run, split: Split) -> None:
+def test_fading_is_close_to_leave_one_out_in_a_trained_model(run: Run, split: Split) -> None:
     cases = split.held["test"][:100]
     batch, targets = torch.from_numpy(cases.histories(12)), torch.from_numpy(cases.targets)
     one, other = (

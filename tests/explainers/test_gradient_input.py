@@ -21,13 +21,13 @@ def model() -> SASRec:
 
 
 def scores_at(model: SASRec, embedded: torch.Tensor) -> torch.Tensor:
-    """As captum calls a model: with as many copies of the cases as it likes."""
+    """A function as captum calls it, with any number of copies of the cases."""
     copies = len(embedded) // len(BATCH)
     batch, targets = BATCH.repeat(copies, 1), TARGETS.repeat(copies)
     return model.score(batch, targets[:, None], embedded=embedded)[:, 0]
 
 
-def test_gradient_times_input_equals_captums(model: SASRec) -> None:
+def test_gradient_times_input_equals_captum(model: SASRec) -> None:
     captum = InputXGradient(lambda embedded: scores_at(model, embedded))
     theirs = captum.attribute(model.embed(BATCH).detach().requires_grad_()).sum(dim=-1)
     ours = explain_batch(model, BATCH, TARGETS, "gradient-input")
@@ -47,7 +47,7 @@ def test_gradient_times_input_is_the_slope_as_an_embedding_shrinks(model: SASRec
 
 
 @pytest.mark.parametrize("steps", [8, 32])
-def test_integrated_gradients_equal_captums(model: SASRec, steps: int) -> None:
+def test_integrated_gradients_equal_captum(model: SASRec, steps: int) -> None:
     captum = CaptumIntegratedGradients(
         lambda embedded: scores_at(model, embedded), multiply_by_inputs=True
     )
@@ -70,7 +70,7 @@ def test_integrated_gradients_add_up(model: SASRec) -> None:
     assert gaps[2] < 0.005 * float(whole.abs().max())
 
 
-def test_steps_in_slices_are_the_same(model: SASRec) -> None:
+def test_slices_change_nothing(model: SASRec) -> None:
     whole = explain_batch(model, BATCH, TARGETS, "integrated-gradients")
     sliced = explain_batch(model, BATCH, TARGETS, "integrated-gradients", memory=4 * 8 * 4096 * 9)
     np.testing.assert_allclose(sliced.scores, whole.scores, atol=1e-12)

@@ -35,7 +35,7 @@ def test_a_pooling_block_has_no_slot_of_its_own() -> None:
     torch.testing.assert_close(_roll([first, pooling]), torch.tensor([[0.33, 0.3]]))
 
 
-def test_what_speaks_against_is_not_counted() -> None:
+def test_negative_attention_gradients_do_not_count() -> None:
     model, batch, targets = lively_sasrec(blocks=1), ragged_batch(6, 8, 30), torch.arange(6)
     found = explain_batch(model, batch, targets, "gradient-rollout").scores
     assert (found >= 0).all()

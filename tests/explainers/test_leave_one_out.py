@@ -10,7 +10,7 @@ from whence.contract import ALL
 from whence.explainers import explain_batch
 
 
-def test_equals_captums_ablation_in_logits_and_probability() -> None:
+def test_equals_captum_ablation_in_logits_and_probability() -> None:
     model, batch, targets = lively_sasrec(), ragged_batch(4, 8, 30), torch.tensor([4, 11, 2, 7])
     parts = model.parts(batch)
 
@@ -38,7 +38,7 @@ def test_a_single_item_is_the_whole_history() -> None:
     np.testing.assert_allclose(found.scores[:, 0], found.full_score - found.empty_score)
 
 
-def test_slices_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch, targets = lively_sasrec(), ragged_batch(30, 8, 30), torch.arange(30)
     whole = explain_batch(model, batch, targets, "leave-one-out-probability").scores
     monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 30 * 7)

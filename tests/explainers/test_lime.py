@@ -18,8 +18,8 @@ def asked(explainer: Lime, seed: int = 0, players: int = PLAYERS) -> Explanation
     return explain_batch(model, history(players), torch.tensor([0]), explainer, seed)
 
 
-def test_equals_a_ridge_with_an_unheld_intercept() -> None:
-    """The same as one long least squares with a column of ones and rows for the ridge."""
+def test_equals_a_ridge_regression_with_a_free_intercept() -> None:
+    """One least squares with a column of ones and additional rows for the ridge."""
     drawn = find_fit(PLAYERS, 200, 3, 0.25, 2.0).present
     present = drawn.numpy()
     values = attention_like(PLAYERS)(drawn > 0).numpy()
@@ -38,7 +38,7 @@ def test_equals_a_ridge_with_an_unheld_intercept() -> None:
     assert found.evaluations.tolist() == [200]
 
 
-def test_as_many_are_missing_as_its_authors_draw() -> None:
+def test_numbers_of_missing_parts_are_uniform() -> None:
     present = find_fit(4, 20_000, 0, 0.25, 1.0).present
     assert (present[0] == 1).all(), "the whole history comes first"
     missing = torch.bincount((4 - present[1:].sum(dim=1)).long(), minlength=5) / 20_000
@@ -54,7 +54,7 @@ def test_errors_have_the_right_size() -> None:
     assert 0.7 < np.sqrt((missed**2).mean() / (reported**2).mean()) < 1.4
 
 
-def test_a_straight_game_is_its_own_line() -> None:
+def test_a_linear_game_is_fitted_exactly() -> None:
     slopes = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
     model = Played(lambda present: present.double() @ slopes + 4)
     found = explain_batch(model, history(3), torch.tensor([0]), Lime(ridge=0))
@@ -74,7 +74,7 @@ def test_a_straight_game_is_its_own_line() -> None:
         ("ridge=-1", "a ridge of at least 0"),
     ],
 )
-def test_settings_that_cannot_be(settings: str, sentence: str) -> None:
+def test_impossible_settings_are_errors(settings: str, sentence: str) -> None:
     model = Played(attention_like(30))
     with pytest.raises(InputError, match=sentence):
         explain_batch(model, history(30), torch.tensor([0]), f"lime:{settings}")

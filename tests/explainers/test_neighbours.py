@@ -18,7 +18,7 @@ TARGETS = torch.tensor([4, 11, 4])
 
 
 @pytest.mark.parametrize("name", [name for name in LIVELY if not MODELS[name].knows_users])
-def test_it_is_the_distance_of_every_pair(name: str) -> None:
+def test_scores_follow_from_the_distance(name: str) -> None:
     model, batch = LIVELY[name](items=30), ragged_batch(3, 8, 30)
     assert isinstance(model, HasItemVectors)
     vectors = model.item_vectors().detach().numpy()
@@ -39,8 +39,8 @@ def test_the_target_itself_is_nearest() -> None:
     assert found.scores[0].argmax() == 1
 
 
-def test_only_the_shape_of_the_map_counts() -> None:
-    """Larger, turned and elsewhere, all items are as near to each other as before."""
+def test_scale_shift_and_rotation_change_nothing() -> None:
+    """Scores depend on relative distances only."""
     model, batch = lively_sasrec(), ragged_batch(3, 8, 30)
     before = explain_batch(model, batch, TARGETS, "neighbours").scores
     turn = torch.linalg.qr(torch.randn(8, 8, generator=torch.Generator().manual_seed(0)).double())
@@ -49,7 +49,7 @@ def test_only_the_shape_of_the_map_counts() -> None:
     np.testing.assert_allclose(explain_batch(model, batch, TARGETS, "neighbours").scores, before)
 
 
-def test_where_all_items_are_one_all_are_near() -> None:
+def test_equal_vectors_all_score_one() -> None:
     model = lively_sasrec()
     with torch.no_grad():
         model.item[1:] = 1.0
@@ -58,7 +58,7 @@ def test_where_all_items_are_one_all_are_near() -> None:
     assert found.scores.tolist() == [[1.0, 1.0]]
 
 
-def test_a_model_without_vectors_is_told_so() -> None:
+def test_a_model_without_vectors_is_an_error() -> None:
     offered = {
         name: getattr(LIVELY["sasrec"]().__class__, name) for name in ("parts", "score", "embed")
     }

@@ -18,7 +18,7 @@ def test_seeds_targets_and_histories_differ() -> None:
     assert len(drawn) == 8
 
 
-def test_every_slot_is_first_equally_often() -> None:
+def test_every_slot_is_strongest_equally_often() -> None:
     model, batch = lively_sasrec(), ragged_batch(4000, 8, 30).clamp(min=0)
     found = explain_batch(model, batch, torch.zeros(4000, dtype=torch.int64), "random")
     share = np.bincount(found.scores.argmax(axis=1), minlength=8) / 4000

@@ -26,7 +26,7 @@ def test_heads_are_averaged_first() -> None:
 
 @pytest.mark.parametrize("name", list(TRANSFORMERS))
 def test_equals_the_whole_matrix_product(name: str) -> None:
-    """Slots of the model's own are gone through and then left out."""
+    """Attention passes through slots of the model, which are then left out."""
     model, batch = TRANSFORMERS[name](blocks=3, heads=2), ragged_batch(6, 8, 30)
     blocks = model.attentions(batch)
     itself = torch.eye(blocks[0].shape[-1], dtype=torch.float64)
@@ -38,7 +38,7 @@ def test_equals_the_whole_matrix_product(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(TRANSFORMERS))
-def test_the_whole_reaches_the_answer(name: str) -> None:
+def test_rollout_sums_to_one(name: str) -> None:
     model, batch = TRANSFORMERS[name](blocks=3, heads=2), ragged_batch(6, 8, 30)
     total = rollout(model.attentions(batch)).sum(dim=1)
     torch.testing.assert_close(total, torch.ones_like(total))

@@ -50,7 +50,7 @@ def test_all_coalitions_give_the_definition(players: int) -> None:
         ("coalitions=20,error=1e-9,most=50", 50),
     ],
 )
-def test_all_are_asked_only_within_the_budget(settings: str, asked: int) -> None:
+def test_all_coalitions_are_scored_only_within_the_budget(settings: str, asked: int) -> None:
     """Six players have 62 coalitions."""
     found = explain_batch(Played(attention_like(6)), history(6), TARGET, f"shapley:{settings}")
     assert found.evaluations.tolist() == [asked]
@@ -66,7 +66,7 @@ def test_a_single_player_needs_no_coalition() -> None:
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("players", [2, 3, 6])
-def test_samples_come_near_within_their_errors(sampler: Sampler, players: int) -> None:
+def test_samples_are_within_their_errors(sampler: Sampler, players: int) -> None:
     value = attention_like(players, seed=3)
     truth = shapley_by_orders(value, players)
     found = values_of(value, players, Shapley(sampler, coalitions=4000, exact_up_to=0))
@@ -80,7 +80,7 @@ def test_samples_come_near_within_their_errors(sampler: Sampler, players: int) -
     [("paired", 12, 300), ("uniform", 8, 1000), ("permutation", 12, 440)],
 )
 def test_errors_have_the_right_size(sampler: Sampler, players: int, count: int) -> None:
-    """Over seeds, the real spread around the truth is what is reported."""
+    """Over seeds, the errors around the true values are as large as reported."""
     value = attention_like(players)
     truth = values_of(value, players, Shapley(coalitions=4096, exact_up_to=12)).scores
     explainer = Shapley(sampler, coalitions=count, exact_up_to=0)
@@ -94,7 +94,7 @@ def test_errors_have_the_right_size(sampler: Sampler, players: int, count: int) 
 
 @pytest.mark.parametrize("sampler", ["paired", "uniform", "exact"])
 def test_equals_plain_least_squares_on_the_same_coalitions(sampler: Sampler) -> None:
-    """The sum rule as an equation of enormous weight, as other programs have it."""
+    """The sum rule as an equation with a huge weight, as in other libraries."""
     value, players = attention_like(11), 11
     design = draw_design(players, 2**11, sampler, seed=5)
     present = design.coalitions.double().numpy()
@@ -110,8 +110,8 @@ def test_equals_plain_least_squares_on_the_same_coalitions(sampler: Sampler) -> 
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
-def test_captum_finds_the_same() -> None:
-    """Its KernelShap would need scikit-learn; these are the definition, and a sample of it."""
+def test_captum_agrees() -> None:
+    """By captum's definition, and by its sampling; its KernelShap needs scikit-learn."""
     value, players = attention_like(5), 5
     inputs, nothing = torch.ones(1, players), torch.zeros(1, players)
     ours = values_of(value, players, Shapley()).scores
@@ -130,7 +130,7 @@ def test_captum_finds_the_same() -> None:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_longer_design_begins_like_a_shorter(sampler: Sampler) -> None:
+def test_a_longer_design_starts_with_the_shorter(sampler: Sampler) -> None:
     short, long = (draw_design(9, count, sampler, seed=1) for count in (100, 1000))
     assert len(short.coalitions) <= 100 < len(long.coalitions) <= 1000
     assert torch.equal(short.coalitions, long.coalitions[: len(short.coalitions)])
@@ -138,7 +138,7 @@ def test_a_longer_design_begins_like_a_shorter(sampler: Sampler) -> None:
     assert not torch.equal(short.coalitions, other.coalitions)
 
 
-def test_pairs_are_complements_and_sizes_follow_their_law() -> None:
+def test_pairs_are_complements_with_the_right_sizes() -> None:
     design = draw_design(6, 40_000, "paired", seed=0)
     one, other = design.coalitions[::2], design.coalitions[1::2]
     assert torch.equal(one, ~other)
@@ -149,7 +149,7 @@ def test_pairs_are_complements_and_sizes_follow_their_law() -> None:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_doubling_ends_where_the_error_is_reached(sampler: Sampler) -> None:
+def test_doubling_stops_at_the_wanted_error(sampler: Sampler) -> None:
     value, players = attention_like(12), 12
     wanted = Shapley(sampler, coalitions=100, exact_up_to=0, error=0.1)
     found = values_of(value, players, wanted)
@@ -163,7 +163,7 @@ def test_doubling_ends_where_the_error_is_reached(sampler: Sampler) -> None:
     np.testing.assert_allclose(found.scores, at_once, rtol=1e-12, atol=1e-15)
 
 
-def test_no_coalition_is_asked_twice_and_no_more_than_most() -> None:
+def test_no_coalition_is_scored_twice_and_at_most_the_budget() -> None:
     asked = 0
 
     def counted(present: torch.Tensor) -> torch.Tensor:
@@ -176,7 +176,7 @@ def test_no_coalition_is_asked_twice_and_no_more_than_most() -> None:
     assert asked == 1000 + 3, "the full and the empty one, and one look at how many targets"
 
 
-def test_cases_of_a_batch_stop_each_for_itself() -> None:
+def test_every_case_stops_by_itself() -> None:
     model, batch = lively_sasrec(), ragged_batch(40, 8, 30, seed=1)
     explainer = Shapley(coalitions=32, exact_up_to=0, error=0.1, most=512)
     together = explain_batch(model, batch, torch.arange(40) % 30, explainer)
@@ -197,8 +197,8 @@ def test_memory_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["leave-one-out", "leave-one-out-probability", "shapley", "lime"])
-def test_a_model_is_shown_no_more_than_memory_holds(name: str) -> None:
-    """By the coalitions of the contract, which a model without its own way has."""
+def test_a_model_scores_no_more_than_fits_into_memory(name: str) -> None:
+    """With the contract's default for scoring coalitions."""
     shown: list[int] = []
     value, slots = attention_like(8), 8
 
@@ -216,7 +216,7 @@ def test_a_model_is_shown_no_more_than_memory_holds(name: str) -> None:
 
 
 def test_slots_of_the_parts_do_not_matter() -> None:
-    """Even padding on the right or between makes no difference to a game."""
+    """Padding on the right or between changes nothing."""
     value = attention_like(3)
     spread = torch.tensor([[PAD, 4, 5, PAD, 6], [PAD, 4, 5, PAD, 6], [1, PAD, PAD, PAD, PAD]])
 
@@ -249,14 +249,14 @@ def test_slots_of_the_parts_do_not_matter() -> None:
         ("sampler=sobol", "sampler cannot be 'sobol': known: exact, paired, permutation, uniform"),
     ],
 )
-def test_budgets_that_cannot_be(settings: str, sentence: str) -> None:
+def test_impossible_budgets_are_errors(settings: str, sentence: str) -> None:
     model = Played(attention_like(50))
     with pytest.raises(InputError, match=sentence):
         explain_batch(model, history(50), TARGET, f"shapley:{settings}")
 
 
-def test_coalitions_that_say_too_little_are_one_sentence() -> None:
-    """Four pairs of three players may be one pair four times."""
+def test_coalitions_that_determine_nothing_are_an_error() -> None:
+    """Three pairs of three players may be the same pair three times."""
     few = Shapley(coalitions=6, exact_up_to=0)
     told = 0
     for seed in range(30):

@@ -15,7 +15,7 @@ BATCH, TARGETS = ragged_batch(6, 8, 30), torch.arange(6)
 
 
 @pytest.mark.parametrize("side", ["fading", "leave-one-out", "gradient-input"])
-def test_the_size_is_rollouts_and_the_sign_the_others(side: str) -> None:
+def test_size_is_from_rollout_and_sign_from_the_other(side: str) -> None:
     method = f"signed-rollout:sign={side}"
     found = compare_batch(lively_sasrec(), BATCH, TARGETS, [method, "rollout", side])
     expected = found["rollout"].scores * np.sign(found[side].scores)
@@ -33,7 +33,7 @@ def test_both_is_the_product() -> None:
 
 
 class Unembedded(Explainable):
-    """A model that hides its embeddings."""
+    """A model without embeddings."""
 
     removal = "masked"
 
@@ -60,7 +60,7 @@ class Unembedded(Explainable):
         return self.inner.attentions(batch)
 
 
-def test_only_what_a_sign_needs_is_asked_for() -> None:
+def test_needs_depend_on_the_sign() -> None:
     explain_batch(Unembedded(), BATCH, TARGETS, "signed-rollout")
     with pytest.raises(CapabilityError, match="has no 'embed'"):
         explain_batch(Unembedded(), BATCH, TARGETS, "signed-rollout:sign=gradient-input")

@@ -1,4 +1,4 @@
-"""An item that nobody looks at gets nothing."""
+"""An item that the model ignores scores 0."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ METHODS = [name for name in able(lively_sasrec(), EXPLAINERS) if EXPLAINERS[name
 """Those that ask the model."""
 
 
-class Blinkered(SASRec):
-    """Looks past the third newest item, in every block, from every row."""
+class IgnoresOneItem(SASRec):
+    """Ignores the third newest item, in every block and row."""
 
     def encode(
         self,
@@ -37,9 +37,9 @@ class Blinkered(SASRec):
 
 @pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("method", METHODS)
-def test_an_item_nobody_looks_at_gets_nothing(method: str, blocks: int) -> None:
+def test_an_unattended_item_scores_zero(method: str, blocks: int) -> None:
     model = lively_sasrec(blocks=blocks)
-    model.__class__ = Blinkered
+    model.__class__ = IgnoresOneItem
     batch = ragged_batch(6, 8, 30).clamp(min=0)
     found = explain_batch(model, batch, torch.arange(6), method)
     unseen, others = found.scores[:, UNSEEN], np.delete(found.scores, UNSEEN % 8, axis=1)

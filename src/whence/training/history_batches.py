@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whence.arrays import Floats
-from whence.coalitions import Sizes
+from whence.coalitions import SizeSampler
 from whence.contract import PAD
 from whence.data.splits import Split
 from whence.errors import InputError
@@ -28,7 +28,7 @@ class PartDropout:
         self, share: float, longest: int, randomness: Sequence[Randomness], device: str
     ) -> None:
         self.share = share
-        self.sizes = Sizes(longest, device)
+        self.sizes = SizeSampler(longest, device)
         self.chance = CounterRandom([one.key("part_dropout") for one in randomness], device)
 
     def draw(self, step: Tensor, laid: Laid, items: Tensor) -> Tensor:

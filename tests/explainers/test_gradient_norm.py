@@ -26,7 +26,7 @@ def test_equals_finite_differences() -> None:
 
 
 def test_the_targets_own_embedding_is_held_fixed() -> None:
-    """The target may stand in the history; the shared table must not let it in twice."""
+    """The target may be in the history; the shared table must not count it twice."""
     model, batch = lively_sasrec(), torch.tensor([[3, 9, 4]])
     gradient = score_gradient(make_request(model, batch, torch.tensor([9])))
     model.zero_grad()
@@ -36,7 +36,7 @@ def test_the_targets_own_embedding_is_held_fixed() -> None:
     torch.testing.assert_close(gradient[0], model.item.grad[batch[0] + 1])
 
 
-def test_the_norm_of_each_slot() -> None:
+def test_the_score_is_the_norm_of_each_slot() -> None:
     model, batch, targets = lively_sasrec(), ragged_batch(3, 8, 30), torch.tensor([4, 11, 4])
     found = explain_batch(model, batch, targets, "gradient-norm")
     gradient = score_gradient(make_request(model, batch, targets)).numpy()
