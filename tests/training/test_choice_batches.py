@@ -109,7 +109,7 @@ def test_no_events_to_train_on_are_one_sentence() -> None:
 
 def test_ratings_say_what_is_disliked() -> None:
     split = split_of([4, 9])
-    with pytest.raises(InputError, match="Three classes need ratings.* say n_classes=2"):
+    with pytest.raises(InputError, match="Three classes need ratings.* Set n_classes=2"):
         outcomes(split, Choices(4, disliked=2.0))
     ratings = np.arange(len(split.interactions), dtype=np.float32) % 5 + 1
     rated = replace(split, interactions=replace(split.interactions, ratings=ratings))

@@ -19,7 +19,7 @@ from whence.models.sasrec import SASRec, SASRecConfig
 from whence.models.tasks import Batch
 from whence.randomness import Randomness, no_dropout
 from whence.training import TrainingConfig, evaluate, fit
-from whence.training.history_batches import HistoryBatches, _most
+from whence.training.history_batches import HistoryBatches, _largest_sum
 from whence.training.recommenders import new_training
 from whence.training.runs import with_published_defaults
 
@@ -138,7 +138,7 @@ def test_the_one_size_is_hardly_ever_too_small(count: int) -> None:
     rng = np.random.default_rng(0)
     sizes = np.where(rng.random(5_000) < 0.01, 200, 1)
     sums = rng.choice(sizes, (20_000, count)).sum(axis=1)
-    most = _most(np.bincount(sizes) / len(sizes), count)
+    most = _largest_sum(np.bincount(sizes) / len(sizes), count)
     assert (sums > most).mean() < 2e-3
     exact = np.array([1.0])
     for _ in range(count):

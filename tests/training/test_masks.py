@@ -13,7 +13,7 @@ from whence.contract import PAD
 from whence.data import Split, last_two
 from whence.models.tasks import Batch, Cloze
 from whence.randomness import Randomness
-from whence.training.history_batches import HistoryBatches, Masks
+from whence.training.history_batches import HistoryBatches, MaskDraws
 
 STEPS = 40
 
@@ -157,7 +157,7 @@ def test_negatives_are_items_the_user_has_not_met(split: Split) -> None:
 
 def test_how_often_a_history_has_so_many_masks() -> None:
     """By counting: histories of 1 or 4 rows, as often."""
-    masks = Masks(cloze(0.3, last_mask_prob=0.2), [Randomness(0)], "cpu")
+    masks = MaskDraws(cloze(0.3, last_mask_prob=0.2), [Randomness(0)], "cpu")
     found = masks.share_of_counts(np.array([0, 0.5, 0, 0, 0.5]))
     chance = np.random.default_rng(0)
     sizes = chance.choice([1, 4], 100_000)

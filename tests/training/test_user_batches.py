@@ -212,5 +212,5 @@ def test_nobody_with_an_event_is_one_sentence() -> None:
     nobody = Split(
         split.interactions, split.interactions.offsets[:-1].copy(), split.protocol, split.held
     )
-    with pytest.raises(InputError, match="No user has an event besides those held out"):
+    with pytest.raises(InputError, match="The split leaves no training events"):
         batches_of(nobody, 1)

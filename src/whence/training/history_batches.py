@@ -1,4 +1,4 @@
-"""Histories that are trained with some of their items absent, as explainers will ask them."""
+"""Batches of windows of histories, with the questions of the model's task about them."""
 
 from __future__ import annotations
 
@@ -22,101 +22,98 @@ from whence.training.negatives import Unseen
 
 
 class PartDropout:
-    """Draws a coalition of the items of some histories: its size by Shapley's kernel, then who."""
+    """Removes random items from some histories, as explainers do.
+
+    The number of items that stay follows the Shapley kernel, and which ones stay is uniform.
+    """
 
     def __init__(
         self, share: float, longest: int, randomness: Sequence[Randomness], device: str
     ) -> None:
         self.share = share
         self.sizes = SizeSampler(longest, device)
-        self.chance = CounterRandom([one.key("part_dropout") for one in randomness], device)
+        self.random = CounterRandom([one.key("part_dropout") for one in randomness], device)
 
-    def draw(self, step: Tensor, laid: Laid, items: Tensor) -> Tensor:
-        """`[S, T]`: which rows are present in that step; only `items` `[S, T]` can be absent."""
-        (turn,) = self.chance.integers(step, range(1), items.shape[1])
-        which, size = self.chance.integers(step, range(1, 3), laid.sizes.shape[1])
-        counts = laid.count(items)
+    def draw(self, step: Tensor, layout: Layout, items: Tensor) -> Tensor:
+        """Return which rows stay in a step, `[S, T]`; only `items` `[S, T]` can be removed."""
+        (order,) = self.random.integers(step, range(1), items.shape[1])
+        which, size = self.random.integers(step, range(1, 3), layout.sizes.shape[1])
+        counts = layout.count(items)
         chosen = bernoulli(which, self.share)
         present = torch.where(chosen, self.sizes.draw(counts, size), counts)
-        return ~items | (laid.rank(turn, items) < present.gather(1, laid.history))
+        return ~items | (layout.rank(order, items) < present.gather(1, layout.history))
 
 
-# How histories lie in the rows of a batch.
-
-
-TURNS = 2**40
-"""Among how many turns a row of a history draws its own; two are hardly ever the same."""
+RANKS = 2**40
+"""The random numbers that rank the rows of a history are below it; equal ones are very rare."""
 
 
 @dataclass(frozen=True, eq=False)
-class Laid:
-    """How the `B` histories of a batch lie one after another in its `T` rows, of `S` seeds each."""
+class Layout:
+    """How the `B` histories of a batch follow each other in its `T` rows, for each of `S` seeds."""
 
     sizes: Tensor
-    """`[S, B]`: how many rows each history has."""
-    reach: Tensor
-    """`[S, B]`: the row after its last one, which may be beyond all."""
+    """`[S, B]`: the number of rows of each history."""
+    ends: Tensor
+    """`[S, B]`: the row after the last one of each history, which can lie outside the batch."""
     row: Tensor
-    """`[S, T]`: its number."""
+    """`[S, T]`: the number of each row."""
     history: Tensor
-    """`[S, T]`: whose row it is."""
+    """`[S, T]`: the history that each row belongs to."""
     real: Tensor
-    """`[S, T]`: whether it is anybody's; the rest is filling."""
+    """`[S, T]`: whether the row belongs to a history; the others are padding."""
 
     def count(self, marked: Tensor) -> Tensor:
-        """`[S, B]`: how many of each history's rows are marked `[S, T]`."""
+        """Return how many rows of each history `[S, B]` are marked `[S, T]`."""
         before = F.pad(marked.cumsum(1), (1, 0))
         rows = marked.shape[1]
-        ends, starts = (one.clamp(max=rows) for one in (self.reach, self.reach - self.sizes))
+        ends, starts = (one.clamp(max=rows) for one in (self.ends, self.ends - self.sizes))
         return before.gather(1, ends) - before.gather(1, starts)
 
     def rank(self, numbers: Tensor, marked: Tensor) -> Tensor:
-        """`[S, T]`: how many of the marked rows of its history have a smaller number `[S, T]`.
+        """Return how many marked rows of the same history have a smaller number, `[S, T]`.
 
-        It says nothing of rows that are not marked.
+        The answer for rows that are not marked has no meaning.
         """
-        turn = 2 * self.history + ~marked
-        order = (turn * TURNS + numbers % TURNS).argsort(dim=1, stable=True)
-        return order.argsort(dim=1) - (self.reach - self.sizes).gather(1, self.history)
+        group = 2 * self.history + ~marked
+        order = (group * RANKS + numbers % RANKS).argsort(dim=1, stable=True)
+        return order.argsort(dim=1) - (self.ends - self.sizes).gather(1, self.history)
 
 
-def places_of(marked: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`[S, M]`: the first `count` rows that are marked `[S, T]`, and whether there are so many."""
+def first_marked(marked: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the first `count` rows that are marked, `[S, M]`, and whether they exist."""
     number = marked.cumsum(1)
     wanted = torch.arange(1, count + 1, device=marked.device).repeat(len(marked), 1)
     found = wanted <= number[:, -1:]
     return torch.where(found, torch.searchsorted(number, wanted), 0), found
 
 
-# Which items of a batch are hidden behind a mask.
-
-
-class Masks:
-    """Draws each item with a chance of its own, and one at random where none was drawn."""
+class MaskDraws:
+    """Masks each item with the same probability, and at least one item of every history."""
 
     def __init__(self, task: Cloze, randomness: Sequence[Randomness], device: str) -> None:
         self.task = task
-        self.chance = CounterRandom([one.key("masks") for one in randomness], device)
+        self.random = CounterRandom([one.key("masks") for one in randomness], device)
 
-    def draw(self, step: Tensor, laid: Laid) -> Tensor:
-        """`[S, T]`: which rows are masked in that step."""
-        (each,) = self.chance.integers(step, range(1), laid.row.shape[1])
-        one, kind = self.chance.integers(step, range(1, 3), laid.sizes.shape[1])
-        masked = laid.real & bernoulli(each, self.task.mask_prob)
-        chosen = laid.reach - 1 - one % laid.sizes
-        alone = laid.count(masked) == 0
+    def draw(self, step: Tensor, layout: Layout) -> Tensor:
+        """Return which rows are masked in a step, `[S, T]`."""
+        (each,) = self.random.integers(step, range(1), layout.row.shape[1])
+        one, kind = self.random.integers(step, range(1, 3), layout.sizes.shape[1])
+        masked = layout.real & bernoulli(each, self.task.mask_prob)
+        chosen = layout.ends - 1 - one % layout.sizes
+        needs_one = layout.count(masked) == 0
         if self.task.last_mask_prob:
             only_last = bernoulli(kind, self.task.last_mask_prob)
-            masked &= ~only_last.gather(1, laid.history)
-            chosen = torch.where(only_last, laid.reach - 1, chosen)
-            alone |= only_last
-        chosen = torch.where(alone, chosen, -1)
-        return masked | (laid.row == chosen.gather(1, laid.history))
+            masked &= ~only_last.gather(1, layout.history)
+            chosen = torch.where(only_last, layout.ends - 1, chosen)
+            needs_one |= only_last
+        chosen = torch.where(needs_one, chosen, -1)
+        return masked | (layout.row == chosen.gather(1, layout.history))
 
     def share_of_counts(self, sizes: Floats) -> Floats:
-        """How often a history has 0, 1, … masks, from how often it has 0, 1, … rows."""
+        """Return the frequencies of 0, 1, … masks, given the frequencies of 0, 1, … rows."""
         share = np.zeros(len(sizes))
-        binomial = np.ones(1)  # of 0, 1, … items when each is masked with the chance γ
+        binomial = np.ones(1)  # of 0, 1, … masks if each item is masked with probability γ
         for size, frequency in enumerate(sizes):
             share[: size + 1] += frequency * binomial
             binomial = np.convolve(binomial, (1 - self.task.mask_prob, self.task.mask_prob))
@@ -126,30 +123,25 @@ class Masks:
         return share
 
 
-# Training batches: windows of histories, with what a model's task asks about them.
-
-
 NEXT_ITEM = NextItem()
 TOO_LARGE = 1e-3
-"""How seldom a batch may be larger than the one size, where all must have one size."""
+"""The probability that a batch exceeds the fixed size, if there is one."""
 
 
 class HistoryBatches:
-    """Draws users with replacement, a window of each one's training events, and questions.
+    """Draws users with replacement, a window of the training events of each, and questions.
 
-    One batch a seed, all at once, as long as the longest; what a seed draws for its own rows is
-    what it would draw alone.
+    The batches of all seeds are drawn together, as long as the longest. Each seed draws what it
+    would draw alone. All of it happens on the device, and no step depends on the number of users.
 
-    All of it happens on the device, and no step of it depends on the number of users. With
-    `one_size`, every batch has the same number of rows and of questions, known in advance, as a
-    recorded graph needs it. What is beyond them is left out of that step, which happens less than
-    once in a thousand steps.
+    With `one_size`, all batches have the same number of rows and questions, as a recorded step
+    requires. What exceeds them is left out, which happens less than once in a thousand steps.
     """
 
     def __init__(
         self,
         split: Split,
-        length: int,
+        max_len: int,
         size: int,
         randomness: Sequence[Randomness],
         device: str = "cpu",
@@ -161,85 +153,87 @@ class HistoryBatches:
         users = np.flatnonzero(ends - starts >= 2)
         if not len(users):
             raise InputError(
-                "No user has two events to learn from besides those held out; there is nothing "
-                "to train on."
+                "No user has two training events, so there is nothing to train on. Use more data, "
+                "or a split that holds out less."
             )
         self.users, self.starts, self.ends, self.items = (
             torch.from_numpy(numbers).to(device)
             for numbers in (users, starts, ends, split.interactions.items)
         )
-        self.weights = _of_mean_one(split, device)
-        self.length, self.size, self.device = length, size, device
-        self.masks = Masks(task, randomness, device) if isinstance(task, Cloze) else None
+        self.weights = _scaled_weights(split, device)
+        self.max_len, self.size, self.device = max_len, size, device
+        self.masks = MaskDraws(task, randomness, device) if isinstance(task, Cloze) else None
         self.ahead = 1 if self.masks is None else 0
-        """How many events at the end of a window are only targets."""
-        self.slots = length + 1 - self.ahead
-        """How many rows a history has at most."""
+        """The number of events at the end of a window that are targets only."""
+        self.slots = max_len + 1 - self.ahead
+        """The largest number of rows of a history."""
         self.rows: int | None = None
         self.questions: int | None = None
         if one_size:
             sizes = np.minimum(ends[users] - starts[users] - self.ahead, self.slots)
             share = np.bincount(sizes) / len(sizes)
-            self.rows = self._whole_windows(_most(share, size))
+            self.rows = self._whole_windows(_largest_sum(share, size))
             if self.masks is not None:
-                self.questions = _most(self.masks.share_of_counts(share), size)
+                self.questions = _largest_sum(self.masks.share_of_counts(share), size)
         self.part_dropout = (
             PartDropout(part_dropout, self.slots, randomness, device) if part_dropout else None
         )
-        asks_negatives = isinstance(task, NextItem) or task.negatives
-        self.unseen = Unseen.of(split, device) if asks_negatives else None
-        self.chance, self.chance_of_negatives = (
+        needs_negatives = isinstance(task, NextItem) or task.negatives
+        self.unseen = Unseen.of(split, device) if needs_negatives else None
+        self.random, self.negative_random = (
             CounterRandom([one.key(stream) for one in randomness], device)
             for stream in ("batches", "negatives")
         )
 
     @property
     def steps_per_epoch(self) -> int:
-        """As many as draw as often as there are users."""
+        """The number of steps that draw as many histories as there are users."""
         return -(-len(self.users) // self.size)
 
     def prepare(self, step: int) -> Hashable:
-        """Every step has the same size, where that matters."""
+        """Return the same for every step: shapes are equal if that matters."""
         return None
 
     def draw(self, step: Tensor) -> Batch:
-        """The batch `[S, T]` of that step."""
-        who, where = self.chance.integers(step, range(2), self.size)
+        """Return the batch `[S, T]` of a step."""
+        who, where = self.random.integers(step, range(2), self.size)
         users = self.users[who % len(self.users)]
         starts, ends = self._windows(users, where)
-        laid = self._lay_out(ends - starts - self.ahead)
-        behind = torch.where(laid.real, laid.reach.gather(1, laid.history) - laid.row, 1)
-        event = ends.gather(1, laid.history) - self.ahead - behind
+        layout = self._layout(ends - starts - self.ahead)
+        behind = torch.where(layout.real, layout.ends.gather(1, layout.history) - layout.row, 1)
+        event = ends.gather(1, layout.history) - self.ahead - behind
         inputs = Packed(
-            items=torch.where(laid.real, self.items[event], PAD),
+            items=torch.where(layout.real, self.items[event], PAD),
             slots=self.slots - behind,
-            histories=torch.where(laid.real, laid.history, NO_HISTORY),
+            histories=torch.where(layout.real, layout.history, NO_HISTORY),
         )
-        user = users.gather(1, laid.history)
+        user = users.gather(1, layout.history)
         if self.masks is not None:
-            return self._hide(inputs, self.masks.draw(step, laid), step, laid, user, event)
+            return self._masked_batch(
+                inputs, self.masks.draw(step, layout), step, layout, user, event
+            )
         return Batch(
-            inputs._replace(present=self._present(step, laid, laid.real)),
-            positives=torch.where(laid.real, self.items[event + 1], PAD),
-            negatives=self._negatives(step, user, laid.real),
+            inputs._replace(present=self._present(step, layout, layout.real)),
+            positives=torch.where(layout.real, self.items[event + 1], PAD),
+            negatives=self._negatives(step, user, layout.real),
             weights=None if self.weights is None else self.weights[event + 1],
         )
 
-    def _hide(
+    def _masked_batch(
         self,
         inputs: Packed,
         masked: Tensor,
         step: Tensor,
-        laid: Laid,
+        layout: Layout,
         user: Tensor,
         event: Tensor,
     ) -> Batch:
-        """What is asked where rows `[S, T]` are masked; what is masked is never absent."""
-        rows, found = places_of(masked, self.questions or int(masked.sum(1).max()))
+        """Return the questions about masked rows `[S, T]`; a masked item is never removed."""
+        rows, found = first_marked(masked, self.questions or int(masked.sum(1).max()))
         return Batch(
             inputs._replace(
                 items=torch.where(masked, PAD, inputs.items),
-                present=self._present(step, laid, laid.real & ~masked),
+                present=self._present(step, layout, layout.real & ~masked),
             ),
             positives=torch.where(found, inputs.items.gather(1, rows), PAD),
             negatives=self._negatives(step, user.gather(1, rows), found),
@@ -247,24 +241,24 @@ class HistoryBatches:
             weights=None if self.weights is None else self.weights[event.gather(1, rows)],
         )
 
-    def _lay_out(self, sizes: Tensor) -> Laid:
-        """Histories of these sizes `[S, B]`, one after another."""
-        reach = sizes.cumsum(1)
-        rows = self.rows or self._whole_windows(int(reach[:, -1].max()))
+    def _layout(self, sizes: Tensor) -> Layout:
+        """Lay out histories of these sizes `[S, B]` one after another."""
+        ends = sizes.cumsum(1)
+        rows = self.rows or self._whole_windows(int(ends[:, -1].max()))
         row = torch.arange(rows, device=self.device).repeat(len(sizes), 1)
-        history = torch.searchsorted(reach, row, right=True)
+        history = torch.searchsorted(ends, row, right=True)
         real = history < self.size
-        return Laid(sizes, reach, row, history.clamp_(max=self.size - 1), real)
+        return Layout(sizes, ends, row, history.clamp_(max=self.size - 1), real)
 
-    def _present(self, step: Tensor, laid: Laid, items: Tensor) -> Tensor | None:
-        """`[S, T]`: which rows are seen, where some of the items are to be absent."""
-        return None if self.part_dropout is None else self.part_dropout.draw(step, laid, items)
+    def _present(self, step: Tensor, layout: Layout, items: Tensor) -> Tensor | None:
+        """Return which rows stay, `[S, T]`, if part dropout removes some."""
+        return None if self.part_dropout is None else self.part_dropout.draw(step, layout, items)
 
     def _negatives(self, step: Tensor, user: Tensor, asked: Tensor) -> Tensor | None:
-        """`[S, M]`: an item that the user has not met, for every question."""
+        """Return an item that the user has not seen for every question, `[S, M]`."""
         if self.unseen is None:
             return None
-        (drawn,) = self.chance_of_negatives.integers(step, range(1), user.shape[1])
+        (drawn,) = self.negative_random.integers(step, range(1), user.shape[1])
         negatives = self.unseen.ranked(user, drawn % self.unseen.choices(user))
         return torch.where(asked, negatives, PAD)
 
@@ -272,25 +266,25 @@ class HistoryBatches:
         return -(-rows // self.slots) * self.slots
 
     def _windows(self, users: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
-        """From where to where: length + 1 events, beginning anywhere when a user has more."""
+        """Return starts and ends of windows of max_len + 1 events, at random if there are more."""
         starts, ends = self.starts[users], self.ends[users]
-        spare = (ends - starts - (self.length + 1)).clamp_(min=0)
+        spare = (ends - starts - (self.max_len + 1)).clamp_(min=0)
         ends = ends - where % (spare + 1)
-        return torch.maximum(starts, ends - (self.length + 1)), ends
+        return torch.maximum(starts, ends - (self.max_len + 1)), ends
 
 
-def _of_mean_one(split: Split, device: str) -> Tensor | None:
-    """The weights of all events, so that only their ratios matter and no learning rate changes."""
+def _scaled_weights(split: Split, device: str) -> Tensor | None:
+    """Return the weights of all events, scaled to a mean of 1."""
     if split.weights is None:
         return None
     weights = split.weights / split.weights[split.trained()].mean()
     return torch.from_numpy(weights).to(device, torch.float32)
 
 
-def _most(share: npt.NDArray[np.float64], count: int) -> int:
-    """What the sum of so many numbers, drawn by these shares, exceeds seldom: `TOO_LARGE`.
+def _largest_sum(share: npt.NDArray[np.float64], count: int) -> int:
+    """Return what the sum of `count` random numbers with these frequencies seldom exceeds.
 
-    The sum's distribution is that of the numbers, convolved with itself: a power of its transform.
+    The distribution of the sum is a convolution: a power of the Fourier transform.
     """
     largest = count * (len(share) - 1)
     of_sum = np.fft.irfft(np.fft.rfft(share, largest + 1) ** count, largest + 1)

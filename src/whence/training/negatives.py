@@ -1,4 +1,4 @@
-"""Items a user has not met, drawn exactly and all at once."""
+"""Random items that a user has not seen, drawn without rejection."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Unseen:
     """Draws uniformly from the items outside each user's training events.
 
     No draw is rejected. If `s_0 < s_1 < …` are a user's items, `s_i − i` items below `s_i` are
-    unseen; so the unseen item with exactly `r` unseen ones before it is `r` plus the number of
-    `i` with `s_i − i ≤ r`, and that count is one binary search over all users' numbers in a row.
+    unseen. So the unseen item with exactly `r` unseen ones before it is `r` plus the number of `i`
+    with `s_i − i ≤ r`. One binary search over the numbers of all users finds that count.
     """
 
     def __init__(self, split: Split, device: str = "cpu") -> None:
@@ -38,24 +38,24 @@ class Unseen:
 
     @classmethod
     def of(cls, split: Split, device: str = "cpu") -> Unseen:
-        """Made once for a split and a device, since it sorts all events."""
+        """Return the one of a split and a device; it is built once, since it sorts all events."""
         made = _MADE.setdefault(split, {})
         if device not in made:
             made[device] = cls(split, device)
         return made[device]
 
     def draw(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
-        """`[B, count]` items. A user who has seen everything gets any item."""
+        """Return items `[B, count]`. A user who has seen everything gets any item."""
         users = users[:, None].repeat(1, count)
         return self.ranked(users, random_below(self.choices(users), generator))
 
     def choices(self, users: Tensor) -> Tensor:
-        """Among how many items each user's draw chooses."""
+        """Return the number of items that each user's draw chooses from."""
         unseen = self.item_count - self.seen_counts[users]
         return torch.where(unseen == 0, self.item_count, unseen)
 
     def ranked(self, users: Tensor, rank: Tensor) -> Tensor:
-        """The choice that has `rank` choices before it."""
+        """Return the item that has `rank` possible items before it."""
         key = users * (self.item_count + 1) + rank
         below = torch.searchsorted(self.keys, key, right=True) - self.first[users]
         exhausted = self.seen_counts[users] == self.item_count
