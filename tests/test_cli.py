@@ -400,7 +400,7 @@ def test_a_run_that_cannot_initialize_a_model_is_one_sentence(
     csv: Path, trained: Path, tmp_path: Path
 ) -> None:
     for model, run, sentence in (
-        ("deepicf", trained, "deepicf begins with fism, and these are sasrec"),
+        ("deepicf", trained, "deepicf is initialized from runs of fism, not of sasrec"),
         ("sasrec", trained, "No other model can initialize sasrec"),
         ("deepicf", tmp_path, "is not a run"),
     ):

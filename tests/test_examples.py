@@ -179,7 +179,7 @@ def test_reasons_teach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "measured.json"
-    tiny = "--sessions 40 --width 2 --steps 2 --taste_steps 2 --batch 20 --seeds 2 --quiet"
+    tiny = "--sessions 40 --dim 2 --steps 2 --taste_steps 2 --batch_size 20 --seeds 2 --quiet"
     monkeypatch.setattr("sys.argv", ["reasons_teach.py", *tiny.split(), "--json", str(path)])
     runpy.run_path(str(EXAMPLES / "reasons_teach.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
@@ -203,7 +203,7 @@ def test_reasons_weigh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "measured.json"
-    tiny = "--users 60 --items 90 --events 10 --length 8 --width 4 --steps 3 --seeds 2"
+    tiny = "--users 60 --items 90 --events 10 --max_len 8 --dim 4 --steps 3 --seeds 2"
     monkeypatch.setattr("sys.argv", ["reasons_weigh.py", *tiny.split(), "--json", str(path)])
     runpy.run_path(str(EXAMPLES / "reasons_weigh.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()

@@ -270,7 +270,7 @@ def test_a_model_that_reads_no_history_names_no_item(of_users: Run) -> None:
     assert whence.reason(of_users, user=2) == found.picks[0].reason
     with pytest.raises(CapabilityError, match="reads no history, so an explanation has no"):
         whence.explain(of_users, user=2)
-    with pytest.raises(InputError, match="ask for a user of the data"):
+    with pytest.raises(InputError, match="Ask for a user of the data"):
         whence.recommend(of_users, history=[1, 2])
 
 

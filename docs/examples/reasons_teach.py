@@ -62,10 +62,10 @@ class Settings:
     """To learn from, and as many to test on."""
     off_genre: int = 20
     """Of a hundred tracks, how many are of another genre than their session."""
-    width: int = 8
+    dim: int = 8
     steps: int = 800
     taste_steps: int = 200
-    batch: int = 100
+    batch_size: int = 100
     seeds: int = 5
 
 

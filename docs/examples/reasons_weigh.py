@@ -56,8 +56,8 @@ class Settings:
     """The same of those that follow taste; the rest are only popular."""
     noise: int = 10
     """Of a hundred events of every kind, how many are anything at all."""
-    length: int = 20
-    width: int = 32
+    max_len: int = 20
+    dim: int = 32
     steps: int = 600
     seeds: int = 5
 
@@ -145,14 +145,14 @@ def brought_by_films(
     return brought
 
 
-def brought_by_taste(world: World, split: Split, length: int) -> Floats:
+def brought_by_taste(world: World, split: Split, max_len: int) -> Floats:
     """Of every event: ln of how much commoner its genre is in the history than it is with all."""
     events = np.flatnonzero(learned_from(split))
     cases = cases_at(split.interactions, events)
     trained = world.genre[split.interactions.items[split.trained()]]
     usual = (np.bincount(trained, minlength=world.config.genres) / len(trained))[world.genre]
     expected = usual[cases.targets]
-    there, same = of_genre(cases, world.genre, length)
+    there, same = of_genre(cases, world.genre, max_len)
     share = (same.sum(axis=1) + AS_USUAL * expected) / (there.sum(axis=1) + AS_USUAL)
     brought = np.zeros(len(split.interactions))
     brought[events] = np.log(share / expected)
@@ -174,20 +174,20 @@ def cases_at(data: Interactions, events: npt.NDArray[np.int64]) -> Cases:
     )
 
 
-def of_genre(cases: Cases, genre: Ints32, length: int) -> tuple[Bools, Bools]:
-    """`[B, length]`: where a film is in the history, and where one of the genre of what came."""
-    histories = cases.histories(length)
+def of_genre(cases: Cases, genre: Ints32, max_len: int) -> tuple[Bools, Bools]:
+    """`[B, max_len]`: where a film is in the history, and where one of the genre of what came."""
+    histories = cases.histories(max_len)
     there = histories != PAD
     return there, there & (genre[histories] == genre[cases.targets][:, None])
 
 
-def left_out(model: Recommender, cases: Cases, genre: Ints32, length: int) -> Floats:
+def left_out(model: Recommender, cases: Cases, genre: Ints32, max_len: int) -> Floats:
     """`[B]`: what the films of its genre bring to the logit of what came, by leave-one-out."""
     device = next(model.parameters()).device
-    batch = torch.from_numpy(cases.histories(length)).to(device)
+    batch = torch.from_numpy(cases.histories(max_len)).to(device)
     targets = torch.from_numpy(cases.targets).to(device)
     found = explain_batch(model, batch, targets, "leave-one-out")
-    _, same = of_genre(cases, genre, length)
+    _, same = of_genre(cases, genre, max_len)
     brought: Floats = np.where(same, found.scores, 0).sum(axis=1)
     return brought
 

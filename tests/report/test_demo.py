@@ -20,9 +20,13 @@ from whence.report.tables import accuracy_table, side_by_side
 
 
 @pytest.fixture(scope="module")
-def demonstration(tmp_path_factory: pytest.TempPathFactory) -> tuple[Demonstration, Path]:
+def demonstration(
+    data_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Demonstration, Path]:
     folder = tmp_path_factory.mktemp("demo")
-    found = demonstrate(folder, data="world", steps=40, show_progress=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("whence.demonstration.AGREEMENT_CASES", 20)
+        found = demonstrate(folder, data=str(data_folder), steps=40, show_progress=False)
     return found, write_demo_report(found, folder / "report.html", "whence demo --data world")
 
 
