@@ -22,7 +22,7 @@ from hypothesis import settings
 import whence
 from whence.data import DATASETS, Interactions, Split, last_two, load
 from whence.data.interactions import Counts
-from whence.models import MODELS, Recommender, build_model
+from whence.models import MODELS, ModelSpec, Recommender, build_model
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.content_ncf import ContentNCF
 from whence.models.sasrec import SASRec, SASRecConfig
@@ -34,6 +34,8 @@ from whence.worlds import World, WorldConfig, make_world
 
 NO_MODEL: Any = object()
 """It offers nothing."""
+
+AddModel = Callable[[str, ModelSpec], None]
 
 torch.set_num_threads(1)
 settings.register_profile("whence", deadline=None, max_examples=30)
@@ -122,6 +124,18 @@ def interactions(world: World) -> Interactions:
 @pytest.fixture(scope="session")
 def split(interactions: Interactions) -> Split:
     return last_two(interactions)
+
+
+@pytest.fixture
+def add_model(monkeypatch: pytest.MonkeyPatch) -> AddModel:
+    """Adds a model to the registry for the time of a test."""
+
+    def add(name: str, spec: ModelSpec) -> None:
+        assert name not in MODELS
+        monkeypatch.setattr(MODELS, "_entries", dict(MODELS._entries))
+        MODELS.add(name, spec)
+
+    return add
 
 
 @pytest.fixture
@@ -251,7 +265,7 @@ LIVELY: dict[str, Callable[..., Recommender]] = {
     **{name: lively_of(name) for name in MODELS if name not in TRANSFORMERS},
 }
 """How to build each trainable model for tests, in float64, with `items` and `length`."""
-READING = [name for name in LIVELY if not MODELS[name].knows_users]
+READING = [name for name in LIVELY if not MODELS[name].known_users_only]
 """Those that read a history, and not who the user is."""
 
 

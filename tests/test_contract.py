@@ -222,7 +222,7 @@ def test_what_is_missing_is_said(kind: type) -> None:
     assert not offers(model, "score_coalitions")
 
 
-@pytest.mark.parametrize("name", [name for name in LIVELY if not MODELS[name].knows_users])
+@pytest.mark.parametrize("name", [name for name in LIVELY if not MODELS[name].known_users_only])
 def test_a_history_too_long_is_one_sentence(name: str) -> None:
     with pytest.raises(InputError, match="reads at most 8 items, not 9"):
         LIVELY[name](items=ITEMS).score(torch.zeros(1, 9, dtype=torch.int64), ALL)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, update_bn
 
+from conftest import AddModel
 from whence.data import Split
 from whence.engine.averaging import (
     AVERAGING_RULES,
@@ -22,8 +23,7 @@ from whence.engine.averaging import (
     in_one_row,
 )
 from whence.errors import InputError
-from whence.models import MODELS
-from whence.models.registry import ModelSpec, of_items
+from whence.models.registry import ModelSpec, items_only
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.models.tasks import Packed
 from whence.randomness import DropoutFunction, Randomness, no_dropout
@@ -385,10 +385,10 @@ class Normed(SASRec):
 
 @pytest.mark.parametrize("absence", [0.0, 0.5])
 def test_a_model_with_batch_norm_trains_in_a_stack_and_is_refreshed(
-    split: Split, monkeypatch: pytest.MonkeyPatch, absence: float
+    split: Split, add_model: AddModel, absence: float
 ) -> None:
     """Its statistics are the means over a hundred of the seed's batches, by the final weights."""
-    monkeypatch.setitem(MODELS, "normed", ModelSpec(SASRecConfig, of_items(Normed)))
+    add_model("normed", ModelSpec(SASRecConfig, items_only(Normed)))
     config = TrainingConfig(
         steps=30, batch_size=32, averaging="aswa", average_every=10, part_dropout=absence
     )

@@ -13,6 +13,7 @@ import torch
 from torch.func import vmap
 
 import whence
+from conftest import AddModel
 from whence.data import Interactions, Split, last_two
 from whence.engine.checkpoints import CheckpointFolder
 from whence.engine.gpu import StackedLayers
@@ -20,7 +21,7 @@ from whence.engine.stack import Stack
 from whence.errors import InputError, OutOfTime
 from whence.models import MODELS, Recommender
 from whence.models.lookup import look_up
-from whence.models.registry import ModelSpec, of_items
+from whence.models.registry import ModelSpec, items_only
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Randomness
 from whence.training import TrainingConfig, fit
@@ -226,9 +227,9 @@ class Fragile(SASRec):
 
 @pytest.mark.parametrize("clip", [None, 1.0])
 def test_a_seed_that_diverges_does_not_stop_the_others(
-    clip: float | None, split: Split, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    clip: float | None, split: Split, add_model: AddModel, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(MODELS, "fragile", ModelSpec(SASRecConfig, of_items(Fragile)))
+    add_model("fragile", ModelSpec(SASRecConfig, items_only(Fragile)))
     config = TrainingConfig(steps=45, batch_size=32, clip=clip)
     found = together(split, config, [0, 1, 2], "fragile", checkpoint=tmp_path / "kept")
     assert list(found) == [0, 2]
@@ -240,9 +241,9 @@ def test_a_seed_that_diverges_does_not_stop_the_others(
 
 
 def test_the_run_says_which_seed_is_missing(
-    interactions: Interactions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    interactions: Interactions, add_model: AddModel, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(MODELS, "fragile", ModelSpec(SASRecConfig, of_items(Fragile)))
+    add_model("fragile", ModelSpec(SASRecConfig, items_only(Fragile)))
 
     def train(seeds: int, at_once: int | None, out: Path | None) -> whence.Run:
         return whence.train(
@@ -323,9 +324,9 @@ def test_a_processor_that_is_busy_with_one_softmax_gets_one() -> None:
 
 
 def test_a_model_that_cannot_stack_trains_seed_after_seed(
-    split: Split, monkeypatch: pytest.MonkeyPatch
+    split: Split, add_model: AddModel
 ) -> None:
-    monkeypatch.setitem(MODELS, "lonely", ModelSpec(SASRecConfig, of_items(SASRec), stacks=False))
+    add_model("lonely", ModelSpec(SASRecConfig, items_only(SASRec), stacks=False))
     assert seeds_at_once(split, "lonely", SMALL, TRAINED, "cpu", free=10**12) == 1
 
 

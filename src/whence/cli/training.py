@@ -145,7 +145,7 @@ def _model_document(spec: "ModelSpec") -> dict[str, Any]:
 
     return {
         "summary": spec.summary,
-        "reads": "users by number" if spec.knows_users else "histories",
+        "reads": "users by number" if spec.known_users_only else "histories",
         "init_from": list(spec.init_from),
         "model": settings(spec.config, {}),
         "training": settings(TrainingConfig, spec.training),

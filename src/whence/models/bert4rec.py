@@ -19,6 +19,7 @@ from whence.contract import PAD
 from whence.errors import InputError
 from whence.models.lookup import look_up, look_up_few
 from whence.models.losses import log_sum_exp, mean_where, sampled_bce
+from whence.models.registry import MODELS, ModelSpec, items_only
 from whence.models.tasks import AnyBatch, Batch, Cloze
 from whence.models.transformer import Transformer, TransformerConfig
 from whence.randomness import DropoutFunction
@@ -86,3 +87,14 @@ class BERT4Rec(Transformer):
         else:
             losses = log_sum_exp(rows, self.item) - positive
         return mean_where(batch.positives != PAD, batch.weigh(losses))
+
+
+MODELS.add(
+    "bert4rec",
+    ModelSpec(
+        BERT4RecConfig,
+        items_only(BERT4Rec),
+        summary="Transformer that reads a history in both directions.",
+    ),
+    place=20,
+)

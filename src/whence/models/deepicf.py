@@ -31,6 +31,7 @@ from whence.models.fism import (
 )
 from whence.models.losses import OUTPUTS, liked_logit
 from whence.models.pooling import AttentionNetwork, Tiled, attended
+from whence.models.registry import MODELS, USER_TRAINING, ModelSpec, items_only
 
 STATISTICS_MOMENTUM = 0.9
 SMALLEST_VARIANCE = 1e-3
@@ -315,3 +316,28 @@ class _Normalize(torch.autograd.Function):
         of_bias, of_weight = of_out.sum(dim=0), (of_out * normal).sum(dim=0)
         pulled = torch.addcmul(of_bias, normal, of_weight) * share[:, None]
         return (weight * inverse) * (of_out - pulled), None, of_weight, of_bias, None
+
+
+MODELS.add(
+    "deepicf",
+    ModelSpec(
+        DeepICFConfig,
+        items_only(DeepICF),
+        summary="FISM with layers above the pooled item pairs.",
+        training=USER_TRAINING,
+        init_from=("fism",),
+    ),
+    place=90,
+)
+MODELS.add(
+    "deepicf-a",
+    ModelSpec(
+        AttentiveDeepICFConfig,
+        items_only(AttentiveDeepICF),
+        summary="DeepICF whose pooling is attention.",
+        training=USER_TRAINING,
+        init_from=("fism",),
+    ),
+    aliases=("deepicf+a",),
+    place=100,
+)

@@ -24,6 +24,7 @@ from whence.models.base import ChoiceConfig, Recommender, padding_columns
 from whence.models.lookup import look_up
 from whence.models.losses import class_logits, liked_logit, outcome_loss
 from whence.models.pooling import Tiled, taken
+from whence.models.registry import MODELS, USER_TRAINING, ModelSpec, items_only
 from whence.models.tasks import NO_QUESTION, AnyBatch, UserBatch, WholeUsers
 from whence.randomness import DropoutFunction
 
@@ -228,3 +229,15 @@ def sum_of_squares(*weights: Tensor) -> Tensor:
     with torch.autocast(weights[0].device.type, enabled=False):
         flat = torch.cat([one.flatten() for one in weights])
         return flat @ flat
+
+
+MODELS.add(
+    "fism",
+    ModelSpec(
+        FISMConfig,
+        items_only(FISM),
+        summary="Factored item similarity; reads a history as a set.",
+        training=USER_TRAINING,
+    ),
+    place=80,
+)

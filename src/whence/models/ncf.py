@@ -29,6 +29,7 @@ from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
 from whence.models.base import ChoiceConfig, Recommender, require_users
 from whence.models.lookup import look_up
 from whence.models.losses import class_logits, liked_logit, outcome_loss
+from whence.models.registry import EVENT_TRAINING, MODELS, ModelSpec
 from whence.models.tasks import AnyBatch, ChoiceBatch, Choices
 from whence.randomness import DropoutFunction
 
@@ -233,3 +234,39 @@ def _through(layers: nn.ModuleList, user: Tensor, item: Tensor) -> Tensor:
     for layer in layers:
         rows = layer(rows).relu()
     return rows
+
+
+MODELS.add(
+    "gmf",
+    ModelSpec(
+        NCFConfig,
+        GMF,
+        summary="Generalized matrix factorization (NCF).",
+        training=EVENT_TRAINING,
+        known_users_only=True,
+    ),
+    place=30,
+)
+MODELS.add(
+    "mlp",
+    ModelSpec(
+        MLPConfig,
+        MLP,
+        summary="Multilayer perceptron on user and item vectors (NCF).",
+        training=EVENT_TRAINING,
+        known_users_only=True,
+    ),
+    place=40,
+)
+MODELS.add(
+    "neumf",
+    ModelSpec(
+        MLPConfig,
+        NeuMF,
+        summary="GMF and MLP combined (NCF).",
+        training=EVENT_TRAINING,
+        init_from=("gmf", "mlp"),
+        known_users_only=True,
+    ),
+    place=50,
+)

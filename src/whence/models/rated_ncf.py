@@ -18,12 +18,14 @@ from whence.data.interactions import Counts
 from whence.data.splits import Split
 from whence.errors import InputError
 from whence.experts.targets import Real, Target
+from whence.models.content_features import content_sizes
 from whence.models.content_ncf import (
     ContentNCF,
     ContentNCFConfig,
     InterpretableNCF,
     InterpretableNCFConfig,
 )
+from whence.models.registry import EVENT_TRAINING, MODELS, ModelSpec
 from whence.models.tasks import ChoiceBatch, Ratings
 
 
@@ -116,3 +118,30 @@ def _mean_and_deviation(split: Split) -> tuple[float, float]:
             f"All ratings are {mean:g}, so there is nothing to learn. Leave predict_ratings out."
         )
     return mean, deviation
+
+
+MODELS.add(
+    "content-ncf",
+    ModelSpec(
+        ContentNCFConfig,
+        content_ncf,
+        summary="NCF that also reads the user's age and the like, and the item's genres and year.",
+        training=EVENT_TRAINING,
+        known_users_only=True,
+        sizes_in_data=content_sizes,
+    ),
+    place=60,
+)
+MODELS.add(
+    "intrp-ncf",
+    ModelSpec(
+        InterpretableNCFConfig,
+        interpretable_ncf,
+        summary="The same inputs, read by experts that say which of them counted.",
+        training=EVENT_TRAINING,
+        known_users_only=True,
+        sizes_in_data=content_sizes,
+    ),
+    aliases=("interpretable-ncf",),
+    place=70,
+)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from whence.models.lookup import look_up, look_up_few
 from whence.models.losses import mean_where, sampled_bce
+from whence.models.registry import MODELS, ModelSpec, items_only
 from whence.models.tasks import AnyBatch, Batch, Packed
 from whence.models.transformer import Transformer, TransformerConfig
 from whence.randomness import DropoutFunction
@@ -45,3 +46,14 @@ class SASRec(Transformer):
         rows = self.encode_packed(rows, batch, drop)
         scores: Tensor = (target * rows[:, None]).sum(dim=-1)
         return scores
+
+
+MODELS.add(
+    "sasrec",
+    ModelSpec(
+        SASRecConfig,
+        items_only(SASRec),
+        summary="Transformer that reads a history from left to right.",
+    ),
+    place=10,
+)

@@ -20,7 +20,7 @@ from whence.engine.checkpoints import VERSION, CheckpointFolder
 from whence.errors import InputError
 from whence.files import check_can_write, make_parent
 from whence.measure import Measure
-from whence.models import ModelSpec, model_spec
+from whence.models import MODELS, ModelSpec, model_spec
 from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
 from whence.run import Run, snapshot_files
 from whence.training.config import TrainingConfig, check_precision
@@ -62,7 +62,8 @@ def train(
     """
     if seeds < 1 or (seeds_at_once is not None and seeds_at_once < 1):
         raise InputError("seeds and seeds_at_once must be at least 1.")
-    spec = model_spec(model)
+    model = MODELS.name_of(model)
+    spec = MODELS[model]
     given = _given(model_settings)
     model_config = build(spec.config, model_settings or {})
     training_config = (
@@ -70,7 +71,7 @@ def train(
         if isinstance(training, TrainingConfig)
         else build(TrainingConfig, with_published_defaults(spec, training or {}))
     )
-    if spec.knows_users and split == "user-holdout":
+    if spec.known_users_only and split == "user-holdout":
         raise InputError(
             f"{model} only knows the users it was trained on, and a user-holdout split tests it "
             "on others. Choose split='last-two', or a model that reads histories."
@@ -163,7 +164,7 @@ def _with_room(
     spec: ModelSpec, settings: dict[str, Any], given: set[str], data: Interactions
 ) -> dict[str, Any]:
     """Return the settings, with tables as large as the data need unless the user gave a size."""
-    needed = {} if spec.room is None else spec.room(data)
+    needed = {} if spec.sizes_in_data is None else spec.sizes_in_data(data)
     grown = {name: max(least, settings[name]) for name, least in needed.items()}
     return {**settings, **{name: size for name, size in grown.items() if name not in given}}
 
