@@ -24,7 +24,7 @@ from whence_studies.records import Record
 from whence_studies.results import StudyResults, judge_by_records
 from whence_studies.study import COUNTS, SKIPS, Cell, Study
 from whence_studies.tables import dataset_statistics, skips, toys
-from whence_studies.tables.trained_skips import Workshop
+from whence_studies.tables.trained_skips import Workspace
 
 
 def run_study(
@@ -51,8 +51,8 @@ def run_study(
             raise InputError(f"{study.id} has no dataset '{name}': {known}")
     until = None if minutes is None else time.monotonic() + 60 * minutes
     if study.tabulated:
-        workshop = Workshop(cache.folder, device, until, show_progress)
-        filled = judge_by_records(study, _fill(study, workshop))
+        workspace = Workspace(cache.folder, device, until, show_progress)
+        filled = judge_by_records(study, _fill(study, workspace))
         keep(filled)
         return filled
     command = study.command if device == "cpu" else f"{study.command} --device {device}"
@@ -70,11 +70,11 @@ def run_study(
     return results.records()
 
 
-def _fill(study: Study, workshop: Workshop) -> list[Record]:
+def _fill(study: Study, workspace: Workspace) -> list[Record]:
     """Return the records of a study that fills published tables."""
     (name,) = study.measurements
     if name == SKIPS:
-        return skips.measure(study, workshop)
+        return skips.measure(study, workspace)
     return dataset_statistics.count(study) if name == COUNTS else toys.measure(study)
 
 

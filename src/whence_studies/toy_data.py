@@ -1,7 +1,7 @@
-"""The toy tasks of Afchar & Hennequin (2020): clusters for which the expert needed is known.
+"""The toy tasks of Afchar & Hennequin (2020): clusters for which the needed expert is known.
 
-(a) has two clusters told apart by x1 alone and two by x2 alone; (b) adds four outer ones that need
-both; (d) puts (a) on the first two of four dimensions and the four on the other two.
+(a) has two clusters separated by x1 alone and two by x2 alone. (b) adds four outer ones that need
+both. (d) puts (a) on the first two of four dimensions, and the four on the other two.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from whence.experts.family import Family
 from whence.randomness import Randomness
 
 SPREAD: Final = 0.25
-"""Standard deviation of every cluster, in every dimension it is spread in."""
+"""Standard deviation of every cluster, in each dimension that varies."""
 
 
 class Cluster(NamedTuple):
-    """Normal about its centre."""
+    """A normal distribution about its centre."""
 
     centre: tuple[float, ...]
     label: int
     """Class 0 or 1, printed as −1 and 1."""
     expert: str
-    """The one that sees just enough to tell the class."""
+    """The expert that sees just enough to tell the class."""
     dimensions: tuple[int, ...] = (0, 1)
-    """In which its points are spread; in the others all of them are at 0."""
+    """The dimensions that vary; all points are at 0 in the others."""
 
 
-class Drawn(NamedTuple):
+class ToyPoints(NamedTuple):
     """Points `[n, d]`, their classes `[n]`, and the numbers of the experts they need `[n]`."""
 
     rows: Tensor
@@ -44,27 +44,27 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class Toy:
-    """A task."""
+    """A toy task."""
 
     family: Family
     clusters: tuple[Cluster, ...]
     hidden_dims: tuple[int, ...]
-    """Of the published experts."""
+    """Hidden dimensions of the published experts."""
 
-    def draw(self, count: int, generator: torch.Generator) -> Drawn:
-        """Equally many points of every cluster, one cluster after another."""
+    def draw(self, count: int, generator: torch.Generator) -> ToyPoints:
+        """Draw equally many points of every cluster, one cluster after another."""
         if count < 1 or count % len(self.clusters):
             raise InputError(
-                f"Points are drawn in equal shares of {len(self.clusters)} clusters, which "
-                f"{count} cannot be."
+                f"{count} points cannot be split equally among {len(self.clusters)} clusters. Draw "
+                "a multiple."
             )
         of = torch.arange(len(self.clusters)).repeat_interleave(count // len(self.clusters))
         centres, spreads, labels, experts = self._tables
         noise = torch.randn(count, centres.shape[1], generator=generator)
-        return Drawn(torch.addcmul(centres[of], noise, spreads[of]), labels[of], experts[of])
+        return ToyPoints(torch.addcmul(centres[of], noise, spreads[of]), labels[of], experts[of])
 
     def batches(self, steps: int, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Fresh points for every step."""
+        """Yield fresh points for every step."""
         generator = Randomness(seed).torch("batches")
         for _ in range(steps):
             drawn = self.draw(size, generator)
@@ -72,7 +72,7 @@ class Toy:
 
     @cached_property
     def _tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Centres, spreads, classes and experts of the clusters."""
+        """Centres, standard deviations, classes and experts of the clusters."""
         spreads = torch.zeros(len(self.clusters), self.family.n_columns)
         for row, cluster in zip(spreads, self.clusters, strict=True):
             row[list(cluster.dimensions)] = SPREAD
@@ -85,7 +85,7 @@ class Toy:
 
 
 def _crossed(x: str, y: str) -> tuple[Cluster, ...]:
-    """Four clusters at distance 1 along the axes: two that x tells apart, and two that y does."""
+    """Return four clusters at distance 1 along the axes: two separated by x, and two by y."""
     return (
         Cluster((-1.0, 0.0), 0, x),
         Cluster((1.0, 0.0), 1, x),
@@ -95,14 +95,14 @@ def _crossed(x: str, y: str) -> tuple[Cluster, ...]:
 
 
 def _diagonal(distance: float, both: str) -> tuple[Cluster, ...]:
-    """Four clusters in the corners, of one class where the signs of x and y differ."""
+    """Return four clusters in the corners; class 1 if the signs of x and y differ."""
     return tuple(
         Cluster((x * distance, y * distance), int(x != y), both) for y in (-1, 1) for x in (-1, 1)
     )
 
 
 def _in_space(cluster: Cluster, first: int, dimensions: int) -> Cluster:
-    """The same in two of several dimensions, from the first on."""
+    """Return the same cluster in two of several dimensions, starting at `first`."""
     centre = [0.0] * dimensions
     centre[first : first + 2] = cluster.centre
     return cluster._replace(centre=tuple(centre), dimensions=(first, first + 1))

@@ -252,7 +252,7 @@ def test_toys_match_the_paper() -> None:
         (-1, 1),
         (1, 1),
     ]
-    with pytest.raises(InputError, match=r"^Points are drawn in equal shares of 8 clusters"):
+    with pytest.raises(InputError, match=r"^9 points cannot be split equally among 8"):
         toy.draw(9, torch.Generator())
 
 

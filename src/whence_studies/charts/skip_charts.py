@@ -1,4 +1,4 @@
-"""Bars of shares with their intervals, as in Figures 6 and 8 of Afchar & Hennequin (2020)."""
+"""Charts of skips and selections, as in Figures 6, 8 and 11 of Afchar & Hennequin (2020)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from whence_studies.tables.skips import PERCENT
 DARK: Final = "#3a434c"
 BAR_HEIGHT, WIDTH = 22, 230
 
-Row = dict[str, Any]
+ChartRow = dict[str, Any]
 
 
-def share_row(of: str, what: str, name: str, value: float, interval: tuple[float, float]) -> Row:
-    """A bar: of whom, a share of what, and whose share it is."""
+def share_row(
+    of: str, what: str, name: str, value: float, interval: tuple[float, float]
+) -> ChartRow:
+    """Return the data of one bar: its panel row, its panel column, its name and value."""
     low, high = interval
     return {"of": of, "what": what, "name": name, "value": value, "low": low, "high": high}
 
 
-def share_chart(rows: list[Row]) -> alt.FacetChart:
-    """Down, of whom shares are, where that is said, and across what they are shares of."""
+def share_chart(rows: list[ChartRow]) -> alt.FacetChart:
+    """Draw bars with intervals in panels, by `of` downwards and by `what` across."""
     whose, kinds, names = (
         list(dict.fromkeys(row[field] for row in rows)) for field in ("of", "what", "name")
     )
@@ -56,18 +58,15 @@ def share_chart(rows: list[Row]) -> alt.FacetChart:
     return styled(layers.facet(column=across, row=down))
 
 
-# Charts of what networks say they used to predict skips.
-
-
 SLOT: Final = 62
-"""The width of a track."""
+"""Width of a track."""
 COLOURS: Final = (NEUTRAL, FOR, "#d9a441", AGAINST, "#b9c0c7")
 SKIPPED, PLAYED = "skipped", "played"
 HAPPENED, PREDICTED, CAUSE = "happened", "predicted", "true cause"
 FIRST_HALF: Final = "first half: heard"
 MAXIMUM, MEAN = "most selected, share of tracks", "mean share of the attribution"
 SHARES: Final = {FIRST: MAXIMUM, MEAN_SHARE: MEAN}
-"""By how the columns of a study begin."""
+"""Panel titles by the prefix of a study's columns."""
 
 
 def strip_chart(
@@ -76,13 +75,15 @@ def strip_chart(
     predicted: npt.NDArray[np.bool_],
     case: int,
 ) -> alt.ConcatChart:
-    """One session as in Figure 11 of Afchar & Hennequin (2020), track after track.
+    """Draw one session track by track, as in Figure 11 of Afchar & Hennequin (2020).
 
-    What happened, what was predicted of the second half, the true cause where it is known, and for
-    each of its tracks how far the families of experts in `EVIDENCE` are `selected` `[B, slots, H]`.
+    Shows what happened, the predictions for the second half, the true causes if known, and the
+    selection `selected` `[B, slots, H]` of each group of experts in `EVIDENCE`.
     """
     if not 0 <= case < len(batch):
-        raise InputError(f"There is no session {case}; there are {len(batch)}, counted from 0.")
+        raise InputError(
+            f"There is no session {case}. The batch has the sessions 0 to {len(batch) - 1}."
+        )
     known, upcoming = (int(there[case].sum()) for there in (batch.known_mask, batch.upcoming_mask))
     tracks = range(1, known + upcoming + 1)
     panels = [
@@ -93,7 +94,7 @@ def strip_chart(
 
 
 def selection_chart(maximum: Mapping[str, Measure], mean: Mapping[str, Measure]) -> alt.FacetChart:
-    """Two bars for every expert, as in Figure 8: how often it is first, and its mean share."""
+    """Draw two bars per expert, as in Figure 8: how often it comes first, and its mean share."""
     rows = [
         _bar("", what, name, one.value, one.interval)
         for what, measures in ((MAXIMUM, maximum), (MEAN, mean))
@@ -103,12 +104,12 @@ def selection_chart(maximum: Mapping[str, Measure], mean: Mapping[str, Measure])
 
 
 def selection_charts(records: Sequence[Record]) -> dict[str, alt.FacetChart]:
-    """The same from the records of a study, network below network, for each of its tables."""
+    """Draw the same from the records of a study, one chart per table and one row per network."""
     drawn = {title: _bars(own) for title, own in by_table(records).items()}
     return {title: share_chart(rows) for title, rows in drawn.items() if rows}
 
 
-def _bars(records: Sequence[Record]) -> list[Row]:
+def _bars(records: Sequence[Record]) -> list[ChartRow]:
     rows = []
     for record in records:
         begins = next((one for one in SHARES if record.column.startswith(one)), None)
@@ -119,7 +120,9 @@ def _bars(records: Sequence[Record]) -> list[Row]:
     return rows
 
 
-def _bar(network: str, what: str, expert: str, value: float, interval: tuple[float, float]) -> Row:
+def _bar(
+    network: str, what: str, expert: str, value: float, interval: tuple[float, float]
+) -> ChartRow:
     sees = ", ".join(EXPERTS.subsets[EXPERTS.index(expert)].groups[1:])
     whole = expert == EXPERTS.names[-1]
     name = f"{expert}: {'everything' if whole else sees}"
@@ -128,8 +131,8 @@ def _bar(network: str, what: str, expert: str, value: float, interval: tuple[flo
 
 def _skip_rows(
     batch: SessionBatch, predicted: npt.NDArray[np.bool_], case: int, known: int, upcoming: int
-) -> list[Row]:
-    """What became of every track, and what was said of those of the second half."""
+) -> list[ChartRow]:
+    """Return whether each track was skipped, and the predictions for the second half."""
     happened = [*batch.known_skipped[case, :known], *batch.skipped[case, :upcoming]]
     said = dict(enumerate(predicted[case, :upcoming], start=known))
     rows = [(place, HAPPENED, skipped) for place, skipped in enumerate(happened)]
@@ -140,10 +143,10 @@ def _skip_rows(
     ]
 
 
-def _words(batch: SessionBatch, case: int) -> list[Row]:
-    """The true causes, and what the first half is."""
+def _words(batch: SessionBatch, case: int) -> list[ChartRow]:
+    """Return the true causes, and the label of the first half."""
     known, upcoming = (int(there[case].sum()) for there in (batch.known_mask, batch.upcoming_mask))
-    rows: list[Row] = [{"track": 1 + known // 2, "row": PREDICTED, "word": FIRST_HALF}]
+    rows: list[ChartRow] = [{"track": 1 + known // 2, "row": PREDICTED, "word": FIRST_HALF}]
     if batch.causes is not None:
         rows += [
             {"track": known + place + 1, "row": CAUSE, "word": Cause(int(cause)).word}
@@ -152,8 +155,8 @@ def _words(batch: SessionBatch, case: int) -> list[Row]:
     return rows
 
 
-def _attribution_rows(selected: npt.NDArray[np.float32], known: int) -> list[Row]:
-    """The attribution of every family of experts, track after track."""
+def _attribution_rows(selected: npt.NDArray[np.float32], known: int) -> list[ChartRow]:
+    """Return the selection of each group of experts, track by track."""
     return [
         {
             "track": known + place + 1,
@@ -166,7 +169,7 @@ def _attribution_rows(selected: npt.NDArray[np.float32], known: int) -> list[Row
     ]
 
 
-def _skips(marks: list[Row], words: list[Row], tracks: range) -> alt.LayerChart:
+def _skips(marks: list[ChartRow], words: list[ChartRow], tracks: range) -> alt.LayerChart:
     rows = [HAPPENED, PREDICTED, *([CAUSE] if len(words) > 1 else [])]
     up = alt.Y("row:N", title=None, sort=rows, axis=alt.Axis(ticks=False, domain=False))
     fill = alt.Fill(
@@ -188,7 +191,7 @@ def _skips(marks: list[Row], words: list[Row], tracks: range) -> alt.LayerChart:
     return alt.LayerChart(layer=[points, texts], width=SLOT * len(tracks), height=24 * len(rows))
 
 
-def _attributions(rows: list[Row], tracks: range) -> alt.Chart:
+def _attributions(rows: list[ChartRow], tracks: range) -> alt.Chart:
     colour = alt.Color(
         "evidence:N",
         title=None,

@@ -1,4 +1,4 @@
-"""Charts of toy tasks: who is selected where, as Figure 5 of Afchar & Hennequin (2020) draws it."""
+"""Charts of toy tasks: which expert is selected where, as in Figure 5 of Afchar & Hennequin."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PANEL = 170
 def selection_chart(
     model: InterpretableMLP, points: Tensor, *planes: tuple[int, int]
 ) -> alt.ConcatChart:
-    """A panel an expert: points in the colour of the class it says, as solid as it is selected.
+    """Draw one panel per expert, with points coloured by class and as opaque as it is selected.
 
-    Of several planes, each with its two dimensions, one stands below the other. A point at 0 in
-    both dimensions of a plane is left out there, where all such points would lie on one dot.
+    Each plane, given by two dimensions, is one row of panels. A point at 0 in both dimensions is
+    left out of that plane, where all such points would overlap.
     """
     selected, answers = model.attribute(points, PLOTTED), model.expert_outputs(points)[:, 0] > 0
     groups = [group.name for group in model.family.groups]
@@ -36,7 +36,7 @@ def selection_chart(
 def _rows(
     names: Sequence[str], places: Tensor, selected: Tensor, answers: Tensor
 ) -> list[dict[str, object]]:
-    """Every point in every expert's panel."""
+    """Return every point in every expert's panel."""
     every = zip(places.tolist(), selected.tolist(), answers.tolist(), strict=True)
     return [
         {"x": x, "y": y, "expert": name, "class": "1" if yes else "-1", "alpha": alpha}

@@ -1,4 +1,4 @@
-"""What is measured of a network that predicts skips: accuracies, and what its experts say."""
+"""The columns measured for a network that predicts skips: accuracy, and what its experts say."""
 
 from __future__ import annotations
 
@@ -21,43 +21,45 @@ from whence_studies.skips.skip_attribution import ALL_CAUSES, CAUSE_MEAN, SEEN
 
 FIRST, MEAN_SHARE = "most selected: ", "mean attribution: "
 AS_PLOTTED: Final = "as plotted: "
-"""Before what is said of experts selected by |F|, as the paper plots them, instead of by F²."""
+"""Prefix of columns with experts selected by |F|, as the paper plots them, instead of F²."""
 DATASETS: Final = (ALL_CAUSES, CAUSE_MEAN, *(cause.word for cause in EXPERT_OF))
-CAUSED: Final = (
+CAUSE_COLUMNS: Final = (
     *DATASETS,
     *(f"{AS_PLOTTED}{name}" for name in DATASETS),
     *(SEEN, f"{SEEN}, mean over causes", *(f"{SEEN}: {cause.word}" for cause in EXPERT_OF)),
 )
-"""Of a network with experts, where causes are known."""
+"""Columns of a network with experts if causes are known."""
 SELECTED: Final = tuple(f"{what}{name}" for what in (FIRST, MEAN_SHARE) for name in EXPERTS.names)
-"""Of a network with experts, anywhere."""
+"""Columns of every network with experts."""
 TRACK_ALONE: Final = tuple(
     subset.name
     for subset in EXPERTS.subsets
     if {"context", "interaction"}.isdisjoint(subset.groups)
 )
-"""Experts that know nothing of a listener: S3, S4 and S6."""
+"""Experts that see nothing about the listener: S3, S4 and S6."""
 BY_TRACK: Final = f"{', '.join(TRACK_ALONE[:-1])} or {TRACK_ALONE[-1]} is selected most"
 MOST_SELECTED: Final = "the expert selected most often"
-FOLLOWING: Final[Mapping[str, Callable[[Mapping[str, float]], float]]] = {
+DERIVED: Final[Mapping[str, Callable[[Mapping[str, float]], float]]] = {
     BY_TRACK: lambda found: sum(found[f"{FIRST}{name}"] for name in TRACK_ALONE),
     MOST_SELECTED: lambda found: max(found[f"{FIRST}{name}"] for name in EXPERTS.names),
 }
-"""What follows from the columns of one seed."""
+"""Columns computed from the other columns of one seed."""
 
 
 def all_columns(network: NetworkConfig) -> tuple[str, ...]:
-    """Of a network with experts or without, where causes are known."""
-    return (*COLUMNS, *CAUSED, *selected_columns(network)) if network.interpretable else COLUMNS
+    """Return all columns of a network if causes are known."""
+    return (
+        (*COLUMNS, *CAUSE_COLUMNS, *selected_columns(network)) if network.interpretable else COLUMNS
+    )
 
 
 def selected_columns(network: NetworkConfig) -> tuple[str, ...]:
-    """What its experts add."""
-    return (*SELECTED, *FOLLOWING) if network.interpretable else ()
+    """Return the columns that a network's experts add."""
+    return (*SELECTED, *DERIVED) if network.interpretable else ()
 
 
 def measures_of(found: SkipEvaluation) -> dict[str, Measure]:
-    """All that can be said of a network."""
+    """Return all measures of an evaluation, by column."""
     measures = found.scores.measures()
     if found.attribution is None or found.plotted is None:
         return measures

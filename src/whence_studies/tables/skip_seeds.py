@@ -46,23 +46,22 @@ from whence_studies.skips import (
 FIRST_LAYER, LAST_LAYER = "attention, first layer", "attention, last layer"
 RANDOM_TRACKS: Final = "random tracks"
 ATTENTION_METHODS: Final = (FIRST_LAYER, LAST_LAYER, RANDOM_TRACKS)
-KL_BETWEEN_SEEDS, KL_TO_OTHER_CASES = "KL between seeds, ", "KL beside other cases, "
-KL_TO_RANDOM: Final = "KL beside random shares, "
-"""Before the name of a method: in nats, as a share of what the same seeds have on cases paired at
-random, and as a share of what shares drawn at random have."""
+KL_BETWEEN_SEEDS, KL_TO_OTHER_CASES = "KL between seeds, ", "KL relative to other cases, "
+KL_TO_RANDOM: Final = "KL relative to random shares, "
+"""Column prefixes: KL in nats, relative to other cases, and relative to random shares."""
 
 COMPARED: Final = (
-    "a track of each session; beside: divided by the KL of the same seeds on sessions of equally "
-    "many known tracks paired at random, or by that of random shares"
+    "one track per session; relative: divided by the KL of the same seeds on randomly paired "
+    "sessions with equally many known tracks, or by the KL of random shares"
 )
-"""For a protocol."""
+"""Part of the protocol of these columns."""
 
 ValuesBySeed = dict[str, list[float]]
-"""One value a seed."""
+"""By column, one value per seed."""
 
 
 def kl_columns(methods: Sequence[str]) -> tuple[str, ...]:
-    """Of these methods, the last of which is chance."""
+    """Return the KL columns of these methods, the last of which is random."""
     return (
         *(f"{what}{name}" for what in (KL_BETWEEN_SEEDS, KL_TO_OTHER_CASES) for name in methods),
         *(f"{KL_TO_RANDOM}{name}" for name in methods[:-1]),
@@ -70,43 +69,43 @@ def kl_columns(methods: Sequence[str]) -> tuple[str, ...]:
 
 
 BY_CAUSE: Final = {cause: f"{SAME}, {cause.word}" for cause in EXPERT_OF}
-"""Of the tracks that a cause decided over, where causes are known."""
+"""Columns over the tracks with a known cause."""
 TRACKS: Final = ": tracks"
-"""Behind the name of such a column: of how many."""
+"""Suffix of a column that holds the number of those tracks."""
 BY_GROUPS: Final = (SAME, *RHO.values(), *kl_columns(METHODS))
 BY_TRACKS: Final = kl_columns(ATTENTION_METHODS)
-NO_SHARES: Final = frozenset((*BY_GROUPS, *BY_TRACKS)) - {SAME}
-"""ValuesBySeed that are not shares of anything, and so not in percent."""
+NOT_PERCENT: Final = frozenset((*BY_GROUPS, *BY_TRACKS)) - {SAME}
+"""Columns that are not shares, and so not in percent."""
 
 
 def seed_columns(network: NetworkConfig, causes: bool = False) -> tuple[str, ...]:
-    """Those that a network has, with those of known causes or without."""
+    """Return the columns of a network, with those by cause if `causes`."""
     by_cause = BY_CAUSE.values() if causes else ()
     experts = (SAME, *by_cause, *BY_GROUPS[1:]) if network.interpretable else ()
     return experts if network.recurrent else (*experts, *BY_TRACKS)
 
 
 class SeedQuestions(NamedTuple):
-    """The same questions for every seed: of each of B sessions one track of the second half."""
+    """The same cases for every seed: one track from the second half of each of B sessions."""
 
     sessions: SessionBatch
     tracks: Ints
-    """`[B]`: which of all tracks that are questions about, session after session."""
+    """`[B]`: indices among all upcoming tracks of the sessions."""
 
     @property
     def known_mask(self) -> Bools:
-        """`[B, slots]`: where the first half has a track."""
+        """`[B, slots]`: whether a slot of the first half holds a track."""
         return known_tracks(self.sessions)[self.tracks]
 
     @property
     def causes(self) -> npt.NDArray[np.int8] | None:
-        """`[B]`: what decided over the track, as a `Cause`, where that is known."""
+        """`[B]`: the cause of each track, as a `Cause`, if known."""
         causes = self.sessions.causes
         return None if causes is None else causes[self.sessions.upcoming_mask][self.tracks]
 
 
 def draw_questions(files: SessionFiles, tracks: Tracks, count: int) -> SeedQuestions:
-    """The first so many sessions, and of each a track drawn at random."""
+    """Draw one track from each of the first `count` sessions."""
     some = islice(batches(files, tracks, BATCH), -(-count // BATCH))
     sessions = concat_batches(list(some))[:count]
     lengths = sessions.upcoming_mask.sum(axis=1)
@@ -115,12 +114,12 @@ def draw_questions(files: SessionFiles, tracks: Tracks, count: int) -> SeedQuest
 
 
 class SeedExplanations(NamedTuple):
-    """What one seed's network says of the tracks questions about, as far as it can."""
+    """What one seed's network says about these tracks."""
 
-    told: MethodExplanations
-    """By method, over groups of features."""
+    explanations: MethodExplanations
+    """By method, over feature groups."""
     chosen: Ints | None
-    """`[B]`: the expert most selected."""
+    """`[B]`: the most selected expert."""
     attention: Floats | None
     """`[layers, B, slots]`: attention to the first half."""
 
@@ -128,31 +127,33 @@ class SeedExplanations(NamedTuple):
 def explain_questions(
     network: SequentialModel, questions: SeedQuestions, seed: int
 ) -> SeedExplanations:
-    """By its experts and the methods beside them, and by its attention."""
-    told: MethodExplanations = {}
+    """Explain the tracks by experts, by the methods compared with them, and by attention."""
+    explanations: MethodExplanations = {}
     chosen = attention = None
     if len(network.family) > 1:
         model = explainable_skips(network, questions.sessions)
         batch = model.make_cases(questions.sessions)[questions.tracks]
         skipped = torch.full((len(batch),), SKIP, device=batch.device)
-        told = compare_batch(model, batch, skipped, METHODS, seed)
+        explanations = compare_batch(model, batch, skipped, METHODS, seed)
         chosen = attribute_skips(network, questions.sessions).first[questions.tracks]
-    if isinstance(network, InterpretableTransformer):  # which the ordinary one is, of one expert
+    if isinstance(network, InterpretableTransformer):  # the ordinary one is too, with one expert
         attention = cross_attention(network, questions.sessions)[:, questions.tracks]
-    return SeedExplanations(told, chosen, attention)
+    return SeedExplanations(explanations, chosen, attention)
 
 
 def compare_seeds(explained: Iterable[SeedExplanations], questions: SeedQuestions) -> ValuesBySeed:
-    """One value a seed and column; what two seeds differ in needs three seeds at least."""
+    """Return one value per seed and column; comparing seeds needs at least three."""
     every = list(explained)
-    told = [one.told for one in every]
-    found: ValuesBySeed = dict(rhos(told)) if told[0] else {}
+    explanations = [one.explanations for one in every]
+    found: ValuesBySeed = dict(rhos(explanations)) if explanations[0] else {}
     if len(every) < 3:
         return found
     chosen = [one.chosen for one in every if one.chosen is not None]
     if chosen:
         found |= _same_expert(np.stack(chosen), questions.causes)
-        found |= _distances(sizes_by_method(told), told[0]["shapley"].parts, questions)
+        found |= _distances(
+            sizes_by_method(explanations), explanations[0]["shapley"].parts, questions
+        )
     attention = [one.attention for one in every if one.attention is not None]
     if attention:
         found |= _distances(_attention_shares(attention), questions.known_mask, questions)
@@ -160,7 +161,7 @@ def compare_seeds(explained: Iterable[SeedExplanations], questions: SeedQuestion
 
 
 def _same_expert(chosen: Ints, causes: npt.NDArray[np.int8] | None) -> ValuesBySeed:
-    """How often two seeds select the same expert, of all tracks and by known cause."""
+    """Return how often two seeds select the same expert, over all tracks and by cause."""
     found = {SAME: same_choice(chosen).over_seeds()}
     for cause, column in BY_CAUSE.items() if causes is not None else ():
         own = chosen[:, causes == cause]
@@ -171,7 +172,7 @@ def _same_expert(chosen: Ints, causes: npt.NDArray[np.int8] | None) -> ValuesByS
 
 
 def _attention_shares(attention: Sequence[Floats]) -> dict[str, Floats]:
-    """`[S, B, slots]`, with chance last."""
+    """Return the attention of all seeds by layer, `[S, B, slots]`, and random shares last."""
     drawn = Randomness(0).numpy("explain").random((len(attention), *attention[0].shape[1:]))
     ends = {FIRST_LAYER: 0, LAST_LAYER: -1}
     return {
@@ -181,46 +182,43 @@ def _attention_shares(attention: Sequence[Floats]) -> dict[str, Floats]:
 
 
 def _distances(sizes: Mapping[str, Floats], parts: Bools, questions: SeedQuestions) -> ValuesBySeed:
-    """Of every method, the last of which is chance.
+    """Return the KL columns of every method, the last of which is random.
 
-    Attention can be compared only among sessions of equally many known tracks; so groups are as
-    well, for both to have the same chance.
+    Attention can only be compared between sessions with equally many known tracks. Groups are
+    compared in the same way, so that both have the same reference.
     """
-    chance = list(sizes)[-1]
-    drawn = attention_kl(sizes[chance], parts)
+    random = list(sizes)[-1]
+    drawn = attention_kl(sizes[random], parts)
     found: ValuesBySeed = {}
     for name, own in sizes.items():
-        apart = attention_kl(own, parts)
-        dealt = shuffle_cases(own, questions.known_mask, Randomness(0).numpy("evaluation"))
-        found[f"{KL_BETWEEN_SEEDS}{name}"] = apart.over_seeds()
-        found[f"{KL_TO_OTHER_CASES}{name}"] = ratio_over_seeds(apart, attention_kl(dealt, parts))
-        if name != chance:
-            found[f"{KL_TO_RANDOM}{name}"] = ratio_over_seeds(apart, drawn)
+        distance = attention_kl(own, parts)
+        shuffled = shuffle_cases(own, questions.known_mask, Randomness(0).numpy("evaluation"))
+        found[f"{KL_BETWEEN_SEEDS}{name}"] = distance.over_seeds()
+        found[f"{KL_TO_OTHER_CASES}{name}"] = ratio_over_seeds(
+            distance, attention_kl(shuffled, parts)
+        )
+        if name != random:
+            found[f"{KL_TO_RANDOM}{name}"] = ratio_over_seeds(distance, drawn)
     return found
 
 
-# What importances of two seeds would differ by, if they knew nothing of each other's cases.
-
-
 def shuffle_cases(importances: Floats, having: Bools, rng: np.random.Generator) -> Floats:
-    """`[S, B, n]`: each seed's importances dealt anew among cases that have the same, `[B, m]`.
+    """Shuffle each seed's importances `[S, B, n]` among cases with equal `having` `[B, m]`.
 
-    What cases have are their parts, or what else must be alike for two of them to be compared.
-
-    Between these, two seeds differ as they do on two cases drawn at random. So to be near there
-    needs no knowledge of the case, as where all attention goes to the newest part; and who is not
-    nearer on the same case says nothing that is of the case. A case that has what no other
-    has keeps its own.
+    `having` is what two cases must share to be compared, such as their parts. Two seeds then differ
+    as they do on two random cases. If they are not closer on the same case, their explanations say
+    nothing about the case: for instance, all attention may go to the newest part. A case without an
+    equal keeps its own importances.
     """
     if importances.ndim != 3 or having.ndim != 2 or importances.shape[1] != len(having):
         raise InputError(
-            "Importances are [seeds, cases, slots] and what cases have [cases, m], not "
+            "Importances must have the shape [seeds, cases, slots] and `having` [cases, m], not "
             f"{list(importances.shape)} and {list(having.shape)}."
         )
     kind = np.unique(having, axis=0, return_inverse=True)[1].reshape(-1)
     places = np.argsort(kind, kind="stable")
     found = np.empty_like(importances)
-    for own, dealt in zip(importances, found, strict=True):
+    for own, shuffled in zip(importances, found, strict=True):
         order = rng.permutation(len(kind))
-        dealt[places] = own[order[np.argsort(kind[order], kind="stable")]]
+        shuffled[places] = own[order[np.argsort(kind[order], kind="stable")]]
     return found

@@ -1,4 +1,4 @@
-"""Tables 2 and 3 of Afchar & Hennequin (2020), and the same on sessions whose causes are known."""
+"""Tables 2 and 3 of Afchar & Hennequin (2020), and the same on synthetic sessions."""
 
 from __future__ import annotations
 
@@ -44,47 +44,47 @@ from whence_studies.tables.skip_columns import (
     measures_of,
     selected_columns,
 )
-from whence_studies.tables.skip_networks import PUBLISHED, SMALL, Learning, ablations
+from whence_studies.tables.skip_networks import PUBLISHED, SMALL, TrainingPlan, ablations
 from whence_studies.tables.skip_seeds import (
     BY_CAUSE,
     COMPARED,
     KL_TO_OTHER_CASES,
-    NO_SHARES,
+    NOT_PERCENT,
     TRACKS,
     seed_columns,
 )
-from whence_studies.tables.trained_skips import Trained, Workshop, train_on
+from whence_studies.tables.trained_skips import TrainedNetwork, Workspace, train_on
 
 SPOTIFY, DEEZER = "spotify-sessions", "deezer-sessions"
-"""The first a user may have; the second was never published."""
-MADE, MADE_TABLE = "listening", "Sessions made here"
-OTHERS: Final = ("WSDM leader-board",)
-"""Rows of the tables that nobody can run here: others' entries to the challenge."""
-MADE_SEEDS: Final = f"{MADE_TABLE}: other seeds and methods"
-MADE_ABLATED: Final = f"{MADE_TABLE}: links, and one level after another"
+"""Users may have the first; the second was never published."""
+SYNTHETIC, SYNTHETIC_TABLE = "listening", "Synthetic sessions"
+CHALLENGE_ROWS: Final = ("WSDM leader-board",)
+"""Rows that cannot be run here: other entries to the challenge."""
+SYNTHETIC_SEEDS: Final = f"{SYNTHETIC_TABLE}: other seeds and methods"
+SYNTHETIC_ABLATED: Final = f"{SYNTHETIC_TABLE}: links, and one level after another"
 SPOTIFY_SEEDS: Final = "Sessions of the challenge: other seeds and methods"
 SELECTION_FIGURE: Final = "Figure 8 (Afchar & Hennequin 2020)"
 LISTENING: Final = ListeningConfig(sessions=20_000, logs=10, tracks=20_000)
-"""Eight logs to learn from, one to validate on and one to test on.
+"""Eight logs for training, one for validation and one for testing.
 
-Of few tracks, experts that see the music alone would learn by heart which are popular.
+With few tracks, experts that see only the music would memorise which tracks are popular.
 """
-IDEAL, IDEAL_EXPERTS = "ideal network", "ideal experts"
-"""What can be reached by those who know the rules."""
+ORACLE, ORACLE_EXPERTS = "oracle network", "oracle experts"
+"""The best possible results, by oracles that know the rules."""
 ABLATED: Final = (
     *(*COLUMNS, ALL_CAUSES, CAUSE_MEAN, SEEN, MOST_SELECTED),
     *(SAME, f"{KL_TO_OTHER_CASES}experts", RHO["experts"]),
 )
-"""Of rows whose experts are made or taught otherwise."""
+"""Columns of rows whose experts are built or trained differently."""
 PERCENT: Final = 100
-THEIRS: Final = "of the tracks that this cause decided over, one a session at most"
+BY_CAUSE_PROTOCOL: Final = "tracks with this cause, at most one per session"
 
-Found = Mapping[str, Mapping[str, Measure]]
-"""By row and column."""
+MeasuresByRow = Mapping[str, Mapping[str, Measure]]
+"""Measures by row and column."""
 
 
-class Cell(NamedTuple):
-    """Where a record stands."""
+class SkipCell(NamedTuple):
+    """The place of a record."""
 
     table: str
     dataset: str
@@ -93,8 +93,8 @@ class Cell(NamedTuple):
     printed: str | None = None
 
 
-class Value(NamedTuple):
-    """What stands there, in percent, and how it came about."""
+class SkipValue(NamedTuple):
+    """The value of a record, in percent, and how it was measured."""
 
     estimate: Estimate
     n: int | None
@@ -103,72 +103,79 @@ class Value(NamedTuple):
     device: str = "cpu"
 
 
-class Row(NamedTuple):
-    """A network, how it came about, and in how many sessions its seeds were compared."""
+class TrainedRow(NamedTuple):
+    """A network, its protocol, and the number of sessions for comparing its seeds."""
 
-    trained: Trained
+    trained: TrainedNetwork
     how: str
     compared: int
 
 
 @dataclass(frozen=True)
-class Filled:
-    """What there is of a set of sessions: what was measured at once, and what was trained."""
+class SkipResults:
+    """The results on one set of sessions: measured directly, and trained."""
 
-    measured: Found
-    trained: Mapping[str, Row]
+    measured: MeasuresByRow
+    trained: Mapping[str, TrainedRow]
     device: str
 
-    def value(self, row: str, column: str) -> Value | None:
-        """Of a network the mean over its seeds; of the rest an interval over sessions."""
+    def value(self, row: str, column: str) -> SkipValue | None:
+        """Return the mean over seeds for a network, else an interval over sessions."""
         if row in self.trained:
             return self._over_seeds(row, column)
         one = self.measured.get(row, {}).get(column)
         if one is None:
             return None
         low, high = one.interval
-        return Value(Estimate(PERCENT * one.value, None, (PERCENT * low, PERCENT * high)), one.n)
+        return SkipValue(
+            Estimate(PERCENT * one.value, None, (PERCENT * low, PERCENT * high)), one.n
+        )
 
-    def _over_seeds(self, row: str, column: str) -> Value:
+    def _over_seeds(self, row: str, column: str) -> SkipValue:
         found, how, compared = self.trained[row]
-        scale = 1 if column in NO_SHARES else PERCENT
+        scale = 1 if column in NOT_PERCENT else PERCENT
         estimate = over_seeds([scale * value for value in found.values(column)])
         sessions = found.sessions
         if column in found.between and sessions is not None:
             sessions, how = min(sessions, compared), f"{how}; {COMPARED}"
         if column in found.between and column in BY_CAUSE.values():
-            # The same tracks in every row, of which the network's other columns say the rest.
-            sessions, how = int(found.between[f"{column}{TRACKS}"][0]), f"{column}: {THEIRS}"
-        return Value(estimate, sessions, tuple(found.by_seed), how, self.device)
+            # The tracks are the same in every row, so the network's protocol is not repeated.
+            sessions, how = (
+                int(found.between[f"{column}{TRACKS}"][0]),
+                f"{column}: {BY_CAUSE_PROTOCOL}",
+            )
+        return SkipValue(estimate, sessions, tuple(found.by_seed), how, self.device)
 
 
 def measure(
     study: Study,
-    workshop: Workshop,
+    workspace: Workspace,
     listening: ListeningConfig = LISTENING,
-    small: Learning = SMALL,
-    published: Learning = PUBLISHED,
+    small: TrainingPlan = SMALL,
+    published: TrainingPlan = PUBLISHED,
 ) -> list[Record]:
-    """Every cell of both tables, and baselines and networks on sessions made here."""
-    filled, cells = {}, _printed_cells(study)
+    """Measure every cell of both tables, and baselines and networks on synthetic sessions."""
+    results, cells = {}, _printed_cells(study)
     folder = session_folder(SPOTIFY)
-    if folder is not None:  # first, since it is what the user waits for
-        filled[SPOTIFY] = _of_the_user(folder, published, workshop)
+    if folder is not None:  # first, because it is what the user waits for
+        results[SPOTIFY] = _on_user_files(folder, published, workspace)
         cells += _network_cells(SELECTION_FIGURE, SPOTIFY, published, selected_columns)
         cells += _network_cells(SPOTIFY_SEEDS, SPOTIFY, published, seed_columns)
     others = ablations(small)
-    filled[MADE] = _made_here(listening, [small, others], workshop)
-    made = filled[MADE].measured
-    cells += [Cell(MADE_TABLE, MADE, row, column) for row in made for column in made[row]]
-    cells += _network_cells(MADE_TABLE, MADE, small, all_columns)
-    cells += _network_cells(MADE_SEEDS, MADE, small, partial(seed_columns, causes=True))
-    cells += _network_cells(MADE_ABLATED, MADE, others, lambda _: ABLATED)
-    return [_record(study, cell, filled.get(cell.dataset)) for cell in cells]
+    results[SYNTHETIC] = _on_synthetic(listening, [small, others], workspace)
+    made = results[SYNTHETIC].measured
+    cells += [
+        SkipCell(SYNTHETIC_TABLE, SYNTHETIC, row, column) for row in made for column in made[row]
+    ]
+    cells += _network_cells(SYNTHETIC_TABLE, SYNTHETIC, small, all_columns)
+    cells += _network_cells(SYNTHETIC_SEEDS, SYNTHETIC, small, partial(seed_columns, causes=True))
+    cells += _network_cells(SYNTHETIC_ABLATED, SYNTHETIC, others, lambda _: ABLATED)
+    return [_record(study, cell, results.get(cell.dataset)) for cell in cells]
 
 
-def _printed_cells(study: Study) -> list[Cell]:
+def _printed_cells(study: Study) -> list[SkipCell]:
     return [
-        Cell(table, printed["dataset"], row, column, text)
+        SkipCell(table, printed["dataset"], row, column, text)
         for table, rows in study.published.items()
         for row, printed in rows.items()
         for column, text in printed.items()
@@ -177,22 +184,22 @@ def _printed_cells(study: Study) -> list[Cell]:
 
 
 def _network_cells(
-    table: str, dataset: str, learning: Learning, columns: Callable[[NetworkConfig], Sequence[str]]
-) -> list[Cell]:
-    """Of every network the columns it has."""
+    table: str, dataset: str, plan: TrainingPlan, columns: Callable[[NetworkConfig], Sequence[str]]
+) -> list[SkipCell]:
+    """Return the cells of every network's columns."""
     return [
-        Cell(table, dataset, row, column)
-        for row, network in learning.networks.items()
+        SkipCell(table, dataset, row, column)
+        for row, network in plan.networks.items()
         for column in columns(network)
     ]
 
 
-def _record(study: Study, cell: Cell, filled: Filled | None) -> Record:
-    """In percent, beside the print without its ±."""
-    value = None if filled is None else filled.value(cell.row, cell.column)
-    value = value or Value(Estimate(), None)
+def _record(study: Study, cell: SkipCell, results: SkipResults | None) -> Record:
+    """Return a record in percent, with the published value without its ±."""
+    value = None if results is None else results.value(cell.row, cell.column)
+    value = value or SkipValue(Estimate(), None)
     printed = None if cell.printed is None else cell.printed.partition(" ±")[0]
-    absent = _why_absent(cell, filled)
+    absent = _why_absent(cell, results)
     command = study.command if value.device == "cpu" else f"{study.command} --device {value.device}"
     return Record(
         study=study.id,
@@ -212,42 +219,46 @@ def _record(study: Study, cell: Cell, filled: Filled | None) -> Record:
     )
 
 
-def _why_absent(cell: Cell, filled: Filled | None) -> str:
-    if cell.row in OTHERS:
+def _why_absent(cell: SkipCell, results: SkipResults | None) -> str:
+    if cell.row in CHALLENGE_ROWS:
         return ONLY_PUBLISHED
     if cell.dataset == DEEZER:
         return PRIVATE
-    return NEEDS_FILE if filled is None else NOT_RUN
+    return NEEDS_FILE if results is None else NOT_RUN
 
 
-def _made_here(
-    listening: ListeningConfig, learning: Sequence[Learning], workshop: Workshop
-) -> Filled:
-    """Of all networks of the first kind of learning first, and their seeds beside each other."""
-    with _made(listening) as files:
+def _on_synthetic(
+    listening: ListeningConfig, plans: Sequence[TrainingPlan], workspace: Workspace
+) -> SkipResults:
+    """Measure on synthetic sessions; the networks of the first plan are trained first."""
+    with _write_synthetic(listening) as files:
         parts = split_files(files)
         possible = oracle_experts(parts.test, listening)
         measured = {
             **_baselines(parts.test),
-            IDEAL: possible.single.measures(),
-            IDEAL_EXPERTS: measures_of(possible.experts),
+            ORACLE: possible.single.measures(),
+            ORACLE_EXPERTS: measures_of(possible.experts),
         }
-        trained = [_trained_on(parts, one, workshop) for one in learning]
-    return Filled(measured, dict(ChainMap(*trained)), workshop.device)
+        trained = [_train_rows(parts, one, workspace) for one in plans]
+    return SkipResults(measured, dict(ChainMap(*trained)), workspace.device)
 
 
-def _of_the_user(folder: Path, learning: Learning, workshop: Workshop) -> Filled:
+def _on_user_files(folder: Path, plan: TrainingPlan, workspace: Workspace) -> SkipResults:
     parts = split_files(find_files(folder))
-    return Filled(_baselines(parts.test), _trained_on(parts, learning, workshop), workshop.device)
+    return SkipResults(
+        _baselines(parts.test), _train_rows(parts, plan, workspace), workspace.device
+    )
 
 
-def _trained_on(parts: SessionSplit, learning: Learning, workshop: Workshop) -> dict[str, Row]:
-    found = train_on(parts, learning, workshop)
-    return {row: Row(one, learning.protocol(row), learning.compared) for row, one in found.items()}
+def _train_rows(
+    parts: SessionSplit, plan: TrainingPlan, workspace: Workspace
+) -> dict[str, TrainedRow]:
+    found = train_on(parts, plan, workspace)
+    return {row: TrainedRow(one, plan.protocol(row), plan.compared) for row, one in found.items()}
 
 
-def _baselines(files: SessionFiles) -> Found:
-    """What predicts without learning, all in one reading of the files."""
+def _baselines(files: SessionFiles) -> MeasuresByRow:
+    """Measure the predictors without training in one pass over the files."""
     predictors: dict[str, Callable[[SessionBatch], Bools]] = {"random": coin(), **BASELINES}
     scores = [
         {name: score_skips(predict(some), some) for name, predict in predictors.items()}
@@ -257,6 +268,6 @@ def _baselines(files: SessionFiles) -> Found:
 
 
 @contextmanager
-def _made(listening: ListeningConfig) -> Iterator[SessionFiles]:
+def _write_synthetic(listening: ListeningConfig) -> Iterator[SessionFiles]:
     with TemporaryDirectory() as folder:
         yield write_sessions(Path(folder) / "sessions", listening)

@@ -1,8 +1,8 @@
-"""Networks that predict skips, trained seed by seed on one set of sessions, and measured.
+"""Networks that predict skips, trained and measured seed by seed on one set of sessions.
 
-What is measured of a seed is kept beside its weights, by all that it was made from, the sessions
-among it; what is measured between seeds, by all seeds and by how they are compared. Weights that
-lie in their place, wherever they were trained, are not trained again.
+The measures of a seed are cached next to its weights, under a key of everything it was made from,
+including the sessions. Comparisons between seeds are cached under the keys of all seeds. Weights
+that exist already, wherever they were trained, are not trained again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from whence_studies.skips import (
     load_network,
     save_network,
 )
-from whence_studies.tables.skip_columns import FOLLOWING, measures_of
-from whence_studies.tables.skip_networks import Learning
+from whence_studies.tables.skip_columns import DERIVED, measures_of
+from whence_studies.tables.skip_networks import TrainingPlan
 from whence_studies.tables.skip_seeds import (
     COMPARED,
     SeedExplanations,
@@ -38,36 +38,36 @@ from whence_studies.tables.skip_seeds import (
     seed_columns,
 )
 
-Columns = dict[str, float]
+SeedMeasures = dict[str, float]
 SESSIONS = "sessions"
-"""How many were tested on, beside the columns of a seed."""
+"""Key of the number of test sessions among a seed's measures."""
 
 
 @dataclass(frozen=True)
-class Trained:
-    """One value a seed and column, as far as there was time."""
+class TrainedNetwork:
+    """One value per seed and column, for the seeds done in time."""
 
-    by_seed: Mapping[int, Columns]
+    by_seed: Mapping[int, SeedMeasures]
     between: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """What needs all seeds."""
+    """Values that need all seeds."""
 
     @property
     def sessions(self) -> int | None:
-        """How many were tested on."""
+        """Number of test sessions."""
         return next((int(columns[SESSIONS]) for columns in self.by_seed.values()), None)
 
     def values(self, column: str) -> Sequence[float]:
-        """Of every seed that is done; of a cause that no session has, none."""
+        """Return the values of all finished seeds; empty for a cause without sessions."""
         if column in self.between:
             return self.between[column]
-        if column in FOLLOWING:
-            return [FOLLOWING[column](columns) for columns in self.by_seed.values()]
+        if column in DERIVED:
+            return [DERIVED[column](columns) for columns in self.by_seed.values()]
         return [columns[column] for columns in self.by_seed.values() if column in columns]
 
 
 @dataclass(frozen=True)
-class Workshop:
-    """Where trainings are kept, what they compute on, and until when."""
+class Workspace:
+    """The cache folder, the device and the time limit."""
 
     folder: Path
     device: str = "cpu"
@@ -75,38 +75,40 @@ class Workshop:
     show_progress: bool = True
 
     @property
-    def kept(self) -> Path:
-        """The folder of weights and of what was measured."""
+    def cache(self) -> Path:
+        """The folder of weights and measures."""
         return self.folder / "skips"
 
     def check_time(self) -> None:
-        """Stop before something long is begun."""
+        """Raise before something long starts if the time is over."""
         if self.until is not None and time.monotonic() >= self.until:
-            raise OutOfTime("The time is over.")
+            raise OutOfTime("Out of time.")
 
 
-def train_on(parts: SessionSplit, learning: Learning, workshop: Workshop) -> dict[str, Trained]:
-    """Every network, the seeds of one after the other; when time is over, what is done.
+def train_on(
+    parts: SessionSplit, plan: TrainingPlan, workspace: Workspace
+) -> dict[str, TrainedNetwork]:
+    """Train every network seed by seed; return what is done when the time is over.
 
-    Seeds are compared when each has been measured alone, for that may need networks of which only
-    the measures were kept, and they are trained again then.
+    Seeds are compared after each has been measured alone. If only the measures of a network were
+    cached, it is trained again for that.
     """
     tracks, sessions = read_tracks(parts.train.tracks), checksum(parts)
-    found: dict[str, Trained] = {}
-    for row in learning.networks:
-        done: dict[int, Columns] = {}
+    found: dict[str, TrainedNetwork] = {}
+    for row in plan.networks:
+        done: dict[int, SeedMeasures] = {}
         try:
-            for seed in seeds_of(row, learning, sessions):
-                done[seed.seed] = seed.measure(parts, tracks, workshop)
+            for seed in seeds_of(row, plan, sessions):
+                done[seed.seed] = seed.measure(parts, tracks, workspace)
         except OutOfTime:
             pass
-        found[row] = Trained(done)
-    for row, network in learning.networks.items():
-        if seed_columns(network) and len(found[row].by_seed) == learning.seeds:
-            seeds = seeds_of(row, learning, sessions)
+        found[row] = TrainedNetwork(done)
+    for row, network in plan.networks.items():
+        if seed_columns(network) and len(found[row].by_seed) == plan.seeds:
+            seeds = seeds_of(row, plan, sessions)
             try:
-                between = _Between(seeds, learning.compared).measure(parts, tracks, workshop)
-                found[row] = Trained(found[row].by_seed, between)
+                between = _SeedComparison(seeds, plan.compared).measure(parts, tracks, workspace)
+                found[row] = TrainedNetwork(found[row].by_seed, between)
             except OutOfTime:
                 pass
     return found
@@ -114,96 +116,96 @@ def train_on(parts: SessionSplit, learning: Learning, workshop: Workshop) -> dic
 
 @dataclass(frozen=True)
 class SkipSeed:
-    """All that a network is made from."""
+    """Everything that determines a trained network."""
 
     network: NetworkConfig
     training: SkipConfig
     seed: int
     sessions: str
-    """A checksum of their files."""
+    """A checksum of the session files."""
 
     def key(self, device: str) -> str:
-        """What all that is kept of it is called by."""
+        """Return the cache key."""
         made_from = {**asdict(self), "device": device, "version": whence.__version__}
         return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:20]
 
-    def weights(self, workshop: Workshop) -> Path:
-        """Where the trained network lies, as `save_network` writes it."""
-        return workshop.kept / f"{self.key(workshop.device)}-weights.safetensors"
+    def weights(self, workspace: Workspace) -> Path:
+        """Return the path of the trained network, as `save_network` writes it."""
+        return workspace.cache / f"{self.key(workspace.device)}-weights.safetensors"
 
-    def measure(self, parts: SessionSplit, tracks: Tracks, workshop: Workshop) -> Columns:
-        """As it was measured before, or now."""
-        kept = workshop.kept / f"{self.key(workshop.device)}.json"
-        if kept.exists():
-            return {name: float(value) for name, value in read_json(kept).items()}
-        found = evaluate(self.model(parts, tracks, workshop), parts.test, tracks)
+    def measure(self, parts: SessionSplit, tracks: Tracks, workspace: Workspace) -> SeedMeasures:
+        """Return the measures from the cache, or measure now."""
+        cached = workspace.cache / f"{self.key(workspace.device)}.json"
+        if cached.exists():
+            return {name: float(value) for name, value in read_json(cached).items()}
+        found = evaluate(self.model(parts, tracks, workspace), parts.test, tracks)
         columns = {name: one.value for name, one in measures_of(found).items()}
         columns[SESSIONS] = len(found.scores)
-        with new_file(kept) as partial:
+        with new_file(cached) as partial:
             write_json(partial, columns)
         return columns
 
-    def model(self, parts: SessionSplit, tracks: Tracks, workshop: Workshop) -> SequentialModel:
-        """As it was trained before, or now."""
-        weights = self.weights(workshop)
+    def model(self, parts: SessionSplit, tracks: Tracks, workspace: Workspace) -> SequentialModel:
+        """Load the network, or train it now."""
+        weights = self.weights(workspace)
         if weights.exists():
-            return load_network(self.network, weights, workshop.device)
+            return load_network(self.network, weights, workspace.device)
         make_parent(weights)
-        checkpoint = workshop.kept / f"{self.key(workshop.device)}.safetensors"
+        checkpoint = workspace.cache / f"{self.key(workspace.device)}.safetensors"
         fitted = fit_skips(
             parts,
             tracks,
             self.network,
             self.training,
             self.seed,
-            device=workshop.device,
-            show_progress=workshop.show_progress,
+            device=workspace.device,
+            show_progress=workspace.show_progress,
             checkpoint=checkpoint,
-            until=workshop.until,
+            until=workspace.until,
         )
         save_network(fitted.model, weights)
         checkpoint.unlink()
         return fitted.model
 
 
-def seeds_of(row: str, learning: Learning, sessions: str) -> list[SkipSeed]:
-    """Every one that is trained on sessions of this checksum."""
-    made_from = learning.networks[row], learning.training_of(row)
-    return [SkipSeed(*made_from, seed, sessions) for seed in range(learning.seeds)]
+def seeds_of(row: str, plan: TrainingPlan, sessions: str) -> list[SkipSeed]:
+    """Return all seeds of a row, for sessions with this checksum."""
+    made_from = plan.networks[row], plan.training_of(row)
+    return [SkipSeed(*made_from, seed, sessions) for seed in range(plan.seeds)]
 
 
 @dataclass(frozen=True)
-class _Between:
-    """The seeds of one network, on the first so many test sessions."""
+class _SeedComparison:
+    """The seeds of one network, compared on the first `compared` test sessions."""
 
     seeds: Sequence[SkipSeed]
     compared: int
 
     def measure(
-        self, parts: SessionSplit, tracks: Tracks, workshop: Workshop
+        self, parts: SessionSplit, tracks: Tracks, workspace: Workspace
     ) -> dict[str, list[float]]:
-        """As it was measured before, or now."""
-        keys = [seed.key(workshop.device) for seed in self.seeds]
+        """Return the comparison from the cache, or compare now."""
+        keys = [seed.key(workspace.device) for seed in self.seeds]
         how = json.dumps([*keys, self.compared, COMPARED])
         named = hashlib.sha256(how.encode()).hexdigest()[:20]
-        kept = workshop.kept / f"{named}-seeds.json"
-        if kept.exists():
-            return {name: list(map(float, values)) for name, values in read_json(kept).items()}
+        cached = workspace.cache / f"{named}-seeds.json"
+        if cached.exists():
+            return {name: list(map(float, values)) for name, values in read_json(cached).items()}
         questions = draw_questions(parts.test, tracks, self.compared)
 
         def explained() -> Iterator[SeedExplanations]:
             for seed in self.seeds:
-                workshop.check_time()
-                yield explain_questions(seed.model(parts, tracks, workshop), questions, seed.seed)
+                workspace.check_time()
+                yield explain_questions(seed.model(parts, tracks, workspace), questions, seed.seed)
 
         found = compare_seeds(explained(), questions)
-        with new_file(kept) as partial:
+        with new_file(cached) as partial:
             write_json(partial, found)
         return found
 
 
 def checksum(parts: SessionSplit) -> str:
-    """Of the contents of all files, whatever they are called, and the parts they belong to."""
+    """Return a checksum of all file contents and their split, regardless of file names."""
     every = (parts.train, parts.validation, parts.test)
     of_parts = [_contents(files.logs + files.causes) for files in every]
     contents = [_contents(parts.train.tracks), *of_parts]

@@ -24,7 +24,7 @@ from whence_studies.skips import EVIDENCE, EXPERTS
 
 
 @pytest.fixture(scope="module")
-def halves(tmp_path_factory: pytest.TempPathFactory) -> SessionBatch:
+def batch(tmp_path_factory: pytest.TempPathFactory) -> SessionBatch:
     folder: Path = tmp_path_factory.mktemp("charts") / "s"
     files = write_sessions(folder, ListeningConfig(sessions=3, tracks=60))
     return next(batches(files, read_tracks(files.tracks)))
@@ -36,22 +36,22 @@ def rows_of(drawn: dict[str, Any], part: dict[str, Any]) -> list[dict[str, Any]]
     return rows
 
 
-def test_a_strip_shows_the_session_and_families_of_experts(halves: SessionBatch) -> None:
+def test_strip_shows_session_and_experts(batch: SessionBatch) -> None:
     rng = np.random.default_rng(0)
     selected = rng.random((3, 10, 8)).astype(np.float32) / np.float32(8)
     predicted = rng.random((3, 10)) < 0.5
-    chart = strip_chart(halves, selected, predicted, 1)
+    chart = strip_chart(batch, selected, predicted, 1)
     drawn = chart.to_dict()
     above, below = drawn["concat"]
     marks, words = (rows_of(drawn, layer) for layer in above["layer"])
-    known, upcoming = int(halves.known_mask[1].sum()), int(halves.upcoming_mask[1].sum())
+    known, upcoming = int(batch.known_mask[1].sum()), int(batch.upcoming_mask[1].sum())
     happened = [row["what"] == "skipped" for row in marks if row["row"] == "happened"]
-    assert happened == [*halves.known_skipped[1, :known], *halves.skipped[1, :upcoming]]
+    assert happened == [*batch.known_skipped[1, :known], *batch.skipped[1, :upcoming]]
     said = {row["track"]: row["what"] == "skipped" for row in marks if row["row"] == "predicted"}
     assert said == {known + place + 1: predicted[1, place] for place in range(upcoming)}
-    assert halves.causes is not None
+    assert batch.causes is not None
     named = [row["word"] for row in words if row["row"] == "true cause"]
-    assert named == [Cause(one).word for one in halves.causes[1, :upcoming]]
+    assert named == [Cause(one).word for one in batch.causes[1, :upcoming]]
     values = rows_of(drawn, below)
     assert len(values) == upcoming * len(EVIDENCE)
     music = [row["attribution"] for row in values if row["evidence"] == "music"]
@@ -59,12 +59,12 @@ def test_a_strip_shows_the_session_and_families_of_experts(halves: SessionBatch)
     assert music == pytest.approx(both.tolist(), rel=1e-6)
     assert below["width"] == SLOT * (known + upcoming)
     assert to_png(chart).startswith(b"\x89PNG")
-    with pytest.raises(InputError, match="no session 3; there are 3"):
-        strip_chart(halves, selected, predicted, 3)
+    with pytest.raises(InputError, match=r"no session 3\. The batch has"):
+        strip_chart(batch, selected, predicted, 3)
 
 
-def test_a_strip_without_causes(halves: SessionBatch) -> None:
-    plain = SessionBatch(*halves.arrays()[:5])  # type: ignore[arg-type]
+def test_strip_without_causes(batch: SessionBatch) -> None:
+    plain = SessionBatch(*batch.arrays()[:5])  # type: ignore[arg-type]
     nothing = np.zeros((3, 10, 8), dtype=np.float32)
     chart = strip_chart(plain, nothing, np.zeros((3, 10), dtype=bool), 0)
     drawn = chart.to_dict()
@@ -72,7 +72,7 @@ def test_a_strip_without_causes(halves: SessionBatch) -> None:
     assert [row["word"] for row in words] == ["first half: heard"]
 
 
-def test_two_bars_for_every_expert() -> None:
+def test_selection_chart_has_two_bars_per_expert() -> None:
     def measured(value: float) -> Measure:
         return Measure(value, (value - 0.01, value + 0.02), 9, "", "neither", (0.0, 1.0))
 

@@ -15,7 +15,7 @@ from whence_studies.toy_data import TOYS
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 
-def test_every_point_in_every_experts_panel_of_the_planes_it_is_spread_in() -> None:
+def test_every_point_is_in_every_experts_panel() -> None:
     toy = TOYS["d"]
     model = InterpretableMLP(toy.family, (4,), Randomness(0).torch("init"))
     points = toy.draw(8, Randomness(0).torch("evaluation")).rows
@@ -40,7 +40,7 @@ def test_every_point_in_every_experts_panel_of_the_planes_it_is_spread_in() -> N
     assert to_svg(chart, "selections").startswith("<svg")
 
 
-def test_the_example_draws_every_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_example_draws_every_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = ["--out", str(tmp_path), "--steps", "2", "--points", "8"]
     monkeypatch.setattr("sys.argv", ["toy_selections.py", *few])
     runpy.run_path(str(EXAMPLES / "toy_selections.py"), run_name="__main__")

@@ -85,7 +85,7 @@ def test_longer_sessions_are_learned_with_more_slots(kind: NetworkKind, tmp_path
     fitted = fit_skips(parts, tracks, network, few, 0, show_progress=False, slots=15)
     assert len(fitted.validations) == 2
     assert evaluate(fitted.model, parts.test, tracks, slots=15).scores.tracks.max() == 15
-    with pytest.raises(InputError, match="does not fit into 2 × 10 slots; allow more with slots="):
+    with pytest.raises(InputError, match="does not fit into 2 × 10 slots; raise slots="):
         evaluate(fitted.model, parts.test, tracks)
 
 

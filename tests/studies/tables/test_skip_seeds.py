@@ -97,7 +97,7 @@ def compared(kind: NetworkKind, seeds: list[int], questions: SeedQuestions) -> V
     return compare_seeds(explained, questions)
 
 
-def test_one_track_of_each_of_so_many_sessions(files: SessionFiles, tracks: Tracks) -> None:
+def test_one_track_is_drawn_per_session(files: SessionFiles, tracks: Tracks) -> None:
     few, more = (draw_questions(files, tracks, count) for count in (4, 1_000))
     assert len(few.sessions) == len(few.tracks) == 4
     assert len(more.sessions) == 60
@@ -109,9 +109,7 @@ def test_one_track_of_each_of_so_many_sessions(files: SessionFiles, tracks: Trac
 
 
 @pytest.mark.parametrize("kind", CATEGORIES)
-def test_columns_are_those_that_the_network_has(
-    kind: NetworkKind, questions: SeedQuestions
-) -> None:
+def test_columns_match_the_network(kind: NetworkKind, questions: SeedQuestions) -> None:
     assert seed_columns(NetworkConfig(kind)) == HAS[kind]
     by_cause = set(seed_columns(NetworkConfig(kind), causes=True)) - set(HAS[kind])
     assert by_cause == (set(BY_CAUSE.values()) if SAME in HAS[kind] else set())
@@ -124,7 +122,7 @@ def test_columns_are_those_that_the_network_has(
 
 
 @pytest.mark.parametrize("kind", CATEGORIES[:3])
-def test_identical_seeds_say_the_same(kind: NetworkKind, questions: SeedQuestions) -> None:
+def test_identical_seeds_agree(kind: NetworkKind, questions: SeedQuestions) -> None:
     found = compared(kind, [4, 4, 4], questions)
     for column, values in found.items():
         if "random" in column.removeprefix(KL_TO_RANDOM):
@@ -209,7 +207,7 @@ def test_groups_against_scipy(kind: NetworkKind, questions: SeedQuestions) -> No
     assert 0 < np.mean(alike) < 1
 
 
-def test_the_same_expert_by_cause_by_hand(questions: SeedQuestions) -> None:
+def test_same_expert_by_cause_by_hand(questions: SeedQuestions) -> None:
     kind: NetworkKind = "interpretable gru"
     found = compared(kind, [0, 1, 2], questions)
     chosen = []
@@ -252,7 +250,7 @@ def test_attention_against_scipy(kind: NetworkKind, questions: SeedQuestions) ->
     assert np.mean(found[f"{KL_TO_OTHER_CASES}{RANDOM_TRACKS}"]) == pytest.approx(1, abs=0.25)
 
 
-def test_groups_and_tracks_have_the_same_chance(
+def test_groups_and_tracks_share_the_reference(
     questions: SeedQuestions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both are dealt among sessions of equally many known tracks."""
@@ -271,7 +269,7 @@ def test_groups_and_tracks_have_the_same_chance(
         np.testing.assert_array_equal(one, questions.sessions.known_mask)
 
 
-def test_a_share_of_chance_has_the_jackknifes_spread() -> None:
+def test_relative_kl_has_the_jackknife_spread() -> None:
     rng = np.random.default_rng(0)
     parts = np.ones((50, 4), dtype=np.bool_)
     sizes, drawn = (rng.random((5, 50, 4)) for _ in range(2))

@@ -24,7 +24,7 @@ from whence_studies.sessions import (
 )
 from whence_studies.skips import NetworkConfig, SkipConfig, TrainedSkips, fit_skips, make_network
 from whence_studies.study import find_study
-from whence_studies.tables.skip_columns import BY_TRACK, FOLLOWING, MOST_SELECTED, SELECTED
+from whence_studies.tables.skip_columns import BY_TRACK, DERIVED, MOST_SELECTED, SELECTED
 from whence_studies.tables.skip_networks import (
     IN_TURN,
     INTERPRETABLE,
@@ -35,21 +35,27 @@ from whence_studies.tables.skip_networks import (
     ORDINARY_GRU,
     PUBLISHED,
     SMALL,
-    Learning,
+    TrainingPlan,
     ablations,
-    four_kinds,
+    all_kinds,
 )
 from whence_studies.tables.skip_seeds import BY_CAUSE, BY_GROUPS, BY_TRACKS
 from whence_studies.tables.skips import (
     ABLATED,
-    IDEAL,
-    IDEAL_EXPERTS,
-    MADE_ABLATED,
-    MADE_SEEDS,
-    MADE_TABLE,
+    ORACLE,
+    ORACLE_EXPERTS,
+    SYNTHETIC_ABLATED,
+    SYNTHETIC_SEEDS,
+    SYNTHETIC_TABLE,
     measure,
 )
-from whence_studies.tables.trained_skips import SkipSeed, Trained, Workshop, checksum, train_on
+from whence_studies.tables.trained_skips import (
+    SkipSeed,
+    TrainedNetwork,
+    Workspace,
+    checksum,
+    train_on,
+)
 
 COLUMNS = ("accuracy", "accuracy of the first track", "mean average accuracy")
 PAGES = {
@@ -72,12 +78,12 @@ PAGES = {
 }
 FEW = ListeningConfig(sessions=200, logs=3, tracks=100)
 BRIEFLY = SkipConfig(steps=4, batch_size=50, learning_rate=0.01, validate_every=0)
-TINY = Learning(four_kinds(NetworkConfig(dim=4, n_heads=2, n_layers=1), 2), BRIEFLY, 3, 20)
+TINY = TrainingPlan(all_kinds(NetworkConfig(dim=4, n_heads=2, n_layers=1), 2), BRIEFLY, 3, 20)
 OF_THE_USER = {
     row: replace(network, dim=2, n_heads=2, n_layers=1)
     for row, network in PUBLISHED.networks.items()
 }
-TABLE_2 = Learning(OF_THE_USER, BRIEFLY, 3, 20)
+TABLE_2 = TrainingPlan(OF_THE_USER, BRIEFLY, 3, 20)
 EXPERT_ROWS = (INTERPRETABLE, INTERPRETABLE_GRU)
 ABLATIONS = [f"{row}{one}" for row in EXPERT_ROWS for one in (NOT_LINKED, IN_TURN)]
 ABLATIONS += [f"{INTERPRETABLE_GRU}{LONGER}"]
@@ -89,7 +95,7 @@ def _data_are_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "none"))
 
 
-def test_what_is_printed() -> None:
+def test_published_values() -> None:
     published = find_study("attribution-skips").published
     for table, page in PAGES.items():
         rows = [line.split(" | ") for line in page.strip().splitlines()]
@@ -107,18 +113,18 @@ def test_what_is_printed() -> None:
     assert list(published) == list(PAGES)
 
 
-def test_without_the_files_the_rows_say_why(tmp_path: Path) -> None:
+def test_without_files_rows_say_why(tmp_path: Path) -> None:
     study = find_study("attribution-skips")
-    records = measure(study, Workshop(tmp_path, show_progress=False), FEW, TINY)
+    records = measure(study, Workspace(tmp_path, show_progress=False), FEW, TINY)
     why = {record.verdict for record in records if record.dataset == "spotify-sessions"}
     assert why == {NEEDS_FILE, ONLY_PUBLISHED}
     assert {one.verdict for one in records if one.dataset == "deezer-sessions"} == {PRIVATE}
-    made = {(one.row, one.column): one for one in records if one.protocol == MADE_TABLE}
-    rows = ("random", "last", "mean", IDEAL, IDEAL_EXPERTS)
+    made = {(one.row, one.column): one for one in records if one.protocol == SYNTHETIC_TABLE}
+    rows = ("random", "last", "mean", ORACLE, ORACLE_EXPERTS)
     assert {row for row, _ in made} == set(rows)
     assert all(made[row, column].n == 200 for row in rows for column in COLUMNS)
-    assert made["mean", COLUMNS[0]].value < made[IDEAL, COLUMNS[0]].value  # type: ignore[operator]
-    assert made[IDEAL_EXPERTS, "context"].value == 100
+    assert made["mean", COLUMNS[0]].value < made[ORACLE, COLUMNS[0]].value  # type: ignore[operator]
+    assert made[ORACLE_EXPERTS, "context"].value == 100
     assert made["last", COLUMNS[1]].value > made["last", COLUMNS[0]].value  # type: ignore[operator]
     assert rows_done(study, records) == (15, 26)
     page = as_markdown(study, records)
@@ -128,14 +134,14 @@ def test_without_the_files_the_rows_say_why(tmp_path: Path) -> None:
     assert "– private data." in page
 
 
-def test_with_the_files_baselines_are_measured_on_the_last_tenth(tmp_path: Path) -> None:
+def test_with_files_baselines_use_the_last_tenth(tmp_path: Path) -> None:
     config = ListeningConfig(sessions=150, logs=3, tracks=100, seed=1)
     write_sessions(tmp_path / "spotify-sessions", config)
     study = find_study("attribution-skips")
     assert study.datasets["Spotify"].available
     assert not study.datasets["Deezer"].available
-    workshop = Workshop(tmp_path, until=time.monotonic(), show_progress=False)
-    records = measure(study, workshop, FEW, TINY, TABLE_2)
+    workspace = Workspace(tmp_path, until=time.monotonic(), show_progress=False)
+    records = measure(study, workspace, FEW, TINY, TABLE_2)
     spotify = [one for one in records if one.dataset == "spotify-sessions"]
     measured = {one.row for one in spotify if one.value is not None}
     assert measured == {"random", "last", "mean"}
@@ -152,25 +158,25 @@ def test_with_the_files_baselines_are_measured_on_the_last_tenth(tmp_path: Path)
             assert (one.verdict == "agrees") == meets
 
 
-def test_networks_are_trained_on_the_files_of_the_user(tmp_path: Path) -> None:
+def test_networks_train_on_the_users_files(tmp_path: Path) -> None:
     """Once for the same files, and anew for others; what has had no time is not run yet."""
     config = ListeningConfig(sessions=150, logs=3, tracks=100, seed=1)
     write_sessions(tmp_path / "spotify-sessions", config)
     study = find_study("attribution-skips")
-    late = Workshop(tmp_path, until=time.monotonic(), show_progress=False)
+    late = Workspace(tmp_path, until=time.monotonic(), show_progress=False)
 
-    def networks(workshop: Workshop) -> dict[tuple[str, str], Record]:
-        records = measure(study, workshop, FEW, TINY, TABLE_2)
+    def networks(workspace: Workspace) -> dict[tuple[str, str], Record]:
+        records = measure(study, workspace, FEW, TINY, TABLE_2)
         rows = [one for one in records if one.dataset == "spotify-sessions"]
         return {(one.row, one.column): one for one in rows if one.row in OF_THE_USER}
 
     ordinary, interpretable = OF_THE_USER
     before = networks(late)
     assert {one.verdict for one in before.values()} == {NOT_RUN}
-    found = networks(Workshop(tmp_path, show_progress=False))
+    found = networks(Workspace(tmp_path, show_progress=False))
     assert found.keys() == before.keys()
     expected = {(row, column) for row in OF_THE_USER for column in COLUMNS}
-    expected |= {(interpretable, column) for column in (*SELECTED, *FOLLOWING, *BY_GROUPS)}
+    expected |= {(interpretable, column) for column in (*SELECTED, *DERIVED, *BY_GROUPS)}
     assert found.keys() == expected | {(row, column) for row in OF_THE_USER for column in BY_TRACKS}
     for one in found.values():
         assert one.seeds == (0, 1, 2)
@@ -216,13 +222,11 @@ def test_how_ablations_are_trained() -> None:
         assert (share.steps, share.warmup, share.validate_every) == (6_000, 150, 63)
         assert share.levels_in_turn
     longer = every.protocol(f"{INTERPRETABLE_GRU}{LONGER}")
-    anew = "one level of experts after another, each with a learning rate that begins anew"
+    anew = "one level of experts after another, each with its own learning-rate schedule"
     assert f"24,000 steps of 100 sessions, {anew}, Adam 0.002 after 600 steps of" in longer
 
 
-def test_others_wait_until_plain_rows_are_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ablations_run_after_plain_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their seeds beside each other, too; what comes after them takes longer than they do."""
     study, begun = find_study("attribution-skips"), []
 
@@ -233,19 +237,19 @@ def test_others_wait_until_plain_rows_are_done(
         return fit_skips(*given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr("whence_studies.tables.trained_skips.fit_skips", fit)
-    records = measure(study, Workshop(tmp_path, show_progress=False), FEW, TINY)
+    records = measure(study, Workspace(tmp_path, show_progress=False), FEW, TINY)
     made = [one for one in records if one.dataset == "listening"]
     assert {one.row for one in made if one.value is None} == set(ABLATIONS)
 
 
-def test_networks_are_trained_where_causes_are_known(tmp_path: Path) -> None:
+def test_networks_train_on_synthetic_sessions(tmp_path: Path) -> None:
     """Every seed once: the second time nothing is trained; without time nothing is there."""
     study = find_study("attribution-skips")
-    late = Workshop(tmp_path, until=time.monotonic(), show_progress=False)
+    late = Workspace(tmp_path, until=time.monotonic(), show_progress=False)
     rows = (INTERPRETABLE, ORDINARY, INTERPRETABLE_GRU, ORDINARY_GRU)
     before = [one for one in measure(study, late, FEW, TINY) if one.row in rows]
     assert {one.verdict for one in before} == {NOT_RUN}
-    records = measure(study, Workshop(tmp_path, show_progress=False), FEW, TINY)
+    records = measure(study, Workspace(tmp_path, show_progress=False), FEW, TINY)
     found = {(one.row, one.column): one for one in records}
     for row in rows:
         for column in COLUMNS:
@@ -253,7 +257,7 @@ def test_networks_are_trained_where_causes_are_known(tmp_path: Path) -> None:
             assert one.seeds == (0, 1, 2)
             assert one.n == 200
             assert one.interval is not None
-            assert one.protocol == f"{MADE_TABLE}; {TINY.protocol(row)}"
+            assert one.protocol == f"{SYNTHETIC_TABLE}; {TINY.protocol(row)}"
     assert (ORDINARY, "attribution accuracy") not in found
     causes = ("persistence", "context", "music", "popularity")
     assert all(0 <= found[INTERPRETABLE, one].value <= 100 for one in causes)  # type: ignore[operator]
@@ -269,10 +273,10 @@ def test_networks_are_trained_where_causes_are_known(tmp_path: Path) -> None:
     assert measure(study, late, FEW, TINY) == records
 
 
-def test_what_follows_from_the_columns_of_a_seed() -> None:
+def test_derived_columns() -> None:
     """Each seed by itself: which expert is selected most often may differ."""
     shares = [(0.5, 0.1, 0.0, 0.2, 0.0, 0.1, 0.1, 0.0), (0.0, 0.1, 0.2, 0.2, 0.0, 0.3, 0.1, 0.1)]
-    trained = Trained(
+    trained = TrainedNetwork(
         {
             seed: {f"most selected: S{place}": one for place, one in enumerate(row, 1)}
             for seed, row in enumerate(shares)
@@ -286,20 +290,20 @@ def made(tmp_path: Path) -> SessionSplit:
     return split_files(write_sessions(tmp_path / "made", FEW))
 
 
-ONE = Learning({INTERPRETABLE: TINY.networks[INTERPRETABLE]}, BRIEFLY, 3, 10)
+ONE = TrainingPlan({INTERPRETABLE: TINY.networks[INTERPRETABLE]}, BRIEFLY, 3, 10)
 
 
 def no_training(*given: object, **more: object) -> None:
     raise AssertionError("nothing is to be trained")
 
 
-def test_weights_that_are_there_are_only_measured(
+def test_existing_weights_are_only_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever they come from: each network by its own names, in one file by the seed's key."""
-    parts, here = made(tmp_path), Workshop(tmp_path / "here", show_progress=False)
+    parts, here = made(tmp_path), Workspace(tmp_path / "here", show_progress=False)
     trained = train_on(parts, ONE, here)
-    there = Workshop(tmp_path / "there", show_progress=False)
+    there = Workspace(tmp_path / "there", show_progress=False)
     tracks, kind = read_tracks(parts.train.tracks), ONE.networks[INTERPRETABLE]
     for number in range(3):
         seed = SkipSeed(kind, BRIEFLY, number, checksum(parts))
@@ -315,21 +319,19 @@ def test_weights_that_are_there_are_only_measured(
     assert between == {*BY_GROUPS, *BY_TRACKS}
 
 
-def test_what_is_missing_is_made_again_and_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_missing_files_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measures without their networks, as former versions left them, and one that was lost."""
-    parts, workshop = made(tmp_path), Workshop(tmp_path / "kept", show_progress=False)
-    trained = train_on(parts, ONE, workshop)[INTERPRETABLE]
-    kept = sorted(one.name for one in workshop.kept.iterdir())
+    parts, workspace = made(tmp_path), Workspace(tmp_path / "kept", show_progress=False)
+    trained = train_on(parts, ONE, workspace)[INTERPRETABLE]
+    kept = sorted(one.name for one in workspace.cache.iterdir())
     assert sum(name.endswith("-weights.safetensors") for name in kept) == 3
     assert sum(name.endswith(".json") for name in kept) == 4
     assert len(kept) == 7, "no checkpoint is left"
-    (between,) = workshop.kept.glob("*-seeds.json")
+    (between,) = workspace.cache.glob("*-seeds.json")
     between.unlink()
-    lost = next(workshop.kept.glob("*-weights.safetensors"))
+    lost = next(workspace.cache.glob("*-weights.safetensors"))
     lost.unlink()
-    late = replace(workshop, until=time.monotonic())
+    late = replace(workspace, until=time.monotonic())
     assert train_on(parts, ONE, late)[INTERPRETABLE] == replace(trained, between={})
     calls: list[object] = []
 
@@ -338,17 +340,19 @@ def test_what_is_missing_is_made_again_and_no_more(
         return fit_skips(*given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr("whence_studies.tables.trained_skips.fit_skips", counted)
-    assert train_on(parts, ONE, workshop)[INTERPRETABLE] == trained
+    assert train_on(parts, ONE, workspace)[INTERPRETABLE] == trained
     assert len(calls) == 1
     assert lost.exists()
 
 
-def test_seeds_are_compared_where_causes_are_known(tmp_path: Path) -> None:
+def test_seeds_are_compared_on_synthetic_sessions(tmp_path: Path) -> None:
     """Rows have what they can; shares are in percent, and correlations and divergences are not."""
     study = find_study("attribution-skips")
-    records = measure(study, Workshop(tmp_path, show_progress=False), FEW, TINY)
+    records = measure(study, Workspace(tmp_path, show_progress=False), FEW, TINY)
     found = {
-        (one.row, one.column): one for one in records if one.protocol.startswith(f"{MADE_SEEDS}; ")
+        (one.row, one.column): one
+        for one in records
+        if one.protocol.startswith(f"{SYNTHETIC_SEEDS}; ")
     }
     by_cause = {
         column: [found.pop((row, column)) for row in (INTERPRETABLE, INTERPRETABLE_GRU)]
@@ -368,14 +372,16 @@ def test_seeds_are_compared_where_causes_are_known(tmp_path: Path) -> None:
     assert 0 < sum(one.n or 0 for one, _ in by_cause.values()) <= 20, "a track has one cause"
     for column, (one, other) in by_cause.items():
         assert one.n == other.n, "the same tracks"
-        assert one.protocol.startswith(f"{MADE_SEEDS}; {column}: of the tracks")
+        assert one.protocol.startswith(f"{SYNTHETIC_SEEDS}; {column}: of the tracks")
         assert one.value is not None
         assert 0 <= one.value <= 100
-    assert found[INTERPRETABLE, "KL beside other cases, random"].value == pytest.approx(1, abs=0.5)
+    assert found[INTERPRETABLE, "KL relative to other cases, random"].value == pytest.approx(
+        1, abs=0.5
+    )
     judged = judge_by_records(study, records)
     page = as_markdown(study, judged)
-    assert f"## {MADE_SEEDS}\n" in page
-    ablations = [one for one in records if one.protocol.startswith(f"{MADE_ABLATED}; ")]
+    assert f"## {SYNTHETIC_SEEDS}\n" in page
+    ablations = [one for one in records if one.protocol.startswith(f"{SYNTHETIC_ABLATED}; ")]
     assert [(one.row, one.column) for one in ablations] == [
         (r, c) for r in ABLATIONS for c in ABLATED
     ]

@@ -35,7 +35,7 @@ from whence_studies.measurements.group_agreement import SAME, same_where_chosen
 from whence_studies.results import judge_by_records
 from whence_studies.runner import run_study
 from whence_studies.study import find_study
-from whence_studies.tables.toys import ACCURACY, ATTRIBUTION, NOTEBOOK, ROWS, HowLong, measure
+from whence_studies.tables.toys import ACCURACY, ATTRIBUTION, NOTEBOOK, ROWS, ToySchedule, measure
 from whence_studies.toy_data import TOYS
 
 TABLE_1 = """
@@ -45,7 +45,7 @@ Intrp-MLP  plain          67.8  40.6
 """
 
 
-def test_what_table_1_prints() -> None:
+def test_published_values_of_table_1() -> None:
     published = find_study("attribution-movielens").published
     for line in TABLE_1.strip().splitlines():
         model, *variant, hits, gain = line.split()
@@ -58,7 +58,7 @@ def test_what_table_1_prints() -> None:
     assert sum(shares) == 1
 
 
-def test_toys_have_their_accuracies_in_print() -> None:
+def test_published_accuracies_of_toys() -> None:
     study = find_study("attribution-toys")
     check_study(study)
     printed = {
@@ -83,12 +83,12 @@ def test_every_row_of_every_toy() -> None:
     assert all(one.interval is not None for one in claims), "every side is a cell of a table"
 
 
-def test_toys_want_sensible_settings() -> None:
-    with pytest.raises(InputError, match="steps, batch and points are from 1 on"):
-        HowLong(steps=0)
+def test_invalid_schedules_are_rejected() -> None:
+    with pytest.raises(InputError, match="Set steps, batch_size and points"):
+        ToySchedule(steps=0)
 
 
-def test_only_those_learn_that_are_taught() -> None:
+def test_train_only_freezes_the_others() -> None:
     toy = TOYS["b"]
     model = InterpretableMLP(toy.family, (4, 4), Randomness(0).torch("init"))
     rows = toy.draw(64, Randomness(0).torch("evaluation")).rows
@@ -111,7 +111,7 @@ def test_only_those_learn_that_are_taught() -> None:
 
 def test_one_level_after_another_learns_the_toy() -> None:
     toy = TOYS["a"]
-    how = HowLong(steps=300, batch_size=128, learning_rate=0.02)
+    how = ToySchedule(steps=300, batch_size=128, learning_rate=0.02)
     model = ROWS["one level after another"](toy, 0, how)
     points = toy.draw(512, Randomness(0).torch("evaluation"))
     assert (model.scores(points.rows).argmax(dim=1) == points.labels).double().mean() > 0.95
@@ -125,7 +125,7 @@ def test_same_choice_by_hand() -> None:
     assert np.mean(found.over_seeds()) == pytest.approx(np.mean(expected))
 
 
-def test_who_is_selected_alike_by_hand() -> None:
+def test_same_where_chosen_by_hand() -> None:
     """Of three seeds and four cases; a fourth expert is selected by a single seed."""
     chosen = np.array([[0, 0, 1, 2], [0, 1, 1, 2], [0, 1, 2, 2]])
     expected = [3 / 4, 2 / 4, 3 / 4]  # cases of both, by those of one and of the other, halved
@@ -139,7 +139,7 @@ def test_who_is_selected_alike_by_hand() -> None:
     assert same_where_chosen(chosen, 4) == []
 
 
-def test_experts_come_to_all_that_is_selected_alike() -> None:
+def test_same_where_chosen_sums_over_experts() -> None:
     chosen = np.random.default_rng(1).choice(4, (5, 60), p=[0.1, 0.2, 0.3, 0.4])
     pairs = list(combinations(range(5), 2))
     total = 0.0
@@ -195,7 +195,7 @@ def test_the_movielens_study_from_end_to_end(
     assert len(last_two(data).held["test"]) == found["intrp-ncf", "plain", SIMPLE].n
 
 
-def test_selections_are_the_models() -> None:
+def test_selections_come_from_the_model() -> None:
     model = LIVELY["intrp-ncf"](items=30)
     users = np.arange(7)
     cases = Cases(np.zeros(0, np.int32), users, users, users, users + 3)
