@@ -2,8 +2,8 @@
 
 `map_items` and `map_users` draw them up in two dimensions, by `pca` or `tsne`; `nearest` finds
 neighbours in all dimensions, and `same_group` says how often they are alike in what the model was
-never told, such as the genre of a film or the age of a user; `find_nearby` counts who of a user's
-neighbours chose an item. `reason_map` shows how one history is
+never told, such as the genre of a film or the age of a user; `find_similar_users` counts a user's
+neighbours who chose an item. `reason_map` shows how one history is
 read for several targets, and `reason_sentences` says it in words.
 """
 
