@@ -16,8 +16,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from whence.cli.options import SPLITS as SPLIT_OPTIONS
 from whence.cli.options import Format, Repeats
-from whence.cli.training import SplitName
 from whence.data import SPLITS, load
 from whence.data.preparation import REPEATS
 from whence.data.readers.tabular import FORMATS
@@ -40,7 +40,9 @@ def sentence(done: subprocess.CompletedProcess[str]) -> str:
     """What a failed command said, if it said one sentence and nothing else."""
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
-    lines = [line for line in done.stderr.splitlines() if not line.startswith(("reading", "left"))]
+    lines = [
+        line for line in done.stderr.splitlines() if not line.startswith(("columns", "dropped"))
+    ]
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith("error: ")
     return lines[0]
@@ -65,16 +67,15 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_prepare_then_load(ratings: Path, tmp_path: Path) -> None:
     done = whence(
         "data", "prepare", ratings, "--items", ratings.parent / "items.csv", "--verb", "bought",
-        "--min-rating", 2, "--min-user-events", 3, "--min-item-events", 3, "--core",
+        "--min-rating", 2, "--min-user-events", 3, "--min-item-events", 3, "--k-core",
         "--repeats", "last", "--out", tmp_path / "p",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (
-        "reading user=customer, item=sku, time=ts, rating=stars, title=of the items" in done.stderr
+        "columns: user=customer, item=sku, time=ts, rating=stars, title=from --items" in done.stderr
     )
     assert (
-        "left out rows equal to another in user, item, time and rating: 1 (--keep-dup"
-        in done.stderr
+        "dropped rows equal to another in user, item, time and rating: 1 (--keep-dup" in done.stderr
     )
     data = load(tmp_path / "p")
     assert data.verb == "bought"
@@ -93,7 +94,7 @@ def test_prepare_then_load(ratings: Path, tmp_path: Path) -> None:
             "repeats": "last",
             "min_user_events": 3,
             "min_item_events": 3,
-            "core": True,
+            "k_core": True,
         }
     ]
 
@@ -101,10 +102,10 @@ def test_prepare_then_load(ratings: Path, tmp_path: Path) -> None:
 def test_stats_in_words_and_as_json(ratings: Path) -> None:
     shown = whence("data", "stats", ratings)
     assert "steps with equal times" in shown.stdout
-    assert "left out: rows equal to another in user, item, time and rating   1" in shown.stdout
+    assert "dropped: rows equal to another in user, item, time and rating   1" in shown.stdout
     found = json.loads(whence("data", "stats", ratings, "--json").stdout)
     assert found["users"] == 60
-    assert found["left out"] == {"rows equal to another in user, item, time and rating": 1}
+    assert found["dropped"] == {"rows equal to another in user, item, time and rating": 1}
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -156,14 +157,14 @@ def test_offline_says_which_file_to_put_where(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--user", "who"], "no column 'who' for the user; it has customer, sku, stars, ts"),
-        (["--min-rating", "9"], "No event is left after: events rated below 9"),
+        (["--user", "who"], "no column 'who' for the user. It has customer, sku, stars, ts"),
+        (["--min-rating", "9"], "The filters left no events (events rated below 9"),
         (
             ["--min-user-events", "99"],
-            "No event is left after: users of fewer than 99 events, counted once",
+            "The filters left no events (users with fewer than 99 events, counted once)",
         ),
-        (["--format", "json"], "row 1: .* is no record|is no record"),
-        (["--encoding", "utf-99"], "No encoding is 'utf-99'"),
+        (["--format", "json"], "row 1: .* is not a record|is not a record"),
+        (["--encoding", "utf-99"], "There is no encoding 'utf-99'"),
         (["--items", "absent.csv"], "There is no file 'absent.csv'"),
         (
             ["--user", "ts", "--time", "customer"],
@@ -188,13 +189,13 @@ def test_what_was_left_out_earlier_is_not_told_again(ratings: Path, tmp_path: Pa
     assert whence("data", "prepare", ratings, "--out", tmp_path / "p").returncode == 0
     done = whence("data", "stats", tmp_path / "p")
     assert done.stderr == ""
-    assert "left out: rows equal" in done.stdout
+    assert "dropped: rows equal" in done.stdout
 
 
 def test_nowhere_to_write(ratings: Path, tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file")
-    assert "is there already" in sentence(whence("data", "prepare", ratings, "--out", taken))
+    assert "already exists" in sentence(whence("data", "prepare", ratings, "--out", taken))
     assert "cannot be written" in sentence(
         whence("data", "prepare", ratings, "--out", taken / "below")
     )
@@ -274,6 +275,6 @@ def test_one_item_alone_can_be_trained_on_and_has_nothing_to_recommend(tmp_path:
 
 
 def test_the_choices_of_the_options_are_all_there_are() -> None:
-    assert get_args(SplitName) == tuple(SPLITS)
+    assert tuple(SPLITS) == SPLIT_OPTIONS
     assert get_args(Format) == FORMATS
     assert get_args(Repeats) == REPEATS

@@ -70,7 +70,7 @@ def test_the_preparation_of_an_origin_is_renamed() -> None:
     origin = {"source": "a.csv", "preparation": [{"min_user": 5, "core": True}, {"min_item": 2}]}
     assert former.current_origin(origin) == {
         "source": "a.csv",
-        "preparation": [{"min_user_events": 5, "core": True}, {"min_item_events": 2}],
+        "preparation": [{"min_user_events": 5, "k_core": True}, {"min_item_events": 2}],
     }
     assert former.current_protocol("leave-last-out by published order; x") == (
         "last-one split by published order; x"

@@ -62,5 +62,5 @@ def test_sizes_as_people_write_them(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "much", "-2GB", "0", "2 GBit", "0.1b"])
 def test_what_is_no_size_is_one_sentence(text: str) -> None:
-    with pytest.raises(InputError, match="is no size of memory; write it as 2GB"):
+    with pytest.raises(InputError, match="is not a size of memory. Write it as 2GB"):
         memory.read_size(text)

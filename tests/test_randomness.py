@@ -36,7 +36,7 @@ def test_streams_differ_and_repeat() -> None:
 
 
 def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(InputError, match="from 0 on"):
+    with pytest.raises(InputError, match="seed is a whole number from 0"):
         Randomness(-1)
 
 
@@ -106,11 +106,11 @@ def test_chance_is_splitmix64(key: int, step: int, call: int, place: int) -> Non
 def test_more_places_change_no_number_and_leave_what_a_recording_reads_where_it_is() -> None:
     chance, calls = CounterRandom([5, 6]), range(2)
     few = chance.bits(torch.tensor(3), calls, 4)
-    read = chance.begun[calls]
+    read = chance.starts[calls]
     before = read.clone()
     many = chance.bits(torch.tensor(3), calls, 40)
     assert torch.equal(many[:, :, :4], few)
-    assert any(one is read for one in chance.outgrown), "its memory is not free for others"
+    assert any(one is read for one in chance.replaced), "its memory is not free for others"
     assert torch.equal(read, before)
 
 

@@ -126,7 +126,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 def test_an_existing_folder_is_kept_unless_told(run: Run, tmp_path: Path) -> None:
     folder = copy_of(run, tmp_path)
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         run.save(folder)
     (folder / "old").touch()
     run.save(folder, overwrite=True)
@@ -341,7 +341,7 @@ def test_data_from_memory_cannot_be_read_again(interactions: Interactions) -> No
         show_progress=False,
     )
     assert trained.interactions is unnamed
-    with pytest.raises(InputError, match="came from memory"):
+    with pytest.raises(InputError, match="came from memory, and their private copy is gone"):
         _ = replace(trained, loaded=None).interactions
 
 
@@ -350,7 +350,7 @@ def test_nobody_elses_folder_is_overwritten(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
     (tmp_path / "file").write_text("kept")
     for name in ("thesis", "file", "."):
-        with pytest.raises(InputError, match="not a folder of Whence's"):
+        with pytest.raises(InputError, match="was not written by Whence"):
             run.save(tmp_path / name, overwrite=True)
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
     assert (tmp_path / "file").read_text() == "kept"
@@ -393,5 +393,7 @@ def test_data_that_moved_are_said_to_have_moved(run: Run) -> None:
     from dataclasses import replace
 
     gone = replace(run, loaded=None, data={**run.data, "origin": {"source": "/nowhere/x.csv"}})
-    with pytest.raises(InputError, match="no longer there; put them back, or give a history"):
+    with pytest.raises(
+        InputError, match="no longer in /nowhere/x.csv. Restore them, or give a history"
+    ):
         _ = gone.interactions

@@ -29,7 +29,7 @@ from whence.models import Recommender
 from whence.report.which import as_markdown, fill_page
 from whence.trust import precision_at_cause, sign_agreement
 from whence.trust.agreement.rank_agreement import agreement, sure_parts
-from whence.worlds import REASONS, Questions, WorldConfig, make_world
+from whence.worlds import REASONS, WorldConfig, WorldQuestions, make_world
 
 MODELS: dict[str, dict[str, Any]] = {"sasrec": {}, "bert4rec": {"mask_prob": 0.2}}
 SIGNS = ("fading", "gradient-input", "leave-one-out", "both")
@@ -124,7 +124,7 @@ class Answers:
     """The share of parts whose sign the reference is sure of."""
 
 
-def ask(model: Recommender, questions: Questions, reference: str, seed: int) -> Answers:
+def ask(model: Recommender, questions: WorldQuestions, reference: str, seed: int) -> Answers:
     """Compare all explainers with the reference on the same cases."""
     batch, targets = tensors(model, questions)
     trusted = explain_batch(model, batch, targets, reference, REFERENCE_SEED)
@@ -141,7 +141,7 @@ def ask(model: Recommender, questions: Questions, reference: str, seed: int) -> 
     return Answers(rows, float(sure_parts(trusted)[trusted.parts].mean()))
 
 
-def clock(model: Recommender, questions: Questions, seed: int) -> dict[str, float]:
+def clock(model: Recommender, questions: WorldQuestions, seed: int) -> dict[str, float]:
     """Return the milliseconds a history of each explainer, in one batch, after a warm-up.
 
     Explanations are on the CPU at the end, so a GPU has finished by then.
@@ -156,7 +156,7 @@ def clock(model: Recommender, questions: Questions, seed: int) -> dict[str, floa
     return found
 
 
-def tensors(model: Recommender, questions: Questions) -> tuple[torch.Tensor, torch.Tensor]:
+def tensors(model: Recommender, questions: WorldQuestions) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the histories and the targets on the device of the model."""
     device = next(model.parameters()).device
     batch = torch.from_numpy(questions.cases.histories(model.config.max_len))

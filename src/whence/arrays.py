@@ -1,4 +1,4 @@
-"""Array types, named once: what `Floats` means in one module it means in all."""
+"""Array types with one name each in all modules."""
 
 from __future__ import annotations
 

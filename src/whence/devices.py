@@ -13,11 +13,13 @@ from whence.errors import InputError
 
 
 def check_device(device: str) -> str:
-    """The device, if there is one of that name here."""
+    """Return the device, or raise if it is not here."""
     kind, _, number = device.partition(":")
     here = torch.cuda.device_count() if kind == "cuda" else 0
     if device != "cpu" and not (here and (not number or number in map(str, range(here)))):
-        raise InputError(f"There is no device '{device}' here; say cpu, or cuda where a GPU is.")
+        raise InputError(
+            f"There is no device '{device}' here. Use cpu, or cuda on a machine with a GPU."
+        )
     return device
 
 
@@ -28,7 +30,7 @@ def device_of(model: object) -> torch.device:
 
 
 def machine(device: str) -> str:
-    """What the work is done on, in words: "2 CPU cores", "1 H200"."""
+    """Return the hardware in words: "2 CPU cores", "1 H200"."""
     if device == "cpu":
         return f"{os.cpu_count()} CPU cores"
     name = torch.cuda.get_device_name(device)
@@ -37,13 +39,13 @@ def machine(device: str) -> str:
 
 @contextmanager
 def deterministic(device: str) -> Iterator[None]:
-    """On CUDA, only algorithms that give the same bits each time; PyTorch is left as it was."""
+    """Use only deterministic algorithms on CUDA, and restore the settings of PyTorch after."""
     if device == "cpu":
         yield
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
-    memory: Any = torch.utils.deterministic  # a module whose attributes are made at run time
+    memory: Any = torch.utils.deterministic  # a module whose attributes are created at run time
     filled = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
     memory.fill_uninitialized_memory = False  # costs a kernel for every tensor

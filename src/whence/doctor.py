@@ -8,6 +8,7 @@ from importlib import metadata
 import torch
 
 from whence import __version__
+from whence.data.copies import describe_copies
 from whence.data.dataset_files import data_folders
 
 CORE = ("torch", "numpy", "scipy", "pyarrow", "safetensors", "rich", "typer")
@@ -26,6 +27,7 @@ def environment() -> dict[str, str]:
     hint = "needed for PostgreSQL; pip install 'whence[postgres]'"
     found |= {name: _version(name, hint) for name in FOR_POSTGRESQL}
     found["data folders"] = ", ".join(map(str, data_folders()))
+    found["copies of data"] = describe_copies()
     found["threads"] = str(torch.get_num_threads())
     found["cuda"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     return found

@@ -1,4 +1,4 @@
-"""What can go wrong for a user, each with the exit code the command line gives it."""
+"""Errors for users, each with the exit code of the command line."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Iterable
 
 
 class WhenceError(Exception):
-    """One clear sentence that says what is wrong and what to do about it."""
+    """A message that says what is wrong, where, and what to do."""
 
     exit_code = 2
 
 
 class InputError(WhenceError):
-    """The user's data, options or configuration cannot be used as they are."""
+    """The data, options or settings cannot be used."""
 
 
 class CapabilityError(WhenceError):
-    """A model was asked for something it does not offer."""
+    """A model lacks a capability that was asked for."""
 
 
 class RunError(WhenceError):
-    """A run folder is absent, incomplete or has been changed."""
+    """A run folder is missing, incomplete or changed."""
 
     exit_code = 3
 
 
-class OutOfTime(WhenceError):  # noqa: N818 - it is no error
-    """Training has come to the time at which it was to stop; what it has is kept."""
+class OutOfTime(WhenceError):  # noqa: N818 - not an error
+    """Training reached its time limit; its progress is saved."""
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """A closing half-sentence: the nearest known names, or all of them when none is near."""
+    """Return the end of a sentence with the most similar names, or with all names."""
     names = sorted(known)
     if near := nearest(wrong, names):
         return "did you mean " + " or ".join(f"'{name}'" for name in near) + "?"
@@ -39,5 +39,5 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
 
 def nearest(wrong: str, known: Iterable[str]) -> list[str]:
-    """The names that may have been meant, the likeliest first."""
+    """Return the most similar names, the most similar first."""
     return difflib.get_close_matches(wrong, sorted(known), n=3, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""Folders and files that are there whole or not at all."""
+"""Atomic writing of folders and files."""
 
 from __future__ import annotations
 
@@ -25,40 +25,39 @@ from whence.errors import InputError
 def save_weights(
     path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write them; a full disk raises as it does for every other file."""
-    apart = {name: value.detach().contiguous().clone() for name, value in tensors.items()}
+    """Write tensors; a full disk raises `OSError`, as for every other file."""
+    separate = {name: value.detach().contiguous().clone() for name, value in tensors.items()}
     try:
-        save_file(apart, path, metadata=dict(metadata or {}))
+        save_file(separate, path, metadata=dict(metadata or {}))
     except SafetensorError as problem:
         said = re.search(r"([^:]*) \(os error \d+\)", str(problem))
         raise OSError(said[1].strip() if said else str(problem)) from None
 
 
-# ...
-
-
 MANIFEST = "manifest.json"
-"""Every folder that Whence writes has one."""
+"""Every folder that Whence writes contains this file."""
 
 
 def check_can_write(folder: Path, overwrite: bool) -> None:
-    """Raise if something stands in the way; only what Whence wrote may be overwritten."""
+    """Raise if the folder exists, unless Whence wrote it and it may be overwritten."""
     if not folder.exists():
         return
     if not overwrite:
         raise InputError(
-            f"{folder} is there already; name another folder, or overwrite it with --overwrite "
-            "(in Python overwrite=True)."
+            f"{folder} already exists. Choose another folder, or give --overwrite (in Python "
+            "overwrite=True)."
         )
     if not (folder / MANIFEST).is_file():
-        raise InputError(f"{folder} is not a folder of Whence's, so it is not overwritten.")
+        raise InputError(
+            f"{folder} was not written by Whence, so it is not overwritten. Choose another folder."
+        )
 
 
 @contextmanager
 def new_folder(folder: Path, overwrite: bool = False) -> Iterator[Path]:
-    """A temporary folder beside `folder`, renamed to it when the block ends well.
+    """Yield a temporary folder that is renamed to `folder` if the block succeeds.
 
-    On any failure, a full disk or Ctrl-C included, what was there before is there again.
+    After any failure, including a full disk and Ctrl-C, the former content is still there.
     """
     folder = folder.resolve()
     _tidy(folder)
@@ -80,7 +79,7 @@ def new_folder(folder: Path, overwrite: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path`, renamed to it when the block ends well."""
+    """Yield a temporary path that is renamed to `path` if the block succeeds."""
     path = path.resolve()
     _tidy(path)
     partial = _beside(path, "partial")
@@ -94,19 +93,19 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 def make_parent(path: Path) -> None:
-    """The folder that `path` will be written into, so that long work does not fail at its end."""
+    """Create the folder of `path` before long work, so that it does not fail at the end."""
     with _writing(path):
         path.resolve().parent.mkdir(parents=True, exist_ok=True)
 
 
 def write_json(path: Path, document: object) -> None:
-    """JSON with a final newline."""
+    """Write JSON with a final newline."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
 
 
 def write_array(path: Path, array: npt.NDArray[Any]) -> None:
-    """A `.npy` file; unlike `np.save`, with an error when a small array finds the disk full."""
+    """Write a `.npy` file; unlike `np.save`, this raises if the disk is full."""
     array = np.ascontiguousarray(array)
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
@@ -114,7 +113,7 @@ def write_array(path: Path, array: npt.NDArray[Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, or one sentence."""
+    """Return a JSON object, or raise an `InputError`."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
@@ -127,20 +126,20 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def sha256(path: Path) -> str:
-    """The file's checksum."""
+    """Return the checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def reason(problem: OSError) -> str:
-    """What the system said, out of what Arrow made of it."""
+    """Return the message of the system, also from errors of Arrow."""
     said = problem.strerror or str(problem)
     return said.rpartition("] ")[2].rstrip(".")
 
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """What the system says against writing, as one sentence."""
+    """Turn errors of the system while writing into an `InputError`."""
     try:
         yield
     except OSError as problem:
@@ -148,7 +147,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _tidy(path: Path) -> None:
-    """Put right what a process left that was killed while it wrote here."""
+    """Restore or remove what a killed process left here."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*-*"):
         kind, _, process = left.name.removeprefix(f".{path.name}.").partition("-")
         if kind not in ("partial", "former") or not process.isdecimal() or _alive(int(process)):

@@ -41,7 +41,11 @@ TRAINING: Final = {
     "absence": "part_dropout",
     "begun_with": "init_from",
 }
-PREPARATION: Final = {"min_user": "min_user_events", "min_item": "min_item_events"}
+PREPARATION: Final = {
+    "min_user": "min_user_events",
+    "min_item": "min_item_events",
+    "core": "k_core",
+}
 SPLITS: Final = {"leave-one-out": "last-two", "leave-last-out": "last-one"}
 
 

@@ -1,4 +1,4 @@
-"""Large work cut into slices, so that memory stays bounded whatever the size of the data."""
+"""Slices of large work, so that memory stays bounded whatever the size of the data."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from whence.contract import MEMORY as MEMORY
 from whence.contract import inputs_at_once as inputs_at_once
 from whence.errors import InputError
 
-if TYPE_CHECKING:  # PyTorch takes seconds to load, and the command line needs sizes before
+if TYPE_CHECKING:  # PyTorch takes seconds to import, and the command line parses sizes before
     import torch
 
 MEMORY_ON_GPU: Final = 2**33
 """`MEMORY` on a GPU, which is slow with small slices."""
-FOR_GRADIENTS: Final = 4
-"""Times as much, where all that led to a score is held for its gradient."""
+GRADIENT_FACTOR: Final = 4
+"""How many times more memory gradients need."""
 SCORES_AT_ONCE: Final = 4_000_000
-"""How many numbers are held at a time where a case needs many, such as every item's score.
+"""How many numbers are held at once, such as scores of all items.
 
-Few enough to stay near the processor while they are ranked.
+Few enough to stay in the cache of the processor while they are ranked.
 """
 SCORES_AT_ONCE_ON_GPU: Final = 256_000_000
-"""The same on a GPU, which has little to do with few of them."""
-NUMBERS_OF_A_PAIR: Final = 16
-"""About what a model holds for a slot and a target, where it looks at both at once."""
+"""The same on a GPU, which needs more to be busy."""
+NUMBERS_PER_PAIR: Final = 16
+"""Approximate numbers that a model holds for each pair of a slot and a target."""
 MACHINE: Final = Path("/proc/meminfo")
 CONTAINER: Final = Path("/sys/fs/cgroup")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as glibc numbers them
@@ -36,41 +36,41 @@ LARGEST_KEPT: Final = 2**30
 
 
 def row_slices(rows: int, at_once: int) -> Iterator[slice]:
-    """Consecutive slices of at most `at_once` rows."""
+    """Return consecutive slices of at most `at_once` rows."""
     return (slice(start, start + at_once) for start in range(0, rows, at_once))
 
 
 def memory_for(device: torch.device) -> int:
-    """Bytes for altered inputs on that device."""
+    """Return the bytes for altered inputs on this device."""
     return MEMORY_ON_GPU if device.type == "cuda" else MEMORY
 
 
 def gradients_at_once(slots: int, memory: int = MEMORY) -> int:
-    """The same where gradients are asked for."""
-    return inputs_at_once(slots, memory // FOR_GRADIENTS)
+    """Return the same for computing gradients."""
+    return inputs_at_once(slots, memory // GRADIENT_FACTOR)
 
 
 def cases_at_once(numbers_each: int, on_gpu: bool = False) -> int:
-    """How many cases fit at a time, if each needs so many numbers: a score for every item, say."""
+    """Return how many cases fit at once if each needs this many numbers."""
     return max(1, (SCORES_AT_ONCE_ON_GPU if on_gpu else SCORES_AT_ONCE) // numbers_each)
 
 
 def questions_at_once(slots: int, targets: int, on_gpu: bool = False) -> int:
-    """How many cases of so many slots fit at a time, if each is asked about so many targets."""
-    return cases_at_once(NUMBERS_OF_A_PAIR * slots * targets, on_gpu)
+    """Return how many cases fit at once, for these numbers of slots and targets of a case."""
+    return cases_at_once(NUMBERS_PER_PAIR * slots * targets, on_gpu)
 
 
 def read_size(text: str) -> int:
-    """Bytes from what a person writes: 2GB, 512 MB, 1.5 gb, 4096."""
+    """Return the bytes of a size such as 2GB, 512 MB, 1.5 gb or 4096."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", text.lower())
     size = int(float(found[1]) * 1024 ** " kmgt".index(found[2] or " ")) if found else 0
     if size < 1:
-        raise InputError(f"'{text}' is no size of memory; write it as 2GB or 512MB.")
+        raise InputError(f"'{text}' is not a size of memory. Write it as 2GB or 512MB.")
     return size
 
 
 def free_memory(device: str = "cpu") -> int:
-    """Bytes that can still be had on a device."""
+    """Return the free bytes of memory on a device."""
     if device != "cpu":
         import torch
 
@@ -88,11 +88,11 @@ def _free_in_machine() -> int:
 
 
 def _free_in_container() -> list[int]:
-    """Where memory is limited further, as in a container."""
+    """Return the free memory of a container, if there is a limit."""
     try:
         limit, used = ((CONTAINER / name).read_text() for name in ("memory.max", "memory.current"))
         lines = (CONTAINER / "memory.stat").read_text().splitlines()
-        # Files that were read stay in memory only until somebody needs it.
+        # Cached files stay in memory only until it is needed.
         cached = dict(line.split() for line in lines)["inactive_file"]
         return [max(0, int(limit) - int(used) + int(cached))]
     except (OSError, ValueError, KeyError):  # no container, or no limit: "max"
@@ -100,19 +100,19 @@ def _free_in_container() -> list[int]:
 
 
 def is_out_of_memory(problem: RuntimeError) -> bool:
-    """A GPU has an error of its own for it, a processor only words."""
+    """Return whether memory ran out; only GPUs have an error class for it."""
     return type(problem).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(problem)
 
 
 def reuse_freed_memory() -> None:
-    """Keep large blocks that are freed for the next that are needed.
+    """Make the C library keep freed large blocks for the next allocation.
 
-    Blocks above 32 MB, such as the gradient of a large table, are otherwise given back to the
-    system and taken anew at every step, page by page, which takes longer than to compute them.
+    By default it returns blocks above 32 MB, such as the gradient of a large table, to the system.
+    Allocating them again at every step takes longer than computing them.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):  # another C library, which has its own ways
+    except (OSError, AttributeError, TypeError):  # another C library without this function
         return
     mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
     mallopt(M_TRIM_THRESHOLD, LARGEST_KEPT)

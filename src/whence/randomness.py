@@ -1,7 +1,7 @@
-"""All chance comes from one seed, through named streams that do not disturb each other.
+"""Randomness from one seed, in named and independent streams.
 
-There is no global random state anywhere in Whence, and no `nn.Dropout`: whoever needs chance is
-handed it. So a seed gives the same bits whatever ran before it and whatever runs beside it.
+Whence has no global random state and does not use `nn.Dropout`: functions receive their source of
+randomness. So a seed gives the same bits whatever else runs before or at the same time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ STREAMS = (
     "masks",
     "part_dropout",
 )
-"""In this order for ever: a stream is known by its place."""
+"""This order must never change: the position of a stream determines its numbers."""
 
 
 class DropoutFunction(Protocol):
-    """Dropout, or nothing of the kind."""
+    """Dropout, or the identity."""
 
     def __call__(self, values: Tensor, onto: Tensor | None = None) -> Tensor:
-        """`values` with some zeroed, added to what they go `onto`."""
+        """Return `values` with some set to zero, added to `onto` if given."""
 
 
 @dataclass(frozen=True)
@@ -45,22 +45,22 @@ class Randomness:
 
     def __post_init__(self) -> None:
         if self.seed < 0:
-            raise InputError(f"A seed is a whole number from 0 on, not {self.seed}.")
+            raise InputError(f"seed is a whole number from 0, not {self.seed}.")
 
     def sequence(self, stream: str) -> np.random.SeedSequence:
-        """The child of that name, the same as `SeedSequence(seed).spawn(…)` would give."""
+        """Return the child of this name, the same as `SeedSequence(seed).spawn(…)` gives."""
         return np.random.SeedSequence(self.seed, spawn_key=(STREAMS.index(stream),))
 
     def numpy(self, stream: str) -> np.random.Generator:
-        """A NumPy generator at the beginning of that stream."""
+        """Return a NumPy generator at the start of this stream."""
         return np.random.default_rng(self.sequence(stream))
 
     def key(self, stream: str) -> int:
-        """64 bits for `Chance`."""
+        """Return a key of 64 bits for `CounterRandom`."""
         return _wrapped(int(self.sequence(stream).generate_state(1, np.uint64)[0]))
 
     def torch(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
-        """A PyTorch generator at the beginning of that stream."""
+        """Return a PyTorch generator at the start of this stream."""
         generator = torch.Generator(device=device)
         return generator.manual_seed(
             int(self.sequence(stream).generate_state(1, np.uint64)[0] >> 1)
@@ -68,26 +68,26 @@ class Randomness:
 
 
 class CounterRandom:
-    """Numbers that a seed's key, the step and their place decide, and nothing else.
+    """Random numbers that depend only on the key of a seed, the step and their position.
 
-    Those of several seeds come at once, a seed in a stack has the same as alone, every device has
-    the same, and a training that goes on needs to know no more than its step. They are the outputs
-    of SplitMix64 (Steele, Lea and Flood 2014), which gives any of them without those before it.
+    Several seeds are drawn at once; a seed in a stack gets the same numbers as alone, on every
+    device. Resumed training needs only its step. The numbers are outputs of SplitMix64 (Steele, Lea
+    and Flood 2014), which computes any of them without those before it.
     """
 
     def __init__(self, keys: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.keys = torch.tensor(keys, dtype=torch.int64, device=device)[:, None]
-        self.begun: dict[range, Tensor] = {}
-        """`key + place · γ` of the calls and places asked for so far, which come again."""
-        self.outgrown: list[Tensor] = []
-        """Those of fewer places: a step that was recorded on a GPU still reads them."""
+        self.starts: dict[range, Tensor] = {}
+        """A cache of `key + place · γ` for the calls and places used so far."""
+        self.replaced: list[Tensor] = []
+        """Smaller cached tensors, which a step captured on a GPU still reads."""
 
     def bits(self, step: Tensor, calls: range, count: int) -> Tensor:
-        """`[calls, S, count]` of 64 bits: a place is the number of a call and one within it.
+        """Return 64-bit numbers `[calls, S, count]` for a step.
 
-        Of several steps `[K]` at once it is `[calls, S · K, count]`.
+        For several steps `[K]` at once the shape is `[calls, S · K, count]`.
         """
-        state = self._beginning(calls, count)
+        state = self._starts(calls, count)
         if step.dim():
             state = state[:, :, None]
         state = state + step[..., None] * _wrapped(GAMMA * PLACES_OF_A_STEP)
@@ -97,39 +97,39 @@ class CounterRandom:
             state = _xor_shifted(state, shift).mul_(factor)
         return _xor_shifted(state, 31)
 
-    def _beginning(self, calls: range, count: int) -> Tensor:
-        """`[calls, S, count]`: `key + place · γ`."""
-        if calls in self.begun and self.begun[calls].shape[2] >= count:
-            return self.begun[calls][:, :, :count]
+    def _starts(self, calls: range, count: int) -> Tensor:
+        """Return `key + place · γ`: `[calls, S, count]`."""
+        if calls in self.starts and self.starts[calls].shape[2] >= count:
+            return self.starts[calls][:, :, :count]
         device = self.keys.device
         call = torch.arange(calls.start, calls.stop, device=device) * PLACES_OF_A_CALL
         place = call[:, None, None] + torch.arange(count, device=device)
-        begun = self.keys + place * GAMMA
-        # While a step is recorded nothing may be kept: what is there belongs to the memory that all
-        # recorded steps share, and another one would write over it.
-        if not (begun.is_cuda and torch.cuda.is_current_stream_capturing()):
-            if calls in self.begun:
-                self.outgrown.append(self.begun[calls])
-            self.begun[calls] = begun
-        return begun
+        starts = self.keys + place * GAMMA
+        # Cache nothing while a step is captured: its tensors are in memory that all captured steps
+        # share, so another step would overwrite them.
+        if not (starts.is_cuda and torch.cuda.is_current_stream_capturing()):
+            if calls in self.starts:
+                self.replaced.append(self.starts[calls])
+            self.starts[calls] = starts
+        return starts
 
     def integers(self, step: Tensor, calls: range, count: int) -> Tensor:
-        """The same as whole numbers of 62 bits, whose remainders by any limit are even enough."""
+        """Return integers of 62 bits, whose remainders by any limit are nearly uniform."""
         return self.bits(step, calls, count).bitwise_and_(2**62 - 1)
 
 
 def bernoulli(numbers: Tensor, share: float) -> Tensor:
-    """Whether what happens in that share of all cases does, by whole numbers of 62 bits."""
+    """Return events of probability `share`, from integers of 62 bits."""
     return numbers < round(share * 2**62)
 
 
 def _xor_shifted(state: Tensor, shift: int) -> Tensor:
-    """state ^ (state >>> shift); PyTorch's own shift would bring the sign along."""
+    """Return state ^ (state >>> shift); the shift of PyTorch would extend the sign."""
     return (state >> shift).bitwise_and_(2 ** (64 - shift) - 1).bitwise_xor_(state)
 
 
 def _wrapped(number: int) -> int:
-    """As a 64-bit integer with a sign."""
+    """Return the number as a signed 64-bit integer."""
     return (number + 2**63) % 2**64 - 2**63
 
 
@@ -138,13 +138,13 @@ GAMMA, MIX_1, MIX_2 = map(_wrapped, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x9
 
 
 class Dropout:
-    """Zeroes a share `rate` of the values and scales up the rest.
+    """Sets a share `rate` of the values to zero and scales up the rest.
 
-    64 bits decide over four values, 16 each; the rate is exact to 1/65,536. A step that drops
-    several times has the bits for `ahead` of them computed at once, which changes none.
+    Each value uses 16 random bits, so the rate is exact to 1/65,536. The bits for the next `ahead`
+    calls of a step are computed at once, which changes no value.
 
-    For several seeds it works inside `torch.vmap`. A seed's values are rows `[T, …]`; rows that
-    fill the seed up to others' length change nothing for its own.
+    For several seeds it works inside `torch.vmap`. The values of a seed are rows `[T, …]`; padding
+    rows at the end do not change the others.
     """
 
     def __init__(self, rate: float, chance: CounterRandom, ahead: int = 1) -> None:
@@ -152,19 +152,19 @@ class Dropout:
         self.scale = 2**16 / (2**16 - self.dropped)
         self.chance, self.ahead = chance, ahead
         self.kept: list[Tensor] = []
-        """Drawn and not used yet."""
+        """Masks that are drawn and not used yet."""
         self.shape: torch.Size | None = None
-        """Of the values that came last."""
+        """The shape of the last values."""
         self.begin(torch.zeros((), dtype=torch.int64, device=chance.keys.device))
 
     def begin(self, step: Tensor, shape: torch.Size | None = None) -> None:
-        """The step whose values come next; with their shape `[S, T, …]`, it draws at once."""
+        """Start a step; with the shape `[S, T, …]` of its values, the masks are drawn now."""
         self.step = step
         self.calls = 0
         self.kept = [] if shape is None or not self.dropped else self._draw(shape)
 
     def __call__(self, values: Tensor, onto: Tensor | None = None) -> Tensor:
-        """`values` with some zeroed, added to what they go `onto`."""
+        """Return `values` with some set to zero, added to `onto` if given."""
         if self.dropped == 0:
             return no_dropout(values, onto)
         if len(self.chance.keys) == 1:
@@ -174,7 +174,7 @@ class Dropout:
         return dropped
 
     def of_stack(self, values: Tensor, onto: Tensor | None) -> Tensor:
-        """The same for all seeds' values `[S, T, …]`."""
+        """Return the same for the values of all seeds `[S, T, …]`."""
         if not self.kept or self.kept[0].shape != values.shape:
             self.kept = self._draw(values.shape)
         self.shape = values.shape
@@ -183,7 +183,7 @@ class Dropout:
         return values * kept if onto is None else torch.addcmul(onto, values, kept)
 
     def _draw(self, shape: torch.Size) -> list[Tensor]:
-        """For the calls ahead: 0 for what is dropped, and the scale for the rest."""
+        """Draw the masks of the next calls: 0 for dropped values, the scale for others."""
         numbers = shape[1:].numel()
         calls = range(self.calls, self.calls + self.ahead)
         bits = self.chance.bits(self.step, calls, -(-numbers // 4)).view(torch.int16)
@@ -192,16 +192,16 @@ class Dropout:
 
 
 class _DroppedInStack(torch.autograd.Function):
-    """Lets dropout see all the seeds that `torch.vmap` shows a function one of."""
+    """Gives dropout the values of all seeds inside `torch.vmap`."""
 
     @staticmethod
     def forward(values: Tensor, onto: Tensor | None, dropout: Dropout) -> Tensor:
-        """Is not called: the values of several seeds come from `vmap`."""
-        raise AssertionError("the dropout of several seeds works inside torch.vmap alone")
+        """Never called: inside `torch.vmap`, `vmap` is called instead."""
+        raise AssertionError("dropout of several seeds works only inside torch.vmap")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ANN401
-        """There is nothing to keep: PyTorch differentiates what `vmap` does."""
+        """Save nothing: PyTorch differentiates `vmap`."""
 
     @staticmethod
     def vmap(
@@ -211,30 +211,29 @@ class _DroppedInStack(torch.autograd.Function):
         onto: Tensor | None,
         dropout: Dropout,
     ) -> tuple[Tensor, int]:
-        """All seeds at once."""
+        """Apply dropout to all seeds at once."""
         if onto is not None:
             onto = onto.movedim(in_dims[1], 0)
         return dropout.of_stack(values.movedim(in_dims[0], 0), onto), 0
 
 
 def random_below(limits: Tensor, generator: torch.Generator) -> Tensor:
-    """A whole number from 0 to below each limit; their bias is less than limit/2⁶²."""
+    """Return a random integer from 0 to below each limit, with a bias below limit/2⁶²."""
     return torch.empty_like(limits).random_(0, 2**62, generator=generator) % limits
 
 
 def no_dropout(values: Tensor, onto: Tensor | None = None) -> Tensor:
-    """No dropout: how a model runs outside training."""
+    """Return the values unchanged, as outside training."""
     return values if onto is None else onto + values
 
 
 def uniform_by_content(
     stream: np.random.SeedSequence, rows: npt.NDArray[np.int64], used: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.float64]:
-    """A number in [0, 1) for every used slot of every row; unused slots get 0.
+    """Return a number in [0, 1) for every used slot of every row; unused slots get 0.
 
-    It depends on the stream and on the row's own used values and nothing else: not on the other
-    rows, their order, or where the unused slots lie. So whatever is drawn for a case stays the
-    same whether the case comes alone or in a batch.
+    The numbers of a row depend only on the stream and on its used values, not on other rows or on
+    where the unused slots are. So a case gets the same numbers alone and in a batch.
     """
     key: npt.NDArray[np.uint64] = np.repeat(stream.generate_state(1, np.uint64), len(rows))
     for slot in range(rows.shape[1]):
@@ -248,7 +247,7 @@ def uniform_by_content(
 
 
 def _splitmix64(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The finaliser of Steele, Lea and Flood (2014): every input bit reaches every output bit."""
+    """Apply the finalizer of Steele, Lea and Flood (2014), which mixes all bits."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -122,5 +122,5 @@ def statistics_table(title: str, found: Mapping[str, Any]) -> Table:
     for name in ("item features", "user features"):
         if name in shown:
             shown[name] = ", ".join(shown[name])
-    left_out = shown.pop("left out", {})
-    return pairs_table(title, {**shown, **{f"left out: {what}": n for what, n in left_out.items()}})
+    dropped = shown.pop("dropped", {})
+    return pairs_table(title, {**shown, **{f"dropped: {what}": n for what, n in dropped.items()}})

@@ -48,7 +48,7 @@ def test_prepared_folder_round_trip(interactions: Interactions, tmp_path: Path) 
 
 def test_a_prepared_folder_is_not_overwritten(interactions: Interactions, tmp_path: Path) -> None:
     interactions.save(tmp_path / "prepared")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         interactions.save(tmp_path / "prepared")
 
 
@@ -120,7 +120,7 @@ def test_statistics_by_hand() -> None:
     assert found["median events per item"] == 2
     assert found["density"] == pytest.approx(5 / 6)
     assert (found["steps with equal times"], found["steps with known times"]) == (2, 3)
-    assert found["users of fewer than 3 events"] == 1
+    assert found["users with fewer than 3 events"] == 1
     assert found["events that repeat a user-item pair"] == 0
     assert (found["first"], found["last"]) == ("1970-01-01", "1970-01-01")
 

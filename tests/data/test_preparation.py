@@ -44,7 +44,7 @@ def one_by_one(rows: list[Row], how: Preparation) -> list[Row]:
     """The same in plain loops, on rows in order."""
     if how.min_rating is not None:
         rows = [row for row in rows if row[2] >= how.min_rating]
-    if how.repeats != "keep":
+    if how.repeats != "all":
         ordered = rows if how.repeats == "first" else rows[::-1]
         seen: set[tuple[int, int]] = set()
         kept = []
@@ -60,7 +60,7 @@ def one_by_one(rows: list[Row], how: Preparation) -> list[Row]:
             for r in rows
             if users[r[0]] >= how.min_user_events and items[r[1]] >= how.min_item_events
         ]
-        if not how.core or left == rows:
+        if not how.k_core or left == rows:
             return left
         rows = left
 
@@ -70,17 +70,17 @@ def one_by_one(rows: list[Row], how: Preparation) -> list[Row]:
     how=st.builds(
         Preparation,
         min_rating=st.sampled_from([None, 3.0]),
-        repeats=st.sampled_from(["keep", "first", "last"]),
+        repeats=st.sampled_from(["all", "first", "last"]),
         min_user_events=st.integers(1, 4),
         min_item_events=st.integers(1, 4),
-        core=st.booleans(),
+        k_core=st.booleans(),
     ),
 )
 def test_against_loops(rows: list[Row], how: Preparation) -> None:
     events = interactions(rows)
     expected = one_by_one(listed(events), how)
     if not expected:
-        with pytest.raises(InputError, match="No event is left after"):
+        with pytest.raises(InputError, match="The filters left no events"):
             prepare(events, how)
         return
     found = prepare(events, how)
@@ -106,7 +106,7 @@ def test_equal_rows_against_a_loop(rows: list[Row]) -> None:
 
 
 def test_counting_once_leaves_users_below_the_minimum() -> None:
-    """Rows count before any is left out, as in SASRec's files; the core goes on."""
+    """Events are counted once before any is dropped, as in SASRec's files; or until none is."""
     rows = [(1, item, 5, item) for item in range(3)] + [(user, 0, 5, 0) for user in (2, 3)]
     rows += [(user, 1, 5, 1) for user in (2, 3)]
     events = interactions(rows)
@@ -116,9 +116,9 @@ def test_counting_once_leaves_users_below_the_minimum() -> None:
     once = prepare(events, Preparation(min_user_events=3, min_item_events=3))
     assert np.diff(once.offsets).tolist() == [2], "kept for three events, and left with two"
     with pytest.raises(
-        InputError, match="users of fewer than 3 events and items .* until none is left"
+        InputError, match="users with fewer than 3 events and items .* counted repeatedly"
     ):
-        prepare(events, Preparation(min_user_events=3, min_item_events=3, core=True))
+        prepare(events, Preparation(min_user_events=3, min_item_events=3, k_core=True))
 
 
 def test_what_travels_along() -> None:
@@ -143,9 +143,9 @@ def test_nothing_to_do_is_nothing_done() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"repeats": "some"}, "one of keep, first, last"),
-        ({"min_user_events": 0}, "numbers from 1 on"),
-        ({"min_rating": float("-inf")}, "The least rating is a number"),
+        ({"repeats": "some"}, "one of all, first, last"),
+        ({"min_user_events": 0}, "whole numbers from 1"),
+        ({"min_rating": float("-inf")}, "min_rating is a number"),
     ],
 )
 def test_wrong_settings_are_one_sentence(settings: dict[str, object], sentence: str) -> None:
@@ -155,5 +155,5 @@ def test_wrong_settings_are_one_sentence(settings: dict[str, object], sentence: 
 
 def test_a_threshold_needs_ratings() -> None:
     events = Interactions.from_columns(pa.chunked_array([[1]]), pa.chunked_array([[1]]))
-    with pytest.raises(InputError, match="have no ratings to leave events out by"):
+    with pytest.raises(InputError, match="have no ratings to compare with min_rating"):
         prepare(events, Preparation(min_rating=4))

@@ -14,7 +14,7 @@ from whence.explanation import Explanation
 from whence.measure import Measure
 from whence.run import Run
 from whence.trust import precision_at_cause, sign_at_cause
-from whence.worlds import REASONS, Questions, World
+from whence.worlds import REASONS, World, WorldQuestions
 
 
 def hand_made(scores: list[list[float]], signed: bool) -> Explanation:
@@ -35,9 +35,9 @@ def hand_made(scores: list[list[float]], signed: bool) -> Explanation:
     )
 
 
-def questions(world: World, reason: str, truth: list[list[bool]]) -> Questions:
+def questions(world: World, reason: str, truth: list[list[bool]]) -> WorldQuestions:
     found = world.questions(reason, 3, len(truth))
-    return Questions(reason, found.cases, np.array(truth))
+    return WorldQuestions(reason, found.cases, np.array(truth))
 
 
 def test_worked_by_hand(world: World) -> None:
@@ -109,7 +109,7 @@ def test_a_method_without_signs_has_none_at_the_cause(world: World) -> None:
 
 @pytest.mark.parametrize("measure", [precision_at_cause, sign_at_cause])
 def test_only_answers_to_the_questions_are_marked(
-    measure: Callable[[Explanation, Questions], Measure], world: World
+    measure: Callable[[Explanation, WorldQuestions], Measure], world: World
 ) -> None:
     said = hand_made([[0.1, 0.9, 0.2]], signed=True)
     with pytest.raises(InputError, match=r"\[1, 3\] cases by slots .* questions of \[1, 2\]"):

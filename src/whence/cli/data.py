@@ -1,4 +1,4 @@
-"""`whence data`: look at interactions, get them, prepare them."""
+"""`whence data`: list, download, describe and prepare interactions."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,46 +11,46 @@ from whence.cli.options import AsJson, Overwrite, err, out, print_json, reads_da
 if TYPE_CHECKING:
     from whence.data import Interactions
 
-app = typer.Typer(help="Look at, get and prepare interactions.", no_args_is_help=True)
+app = typer.Typer(help="List, download, describe and prepare interactions.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_() -> None:
-    """The datasets known by name, and which of them are here."""
+    """List the datasets known by name, and whether each is here."""
     from whence.data import DATASETS
     from whence.terminal import captioned, plain_table
 
-    table = plain_table("Datasets known by name", "name", "here", "what it is")
+    table = plain_table("Datasets known by name", "name", "here", "content")
     for name, named in DATASETS.items():
         absent = f"needs {named.package}" if named.package else "no"
         table.add_row(name, "yes" if named.available else absent, named.summary)
-    out.print(captioned(table, "'whence data get NAME' downloads one from its publisher."))
+    out.print(captioned(table, "Download one from its publisher with 'whence data get NAME'."))
 
 
 @app.command()
 def get(
     name: Annotated[str, typer.Argument(help="A name from 'whence data list'.")],
-    mirror: Annotated[
-        str | None, typer.Option(help="Another address that has the publisher's file.")
-    ] = None,
+    mirror: Annotated[str | None, typer.Option(help="Another address that hosts the file.")] = None,
 ) -> None:
-    """Download a dataset from its publisher; again after an interruption goes on from there."""
+    """Download a dataset from its publisher, or resume an interrupted download."""
     from whence.data.datasets import DATASETS
     from whence.data.datasets import get as get_named
     from whence.errors import InputError, did_you_mean
 
     if name not in DATASETS:
-        raise InputError(f"No dataset is called '{name}': {did_you_mean(name, DATASETS)}")
+        raise InputError(f"There is no dataset '{name}': {did_you_mean(name, DATASETS)}")
     if DATASETS[name].terms:
-        err.print(f"{name} is {DATASETS[name].terms}", markup=False, highlight=False, style="dim")
+        err.print(
+            f"Terms of {name}: {DATASETS[name].terms}", markup=False, highlight=False, style="dim"
+        )
     found = get_named(name, mirror)
-    say(f"{name} is here: {len(found):,} events of {found.user_count:,} users")
+    say(f"{name} is ready: {len(found):,} events of {found.user_count:,} users")
 
 
 @app.command()
 @reads_data
 def stats(data: Callable[[], "Interactions"], as_json: AsJson = False) -> None:
-    """Users, items, events, ties in time, and how dense they are."""
+    """Count users, items, events and ties in time."""
     from whence.data import statistics
     from whence.terminal import statistics_table
 
@@ -69,10 +69,10 @@ def prepare(
     folder: Annotated[Path, typer.Option("--out", help="The folder to write.")],
     overwrite: Overwrite = False,
 ) -> None:
-    """Read interactions once and keep them as flat arrays, quick to load again."""
+    """Read and filter interactions, and save them in a folder that loads fast."""
     from whence.files import check_can_write
 
     check_can_write(folder, overwrite)
     interactions = data()
     interactions.save(folder, overwrite)
-    err.print(f"{len(interactions):,} events in {folder}", markup=False)
+    err.print(f"wrote {len(interactions):,} events to {folder}", markup=False)

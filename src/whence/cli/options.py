@@ -1,4 +1,4 @@
-"""What several commands share: the consoles, and the options that say how data are read."""
+"""What several commands share: the consoles, and the options for reading data."""
 
 import inspect
 import json
@@ -13,38 +13,60 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from whence import former
+from whence.errors import did_you_mean
+
 if TYPE_CHECKING:
     from whence.data import Interactions
 
-# Annotations here are objects, not texts: `reads_data` gives them to other functions.
+# Annotations must be objects, not strings: `reads_data` passes them to other functions.
 
 out = Console()
 err = Console(stderr=True)
 
 Format = Literal["delimited", "sequences", "json", "literals", "parquet"]
-Repeats = Literal["keep", "first", "last"]
-READING, LEAVING_OUT = "How the data are read", "What is left out"
+SPLITS = ("last-two", "last-one", "temporal", "user-holdout")
+Repeats = Literal["all", "first", "last"]
 
 Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A name from 'whence data list', a file, a prepared folder, or a database's URL.",
+        help="A name from 'whence data list', a file, a prepared folder, or the URL of a database.",
     ),
 ]
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="A folder that 'whence train' wrote.")
 ]
+
+
+def _known_split(name: str) -> str:
+    """Return the name of a split, or say what it is called now."""
+    if name in former.SPLITS:
+        raise typer.BadParameter(f"the split '{name}' is now called '{former.SPLITS[name]}'.")
+    if name not in SPLITS:
+        raise typer.BadParameter(f"there is no split '{name}': {did_you_mean(name, SPLITS)}")
+    return name
+
+
+SplitName = Annotated[
+    str,
+    typer.Option(
+        metavar=f"[{'|'.join(SPLITS)}]",
+        callback=_known_split,
+        help="Which events to hold out for validation and testing.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the existing folder.")]
 
 
 def _reading(text: str, *names: str, **more: Any) -> Any:  # noqa: ANN401
-    return typer.Option(*names, help=text, rich_help_panel=READING, **more)
+    return typer.Option(*names, help=text, rich_help_panel="How to read the data", **more)
 
 
-def _leaving_out(text: str, *names: str, **more: Any) -> Any:  # noqa: ANN401
-    return typer.Option(*names, help=text, rich_help_panel=LEAVING_OUT, **more)
+def _filtering(text: str, *names: str, **more: Any) -> Any:  # noqa: ANN401
+    return typer.Option(*names, help=text, rich_help_panel="Which events to keep", **more)
 
 
 def _data_options(
@@ -53,54 +75,56 @@ def _data_options(
     time: Annotated[str | None, _reading("Column of the time.", "--time")] = None,
     rating: Annotated[str | None, _reading("Column of the rating.", "--rating")] = None,
     title: Annotated[
-        str | None, _reading("Column of the item's title, there or in --items.", "--title")
+        str | None, _reading("Column of the title, in the events or in --items.", "--title")
     ] = None,
     items: Annotated[
-        str | None, _reading("A file of titles and features, a row an item.", metavar="FILE")
+        str | None, _reading("File of item titles and features, one row per item.", metavar="FILE")
     ] = None,
     users: Annotated[
-        str | None, _reading("A file of features, a row a user.", metavar="FILE")
+        str | None, _reading("File of user features, one row per user.", metavar="FILE")
     ] = None,
     query: Annotated[
         str | None,
-        _reading("For a database: 'SELECT buyer, sku, at FROM sold'.", metavar="SELECT"),
+        _reading(
+            "Query for a database, such as 'SELECT buyer, sku, at FROM sold'.", metavar="SELECT"
+        ),
     ] = None,
-    format: Annotated[Format | None, _reading("Of a file that looks otherwise.")] = None,
+    format: Annotated[Format | None, _reading("Override the detected format.")] = None,
     header: Annotated[
-        bool | None, _reading("Whether the first row names the columns, if it looks otherwise.")
+        bool | None, _reading("Override whether the first row names the columns.")
     ] = None,
     encoding: Annotated[
-        str, _reading("Of text files that are not UTF-8: cp1252, latin-1, …")
+        str, _reading("Encoding of text files that are not UTF-8, such as cp1252 or latin-1.")
     ] = "utf-8",
     verb: Annotated[
         str | None, _reading("What users do with items: watched, bought, played.")
     ] = None,
     keep_duplicates: Annotated[
         bool,
-        _leaving_out(
-            "Do not leave out rows equal in user, item, time and rating.", "--keep-duplicates"
-        ),
+        _filtering("Keep rows that are equal in user, item, time and rating.", "--keep-duplicates"),
     ] = False,
-    min_rating: Annotated[float | None, _leaving_out("Leave out events rated lower.")] = None,
+    min_rating: Annotated[float | None, _filtering("Drop events with a lower rating.")] = None,
     repeats: Annotated[
-        Repeats, _leaving_out("Of a user's events with one item, leave out all but these.")
-    ] = "keep",
-    min_user_events: Annotated[int, _leaving_out("Leave out users of fewer events.", min=1)] = 1,
-    min_item_events: Annotated[int, _leaving_out("Leave out items of fewer events.", min=1)] = 1,
-    core: Annotated[
-        bool, _leaving_out("Count again until both hold (the k-core), not once.", "--core")
+        Repeats,
+        _filtering("Which of a user's events with the same item to keep: all, first or last."),
+    ] = "all",
+    min_user_events: Annotated[int, _filtering("Drop users with fewer events.", min=1)] = 1,
+    min_item_events: Annotated[int, _filtering("Drop items with fewer events.", min=1)] = 1,
+    k_core: Annotated[
+        bool,
+        _filtering("Repeat both minimums until all users and items reach them.", "--k-core"),
     ] = False,
 ) -> None:
-    """The options of every command that reads data."""
+    """Declare the options of every command that reads data."""
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of reading; its `data` becomes a function that loads them."""
+    """Add the options for reading data to a command; its `data` becomes a function that loads."""
     own = inspect.signature(command).parameters.values()
     shared = inspect.signature(_data_options).parameters
 
     @wraps(command)
-    def reading_first(data: str, **given: Any) -> None:  # noqa: ANN401
+    def with_loader(data: str, **given: Any) -> None:  # noqa: ANN401
         how = {name: given.pop(name) for name in shared}
         command(data=lambda: _load(data, how), **given)
 
@@ -109,10 +133,10 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
         one.replace(kind=one.KEYWORD_ONLY, annotation=kinds.get(one.name, one.annotation))
         for one in (*own, *shared.values())
     ]
-    reading_first.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    reading_first.__annotations__ = {one.name: one.annotation for one in parameters}
-    del reading_first.__wrapped__
-    return reading_first
+    with_loader.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_loader.__annotations__ = {one.name: one.annotation for one in parameters}
+    del with_loader.__wrapped__
+    return with_loader
 
 
 def _load(data: str, how: dict[str, Any]) -> "Interactions":
@@ -120,16 +144,16 @@ def _load(data: str, how: dict[str, Any]) -> "Interactions":
 
     from whence.data import Preparation, ReadOptions, load
 
-    leave_out = {field.name: how[field.name] for field in fields(Preparation)}
+    filters = {field.name: how[field.name] for field in fields(Preparation)}
     reading = ReadOptions(**{field.name: how[field.name] for field in fields(ReadOptions)})
     with err.status("reading the data"):
-        found = load(data, reading, Preparation(**leave_out))
+        found = load(data, reading, Preparation(**filters))
     report_reading(found)
     return found
 
 
 def report_reading(found: "Interactions") -> None:
-    """What was guessed, and what was left out just now."""
+    """Print which columns were used, and how many events were dropped."""
     from whence.data.interactions import DUPLICATES
     from whence.data.readers.tabular import GUESSES
 
@@ -137,25 +161,25 @@ def report_reading(found: "Interactions") -> None:
         return
     read = found.origin.get("reading", {})
     if read:
-        roles = ", ".join(f"{role}={read.get(role, 'of the items')}" for role in GUESSES)
-        _aside(f"reading {roles}")
+        roles = ", ".join(f"{role}={read.get(role, 'from --items')}" for role in GUESSES)
+        _note(f"columns: {roles}")
     for one in found.filters:
         if one["dropped"]:
-            hint = " (--keep-duplicates keeps them)" if one["what"] == DUPLICATES else ""
-            _aside(f"left out {one['what']}: {one['dropped']:,}{hint}")
+            hint = " (use --keep-duplicates to keep them)" if one["what"] == DUPLICATES else ""
+            _note(f"dropped {one['what']}: {one['dropped']:,}{hint}")
 
 
-def _aside(text: str) -> None:
+def _note(text: str) -> None:
     err.print(text, markup=False, highlight=False, style="dim", soft_wrap=True)
 
 
 def say(text: str) -> None:
-    """One line on stdout, as it is."""
+    """Print one line on stdout, without markup."""
     out.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(document: object) -> None:
-    """One document on stdout."""
+    """Print one JSON document on stdout."""
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 

@@ -2,20 +2,28 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
-from whence.cli.options import AsJson, Overwrite, err, out, print_json, program, reads_data, say
+from whence.cli.options import (
+    AsJson,
+    Overwrite,
+    SplitName,
+    err,
+    out,
+    print_json,
+    program,
+    reads_data,
+    say,
+)
 
 if TYPE_CHECKING:
     from whence.data import Interactions
     from whence.models import ModelSpec
-
-SplitName = Literal["last-two", "last-one", "temporal", "user-holdout"]
 
 
 @reads_data
@@ -34,9 +42,7 @@ def train(
             min=1, help="The most seeds to train together; by default whatever is fastest."
         ),
     ] = None,
-    split: Annotated[
-        SplitName, typer.Option(help="Which events to hold out for validation and testing.")
-    ] = "last-two",
+    split: SplitName = "last-two",
     settings: Annotated[
         list[str] | None,
         typer.Option(

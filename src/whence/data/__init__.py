@@ -1,4 +1,4 @@
-"""Interactions: read, prepared, split and cut into histories."""
+"""Interactions: reading, filtering, splitting, and histories."""
 
 from whence.data.catalog import Catalog
 from whence.data.datasets import DATASETS, get

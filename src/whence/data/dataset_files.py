@@ -1,4 +1,4 @@
-"""What a dataset with a name is: where its files may lie, whence they come, what they must hold."""
+"""Named datasets: where their files may be, how to download them, and what they must hold."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from whence.data.interactions import Interactions
 from whence.errors import InputError
 
 NOT_AS_PUBLISHED = (pa.ArrowException, LookupError, TypeError, ValueError, OSError)
-"""What reading columns that should be there raises where they are not, or hold something else."""
+"""What reading raises if columns are missing or hold something else."""
 FOLDER_VARIABLE = "WHENCE_DATA"
-PACKED = ("", ".gz", ".zst")
-Files = Mapping[str, Path]
+SUFFIXES = ("", ".gz", ".zst")
+DatasetFiles = Mapping[str, Path]
+"""Role to path."""
 
 
 @dataclass(frozen=True)
 class Download:
-    """One file of a publisher's."""
+    """A file at its publisher."""
 
     url: str
     path: str
-    """Where it goes in the data folder."""
+    """The path in the data folder."""
     checksum: str | None = None
-    """The publisher's where one is printed."""
+    """The checksum that the publisher states."""
     members: tuple[str, ...] = ()
-    """Of a zip archive, the files that are wanted."""
+    """The files to unpack from a zip archive."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Files as someone has them, and how they are read together."""
+    """A set of files in a data folder, and the function that reads them."""
 
     files: Mapping[str, str]
-    """What each is for, and where it lies in a data folder, packed or not."""
-    read: Callable[[Files], Interactions]
+    """Role to path in a data folder; the files may be compressed."""
+    read: Callable[[DatasetFiles], Interactions]
     negatives: str | None = None
-    """Where the negatives lie that were published for its test events, with the same raw ids."""
+    """The path of published negatives for the test events, with the same raw ids."""
 
 
 @dataclass(frozen=True)
@@ -53,34 +54,34 @@ class NamedDataset:
     layouts: tuple[Layout, ...] = ()
     downloads: tuple[Download, ...] = ()
     counts: tuple[int, int | None, int] | None = None
-    """Users, items (where published) and events that it must have."""
+    """The numbers of users, items (if published) and events that it must have."""
     terms: str = ""
     make: Callable[[], Interactions] | None = None
-    """For data that need no files."""
+    """Makes data that need no files."""
     package: str | None = None
-    """The optional package it comes in."""
+    """The optional package that contains it."""
 
     @property
     def available(self) -> bool:
-        """Whether it can be read here and now."""
+        """Whether it can be read without a download."""
         if self.make is not None:
             return self.package is None or importlib.util.find_spec(self.package) is not None
         return any(find_files(layout) is not None for layout in self.layouts)
 
 
 def data_folders() -> list[Path]:
-    """Where files are looked for; downloads go to the first."""
+    """Return the folders to search for files; downloads go to the first."""
     shared = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "whence"
     named = os.environ.get(FOLDER_VARIABLE)
     return [Path(named), shared] if named else [shared]
 
 
 def find_files(layout: Layout) -> dict[str, Path] | None:
-    """The layout's files, if all of them are in one data folder."""
+    """Return the files of a layout, if all of them are in one data folder."""
     for folder in data_folders():
         found = {}
         for use, name in layout.files.items():
-            path = next((p for end in PACKED if (p := folder / f"{name}{end}").is_file()), None)
+            path = next((p for end in SUFFIXES if (p := folder / f"{name}{end}").is_file()), None)
             if path is not None:
                 found[use] = path
         if len(found) == len(layout.files):
@@ -89,18 +90,18 @@ def find_files(layout: Layout) -> dict[str, Path] | None:
 
 
 def find_file(name: str) -> Path | None:
-    """A single file in any data folder, packed or not."""
-    places = (folder / f"{name}{end}" for folder in data_folders() for end in PACKED)
+    """Return a file in any data folder, compressed or not."""
+    places = (folder / f"{name}{end}" for folder in data_folders() for end in SUFFIXES)
     return next((path for path in places if path.is_file()), None)
 
 
 def layout_here(named: NamedDataset) -> Layout | None:
-    """The layout that the dataset is read by."""
+    """Return the first layout whose files are here."""
     return next((layout for layout in named.layouts if find_files(layout) is not None), None)
 
 
 def read_published(name: str, named: NamedDataset) -> Interactions:
-    """The dataset, if its files are here and hold what they should."""
+    """Return the dataset, if its files are here and hold what they should."""
     if named.make is not None:
         events = named.make()
         return events if events.origin else replace(events, origin={"source": name})
@@ -112,7 +113,7 @@ def read_published(name: str, named: NamedDataset) -> Interactions:
             except NOT_AS_PUBLISHED as problem:
                 raise InputError(
                     f"{' or '.join(map(str, files.values()))} is not as it was published "
-                    f"({problem}); remove it, and get it again."
+                    f"({problem}). Remove it, and download it again."
                 ) from None
             _check_counts(name, named, events, files)
             return replace(events, origin={"source": name})
@@ -122,7 +123,7 @@ def read_published(name: str, named: NamedDataset) -> Interactions:
 def get_published(
     name: str, named: NamedDataset, mirror: str | None = None, show_progress: bool = True
 ) -> Interactions:
-    """The dataset, downloaded into the first data folder unless it is here already."""
+    """Return the dataset, downloaded into the first data folder if it is not here."""
     if not named.available:
         folder = data_folders()[0]
         for one in named.downloads:
@@ -135,8 +136,10 @@ def get_published(
     return read_published(name, named)
 
 
-def _check_counts(name: str, named: NamedDataset, events: Interactions, files: Files) -> None:
-    """What has no checksum is known by its counts."""
+def _check_counts(
+    name: str, named: NamedDataset, events: Interactions, files: DatasetFiles
+) -> None:
+    """Raise if the numbers of users, items and events are not as published."""
     if named.counts is None:
         return
     found = (events.user_count, events.item_count, len(events))
@@ -146,18 +149,18 @@ def _check_counts(name: str, named: NamedDataset, events: Interactions, files: F
     if found != expected:
         counts = "{:,} users, {:,} items and {:,} events"
         raise InputError(
-            f"{next(iter(files.values()))} holds {counts.format(*found)}, and {name} has "
-            f"{counts.format(*expected)}; remove it, and get it again."
+            f"{next(iter(files.values()))} holds {counts.format(*found)}, but {name} has "
+            f"{counts.format(*expected)}. Remove it, and download it again."
         )
 
 
 def _how_to_get(name: str, named: NamedDataset) -> str:
-    """One sentence: which file to put where."""
+    """Return which files are missing and how to get them."""
     if named.package is not None:
-        return f"{name} comes with the package {named.package}; install it."
+        return f"{name} needs the package {named.package}. Install it."
     wanted = " and ".join(named.layouts[0].files.values())
-    order = f"'whence data get {name}' downloads it, or put" if named.downloads else "put"
+    advice = f"Download it with 'whence data get {name}', or put" if named.downloads else "Put"
     return (
-        f"{name} is not here: {order} {wanted} into {data_folders()[0]} (another folder: set "
-        f"{FOLDER_VARIABLE})."
+        f"{name} is not here. {advice} {wanted} into {data_folders()[0]}. Set {FOLDER_VARIABLE} to "
+        "use another folder."
     )

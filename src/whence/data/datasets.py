@@ -1,4 +1,4 @@
-"""The datasets known by name, and how the files of each are read."""
+"""The datasets known by name, and the readers of their files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 from whence.config import build
 from whence.data import movielens
 from whence.data.dataset_files import (
+    DatasetFiles,
     Download,
-    Files,
     Layout,
     NamedDataset,
     get_published,
@@ -39,22 +39,22 @@ AMAZON_TERMS = "for research (McAuley et al. 2015)"
 
 
 def read_named(name: str) -> Interactions:
-    """The dataset of this name, if its files are here."""
+    """Return the dataset of this name, if its files are here."""
     return read_published(name, DATASETS[name])
 
 
 def get(name: str, mirror: str | None = None, show_progress: bool = True) -> Interactions:
-    """The dataset of this name, downloaded unless it is here already."""
+    """Return the dataset of this name, downloaded if it is not here."""
     return get_published(name, DATASETS[name], mirror, show_progress)
 
 
-def _sequence_reader(verb: str) -> Callable[[Files], Interactions]:
+def _sequence_reader(verb: str) -> Callable[[DatasetFiles], Interactions]:
     reading = ReadOptions(verb=verb)
     return lambda files: read_events(SequenceFile(files["events"], reading), reading)
 
 
-def _s3rec_reader(verb: str) -> Callable[[Files], Interactions]:
-    def read(files: Files) -> Interactions:
+def _s3rec_reader(verb: str) -> Callable[[DatasetFiles], Interactions]:
+    def read(files: DatasetFiles) -> Interactions:
         events = _sequence_reader(verb)(files)
         with (
             clear_read_errors(str(files["attributes"])),
@@ -66,15 +66,16 @@ def _s3rec_reader(verb: str) -> Callable[[Files], Interactions]:
                 values = pa.array(list(attributes.values()), pa.list_(pa.int64()))
             except (ValueError, AttributeError, TypeError, pa.ArrowException):
                 raise InputError(
-                    f"{files['attributes']} is no JSON object of item: [attributes]; get it again."
+                    f"{files['attributes']} is not a JSON object of item: [attributes]. Download "
+                    "it again."
                 ) from None
         return add_features(events, pa.table({"item": items, "attributes": values}))
 
     return read
 
 
-def _read_steam(files: Files) -> Interactions:
-    """With the filter of Kang & McAuley (2018), who kept reviews of one day that look alike."""
+def _read_steam(files: DatasetFiles) -> Interactions:
+    """Read and filter as Kang & McAuley (2018), who kept equal reviews of the same day."""
     reading = ReadOptions(
         user="username", item="product_id", time="date", keep_duplicates=True, verb="played"
     )
@@ -83,7 +84,7 @@ def _read_steam(files: Files) -> Interactions:
 
 
 def world_interactions(settings: Mapping[str, Any]) -> Interactions:
-    """The events of a world with these settings."""
+    """Return the events of a world with these settings."""
     from whence.worlds import WorldConfig, make_world
 
     return make_world(build(WorldConfig, settings)).interactions
@@ -96,7 +97,7 @@ def _movielens(
     counts: tuple[int, int | None, int] | None,
     checksum: str | None,
 ) -> NamedDataset:
-    """A release of GroupLens': a zip archive with the files of the first layout."""
+    """Return a release of GroupLens: a zip archive with the files of the first layout."""
     archive = Download(
         f"{GROUPLENS}/{name}.zip", f"{name}.zip", checksum, tuple(layouts[0].files.values())
     )
@@ -110,7 +111,7 @@ def _csv_release(folder: str) -> Layout:
 
 def _dat_release(
     folder: str,
-    read: Callable[[Files], Interactions],
+    read: Callable[[DatasetFiles], Interactions],
     negatives: str | None = None,
     **more: str,
 ) -> Layout:
@@ -125,7 +126,7 @@ def _text_file(
     counts: tuple[int, int, int],
     checksum: str | None = None,
 ) -> NamedDataset:
-    """One of the text files published with SASRec and BERT4Rec, in a folder or on its own."""
+    """Return a text file published with SASRec or BERT4Rec, in a folder or on its own."""
     file = url.rsplit("/", 1)[1]
     read = _sequence_reader("bought")
     layouts = tuple(Layout({"events": path}, read) for path in (f"{folder}/{file}", file))
@@ -152,7 +153,7 @@ _ML_1M_FILES = {
     "users": "ml-1m/users.csv",
 }
 _NCF_TEST = "ml-1m/ncf_leave_one_out_test.csv"
-"""The test events of He et al. (2017) and their negatives, by MovieLens' own ids."""
+"""The test events of He et al. (2017) and their negatives, by the ids of MovieLens."""
 
 DATASETS: dict[str, NamedDataset] = {
     "ml-latest-small-2016": NamedDataset(
@@ -166,7 +167,7 @@ DATASETS: dict[str, NamedDataset] = {
         "MovieLens latest-small of September 2018: 100,836 ratings, 610 users, 9,724 films",
         (_csv_release("ml-latest-small"),),
         (610, 9_724, 100_836),
-        # GroupLens prints none for the releases called latest.
+        # GroupLens states none for the releases called latest.
         "sha256:696d65a3dfceac7c45750ad32df2c259311949efec81f0f144fdfb91ebc9e436",
     ),
     "ml-100k": _movielens(
@@ -262,7 +263,7 @@ DATASETS: dict[str, NamedDataset] = {
     ),
     "ml-latest": _movielens(
         "ml-latest",
-        "MovieLens latest: the newest full release, which changes now and then",
+        "MovieLens latest: the newest full release, which changes over time",
         (_csv_release("ml-latest"),),
         None,
         None,
@@ -315,6 +316,7 @@ DATASETS: dict[str, NamedDataset] = {
         terms="for research (Kang & McAuley 2018)",
     ),
     "world": NamedDataset(
-        "A made-up world of films whose true reasons are known", make=lambda: world_interactions({})
+        "A synthetic world of films whose true reasons are known",
+        make=lambda: world_interactions({}),
     ),
 }

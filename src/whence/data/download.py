@@ -1,4 +1,4 @@
-"""Files from their publishers: whole, checked, and gone on with after an interruption."""
+"""Downloads from publishers: checked, complete, and resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from whence.progress import download_bar
 BLOCK = 1 << 18
 TIMEOUT_SECONDS = 30
 PAUSES = (1.0, 3.0, 9.0)
-"""Seconds to wait before trying again; after the last one the user is asked to."""
+"""Seconds to wait before each retry."""
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, LookupError, EOFError, RuntimeError)
-"""What reading a zip archive that is none, or is damaged, or locked, raises."""
+"""What reading a damaged or encrypted zip archive raises."""
 RANGE_NOT_SATISFIABLE = 416
 
 
 class _InterruptedError(Exception):
-    """The network's fault, and worth another try."""
+    """A network error that is worth a retry."""
 
 
 def download(
@@ -42,14 +42,13 @@ def download(
     pauses: Sequence[float] = PAUSES,
     show_progress: bool = True,
 ) -> Path:
-    """The file at `path`, whole or not at all; the checksum is "md5:…" or "sha256:…".
+    """Download a file to `path`; the checksum is "md5:…" or "sha256:…".
 
-    What arrived before an interruption, of the network or of this process, stays beside it as
-    `<name>.part`, and the next try or call goes on from there.
+    An interrupted download stays next to it as `<name>.part`, and the next call resumes it.
     """
     if not url.startswith(("http://", "https://")):
         raise InputError(
-            f"'{_public(url)}' is no address to download from; it begins with https://."
+            f"'{_public(url)}' is not a download address. Give one that starts with https://."
         )
     part = path.with_name(f"{path.name}.part")
     with _appending(part) as file:
@@ -67,7 +66,7 @@ def download(
 
 
 def unpack(archive: Path, members: Sequence[str], into: Path) -> None:
-    """The named files of a zip archive, each whole or not at all."""
+    """Unpack these files of a zip archive."""
     try:
         with zipfile.ZipFile(archive) as packed:
             for member in members:
@@ -75,7 +74,7 @@ def unpack(archive: Path, members: Sequence[str], into: Path) -> None:
                     _copy(packed, member, partial)
     except DAMAGED as problem:
         raise InputError(
-            f"{archive} is not the archive it should be ({problem}); remove it and get it again."
+            f"{archive} is not the expected archive ({problem}). Remove it, and download it again."
         ) from None
 
 
@@ -86,7 +85,7 @@ def _copy(packed: zipfile.ZipFile, member: str, path: Path) -> None:
 
 @contextmanager
 def _appending(part: Path) -> Iterator[FileIO]:
-    """The file that grows; one process at a time, and gone again if nothing came."""
+    """Open the partial file for one process at a time, and remove it if it stays empty."""
     make_parent(part)
     try:
         with FileIO(part, "ab") as file:
@@ -101,7 +100,7 @@ def _appending(part: Path) -> Iterator[FileIO]:
 
 
 def _lock(file: FileIO, part: Path) -> None:
-    """Held as long as the file is open; where the system has no such locks, nobody is kept out."""
+    """Lock the file while it is open, if the system has such locks."""
     try:
         import fcntl
     except ImportError:
@@ -109,11 +108,11 @@ def _lock(file: FileIO, part: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise InputError(f"{part} is being downloaded by another process.") from None
+        raise InputError(f"{part} is being downloaded by another process. Wait for it.") from None
 
 
 def _fetch_rest(url: str, file: FileIO, path: Path, show_progress: bool) -> None:
-    """Everything from where the file ends."""
+    """Download the rest of the file."""
     start = file.seek(0, 2)
     response = _answer(url, start, path)
     if response is None:
@@ -121,21 +120,25 @@ def _fetch_rest(url: str, file: FileIO, path: Path, show_progress: bool) -> None
     with response:
         begins = response.headers["Content-Range"] or ""
         if response.status != http.HTTPStatus.PARTIAL_CONTENT or not start:
-            file.truncate(0)  # a server that knows no ranges begins again
+            file.truncate(0)  # the server does not support ranges and starts over
             file.seek(0)
         elif not begins.startswith(f"bytes {start}-"):
-            raise _InterruptedError(f"it was asked for from byte {start:,} on and sent {begins}")
+            raise _InterruptedError(
+                f"the server was asked for bytes from {start:,} and sent {begins}"
+            )
         length = response.headers["Content-Length"] or ""
         total = file.tell() + int(length) if length.isdecimal() else None
         bar = download_bar(path.name, total, file.tell(), show_progress)
         for block in bar.track(_blocks(response), size=len):
             file.write(block)
         if total is not None and file.tell() < total:
-            raise _InterruptedError(f"it ended after {file.tell():,} of {total:,} bytes")
+            raise _InterruptedError(
+                f"the connection ended after {file.tell():,} of {total:,} bytes"
+            )
 
 
 def _answer(url: str, start: int, path: Path) -> http.client.HTTPResponse | None:
-    """The server's answer to the request for the rest; None if there is nothing more."""
+    """Return the response to a request for the rest, or None if nothing is left."""
     try:
         request = urllib.request.Request(url)
         request.add_header("User-Agent", f"whence/{whence.__version__}")
@@ -149,7 +152,7 @@ def _answer(url: str, start: int, path: Path) -> http.client.HTTPResponse | None
             if problem.headers["Content-Range"] == f"bytes */{start}":
                 return None
             path.with_name(f"{path.name}.part").unlink(missing_ok=True)
-            raise _by_hand(url, path, "the file there has changed meanwhile") from None
+            raise _by_hand(url, path, "the file there has changed in the meantime") from None
         if problem.code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
             raise _by_hand(url, path, said) from None
         raise _InterruptedError(said) from None
@@ -158,7 +161,7 @@ def _answer(url: str, start: int, path: Path) -> http.client.HTTPResponse | None
     except (http.client.HTTPException, OSError) as problem:
         raise _InterruptedError(str(problem) or type(problem).__name__) from None
     except ValueError as problem:
-        raise InputError(f"'{_public(url)}' is no address: {problem}.") from None
+        raise InputError(f"'{_public(url)}' is not an address: {problem}.") from None
 
 
 def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
@@ -180,16 +183,16 @@ def _check(part: Path, checksum: str | None, url: str, path: Path) -> None:
         found = hashlib.file_digest(file, kind).hexdigest()
     if found != expected:
         part.unlink()
-        raise _by_hand(url, path, f"its {kind} is {found} and should be {expected}")
+        raise _by_hand(url, path, f"its {kind} is {found}, but should be {expected}")
 
 
 def _by_hand(url: str, path: Path, reason: str) -> InputError:
     return InputError(
-        f"{_public(url)} could not be downloaded: {reason}. Try again, or fetch that file some "
-        f"other way and put it at {path}; then say the same again."
+        f"{_public(url)} could not be downloaded: {reason}. Try again, or get the file another "
+        f"way, put it at {path}, and repeat the command."
     )
 
 
 def _public(url: str) -> str:
-    """Without a user's name and password."""
+    """Return the address without user name and password."""
     return re.sub(r"//[^/@]*@", "//", url)

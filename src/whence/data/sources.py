@@ -1,4 +1,4 @@
-"""`load`: one door to interactions, whatever form they are in."""
+"""`load`: interactions from a name, a file, a folder, a database or a frame."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from whence.errors import InputError, did_you_mean
 from whence.files import MANIFEST
 
 Source = str | Path | Frame | Interactions
-"""A known name, a file, a folder, a database's URL, a frame, or what was loaded before."""
+"""A known name, a file, a folder, the URL of a database, a frame, or loaded interactions."""
 
 
 def load(
     source: Source, reading: ReadOptions | None = None, preparation: Preparation | None = None
 ) -> Interactions:
-    """Interactions from a known name, a file, a prepared folder, a database or a frame."""
+    """Return interactions from a known name, a file, a prepared folder, a database or a frame."""
     events = _read(source, reading or ReadOptions())
     return events if preparation is None else prepare(events, preparation)
 
@@ -42,7 +42,10 @@ def _read(source: Source, reading: ReadOptions) -> Interactions:
         return source
     if not isinstance(source, str | Path):
         if not isinstance(source, Frame):
-            raise InputError(f"Interactions cannot be read from a {type(source).__name__}.")
+            raise InputError(
+                f"Interactions cannot be read from a {type(source).__name__}. Give a name, a path, "
+                "a URL or a frame."
+            )
         return read_events(FrameTable(source), reading)
     if is_database_url(str(source)):
         return read_events(
@@ -59,40 +62,42 @@ def _read_path(source: str | Path, reading: ReadOptions) -> Interactions:
     if path.is_dir() and (path / MANIFEST).exists():
         return _with_verb(read_prepared(path), reading)
     if reading.query is not None:
-        raise InputError(f"{source} is no database, and a query is for one; leave it out.")
+        raise InputError(f"{source} is not a database, so it takes no query. Omit --query.")
     if not path.exists() and looks_like_address(str(source)):
         raise InputError(
-            "This address is not understood; a database's begins with postgresql:// or sqlite:///."
+            "This address is not supported. A database URL starts with postgresql:// or sqlite:///."
         )
     if not path.exists():
         raise InputError(
-            f"There is no file '{source}', and no dataset of that name: "
-            f"{did_you_mean(str(source), DATASETS)}"
+            f"There is no file and no dataset '{source}': {did_you_mean(str(source), DATASETS)}"
         )
     return read_events(open_tabular(path, reading), reading, {"source": str(path.absolute())})
 
 
 def _with_verb(events: Interactions, reading: ReadOptions) -> Interactions:
-    """What is known by name or prepared needs no reading; only its verb may be another."""
-    if reading.said().keys() - {"verb"}:
+    """Return named or prepared data, which take no options for reading except the verb."""
+    if given := reading.changed_fields().keys() - {"verb"}:
         raise InputError(
-            "These data are read as they are; columns, formats and tables of items are told of "
-            "files and databases."
+            f"Named datasets and prepared folders take no {', '.join(sorted(given))}. These "
+            "options are for files and databases."
         )
     return events if reading.verb is None else replace(events, verb=reading.verb)
 
 
 def reload(origin: Mapping[str, Any]) -> Interactions:
-    """Interactions again, from the `origin` they carry."""
+    """Return interactions again, from the `origin` they carry."""
     if "source" not in origin:
-        raise InputError("These data came from memory; save them, and train on the saved folder.")
+        raise InputError(
+            "The data of this run came from memory, and their private copy is gone. Give a history "
+            "instead of a user."
+        )
     if "world" in origin:
         return world_interactions(origin["world"])
     source = origin["source"]
     if source not in DATASETS and not is_database_url(source) and not Path(source).exists():
         raise InputError(
-            f"The data of this run were in {source}, and are no longer there; put them back, or "
-            "give a history by hand."
+            f"The data of this run are no longer in {source}. Restore them, or give a history "
+            "instead of a user."
         )
     events = load(source, build(ReadOptions, origin.get("reading", {})))
     for step in origin.get("preparation", []):

@@ -1,4 +1,4 @@
-"""What a model may learn from, and what it is asked afterwards."""
+"""Splits of the events into training, validation and test."""
 
 from __future__ import annotations
 
@@ -7,55 +7,61 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from whence import former
+from whence.arrays import Bools, Floats32, Ints
 from whence.data.histories import Cases
 from whence.data.interactions import UNKNOWN_TIME, Interactions, day
 from whence.errors import InputError, did_you_mean
 
 VALIDATION_SHARE = TEST_SHARE = 0.1
-"""Of the events, or of the users, that the splits by share hold out for each."""
+"""The share of events or users that `temporal` and `user_holdout` hold out for each."""
 HeldOut = Literal["validation", "test"]
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Each user's events from the offset up to `train_ends` are for training."""
+    """Events for training, and cases to validate and test on.
+
+    The training events of a user are those before `train_ends`.
+    """
 
     interactions: Interactions
-    train_ends: npt.NDArray[np.int64]
+    train_ends: Ints
     protocol: str
     held: dict[HeldOut, Cases]
-    """The cases of each held-out part; their history is all that came before."""
-    weights: npt.NDArray[np.float32] | None = None
-    """How much each event counts, as something to foretell; without them all count alike."""
+    """The cases for validation and test; their history is everything that came before."""
+    weights: Floats32 | None = None
+    """The weight of each event as a target of training; None weighs all equally."""
 
     def __post_init__(self) -> None:
         if self.weights is None:
             return
         good = np.isfinite(self.weights) & (self.weights >= 0)
         if self.weights.shape != (len(self.interactions),) or not good.all():
-            raise InputError("Weights are one number for each event, from 0 on.")
+            raise InputError(
+                "weights needs one finite number from 0 for each event, in the order of the events."
+            )
         if not self.weights[self.trained()].any():
             raise InputError(
-                "No event for training has a weight above 0; there is nothing to learn."
+                "No training event has a weight above 0. Give some events a positive weight."
             )
 
-    def trained(self) -> npt.NDArray[np.bool_]:
-        """Bool over all events: which are for training."""
+    def trained(self) -> Bools:
+        """Return which of all events are for training."""
         sizes = np.diff(self.interactions.offsets)
         return np.arange(len(self.interactions)) < np.repeat(self.train_ends, sizes)
 
-    def item_counts(self) -> npt.NDArray[np.int64]:
-        """How many events for training each item has."""
+    def item_counts(self) -> Ints:
+        """Return the number of training events of each item."""
         items = self.interactions.items[self.trained()]
         return np.bincount(items, minlength=self.interactions.item_count)
 
 
 def last_two(interactions: Interactions) -> Split:
-    """The last event of each user for testing, the one before it for validation.
+    """Hold out the last event of each user for testing, and the one before for validation.
 
-    Users with fewer than three events go wholly into training.
+    All events of users with fewer than three are for training.
     """
     starts, ends = interactions.offsets[:-1], interactions.offsets[1:]
     evaluated = np.flatnonzero(ends - starts >= 3)
@@ -73,9 +79,9 @@ def last_two(interactions: Interactions) -> Split:
 
 
 def last_one(interactions: Interactions) -> Split:
-    """The last event of each user for testing, as He et al. (2017) do, and none for validation.
+    """Hold out the last event of each user for testing, as He et al. (2017) do.
 
-    Users with fewer than two events go wholly into training.
+    There are no validation events. All events of users with fewer than two are for training.
     """
     starts, ends = interactions.offsets[:-1], interactions.offsets[1:]
     evaluated = np.flatnonzero(ends - starts >= 2)
@@ -94,24 +100,24 @@ def last_one(interactions: Interactions) -> Split:
 
 
 def temporal(interactions: Interactions) -> Split:
-    """Training before one point in time for all, validation before another, testing from there on.
+    """Train before one point in time, validate before a second one, and test after it.
 
-    The points leave 10 % of the events for each; events at the same time are not divided. Each user
-    is asked once for each: for the first event from the point on, given all that came before. Users
-    who begin later are not asked.
+    The points leave 10 % of the events each for validation and test. Events at the same time stay
+    together. Each user has at most one case for each: the first event from that point, given all
+    events before it. A user without earlier events has none.
     """
     times = interactions.times
     if times is None or (times == UNKNOWN_TIME).any():
         missing = len(interactions) if times is None else int((times == UNKNOWN_TIME).sum())
         raise InputError(
-            f"A temporal split needs the time of every event, and {missing:,} have none; choose "
-            "last-two instead."
+            f"A temporal split needs the time of every event, but {missing:,} events have none. "
+            "Choose the split last-two."
         )
     shares = [1 - VALIDATION_SHARE - TEST_SHARE, 1 - TEST_SHARE]
     validation, test = np.quantile(times, shares, method="higher")
     if not times.min() < validation < test:
         raise InputError(
-            "The events lie at too few points in time for a temporal split; choose last-two."
+            "The events have too few distinct times for a temporal split. Choose last-two."
         )
     ends = [_first_at(interactions, point) for point in (validation, test)]
     return Split(
@@ -126,18 +132,18 @@ def temporal(interactions: Interactions) -> Split:
 
 
 def user_holdout(interactions: Interactions, seed: int = 0) -> Split:
-    """10 % of the users for validation, 10 % for testing, the others for training.
+    """Hold out 10 % of the users for validation and 10 % for testing.
 
-    The held-out users are new to the model: of each, the last event is asked for, given the others.
-    Users of one event go into training.
+    The model sees no event of these users in training. Their last event is predicted from the
+    others. Users with one event are for training.
     """
     starts, ends = interactions.offsets[:-1], interactions.offsets[1:]
     able = np.random.default_rng(seed).permutation(np.flatnonzero(ends - starts >= 2))
     for_each = int(len(able) * TEST_SHARE)
     if not for_each:
         raise InputError(
-            f"A user-holdout split needs at least {round(1 / TEST_SHARE)} users of two events, and "
-            f"these data have {len(able)}."
+            f"A user-holdout split needs {round(1 / TEST_SHARE)} users with two events or more, "
+            f"but the data have {len(able)}. Choose the split last-two."
         )
     groups = np.sort(able[:for_each]), np.sort(able[for_each : 2 * for_each])
     train_ends = ends.copy()
@@ -163,37 +169,35 @@ SPLITS: dict[str, Callable[[Interactions], Split]] = {
 
 
 def split_by(name: str, interactions: Interactions) -> Split:
-    """The split of this name."""
+    """Return the interactions split by the split of this name."""
+    if name in former.SPLITS:
+        raise InputError(f"The split '{name}' is now called '{former.SPLITS[name]}'.")
     if name not in SPLITS:
-        raise InputError(f"No split is '{name}': {did_you_mean(name, SPLITS)}")
+        raise InputError(f"There is no split '{name}': {did_you_mean(name, SPLITS)}")
     return SPLITS[name](interactions)
 
 
-def _cases(
-    interactions: Interactions, users: npt.NDArray[np.int64], at: npt.NDArray[np.int64]
-) -> Cases:
-    """To predict the events `at`, one of each of these users, from all before them."""
+def _cases(interactions: Interactions, users: Ints, at: Ints) -> Cases:
+    """Return cases that predict the event `at` of each user from all events before it."""
     targets = interactions.items[at].astype(np.int64)
     return Cases(interactions.items, users, interactions.offsets[users], at, targets)
 
 
-def _cases_before(
-    interactions: Interactions, ends: npt.NDArray[np.int64], limits: npt.NDArray[np.int64]
-) -> Cases:
-    """To predict the event at each user's end, where it has a history and lies before the limit."""
+def _cases_before(interactions: Interactions, ends: Ints, limits: Ints) -> Cases:
+    """Return cases for the events at `ends` that have a history and lie before the limit."""
     users = np.flatnonzero((interactions.offsets[:-1] < ends) & (ends < limits))
     return _cases(interactions, users, ends[users])
 
 
 def _order(interactions: Interactions) -> str:
-    """What the events are in the order of."""
+    """Return what orders the events of a user."""
     if interactions.times is None:
         return "row order"
     return "published order" if (interactions.times == UNKNOWN_TIME).any() else "time"
 
 
-def _first_at(interactions: Interactions, point: int) -> npt.NDArray[np.int64]:
-    """Each user's first event from this time on."""
+def _first_at(interactions: Interactions, point: int) -> Ints:
+    """Return the first event of each user from this time on."""
     assert interactions.times is not None
     earlier = np.concatenate(([0], np.cumsum(interactions.times < point)))
     starts = interactions.offsets[:-1]

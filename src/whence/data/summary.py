@@ -1,4 +1,4 @@
-"""What interactions look like in numbers."""
+"""Statistics of interactions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from whence.data.interactions import UNKNOWN_TIME, Interactions
 
 
 def statistics(interactions: Interactions) -> dict[str, Any]:
-    """Counts, medians, density, and how many steps in time are ties; None is not known."""
+    """Return counts, medians, density and ties in time; None means unknown."""
     per_user = np.diff(interactions.offsets)
     per_item = np.bincount(interactions.items, minlength=interactions.item_count)
     cells = interactions.user_count * interactions.item_count
@@ -23,7 +23,7 @@ def statistics(interactions: Interactions) -> dict[str, Any]:
         "events": len(interactions),
         "median events per user": float(np.median(per_user)),
         "median events per item": float(np.median(per_item)),
-        "users of fewer than 3 events": int((per_user < 3).sum()),
+        "users with fewer than 3 events": int((per_user < 3).sum()),
         "density": len(interactions) / cells,
         "events that repeat a user-item pair": _repeats(interactions),
         "steps with equal times": ties,
@@ -34,13 +34,16 @@ def statistics(interactions: Interactions) -> dict[str, Any]:
         "items with a title": _titles(interactions.catalog.table),
         "item features": _features(interactions.catalog.table),
         "user features": _features(interactions.users),
-        "left out": {one["what"]: one["dropped"] for one in interactions.filters},
+        "dropped": {one["what"]: one["dropped"] for one in interactions.filters},
         "hash": interactions.content_hash,
     }
 
 
 def _ties(interactions: Interactions) -> tuple[int | None, int | None]:
-    """Steps of one user between equal times, whose order is only the file's; and all steps."""
+    """Return how many steps of a user have equal times, and how many have known times.
+
+    Events with equal times are in the order of the file.
+    """
     if interactions.times is None:
         return None, None
     known = interactions.times != UNKNOWN_TIME
@@ -50,12 +53,12 @@ def _ties(interactions: Interactions) -> tuple[int | None, int | None]:
 
 
 def _repeats(interactions: Interactions) -> int:
-    """Events with an item that the same user had before."""
+    """Return how many events repeat an earlier item of the same user."""
     return int((np.diff(np.sort(interactions.pairs())) == 0).sum())
 
 
 def _features(table: pa.Table) -> list[str]:
-    """All columns but the id."""
+    """Return all columns but the id."""
     return list(table.column_names[1:])
 
 

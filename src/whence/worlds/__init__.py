@@ -1,19 +1,18 @@
-"""Worlds: made-up interactions whose true reasons are known.
+"""Worlds: synthetic interactions whose true reasons are known.
 
 In a world of films a user watches
 
-- a **sequel** because of one particular earlier film, the one it continues (*caused*);
-- never a **remake** after its original: that one earlier film *prevents* it;
+- a **sequel** because of one earlier film, the one it continues (*caused*);
+- never a **remake** after its original: that earlier film *prevents* it;
 - films of genres the user likes (*taste*);
 - films everybody watches (*popular*);
-- now and then anything at all (*noise*).
+- sometimes a random film (*noise*).
 
-For every event the world says which, and which earlier position caused it, or prevented the film
-that would otherwise have come. Against that an explainer's answer is right or wrong, which no real
-data can say.
+For every event the world knows which of these it is, and which earlier event caused it or prevented
+another film. So an explanation can be right or wrong, which real data cannot tell.
 """
 
-from whence.worlds.world import REASONS, Questions, World, make_world
+from whence.worlds.world import REASONS, World, WorldQuestions, make_world
 from whence.worlds.world_config import NONE, Kind, WorldConfig
 from whence.worlds.world_like import StatisticPair, compare_statistics, world_like
 
@@ -21,10 +20,10 @@ __all__ = [
     "NONE",
     "REASONS",
     "Kind",
-    "Questions",
     "StatisticPair",
     "World",
     "WorldConfig",
+    "WorldQuestions",
     "compare_statistics",
     "make_world",
     "world_like",

@@ -1,4 +1,4 @@
-"""The films of a world: their ties, their fame and their names."""
+"""The films of a world: sequels, remakes, popularity and names."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from whence.data.catalog import Catalog
 from whence.worlds.world_config import GENRES, NONE, WorldConfig
 
 FAME_DECAY = 0.6
-"""The film in place r of the charts is watched in proportion to r to the power of minus this."""
+"""The film at rank r is drawn in proportion to r to the power of minus this."""
 
 REMADE_FAME, REMAKE_FAME = 0.3, 0.5
-"""How often remade films and remakes are drawn, all together, for each other film drawn."""
+"""How often all remade films and all remakes are drawn, relative to all other films."""
 
 LARGEST_CHANGE = 4.0
-"""The largest factor by which a fame is corrected at a time."""
+"""The largest factor by which a fame is corrected at once."""
 
 ADJECTIVES = """
 Amber Ancient Blue Borrowed Broken Burning Crimson Crooked Distant Electric Emerald Endless
@@ -44,27 +44,27 @@ Oslo Prague Quito Riga Siena Tunis Utrecht Venice Warsaw York Zagreb
 
 @dataclass(frozen=True, eq=False)
 class Films:
-    """Plain films first, then second parts, third parts, remakes. `NONE` where there is none."""
+    """Plain films, then second parts, third parts and remakes. `NONE` means there is none."""
 
     plain: int
-    """The first so many films continue and remake nothing."""
+    """The number of films that are neither sequels nor remakes; they come first."""
     sequel: Ints32
     """The film that continues this one."""
     original: Ints32
     """The film that this one remakes."""
     root: Ints32
-    """The plain film it all began with."""
+    """The plain film that it continues or remakes."""
     genre: Ints32
     fame: Floats
-    """How often it is drawn; 0 for sequels, which come only by their cause."""
+    """How often it is drawn; 0 for sequels, which only follow their cause."""
 
     def __len__(self) -> int:
-        """How many films."""
+        """Return the number of films."""
         return len(self.sequel)
 
     @cached_property
     def _by_genre(self) -> tuple[Ints32, Floats, Floats]:
-        """Films genre by genre, the running sum of their fame, where each genre begins in it."""
+        """Films sorted by genre, the cumulative sum of their fame, and where each genre starts."""
         drawn = np.flatnonzero(self.fame)
         by_genre = drawn[np.argsort(self.genre[drawn], kind="stable")].astype(np.int32)
         running = self.fame[by_genre].cumsum()
@@ -76,13 +76,13 @@ class Films:
         return self.fame.cumsum()
 
     def draw_famous(self, draw: Floats) -> Ints32:
-        """One film for each number in [0, 1), by fame."""
+        """Return one film for each number in [0, 1), by fame."""
         place = np.searchsorted(self._running_fame, draw * self._running_fame[-1], side="right")
         chosen: Ints32 = np.minimum(place, len(self) - 1).astype(np.int32)
         return chosen
 
     def draw_in_genre(self, draw: Floats, genre: npt.NDArray[np.int64]) -> Ints32:
-        """One film of the genre for each number in [0, 1), by fame."""
+        """Return one film of the genre for each number in [0, 1), by fame."""
         by_genre, running, begins = self._by_genre
         low, high = begins[genre], begins[genre + 1]
         place = np.searchsorted(running, low + draw * (high - low), side="right")
@@ -91,7 +91,7 @@ class Films:
 
 
 def design_films(config: WorldConfig, rng: np.random.Generator) -> Films:
-    """Draw the ties between films, their genres and their fame."""
+    """Draw sequels, remakes, genres and fame."""
     count = config.items
     sequels, remakes = int(count * config.sequels), int(count * config.remakes)
     thirds = sequels // 3
@@ -113,7 +113,7 @@ def design_films(config: WorldConfig, rng: np.random.Generator) -> Films:
     genre = rng.integers(0, config.genres, plain, dtype=np.int32)
     genre[: config.genres] = np.arange(config.genres)  # no genre is empty
     fame = np.zeros(count)
-    # Only a well-known original keeps many people from remakes that many would watch.
+    # Only a popular original keeps many users from remakes that many would watch.
     if config.popularity:
         drawn = np.concatenate((np.arange(plain), remake))
         others = rng.permutation(np.setdiff1d(drawn, remade))
@@ -127,29 +127,29 @@ def design_films(config: WorldConfig, rng: np.random.Generator) -> Films:
 
 
 def quantiles(values: npt.ArrayLike, count: int) -> npt.NDArray[np.int64]:
-    """So many of the values, equally spaced in their order, smallest first."""
+    """Return `count` values at equally spaced ranks, in increasing order."""
     ordered = np.sort(np.asarray(values, dtype=np.int64))
     return ordered[((np.arange(count) + 0.5) * len(ordered) / count).astype(np.int64)]
 
 
-def correct_fame(films: Films, met: npt.NDArray[np.int64], popularity: Sequence[int]) -> Films:
-    """The films, more famous where the charts of what was met lie below the popularity.
+def correct_fame(films: Films, seen: npt.NDArray[np.int64], popularity: Sequence[int]) -> Films:
+    """Return films whose fame is corrected towards the wanted popularity.
 
-    Fame alone does not say how often a film is met: nobody watches one twice, sequels follow their
-    first parts, and taste divides fame by genre. So what was met is put beside what is wanted,
-    place by place in the charts; films met equally often share the mean of their places.
+    Fame alone does not determine how often a film is seen: nobody watches a film twice, sequels
+    follow their first parts, and taste divides fame by genre. So the numbers of events are compared
+    with the wanted ones, rank by rank. Films with equally many events share their mean rank.
     """
-    wanted = np.sort(popularity) * (met.sum() / np.sum(popularity))
-    in_order = np.sort(met)
+    wanted = np.sort(popularity) * (seen.sum() / np.sum(popularity))
+    in_order = np.sort(seen)
     wanted_of = np.bincount(in_order, wanted) / np.maximum(1, np.bincount(in_order))
-    change = (1 + wanted_of[met]) / (1 + met)
+    change = (1 + wanted_of[seen]) / (1 + seen)
     return replace(films, fame=films.fame * change.clip(1 / LARGEST_CHANGE, LARGEST_CHANGE))
 
 
 def name_films(films: Films) -> Catalog:
-    """A catalog with "Silent Harbor", "Silent Harbor II", "Silent Harbor (remake 1)"."""
+    """Return a catalog of "Silent Harbor", "Silent Harbor II", "Silent Harbor (remake 1)", …"""
     words = len(ADJECTIVES) * len(NOUNS)
-    stem = films.root.astype(np.int64) * 7919 % words  # neighbours get unlike names
+    stem = films.root.astype(np.int64) * 7919 % words  # neighbours get different names
     film = pc.binary_join_element_wise(
         pa.array(ADJECTIVES).take(pa.array(stem % len(ADJECTIVES))),
         pa.array(NOUNS).take(pa.array(stem // len(ADJECTIVES))),
@@ -175,13 +175,13 @@ def name_films(films: Films) -> Catalog:
 
 
 def _how_many_before(values: Ints32) -> npt.NDArray[np.int64]:
-    """For each value, how many equal ones stand right before it; equals stand together."""
+    """Return how many equal values are right before each value; equal values are adjacent."""
     begins = np.flatnonzero(np.diff(values, prepend=NONE))
     return np.arange(len(values)) - np.repeat(begins, np.diff(begins, append=len(values)))
 
 
 def _places(again: Ints32) -> pa.Array:
-    """Tell namesakes apart: "", "of Aldora", …, "of Zagreb", "of Aldora 2", …"""
+    """Return endings that make names unique: "", "of Aldora", …, "of Zagreb", "of Aldora 2", …"""
     tour, place = np.divmod(again - 1, len(PLACES))
     known, number = np.unique(np.where(again == 0, -1, tour), return_inverse=True)
     tours = pa.array(["" if tour <= 0 else f" {tour + 1}" for tour in known.tolist()])

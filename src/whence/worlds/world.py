@@ -1,4 +1,4 @@
-"""A world, and the questions whose answers it knows."""
+"""Simulation of a world, and cases whose true reason it knows."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from whence.arrays import Ints32
+from whence.arrays import Ints, Ints32
 from whence.data.histories import Cases, span_events
 from whence.data.interactions import Interactions
 from whence.errors import InputError
 from whence.worlds.films import Films, correct_fame, design_films, name_films
 from whence.worlds.world_config import NONE, Kind, WorldConfig
 
-Rows = npt.NDArray[np.int64]
-
 TRIES: Final = 8
-"""Draws of a film until one is found that is neither seen nor shunned."""
+"""How often a film is drawn until one is neither seen nor avoided."""
 
 
-class Lives:
+class _Simulation:
     """The events of some users as grids `[users, steps]`, filled one column at a time.
 
-    Users with long histories come first, so that those still living are always the first rows.
+    Users with long histories come first, so that active users are always the first rows.
     """
 
     def __init__(
@@ -42,38 +40,38 @@ class Lives:
         self.kind = np.full(shape, Kind.POPULAR, dtype=np.int8)
         self.continued = np.zeros(shape, dtype=np.bool_)
         for step in range(shape[1]):
-            self._live(step)
+            self._add_events(step)
 
     def columns(self) -> tuple[npt.NDArray[np.int64], list[npt.NDArray[np.integer]]]:
-        """Lengths, and the flat events of all grids, with the users shuffled."""
+        """Return the lengths and the flat events of all grids, with the users shuffled."""
         order = self.rng.permutation(len(self.lengths))
         lengths = self.lengths[order]
-        lived = np.arange(self.item.shape[1]) < lengths[:, None]
+        filled = np.arange(self.item.shape[1]) < lengths[:, None]
         grids = (self.item, self.kind, self.cause, self.prevented, self.inhibitor)
-        return lengths, [grid[order][lived] for grid in grids]
+        return lengths, [grid[order][filled] for grid in grids]
 
-    def _draw_lengths(self, users: slice) -> Rows:
-        """How many events each has, where it is not given."""
+    def _draw_lengths(self, users: slice) -> Ints:
+        """Draw the number of events of each user, unless it is given."""
         if self.config.lengths:
             return np.array(self.config.lengths[users])
         count = len(range(self.config.users)[users])
         spread = self.rng.gamma(2.0, (self.config.events - 3) / 2, count).astype(np.int64)
         return 3 + np.minimum(spread, 4 * self.config.events)
 
-    def _live(self, step: int) -> None:
-        """One event of everyone alive."""
-        alive = int(np.searchsorted(-self.lengths, -step, side="left"))
-        wish, chance = self.rng.random((2, alive))
-        kind = self.kind[:alive, step]
+    def _add_events(self, step: int) -> None:
+        """Add one event of every active user."""
+        active = int(np.searchsorted(-self.lengths, -step, side="left"))
+        wish, replaced = self.rng.random((2, active))
+        kind = self.kind[:active, step]
         kind[wish < self.config.caused + self.config.taste] = Kind.TASTE
         kind[wish < self.config.caused] = Kind.CAUSED
-        kind[chance < self.config.noise] = Kind.NOISE
-        unmet = self._watch_sequels(np.flatnonzero(kind == Kind.CAUSED), step)
-        kind[unmet] = Kind.TASTE
+        kind[replaced < self.config.noise] = Kind.NOISE
+        without = self._watch_sequels(np.flatnonzero(kind == Kind.CAUSED), step)
+        kind[without] = Kind.TASTE
         self._watch_others(np.flatnonzero(kind != Kind.CAUSED), step)
 
-    def _watch_sequels(self, rows: Rows, step: int) -> Rows:
-        """Give each row the sequel of one remembered film; return the rows that remember none."""
+    def _watch_sequels(self, rows: Ints, step: int) -> Ints:
+        """Give each row the sequel of a remembered film; return the rows that have none."""
         first = max(0, step - self.config.memory)
         if first == step:
             return rows
@@ -88,25 +86,25 @@ class Lives:
         self.item[lucky, step] = sequel[every, place][found]
         self.cause[lucky, step] = position
         self.continued[lucky, position] = True
-        unlucky: Rows = rows[~found]
+        unlucky: Ints = rows[~found]
         return unlucky
 
-    def _watch_others(self, rows: Rows, step: int) -> None:
-        """Give each row a film by taste, fame or chance that it has neither seen nor shuns.
+    def _watch_others(self, rows: Ints, step: int) -> None:
+        """Give each row a film by taste, fame or chance that it has not seen and does not avoid.
 
-        Who finds none takes any plain film, perhaps for the second time.
+        A row that finds none gets a random plain film, perhaps for the second time.
         """
         for _ in range(TRIES):
-            wanted = self._wish(rows, step)
+            wanted = self._draw(rows, step)
             blocked = (self.item[rows, :step] == wanted[:, None]).any(axis=1)
-            blocked[self._shun(rows, wanted, step)] = True
+            blocked[self._avoid(rows, wanted, step)] = True
             self.item[rows[~blocked], step] = wanted[~blocked]
             rows = rows[blocked]
         self.item[rows, step] = self.rng.integers(0, self.films.plain, len(rows))
         self.kind[rows, step] = Kind.NOISE
 
-    def _wish(self, rows: Rows, step: int) -> Ints32:
-        """One film a row, by its kind of event."""
+    def _draw(self, rows: Ints, step: int) -> Ints32:
+        """Draw one film per row, by the kind of its event."""
         draw, mood = self.rng.random((2, len(rows)))
         kind = self.kind[rows, step]
         genre = (mood[:, None] > self.taste[rows, :-1]).sum(axis=1)
@@ -116,77 +114,72 @@ class Lives:
             (draw * len(self.films)).astype(np.int32),
         )
 
-    def _shun(self, rows: Rows, wanted: Ints32, step: int) -> Rows:
-        """Record, and return, which of the rows want a remake of a film they have seen."""
+    def _avoid(self, rows: Ints, wanted: Ints32, step: int) -> Ints:
+        """Record and return the rows that drew a remake of a film they have seen."""
         if step == 0:
             return rows[:0]
         remake = np.flatnonzero(self.films.original[wanted] != NONE)
         original = self.films.original[wanted[remake]]
         known = self.item[rows[remake], :step] == original[:, None]
-        met = known.any(axis=1)
-        shunned: Rows = remake[met]
-        self.prevented[rows[shunned], step] = wanted[shunned]
-        self.inhibitor[rows[shunned], step] = known[met].argmax(axis=1)
-        return shunned
+        seen = known.any(axis=1)
+        avoided: Ints = remake[seen]
+        self.prevented[rows[avoided], step] = wanted[avoided]
+        self.inhibitor[rows[avoided], step] = known[seen].argmax(axis=1)
+        return avoided
 
-
-# ...
-
-
-Events = npt.NDArray[np.int64]
 
 USERS_AT_ONCE: Final = 16_384
 CORRECTIONS: Final = 3
-"""How often a world is lived again until its films are met as often as a given popularity says."""
+"""How often a world is simulated again to match a given popularity."""
 YEAR_2000: Final = 946_684_800
 REASONS: Final = ("caused", "prevented", "taste")
 
 
 @dataclass(frozen=True, eq=False)
-class Questions:
+class WorldQuestions:
     """Cases whose true reason is known."""
 
     reason: str
     cases: Cases
     truth: npt.NDArray[np.bool_]
-    """`[B, length]`: the one slot that is the cause; for taste every item of the target's genre."""
+    """`[B, max_len]`: the slot of the cause; for taste, every item of the target's genre."""
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Interactions, and the truth about every one of their events.
+    """Interactions, and the true reason of each event.
 
-    Positions count a user's own events from 0; `NONE` (-1) says that there is none.
+    Positions count the events of a user from 0; `NONE` (-1) means there is none.
     """
 
     config: WorldConfig
     interactions: Interactions
     kind: npt.NDArray[np.int8]
-    """Why the event happened, as a `Kind`."""
+    """The reason of each event, as a `Kind`."""
     cause: Ints32
-    """The position that caused it."""
+    """The position that caused the event."""
     prevented: Ints32
-    """The item that would have come in its place."""
+    """The item that would have come instead."""
     inhibitor: Ints32
     """The position that prevented that item."""
     genre: Ints32
-    """Of each item."""
+    """The genre of each item."""
 
-    def questions(self, reason: str, length: int, count: int, seed: int = 0) -> Questions:
-        """At most `count` cases with this true reason, drawn at random among all events.
+    def questions(self, reason: str, max_len: int, count: int, seed: int = 0) -> WorldQuestions:
+        """Return at most `count` cases with this true reason, drawn at random from all events.
 
-        For "caused" and "taste" the target is the item that came, for "prevented" the one that did
-        not. The true reason always lies within the newest `length` events.
+        The target is the item of the event or, for "prevented", the item that it replaced. The true
+        reason is always among the newest `max_len` events.
         """
         if reason not in REASONS:
-            raise InputError(f"A world can be asked for {', '.join(REASONS)}, not '{reason}'.")
+            raise InputError(f"reason is one of {', '.join(REASONS)}, not '{reason}'.")
         offsets = self.interactions.offsets
         start = np.repeat(offsets[:-1], np.diff(offsets))
         position = {"caused": self.cause, "prevented": self.inhibitor}.get(reason)
         if position is None:
             asked = self.kind == Kind.TASTE
         else:
-            asked = (position != NONE) & (np.arange(len(start)) - start - position <= length)
+            asked = (position != NONE) & (np.arange(len(start)) - start - position <= max_len)
         target = self.prevented if reason == "prevented" else self.interactions.items
         rng = np.random.default_rng(np.random.SeedSequence(seed))
         event = np.sort(rng.permutation(np.flatnonzero(asked))[:count])
@@ -194,28 +187,28 @@ class World:
         cases = Cases(
             self.interactions.items, user, start[event], event, target[event].astype(np.int64)
         )
-        history, inside = span_events(cases.starts, cases.ends, length)
+        history, inside = span_events(cases.starts, cases.ends, max_len)
         if position is None:
             same = self.genre[cases.items[history]] == self.genre[cases.targets][:, None]
         else:
             same = history == (start + position)[event][:, None]
         truth = inside & same
         answerable = truth.any(axis=1)
-        return Questions(reason, cases[np.flatnonzero(answerable)], truth[answerable])
+        return WorldQuestions(reason, cases[np.flatnonzero(answerable)], truth[answerable])
 
 
 def make_world(config: WorldConfig | None = None) -> World:
-    """A world; the same configuration gives the same world."""
+    """Return a world; the same configuration gives the same world."""
     config = config or WorldConfig()
     chunks = -(-config.users // USERS_AT_ONCE)
-    design, *chances = np.random.SeedSequence(config.seed).spawn(1 + chunks)
+    design, *streams = np.random.SeedSequence(config.seed).spawn(1 + chunks)
     rng = np.random.default_rng(design)
     films = design_films(config, rng)
-    lengths, events = _live(config, films, chances)
+    lengths, events = _simulate(config, films, streams)
     for _ in range(CORRECTIONS if config.popularity else 0):
-        met = np.bincount(events[0], minlength=config.items)
-        films = correct_fame(films, met, config.popularity)
-        lengths, events = _live(config, films, chances)
+        seen = np.bincount(events[0], minlength=config.items)
+        films = correct_fame(films, seen, config.popularity)
+        lengths, events = _simulate(config, films, streams)
     item, kind, cause, prevented, inhibitor = events
     offsets = np.concatenate(([0], lengths.cumsum())).astype(np.int64)
     interactions = Interactions(
@@ -231,23 +224,23 @@ def make_world(config: WorldConfig | None = None) -> World:
     return World(config, interactions, kind, cause, prevented, inhibitor, films.genre)
 
 
-def _live(
-    config: WorldConfig, films: Films, chances: Sequence[np.random.SeedSequence]
-) -> tuple[Events, list[npt.NDArray[Any]]]:
-    """The users' lengths, and the columns of their events; some users at a time."""
-    chunks = len(chances)
-    lives = [
-        Lives(config, films, slice(first, None, chunks), np.random.default_rng(chance)).columns()
-        for first, chance in enumerate(chances)
+def _simulate(
+    config: WorldConfig, films: Films, streams: Sequence[np.random.SeedSequence]
+) -> tuple[Ints, list[npt.NDArray[Any]]]:
+    """Return the history lengths and the columns of events, simulated in chunks of users."""
+    chunks = len(streams)
+    simulated = [
+        _Simulation(config, films, slice(first, None, chunks), np.random.default_rng(stream))
+        for first, stream in enumerate(streams)
     ]
-    lengths, columns = zip(*lives, strict=True)
+    lengths, columns = zip(*(chunk.columns() for chunk in simulated), strict=True)
     return np.concatenate(lengths), [np.concatenate(some) for some in zip(*columns, strict=True)]
 
 
-def _times(offsets: Events, rng: np.random.Generator) -> Events:
-    """Seconds: every user begins some day from 2000 on and lets up to two days pass each time."""
+def _times(offsets: Ints, rng: np.random.Generator) -> Ints:
+    """Return times in seconds: users start after 2000, with up to two days between events."""
     running = rng.integers(60, 172_800, offsets[-1]).cumsum()
     first = running[offsets[:-1]]
     begin = YEAR_2000 + rng.integers(0, 10**8, len(first))
-    times: Events = running + np.repeat(begin - first, np.diff(offsets))
+    times: Ints = running + np.repeat(begin - first, np.diff(offsets))
     return times

@@ -1,4 +1,4 @@
-"""The size, the mix and the noise of a world."""
+"""The configuration of a world."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from whence.errors import InputError
 
 NONE: Final = -1
-"""There is no such position or item."""
+"""Stands for no position or no item."""
 
 GENRES: Final = """
 Drama Comedy Thriller Romance Horror Western Animation Musical Mystery Fantasy War Documentary
@@ -28,48 +28,52 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class WorldConfig:
-    """Size, mix and noise of a world."""
+    """The size of a world, and why its events happen."""
 
     users: int = 2_000
     items: int = 600
     events: int = 50
-    """Events of a user, on average; at least three."""
+    """Average number of events of a user, at least three."""
     genres: int = 8
     sequels: float = 0.3
-    """Share of the items that continue another one."""
+    """Share of items that are sequels."""
     remakes: float = 0.2
-    """Share of the items that nobody wants who knows the original."""
+    """Share of items that are remakes, which nobody watches after the original."""
     versions: int = 30
-    """Remakes of each film that is remade; from a few, models learn no prohibition."""
+    """Remakes of each remade film; with few, models do not learn that they are avoided."""
     caused: float = 0.4
-    """Share of the events that are sequels, as long as there is one to watch."""
+    """Share of events that are sequels, if there is one left to watch."""
     taste: float = 0.35
-    """Share that follow taste; the rest are only popular."""
+    """Share of events that follow taste; the others follow popularity."""
     noise: float = 0.05
-    """Share of the events, of every kind, that are replaced by anything at all."""
+    """Share of all events that are replaced by random items."""
     memory: int = 20
-    """How many events back a sequel's first part may lie."""
+    """How many events before a sequel its first part may be."""
     seed: int = 0
     lengths: tuple[int, ...] = ()
-    """The events of each user, in place of `events`."""
+    """Number of events of each user, instead of `events`."""
     popularity: tuple[int, ...] = ()
-    """How often items are to be met, one number an item in any order, in place of charts."""
+    """Wanted number of events of each item, in any order."""
 
     def __post_init__(self) -> None:
         if self.users < 1 or self.events < 3 or min(self.memory, self.versions) < 1:
-            raise InputError("A world needs users with 3 events or more, memory and versions.")
+            raise InputError(
+                "A world needs users >= 1, events >= 3, memory >= 1 and versions >= 1."
+            )
         if not 1 <= self.genres <= len(GENRES):
-            raise InputError(f"A world has 1 to {len(GENRES)} genres, not {self.genres}.")
+            raise InputError(f"genres is a number from 1 to {len(GENRES)}, not {self.genres}.")
         shares = (self.sequels, self.remakes, self.caused, self.taste, self.noise)
         if min(shares) < 0 or self.caused + self.taste > 1 or self.noise > 1:
-            raise InputError("A world's shares lie in 0 to 1, caused and taste together too.")
+            raise InputError("Shares are numbers from 0 to 1, and so is caused + taste.")
         if self.sequels + self.remakes > 0.5 or self.items < 10 * self.genres:
-            raise InputError("A world needs 10 items a genre; at most half continue or remake one.")
+            raise InputError(
+                "A world needs 10 items per genre, and sequels + remakes of at most 0.5."
+            )
         if self.seed < 0:
-            raise InputError(f"A world's seed is a whole number from 0 on, not {self.seed}.")
+            raise InputError(f"seed is a whole number from 0, not {self.seed}.")
         for given, count in ((self.lengths, self.users), (self.popularity, self.items)):
             if given and (len(given) != count or min(given) < 1):
                 raise InputError(
-                    "A world's lengths are one for each user, its popularity one number for each "
-                    "item, all from 1 on."
+                    "lengths needs one number for each user, and popularity one for each item, all "
+                    "from 1."
                 )

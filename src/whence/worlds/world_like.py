@@ -1,4 +1,4 @@
-"""A world in the likeness of real data: as many users and items, as long and as popular."""
+"""A world with the history lengths and item popularity of real data."""
 
 from __future__ import annotations
 
@@ -14,36 +14,35 @@ from whence.worlds.films import quantiles
 from whence.worlds.world import World, make_world
 from whence.worlds.world_config import WorldConfig
 
-ITEMS_OF_A_GENRE: Final = 10
-CHOICE: Final = 2
-"""Items for each event of the longest history, so that something is left to choose."""
+ITEMS_PER_GENRE: Final = 10
+ITEMS_PER_EVENT: Final = 2
+"""Items for each event of the longest history, so that some are left to choose."""
 
 
 def world_like(
     interactions: Interactions, *, users: int = 5_000, longest: int = 1_000, seed: int = 0
 ) -> World:
-    """A world of at most so many users, in the likeness of the data.
+    """Return a world of at most `users` users that resembles the data.
 
-    The lengths of the histories are the data's own, cut at `longest`, and so is the popularity of
-    the items: equally spaced among all, where the world has fewer. There are as many items as keep
-    the events of an item, but enough for the longest history and for the most popular item, which
-    nobody meets twice; and never more than the data have. All remakes are of one film, the best
-    known, for a prohibition must be met often to be learned.
+    History lengths, cut at `longest`, and item popularity are quantiles of those in the data. The
+    number of items keeps the events per item, within two limits: enough for the longest history
+    and the most popular item, and no more than in the data. All remakes are of the most popular
+    film, since models learn to avoid remakes only from many examples.
     """
     lengths, popularity = _lengths(interactions), _popularity(interactions)
     _check(lengths, popularity, users, longest)
-    lived = np.minimum(quantiles(lengths, min(users, len(lengths))), longest)
-    share_of_items = max(lived.sum() / lengths.sum(), popularity.max() / len(lengths))
-    needed = max(CHOICE * int(lived.max()), ITEMS_OF_A_GENRE * WorldConfig.genres)
+    chosen = np.minimum(quantiles(lengths, min(users, len(lengths))), longest)
+    share_of_items = max(chosen.sum() / lengths.sum(), popularity.max() / len(lengths))
+    needed = max(ITEMS_PER_EVENT * int(chosen.max()), ITEMS_PER_GENRE * WorldConfig.genres)
     items = min(len(popularity), max(round(len(popularity) * share_of_items), needed))
     return make_world(
         WorldConfig(
-            users=len(lived),
+            users=len(chosen),
             items=items,
-            genres=min(WorldConfig.genres, items // ITEMS_OF_A_GENRE),
-            versions=int(items * WorldConfig.remakes),  # of one film, the best known
+            genres=min(WorldConfig.genres, items // ITEMS_PER_GENRE),
+            versions=int(items * WorldConfig.remakes),  # all of one film
             seed=seed,
-            lengths=tuple(lived.tolist()),
+            lengths=tuple(chosen.tolist()),
             popularity=tuple(quantiles(popularity, items).tolist()),
         )
     )
@@ -51,7 +50,7 @@ def world_like(
 
 @dataclass(frozen=True)
 class StatisticPair:
-    """One figure of the data beside the same of the world."""
+    """One statistic of the data and of the world."""
 
     figure: str
     data: float
@@ -59,7 +58,7 @@ class StatisticPair:
 
 
 def compare_statistics(data: Interactions, world: Interactions) -> list[StatisticPair]:
-    """A row a figure; of the items those count that somebody met."""
+    """Return the statistics of both; items without events do not count."""
     pairs = zip(_figures(data).items(), _figures(world).values(), strict=True)
     return [StatisticPair(figure, of_data, of_world) for (figure, of_data), of_world in pairs]
 
@@ -80,13 +79,13 @@ def _figures(interactions: Interactions) -> dict[str, float]:
 
 
 def _lengths(interactions: Interactions) -> npt.NDArray[np.int64]:
-    """How many events each user has who has any."""
+    """Return the number of events of each user that has any."""
     lengths = np.diff(interactions.offsets)
     return lengths[lengths > 0]
 
 
 def _popularity(interactions: Interactions) -> npt.NDArray[np.int64]:
-    """How many events each item has that has any."""
+    """Return the number of events of each item that has any."""
     popularity = np.bincount(interactions.items)
     return popularity[popularity > 0]
 
@@ -94,16 +93,15 @@ def _popularity(interactions: Interactions) -> npt.NDArray[np.int64]:
 def _check(
     lengths: npt.NDArray[np.int64], popularity: npt.NDArray[np.int64], users: int, longest: int
 ) -> None:
-    """Refuse data in whose likeness nothing can have a reason."""
+    """Raise if the data are too small for a world with reasons."""
     if users < 1 or longest < 3:
-        raise InputError("A world like the data needs a user and histories of 3 events or more.")
+        raise InputError("A world like the data needs users >= 1 and longest >= 3.")
     if not len(lengths) or lengths.max() < 3:
         raise InputError(
-            "No user of these data has the 3 events that a world with reasons in their likeness "
-            "needs."
+            "A world like the data needs a user with 3 events or more, but the data have none."
         )
-    if len(popularity) < ITEMS_OF_A_GENRE:
+    if len(popularity) < ITEMS_PER_GENRE:
         raise InputError(
-            f"A world with reasons needs {ITEMS_OF_A_GENRE} items, and only {len(popularity)} of "
-            "these data were met."
+            f"A world like the data needs {ITEMS_PER_GENRE} items with events, but the data have "
+            f"{len(popularity)}."
         )

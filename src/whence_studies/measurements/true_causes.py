@@ -13,7 +13,7 @@ from whence.progress import progress_bar
 from whence.ranking import batch_and_targets
 from whence.run import Run
 from whence.trust.truth.true_reasons import precision_at_cause, sign_at_cause
-from whence.worlds import REASONS, Questions, World, WorldConfig, make_world
+from whence.worlds import REASONS, World, WorldConfig, WorldQuestions, make_world
 from whence_studies.measurements.measurement import HeatMap, MeasuredRun, Measurement, SeedColumn
 
 EXPLAINERS: Final = (
@@ -86,7 +86,7 @@ def _world_of(run: Run) -> World:
     return make_world(build(WorldConfig, settings))
 
 
-def _answers(model: Recommender, questions: Questions, seed: int) -> dict[str, float]:
+def _answers(model: Recommender, questions: WorldQuestions, seed: int) -> dict[str, float]:
     batch, targets = batch_and_targets(model, questions.cases, model.config.max_len)
     found = {}
     for name, said in compare_batch(model, batch, targets, EXPLAINERS, seed).items():

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from whence.data.readers.source_files import (
-    UTF_8_ALONE,
+    UTF_8_ONLY,
     clear_read_errors,
     not_in_encoding,
     open_bytes,
@@ -140,7 +140,7 @@ class CsvStream:
                 raise self.error(row + at, name, "the value is missing")
 
     def _not_in_utf_8(self, row: int | None) -> InputError:
-        return not_in_encoding(str(self.path), "utf-8", row, UTF_8_ALONE)
+        return not_in_encoding(str(self.path), "utf-8", row, UTF_8_ONLY)
 
     def _no_rows(self) -> InputError:
         return InputError(f"{self.path} has column names, but no rows.")

@@ -109,21 +109,24 @@ def test_sqlite_is_not_written_to(sqlite: str) -> None:
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        (None, "is a database; say which rows with --query"),
-        (" ", "is a database; say which rows with --query"),
-        ("SELECT stranger FROM events", "failed: no such column: stranger; check the URL"),
+        (None, "is a database. Select the events with --query"),
+        (" ", "is a database. Select the events with --query"),
+        ("SELECT stranger FROM events", "failed: no such column: stranger. Check the URL"),
         ("SELECT who FROM events", "which column is the user"),
         ("CREATE TABLE more (x)", "failed|no rows"),
         (
             "SELECT who AS user, what AS item, row_number() OVER (ORDER BY at) AS n FROM events",
-            "in no order, and no time",
+            "no time, and its rows have no order",
         ),
-        ("SELECT who AS user, what AS item FROM events", "in no order, and no time; .*ORDER BY"),
+        (
+            "SELECT who AS user, what AS item FROM events",
+            "no time, and its rows have no order. .*ORDER BY",
+        ),
         ("SELECT who AS user, what AS item FROM events WHERE who = 3 ORDER BY at", "has no rows"),
         (
             "SELECT who AS user, what AS item, CASE stars WHEN 1.0 THEN 'a' ELSE stars END AS "
             "rating, at AS time FROM events",
-            "row 2, column 'rating': 'a' is of another kind",
+            "row 2, column 'rating': 'a' has another type",
         ),
         (
             "SELECT who AS user, what AS item, at AS time, at AS time FROM events",
@@ -132,7 +135,7 @@ def test_sqlite_is_not_written_to(sqlite: str) -> None:
         (
             "SELECT who AS user, CASE stars WHEN 1.0 THEN NULL ELSE what END AS item, at AS time "
             "FROM events",
-            "row 2, column 'item': there is no value",
+            "row 2, column 'item': the value is missing",
         ),
     ],
 )
@@ -217,7 +220,11 @@ def test_the_password_is_never_stored_or_said(
         ),
         (("", ""), "SELECT 1 AS user, 2 AS user", "two columns 'user'"),
         (("", ""), "SELECT 1/0 AS user, 2 AS item, 3 AS time", "division by zero"),
-        (("", ""), "SELECT 1 AS user, NULL AS item, 3 AS time", "row 1, column 'item'.*no value"),
+        (
+            ("", ""),
+            "SELECT 1 AS user, NULL AS item, 3 AS time",
+            "row 1, column 'item'.*value is missing",
+        ),
         (("", ""), "SELECT 1 AS user, 2 AS item, 'soon' AS time", "row 1, column 'time': 'soon'"),
     ],
 )
@@ -236,7 +243,7 @@ def test_a_dead_server_is_one_sentence() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"postgresql://me:s3cret@127.0.0.1:{port}/db"
-    with pytest.raises(InputError, match="failed: .*refused.*check the URL") as caught:
+    with pytest.raises(InputError, match="failed: .*refused.*Check the URL") as caught:
         load(url, ReadOptions(query="SELECT 1"))
     assert "s3cret" not in str(caught.value)
 

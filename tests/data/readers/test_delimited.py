@@ -58,37 +58,40 @@ def test_it_can_be_read_again_from_its_origin(tmp_path: Path) -> None:
         ("", "is empty"),
         ("user,item\n", "has no rows"),
         ("user,thing\n1,2\n", "which column is the item.*--item NAME.*user, thing"),
-        ("user,item\n1,2\n1\n", "row 3: expected 2 columns, got 1: 1; mend that row"),
-        ("\n\nuser,item\n1,2\n1,\n", "row 5, column 'item': there is no value"),
-        ('user,item\n1,""\n', "row 2, column 'item': there is no value"),
+        ("user,item\n1,2\n1\n", "row 3: expected 2 columns, got 1: 1. Correct that row"),
+        ("\n\nuser,item\n1,2\n1,\n", "row 5, column 'item': the value is missing"),
+        ('user,item\n1,""\n', "row 2, column 'item': the value is missing"),
         ("1,2,3,4,5\n1\n", "row 2: expected 5 columns, got 1"),
-        ("user,item\n1,2\n,3\n", "row 3, column 'user': there is no value"),
+        ("user,item\n1,2\n,3\n", "row 3, column 'user': the value is missing"),
         (
             "user,item,time\n1,2,5\n1,3,soon\n",
             "row 3, column 'time': 'soon' is not seconds or a date",
         ),
         ("user,item,rating\n1,2,good\n", "row 2, column 'rating': 'good' is not a number"),
-        ("user,item,rating\n1,2,nan\n", "row 2, column 'rating': nan is no number"),
-        ("user,item,rating\n1,2,inf\n", "row 2, column 'rating': inf is no number"),
-        ("user,item,rating\n1,2,1e39\n", "row 2, column 'rating': 1e.39 is too large a number"),
-        ("user,item,time\n1,2,5\n1,3,\n", "row 3, column 'time': there is no value"),
-        ("user,item,time\n1,2,-9223372036854775808\n", "row 2, column 'time': -9223.* is no time"),
-        ("user,item,time\n1,2,1e300\n", "row 2, column 'time': 1e\\+300 is no time"),
+        ("user,item,rating\n1,2,nan\n", "row 2, column 'rating': nan is not a finite number"),
+        ("user,item,rating\n1,2,inf\n", "row 2, column 'rating': inf is not a finite number"),
+        ("user,item,rating\n1,2,1e39\n", "row 2, column 'rating': 1e.39 is too large"),
+        ("user,item,time\n1,2,5\n1,3,\n", "row 3, column 'time': the value is missing"),
+        (
+            "user,item,time\n1,2,-9223372036854775808\n",
+            "row 2, column 'time': -9223.* is not a time",
+        ),
+        ("user,item,time\n1,2,1e300\n", "row 2, column 'time': 1e\\+300 is not a time"),
         (
             "user,item,time\n1,2,12:30:00\n",
             "row 2, column 'time': '12:30:00' is not seconds or a date",
         ),
         (
             "user,item,time\n1,2,2020-01-01\n1,3,2020-01-02\n1,4,unknown\n",
-            "row 4, column 'time': 'unknown' is not a time as '2020-01-01' is",
+            "row 4, column 'time': 'unknown' is not a time like '2020-01-01'",
         ),
         (
             "user,item,time\n1,2,2020-01-01 00:00:00\n1,3,2020-01-02 00:00:00+00:00\n",
-            "row 3, column 'time': '2020-01-02 00:00:00.*' is not a time as '2020-01-01",
+            "row 3, column 'time': '2020-01-02 00:00:00.*' is not a time like '2020-01-01",
         ),
         (
             "user,item,time\n" + "1,2,2020-01-01\n" * 50 + "1,2,2020-02-30\n1,2,2020-01-02\n",
-            "row 52, column 'time': '2020-02-30' is not a time as '2020-01-01' is",
+            "row 52, column 'time': '2020-02-30' is not a time like '2020-01-01'",
         ),
         (
             "user,item,time\n1,2,5\n1,2,5.5\n1,2,x\n",
@@ -96,7 +99,7 @@ def test_it_can_be_read_again_from_its_origin(tmp_path: Path) -> None:
         ),
         ("user,item,rating\n1,2,4\n1,2,'4'\n", "row 3, column 'rating': ''4'' is not a number."),
         ('user,item,rating\n1,2,"4,5"\n', "'4,5' is not a number \\(write 4.5\\)"),
-        ("user,item\n1,2\n  ,3\n", "row 3, column 'user': there is no value"),
+        ("user,item\n1,2\n  ,3\n", "row 3, column 'user': the value is missing"),
         (
             "user,item,ordered,shipped\n1,2,2020-01-01,2020-01-02\n",
             "which of ordered, shipped is the time",
@@ -112,7 +115,7 @@ def test_bad_files_are_one_sentence(tmp_path: Path, text: str, sentence: str) ->
 
 
 def test_a_wrong_column_names_those_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no column 'who' for the user; it has user, item"):
+    with pytest.raises(InputError, match="no column 'who' for the user. It has user, item"):
         load(csv(tmp_path, "user,item\n1,2\n"), ReadOptions(user="who"))
 
 
@@ -126,7 +129,7 @@ def test_undecodable_bytes_are_one_sentence(tmp_path: Path) -> None:
 def test_a_header_that_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_bytes(b"user,item,caf\xe9\n1,2,3\n")
-    with pytest.raises(InputError, match="row 1, is not written in utf-8"):
+    with pytest.raises(InputError, match="row 1, is not valid utf-8"):
         load(path)
 
 
@@ -151,7 +154,7 @@ def test_ids_come_out_as_they_went_in(
 
 def test_a_guess_can_be_refused_and_is_recorded(tmp_path: Path) -> None:
     path = csv(tmp_path, "user,item,rating\n1,2,\n")
-    with pytest.raises(InputError, match="there is no value"):
+    with pytest.raises(InputError, match="the value is missing"):
         load(path)
     data = load(path, ReadOptions(rating="none"))
     assert data.ratings is None
@@ -228,11 +231,11 @@ def test_another_encoding_can_be_told(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_bytes("user,item,title\n1,2,Café\n".encode("latin-1"))
     with pytest.raises(
-        InputError, match="row 2, is not written in utf-8; say --encoding cp1252 or latin-1"
+        InputError, match="row 2, is not valid utf-8. Give --encoding cp1252 or latin-1"
     ):
         load(path)
     assert load(path, ReadOptions(encoding="latin-1")).catalog.labels([0]) == ["Café"]
-    with pytest.raises(InputError, match="No encoding is 'klingon'"):
+    with pytest.raises(InputError, match="There is no encoding 'klingon'"):
         ReadOptions(encoding="klingon")
 
 
@@ -240,7 +243,7 @@ def test_undecodable_bytes_far_into_the_file_are_one_sentence(tmp_path: Path) ->
     path = tmp_path / "events.csv"
     rows = b"".join(b"%d,%d\n" % (row, row) for row in range(50_000))
     path.write_bytes(b"user,item\n" + rows + b"caf\xe9,1\n")
-    with pytest.raises(InputError, match="events.csv, row 50002, is not written in utf-8"):
+    with pytest.raises(InputError, match="events.csv, row 50002, is not valid utf-8"):
         load(path)
 
 
@@ -372,7 +375,7 @@ def test_decimal_commas_do_not_separate(tmp_path: Path) -> None:
 
 
 def test_ids_that_begin_like_names_are_not_a_header(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="it has user1, item1 .if that is an event"):
+    with pytest.raises(InputError, match="are user1, item1 .if that is an event"):
         load(csv(tmp_path, "user1,item1\nuser1,item2\n"))
     data = load(csv(tmp_path, "user1 item1 item2\nuser2 item5 item6\n"))
     assert (data.user_count, len(data)) == (2, 4)
@@ -381,7 +384,7 @@ def test_ids_that_begin_like_names_are_not_a_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("1,2,5,978300762\n1,3,4,978300761\n1,4,4,\n", "row 3, column '4': there is no value"),
+        ("1,2,5,978300762\n1,3,4,978300761\n1,4,4,\n", "row 3, column '4': the value is missing"),
         ("1,2,5,978300762\n1,3,x,978300761\n1,4,4,978300763\n", "row 2, column '3': 'x' is not"),
     ],
 )
@@ -422,10 +425,10 @@ def test_undecodable_bytes_in_a_told_encoding_are_one_sentence(tmp_path: Path) -
     path = tmp_path / "events.csv"
     rows = b"".join(b"%d,%d\n" % (row, row) for row in range(50_000))
     path.write_bytes(b"user,item\n" + rows + b"\x81,1\n")
-    with pytest.raises(InputError, match="events.csv is not written in cp1252"):
+    with pytest.raises(InputError, match="events.csv is not valid cp1252"):
         load(path, ReadOptions(encoding="cp1252"))
     path.write_bytes(rows.replace(b",", b" ") + b"\x81 1\n")
-    with pytest.raises(InputError, match="events.csv is not written in cp1252"):
+    with pytest.raises(InputError, match="events.csv is not valid cp1252"):
         load(path, ReadOptions(encoding="cp1252"))
-    with pytest.raises(InputError, match="No encoding is 'undefined'"):
+    with pytest.raises(InputError, match="There is no encoding 'undefined'"):
         ReadOptions(encoding="undefined")

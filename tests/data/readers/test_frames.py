@@ -61,13 +61,13 @@ def test_numbers_that_were_made_floats_by_a_gap_are_whole_again() -> None:
     [
         (
             pd.DataFrame({"user": [1, None], "item": [1, 2]}),
-            "row 2, column 'user': there is no value",
+            "row 2, column 'user': the value is missing",
         ),
         (
             pl.DataFrame({"user": [1.0, float("nan")], "item": [1, 2]}),
             "row 2, column 'user': nan is",
         ),
-        (pd.DataFrame({"user": [1, "a"], "item": [1, 2]}), "one kind of values"),
+        (pd.DataFrame({"user": [1, "a"], "item": [1, 2]}), "Use one type for each column"),
         (pd.DataFrame({"user": [], "item": []}), "has no rows"),
         (pd.DataFrame({"who": [1], "item": [1]}), "which column is the user.*who, item"),
         (
@@ -131,5 +131,5 @@ def test_enums_of_polars() -> None:
 
 
 def test_numbers_too_large_for_a_frame_are_one_sentence() -> None:
-    with pytest.raises(InputError, match="more than 64 bits; make texts of them"):
+    with pytest.raises(InputError, match="more than 64 bits. Convert them to text"):
         load(pd.DataFrame({"user": [2**70], "item": [1]}))

@@ -232,7 +232,7 @@ BLANKS = {
     "not a number": (changed(A, 2, session_position="two"), "row 6, column 'session_position'"),
     "no value": (changed(A, 2, skip_2=""), "row 6, column 'skip_2'"),
     "a gap": (A[:2] + A[3:], "row 6, column 'session_position'"),
-    "bytes": (changed(A, 2, context_type="\udcff"), "row 6, is not written in utf-8; save it as"),
+    "bytes": (changed(A, 2, context_type="\udcff"), "row 6, is not valid utf-8. Save it as"),
 }
 
 
@@ -284,8 +284,8 @@ def test_missing_column_is_named(absent: str, one_track: Tracks, tmp_path: Path)
         (",".join(LOG_COLUMNS).encode(), "has column names, but no rows"),
         ((",".join(LOG_COLUMNS) + "\na,1,4\n").encode(), "row 2: there are 3 values, but row 1"),
         ((",".join([*LOG_COLUMNS, "skip_2"]) + "\n").encode(), "two columns are named 'skip_2'"),
-        (b"session\xff\n", "row 1, is not written in utf-8; save it as UTF-8."),
-        (gzip.compress(b"session_id\n" * 999, mtime=0)[:-12], "damaged or ends too early"),
+        (b"session\xff\n", "row 1, is not valid utf-8. Save it as UTF-8."),
+        (gzip.compress(b"session_id\n" * 999, mtime=0)[:-12], "damaged or incomplete"),
     ],
 )
 def test_files_that_are_not_logs(

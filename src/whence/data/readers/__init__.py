@@ -1,1 +1,1 @@
-"""Events out of whatever form they are in: files, frames, databases."""
+"""Readers of events from files, frames and databases."""

@@ -1,4 +1,4 @@
-"""Parquet files, and frames in memory that speak Arrow: pandas, Polars, Arrow itself."""
+"""Parquet files, and frames in memory that export Arrow: pandas, Polars and pyarrow."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class FrameTable(Tabular):
 
     @property
     def place(self) -> str:
-        """It has no name."""
+        """The name of the source in messages."""
         return "The table"
 
     def names(self) -> list[str]:
-        """Its columns."""
+        """Return the names of the columns."""
         return list(self._table.column_names)
 
     def dated(self) -> list[str]:
-        """The columns of a date or time type."""
+        """Return the columns of a date or time type."""
         return _dated(self._table.schema)
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
-        """Its columns, categories as the values they stand for."""
+        """Return these columns, with categories as their values."""
         return _decoded(self._table.select(list(columns)))
 
     @cached_property
@@ -45,12 +45,14 @@ class FrameTable(Tabular):
             return pa.table(self.frame)
         except OverflowError:
             raise InputError(
-                "The table has whole numbers of more than 64 bits; make texts of them."
+                "The table has integers of more than 64 bits. Convert them to text."
             ) from None
         except (pa.ArrowException, TypeError, ValueError) as problem:
             mixed = isinstance(problem, pa.ArrowException)
-            advice = " Give every column one kind of values." if mixed else ""
-            raise InputError(f"The table cannot be taken over: {problem}.{advice}") from None
+            advice = " Use one type for each column." if mixed else ""
+            raise InputError(
+                f"The table cannot be converted to Arrow: {problem}.{advice}"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class ParquetTable(FileTable):
     """A Parquet file."""
 
     def names(self) -> list[str]:
-        """Its columns."""
+        """Return the names of the columns."""
         return list(self._schema.names)
 
     @cached_property
@@ -70,11 +72,11 @@ class ParquetTable(FileTable):
                 raise self._damaged(problem) from None
 
     def dated(self) -> list[str]:
-        """The columns of a date or time type."""
+        """Return the columns of a date or time type."""
         return _dated(self._schema)
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
-        """Only these columns are read."""
+        """Return these columns; no others are read."""
         with clear_read_errors(self.place):
             try:
                 table = self._file.read(columns=list(columns))
@@ -85,7 +87,7 @@ class ParquetTable(FileTable):
 
     @property
     def _file(self) -> pq.ParquetFile:
-        """Parquet is read from many places at once, so a packed file is unpacked before."""
+        """The open file; compressed files are decompressed first, for random access."""
         if compression_of(self.path):
             with open_bytes(self.path) as content:
                 return pq.ParquetFile(pa.BufferReader(content.read()))
@@ -93,8 +95,8 @@ class ParquetTable(FileTable):
 
     def _damaged(self, problem: Exception) -> Exception:
         if isinstance(problem, OSError) and problem.errno is not None:
-            return problem  # the system's complaint, not Parquet's
-        return InputError(f"{self.path} is a damaged Parquet file ({problem}); copy it again.")
+            return problem  # an error of the system, not of Parquet
+        return InputError(f"{self.path} is a damaged Parquet file ({problem}). Copy it again.")
 
 
 def _dated(schema: pa.Schema) -> list[str]:
@@ -103,7 +105,7 @@ def _dated(schema: pa.Schema) -> list[str]:
 
 
 def _decoded(table: pa.Table) -> pa.Table:
-    """Without dictionaries, whose order would be the order of the ids."""
+    """Return the table without dictionaries, whose order would become the order of the ids."""
     columns = [
         pa.chunked_array([_texts(chunk.dictionary).take(chunk.indices) for chunk in column.chunks])
         if pa.types.is_dictionary(column.type) and column.num_chunks
@@ -114,5 +116,5 @@ def _decoded(table: pa.Table) -> pa.Table:
 
 
 def _texts(values: pa.Array) -> pa.Array:
-    """Texts of a kind that Arrow can pick from."""
+    """Return texts in a type that supports `take`."""
     return values.cast(pa.string()) if pa.types.is_string_view(values.type) else values

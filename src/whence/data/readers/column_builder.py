@@ -1,4 +1,4 @@
-"""Columns of Python values, taken over block by block."""
+"""Arrow columns built from blocks of Python values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NOT_ONE_KIND = (pa.ArrowException, OverflowError, UnicodeEncodeError, TypeError)
 
 @dataclass
 class ColumnBuilder:
-    """A column that grows by blocks of values.
+    """Builds one column from blocks of values.
 
-    Ids of several kinds, or too large for 64 bits, are texts; other values are of one kind, and
-    numbers may be whole in one block and not in the next.
+    Ids of mixed types, or beyond 64 bits, become texts. All other values must be of one type;
+    integers and floats may be mixed.
     """
 
     place: str
@@ -29,7 +29,7 @@ class ColumnBuilder:
     rows: int = 0
 
     def append(self, values: Sequence[Any]) -> None:
-        """The next values, or the row of the first that does not fit."""
+        """Add the next values, or raise an error that names the first row that does not fit."""
         self.parts.append(self._array(values))
         self.rows += len(values)
 
@@ -48,7 +48,7 @@ class ColumnBuilder:
         raise self._mixed(self.rows + at, repr(values[at]))
 
     def joined(self) -> pa.ChunkedArray:
-        """All blocks as one column."""
+        """Return all blocks as one column."""
         kinds = {part.type for part in self.parts} - {pa.null()}
         if len(kinds) > 1:
             kinds = {pa.string() if self.is_id else pa.float64()}
@@ -64,24 +64,24 @@ class ColumnBuilder:
 
     def _mixed(self, row: int, value: str) -> InputError:
         return InputError(
-            f"{self.place}, row {row + 1}, column '{self.name}': {value} is of another kind than "
-            "the values before it; write all of them alike."
+            f"{self.place}, row {row + 1}, column '{self.name}': {value} has another type than the "
+            "values before it. Use one type for the column."
         )
 
 
 def _id_text(value: object) -> str | None:
-    """7, 7.0 and "7" are one id."""
+    """Return an id as text: 7, 7.0 and "7" are the same id."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, int | float):
         return str(value)
-    raise TypeError(f"{value!r} is no id")
+    raise TypeError(f"{value!r} is not an id")
 
 
 def _whole(part: pa.Array) -> pa.Array:
-    """Floats as whole numbers, if they are."""
+    """Return floats as integers, if all are whole."""
     try:
         return part.cast(pa.int64()) if pa.types.is_floating(part.type) else part
     except pa.ArrowInvalid:
@@ -89,7 +89,7 @@ def _whole(part: pa.Array) -> pa.Array:
 
 
 def _unlike(value: object, usual: type) -> bool:
-    """Whether it cannot stand in one column with values of the usual type."""
+    """Return whether a value cannot be in one column with values of the usual type."""
     if isinstance(value, str):
         return usual is not str or any("\ud800" <= letter <= "\udfff" for letter in value)
     if type(value) is int and abs(value) >= 2**63:

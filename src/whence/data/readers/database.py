@@ -1,4 +1,4 @@
-"""A query on SQLite or PostgreSQL, named by a URL; a password in it goes no further than here."""
+"""Queries on SQLite and PostgreSQL. A password in the URL is never printed or stored."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ SQLITE, POSTGRES = ("sqlite",), ("postgresql", "postgres")
 BUFFER = 1 << 16
 WAIT_SECONDS = 10
 TEXT_TYPES = (18, 19, 25, 1042, 1043, 2950)
-"""PostgreSQL's numbers for char, name, text, bpchar, varchar and uuid."""
+"""The type numbers of PostgreSQL for char, name, text, bpchar, varchar and uuid."""
 
 
 def is_database_url(source: str) -> bool:
-    """Whether it begins like one."""
+    """Return whether this is the URL of a supported database."""
     return "://" in source and _scheme(source) in (*SQLITE, *POSTGRES)
 
 
 def open_query(url: str, reading: ReadOptions) -> Tabular:
-    """The database's answer to the reading's query."""
+    """Return the result of the query as a table."""
     if not reading.query or not reading.query.strip():
         raise InputError(
-            f"{without_password(url)} is a database; say which rows with --query 'SELECT …'."
+            f"{without_password(url)} is a database. Select the events with --query 'SELECT …'."
         )
     query = reading.query.strip().rstrip(";")
     return (SqliteQuery if _scheme(url) in SQLITE else PostgresQuery)(url, query)
 
 
 def without_password(url: str) -> str:
-    """The URL as it may be printed and stored; taken apart by hand, for it may be a wrong one."""
+    """Return the URL without its password; parsed by hand, since it may be malformed."""
     if _scheme(url) not in POSTGRES:
         return url
     scheme, _, rest = url.partition("://")
     login, at, address = rest.rpartition("@")
     place, _, query = address.partition("?")
-    if not at:  # what follows a colon and is no port is a password whose host was forgotten
+    if not at:  # text after a colon that is not a port is a password without a host
         place = re.sub(r":(?!\d*(/|$)).*", "", place)
     kept = [one for one in query.split("&") if one and "password" not in one.partition("=")[0]]
     shown = f"{scheme}://{login.partition(':')[0]}{at}{place}"
@@ -60,12 +60,12 @@ def without_password(url: str) -> str:
 
 
 def looks_like_address(text: str) -> bool:
-    """Whether a text that names no file was meant for a database, and may hold a password."""
+    """Return whether a text that names no file may be a database URL with a password."""
     return "://" in text or "password=" in text or re.search(r":.*@", text) is not None
 
 
 def _secrets(url: str) -> list[str]:
-    """Every form in which the password may be said again, the longest first."""
+    """Return every form in which a message may repeat the password, the longest first."""
     login, at, address = url.partition("://")[2].rpartition("@")
     said = [(login if at else address).partition(":")[2]]
     said += re.findall(r"password=([^&]*)", address)
@@ -79,37 +79,37 @@ def _scheme(url: str) -> str:
 
 @dataclass(frozen=True)
 class _Query(Tabular):
-    """The rows of one SELECT, in the order it asks for if it does."""
+    """The rows of one SELECT."""
 
     url: str
     query: str
 
     @property
     def place(self) -> str:
-        """The query's database, without the password."""
+        """The name of the source in messages, without the password."""
         return f"The query on {without_password(self.url)}"
 
     @property
     def in_order(self) -> bool:
-        """Without an ORDER BY of its own a query may be answered in any order."""
+        """Whether the query has an ORDER BY; without one, rows may come in any order."""
         outer, inner = self.query, ""
         while outer != inner:
             outer, inner = re.sub(r"\([^()]*\)", "", outer), outer
         return re.search(r"\border\s+by\b", outer, re.IGNORECASE) is not None
 
     def _wrong(self, problem: Exception) -> InputError:
-        """The database's own first line, in which a driver might repeat the URL."""
+        """Return the first line of the database's message, without the password."""
         said = str(problem).strip().split("\n")[0].replace(self.url, without_password(self.url))
         for secret in _secrets(self.url):
             said = said.replace(secret, "***")
-        return InputError(f"{self.place} failed: {said}; check the URL and the query.")
+        return InputError(f"{self.place} failed: {said}. Check the URL and the query.")
 
 
 class SqliteQuery(_Query):
-    """On a SQLite file, which is opened for reading only."""
+    """A query on a SQLite file, which is opened read-only."""
 
     def names(self) -> list[str]:
-        """The columns of the answer."""
+        """Return the columns of the result."""
         return self._columns
 
     @cached_property
@@ -118,7 +118,7 @@ class SqliteQuery(_Query):
             return [column[0] for column in cursor.description]
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
-        """Fetched in blocks."""
+        """Return these columns, fetched in blocks."""
         taken = {name: ColumnBuilder(self.place, name, name in ids) for name in columns}
         with self._answer() as cursor:
             while rows := cursor.fetchmany(ROWS_AT_ONCE):
@@ -132,36 +132,36 @@ class SqliteQuery(_Query):
         path = Path(unquote(self.url.partition("://")[2].removeprefix("/")))
         if not path.is_file():
             raise InputError(
-                f"There is no SQLite file '{path}'; the URL of one is sqlite:///relative/path or "
+                f"There is no SQLite file '{path}'. Write the URL as sqlite:///relative/path or "
                 "sqlite:////absolute/path."
             )
         try:
             with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
                 cursor = base.execute(self.query)
                 if cursor.description is None:
-                    raise InputError(f"{self.place} gives no rows; it must be a SELECT.")
+                    raise InputError(f"{self.place} returns no rows. Use a SELECT.")
                 yield cursor
         except sqlite3.Error as problem:
             raise self._wrong(problem) from None
 
 
 class PostgresQuery(_Query):
-    """On a PostgreSQL server, in a transaction that cannot write."""
+    """A query on a PostgreSQL server, in a read-only transaction."""
 
     def names(self) -> list[str]:
-        """The columns of the answer."""
+        """Return the columns of the result."""
         return [name for name, _ in self._columns]
 
     @cached_property
     def _columns(self) -> list[tuple[str, int]]:
-        """Names, and PostgreSQL's numbers for their types."""
+        """Names and type numbers of the columns."""
         with self._connection() as connection:
-            # A line of its own, for a query may end in a comment.
+            # The query gets its own lines, since it may end in a comment.
             cursor = connection.execute(f"SELECT * FROM (\n{self.query}\n) AS events LIMIT 0")
             return [(column.name, column.type_code) for column in cursor.description or ()]
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
-        """Streamed as CSV by COPY, the fastest way out of PostgreSQL."""
+        """Return these columns, streamed as CSV by COPY, which is fastest."""
         with self._connection() as connection, connection.cursor() as cursor:
             statement = f"COPY (\n{self.query}\n) TO STDOUT (FORMAT csv)"
             with cursor.copy(statement) as copy:
@@ -179,7 +179,7 @@ class PostgresQuery(_Query):
             import psycopg
         except ImportError:
             raise InputError(
-                "PostgreSQL needs the package psycopg; install it with: "
+                "PostgreSQL needs the package psycopg. Install it with: "
                 "pip install 'whence[postgres]'"
             ) from None
         try:
@@ -195,7 +195,7 @@ class PostgresQuery(_Query):
 
 
 class _Stream(io.RawIOBase):
-    """Blocks of bytes as a file that can be read once."""
+    """A file that can be read once, made of blocks of bytes."""
 
     def __init__(self, blocks: Iterable[bytes | bytearray | memoryview]) -> None:
         self.blocks, self.rest = iter(blocks), b""

@@ -1,4 +1,4 @@
-"""Text files with a row a line: CSV, TSV, and what MovieLens separates by `::`."""
+"""Text files with one row per line: CSV, TSV, and the `::` files of MovieLens."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ QUOTE, LINE_END = b'"', b"\n"
 
 
 def has_quotes(path: Path, separator: str) -> bool:
-    """Whether values are quoted; a file in which some are, and not rightly, is refused.
+    """Return whether values are quoted; raise if some quotes are not closed.
 
-    Quotes inside values that are not quoted, as in 5" disc, are letters like any other. Values
-    separated by tabs may begin with such a letter, for they are seldom quoted at all.
+    Inside unquoted values, as in 5" disc, a quote is an ordinary character. In files separated by
+    tabs a value may even start with one, since such files seldom quote.
     """
     found = _Quotes(separator)
     with clear_read_errors(str(path)), open_bytes(path) as file:
         for block in _blocks(file):
-            found.look_at(block)
+            found.scan(block)
     if found.wrong_line is None and found.inside:
         found.wrong_line = found.opened_line
     if found.wrong_line is None or separator == "\t" or not found.any_opens:
         return found.any_opens and found.wrong_line is None
     raise InputError(
-        f'{path}, row {found.wrong_line + 1}: a quote (") is not closed at the end of its value; '
-        "double quotes inside values, or leave them out."
+        f'{path}, row {found.wrong_line + 1}: a quote (") is not closed at the end of its value. '
+        "Double the quotes inside values, or remove them."
     )
 
 
 @dataclass
 class _Quotes:
-    """What was seen of a file's quotes so far."""
+    """The state of scanning a file for quotes."""
 
     separator: str
     inside: bool = False
@@ -64,15 +64,15 @@ class _Quotes:
     wrong_line: int | None = None
     before: bytes = LINE_END
 
-    def look_at(self, block: bytes) -> None:
-        """Go on with a block that does not end within a run of quotes."""
+    def scan(self, block: bytes) -> None:
+        """Scan a block that does not end within a run of quotes."""
         if QUOTE in block:
             self._runs(np.frombuffer(self.before + block + LINE_END, dtype=np.uint8))
         self.lines += block.count(LINE_END)
         self.before = block[-1:]
 
     def _runs(self, content: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
-        """Of the odd runs, the first, third, … must begin a value, and the others end one."""
+        """Check the odd runs of quotes: they must start and end values in turn."""
         quote = content == ord(QUOTE)
         first = np.flatnonzero(quote[1:] & ~quote[:-1]) + 1
         last = np.flatnonzero(quote[:-1] & ~quote[1:])
@@ -97,22 +97,19 @@ class _Quotes:
 
 
 def _blocks(file: pa.NativeFile) -> Iterator[bytes]:
-    """Blocks that end in something else than a quote, but for the last."""
+    """Yield blocks that do not end in a quote, except the last."""
     while block := file.read(MOST_BLOCK):
         while block.endswith(QUOTE) and (more := file.read(1)):
             block += more
         yield block
 
 
-# ...
-
-
 SEPARATORS = ("::", "\t", ",", ";", "|")
 ONE_CHARACTER = "\x1f"
-"""ASCII's unit separator, which no text holds, in the place of a separator of two characters."""
+"""ASCII's unit separator, which no text contains, replaces a separator of two characters."""
 SAMPLED_ROWS = 50
 TEXT_IDS = pa.dictionary(pa.int32(), pa.string())
-"""Kept once each and counted: a file of many events holds few ids."""
+"""Each id is stored once: a file of many events has few ids."""
 UNREADABLE = (pa.ArrowInvalid, UnicodeError)
 ROW = re.compile(r"Row #(\d+): (.*)", re.DOTALL)
 
@@ -126,16 +123,19 @@ class DelimitedFile(FileTable):
 
     @property
     def first_row(self) -> int:
-        """A header is row 1."""
+        """The number of the first row of values, counting the header."""
         return self._blank_lines + (2 if self.has_header else 1)
 
     def names(self) -> list[str]:
-        """From the header; else numbers."""
+        """Return the names in the header, or numbers from 1."""
         header = self._rows[0]
         return header if self.has_header else [str(place + 1) for place in range(len(header))]
 
     def guesses(self) -> dict[str, str]:
-        """By name; without names user and item come first, and the rest is known by its looks."""
+        """Return role to column name.
+
+        Without a header, the first columns are user and item, and values decide about the others.
+        """
         if self.has_header:
             return guess_roles(self.names())
         roles = {"user": "1", "item": "2"} if len(self._rows[0]) > 1 else {}
@@ -148,11 +148,11 @@ class DelimitedFile(FileTable):
         return roles
 
     def note_on_names(self) -> str:
-        """The first row may have been an event."""
-        return " (if that is an event, say --no-header)" if self.has_header else ""
+        """Return a hint that the header may be an event."""
+        return " (if that is an event, give --no-header)" if self.has_header else ""
 
     def dated(self) -> list[str]:
-        """The columns whose first values are all dates."""
+        """Return the columns whose first values are all dates."""
         values = self._rows[1:] if self.has_header else self._rows
         return [
             name
@@ -162,7 +162,10 @@ class DelimitedFile(FileTable):
 
     @cached_property
     def has_header(self) -> bool:
-        """As told; else whether the first row is words, and for `::` words that are known names."""
+        """Whether the first row names the columns: as given, or if it holds no number.
+
+        In a `::` file the names must be known ones.
+        """
         if self.reading.header is not None:
             return self.reading.header
         first = self._rows[0]
@@ -171,14 +174,14 @@ class DelimitedFile(FileTable):
         return self.separator != "::" or {"user", "item"} <= guess_roles(first).keys()
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
-        """After a failure once more in one thread, which alone knows the row."""
+        """Return these columns; after a failure, a single thread parses again to find the row."""
         try:
             return self._parse(columns, ids, threads=True)
         except UNREADABLE:
             try:
                 return self._parse(columns, ids, threads=False)
             except UNREADABLE as problem:
-                raise self._blamed(str(problem)) from None
+                raise self._explained(str(problem)) from None
 
     def _parse(self, columns: Sequence[str], ids: Collection[str], threads: bool) -> pa.Table:
         with clear_read_errors(self.place), self._content() as content:
@@ -197,7 +200,7 @@ class DelimitedFile(FileTable):
 
     @cached_property
     def _has_quotes(self) -> bool:
-        """MovieLens' `::` files do not quote, and a title there may begin with a quote."""
+        """Whether values are quoted; never in `::` files, where titles may start with a quote."""
         if len(self.separator) > 1:
             return False
         wide = codecs.lookup(self.reading.encoding).name.startswith(("utf-16", "utf-32"))
@@ -216,19 +219,19 @@ class DelimitedFile(FileTable):
 
     @cached_property
     def _blank_lines(self) -> int:
-        """How many there are before anything is said."""
+        """The number of blank lines before the first row."""
         return self._text[: len(self._text) - len(self._text.lstrip("\r\n"))].count("\n")
 
     @cached_property
     def _rows(self) -> list[list[str]]:
-        """The first rows, as cells."""
+        """The first rows as lists of cells."""
         rows = split_rows(self._text, self.separator)
         if not rows:
-            raise InputError(f"{self.path} is empty; it needs a row for each event.")
+            raise InputError(f"{self.path} is empty. It needs a row for each event.")
         return rows
 
-    def _blamed(self, problem: str) -> InputError:
-        """Arrow's complaint with the row as a person counts it."""
+    def _explained(self, problem: str) -> InputError:
+        """Return the error of Arrow with the row as a person counts it."""
         row = ROW.search(problem)
         if "UTF8" in problem or "codec" in problem:
             return not_in_encoding(self.place, self.reading.encoding, int(row[1]) if row else None)
@@ -236,7 +239,7 @@ class DelimitedFile(FileTable):
             return InputError(f"{self.path} is not a readable table: {problem}.")
         what = row[2].replace(ONE_CHARACTER, self.separator).strip().split("\n")[0]
         return InputError(
-            f"{self.path}, row {row[1]}: {what[:1].lower()}{what[1:]}; mend that row."
+            f"{self.path}, row {row[1]}: {what[:1].lower()}{what[1:]}. Correct that row."
         )
 
 
@@ -253,7 +256,7 @@ def parse_csv(
     block: int = MOST_BLOCK,
     threads: bool = True,
 ) -> pa.Table:
-    """Some columns of delimited text; nothing written is no value, and "" is a text."""
+    """Return columns of delimited text; an empty cell is null, and "" is an empty text."""
     return pa_csv.read_csv(
         content,
         pa_csv.ReadOptions(
@@ -279,11 +282,11 @@ def parse_csv(
 
 
 def decoded_sample(path: Path, encoding: str) -> str:
-    """The first bytes as text."""
+    """Return the first bytes as text."""
     start = sample(path)
     kind = "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding
     try:
-        # An incremental decoder does not mind a last character cut in two.
+        # An incremental decoder accepts a last character that is cut in two.
         text = codecs.getincrementaldecoder(kind)().decode(start)
     except UnicodeDecodeError as problem:
         row = start[: problem.start].count(b"\n") + 1
@@ -294,7 +297,10 @@ def decoded_sample(path: Path, encoding: str) -> str:
 
 
 def separator_of(text: str) -> str | None:
-    """What gives the first lines equally many columns, and most; else what is in the first line."""
+    """Return the separator that gives the first lines the same and largest number of columns.
+
+    If none does, return one that occurs in the first line.
+    """
     widths = {one: {len(row) for row in split_rows(text, one)} for one in SEPARATORS}
     regular = [one for one in SEPARATORS if len(widths[one]) == 1 and widths[one] != {1}]
     in_first_line = [one for one in SEPARATORS if one in text.lstrip().split("\n", 1)[0]]
@@ -302,25 +308,25 @@ def separator_of(text: str) -> str | None:
 
 
 def split_rows(text: str, separator: str) -> list[list[str]]:
-    """The first rows of cells, without blank ones."""
+    """Return the first rows as lists of cells, without blank rows."""
     if len(separator) > 1:
         rows = (line.split(separator) for line in text.splitlines() if line)
     else:
         rows = (row for row in csv.reader(io.StringIO(text), delimiter=separator) if row)
     try:
         return list(islice(rows, SAMPLED_ROWS))
-    except csv.Error:  # such as a NUL character, of which Arrow knows the row
+    except csv.Error:  # such as a NUL character; Arrow will name its row
         return [line.split(separator) for line in text.splitlines()[:SAMPLED_ROWS] if line]
 
 
 def _most(answers: Iterable[bool]) -> bool:
-    """Whether more are yes than no; the few others will be complained of when they are read."""
+    """Return whether most are true; reading reports the others."""
     yes = list(answers)
     return sum(yes) > len(yes) / 2
 
 
 def like_time(value: str) -> bool:
-    """A date, or a number too large to be a rating."""
+    """Return whether a value is a date, or a number too large for a rating."""
     if re.match(NUMBER, value):
         return abs(float(value)) > EARLIEST
     return re.match(DATE, value) is not None

@@ -1,4 +1,4 @@
-"""Which reader a file needs, by its first bytes and never by its name."""
+"""Detection of a file's format, by its first bytes and never by its name."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from whence.data.readers.source_files import encoding_of, sample
 from whence.data.readers.tabular import ReadOptions, Tabular, guess_roles
 from whence.errors import InputError
 
-ELSEWHERE = {
-    b"PK\x03\x04": "a zip archive; unpack it, and name the file in it",
-    b"SQLite format 3": "a SQLite database; say sqlite:///{path} and --query 'SELECT …'",
+NOT_TABLES = {
+    b"PK\x03\x04": "a zip archive. Unpack it, and give a file in it",
+    b"SQLite format 3": "a SQLite database. Give sqlite:///{path} and --query 'SELECT …'",
 }
-"""How files begin that hold events in a way one must say more about."""
+"""The first bytes of files that cannot be read directly, and what to do instead."""
 
 
 def open_tabular(path: Path, reading: ReadOptions) -> Tabular:
-    """The file, ready to be asked for its columns."""
+    """Return the file as a table whose columns can be read."""
     if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file in it.")
+        raise InputError(f"{path} is a folder. Give a file in it.")
     if not path.exists():
         raise InputError(f"There is no file '{path}'.")
     if not path.is_file():
-        raise InputError(f"{path} is no ordinary file; write what comes out of it to one first.")
+        raise InputError(f"{path} is not a regular file. Write its content to a file first.")
     start = sample(path)
-    for magic, what in ELSEWHERE.items():
+    for magic, what in NOT_TABLES.items():
         if start.startswith(magic):
             raise InputError(f"{path} is {what.format(path=path)}.")
     if not start.strip():
-        raise InputError(f"{path} is empty; it needs a row for each event.")
+        raise InputError(f"{path} is empty. It needs a row for each event.")
     if start.startswith(b"PAR1"):
         return ParquetTable(path)
     reading = replace(reading, encoding=encoding_of(path, reading.encoding))
@@ -52,7 +52,7 @@ def _format_of(path: Path, reading: ReadOptions) -> str:
     if first_line.startswith("{"):
         return "json" if _is_json(first_line) else "literals"
     if first_line.startswith("["):
-        raise InputError(f"{path} is one JSON list; write its records one a line instead.")
+        raise InputError(f"{path} is one JSON list. Write one record per line instead.")
     words = [line.split() for line in text.splitlines() if line.strip()]
     if separator_of(text) or len(words[0]) == 1:
         return "delimited"
@@ -60,7 +60,7 @@ def _format_of(path: Path, reading: ReadOptions) -> str:
 
 
 def _blank_separated_table(words: list[list[str]]) -> bool:
-    """Columns rather than a user and items: they have names, or one of them is a time."""
+    """Return whether lines are rows of columns: they have known names, or one is a time."""
     if {"user", "item"} <= guess_roles(words[0]).keys():
         return True
     if len({len(row) for row in words}) > 1 or len(words[0]) not in (3, 4):

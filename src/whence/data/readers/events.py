@@ -1,4 +1,4 @@
-"""From the columns of a source to interactions."""
+"""Interactions from the columns of a source, with the features of items and users."""
 
 from __future__ import annotations
 
@@ -8,32 +8,40 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from whence.data.catalog import Catalog
 from whence.data.interactions import Interactions
 from whence.data.readers.arrow import FrameTable
 from whence.data.readers.detect import open_tabular
-from whence.data.readers.features import read_features, with_features
-from whence.data.readers.tabular import GUESSES, NOT_USED, Frame, ReadOptions, Tabular
-from whence.data.readers.values import Column
+from whence.data.readers.tabular import (
+    GUESSES,
+    NOT_USED,
+    Frame,
+    ReadOptions,
+    Tabular,
+    bare,
+)
+from whence.data.readers.values import SourceColumn
 from whence.errors import InputError
 
 
 def read_events(
     source: Tabular, reading: ReadOptions, origin: Mapping[str, Any] | None = None
 ) -> Interactions:
-    """Every row an event; without a time column the row order is the order in time."""
+    """Return one event per row; without a time column, rows are in the order of time."""
     roles = source.roles(reading)
     if "time" not in roles and not source.in_order:
         raise InputError(
-            f"{source.place} gives rows in no order, and no time; select a time, or ORDER BY one."
+            f"{source.place} returns no time, and its rows have no order. Select a time, or add "
+            "ORDER BY."
         )
     as_written = [roles[role] for role in ("user", "item", "title") if role in roles]
     table = source.read(list(dict.fromkeys(roles.values())), as_written)
     if not table.num_rows:
-        raise InputError(f"{source.place} has no rows; there is nothing to learn from.")
+        raise InputError(f"{source.place} has no rows. It needs a row for each event.")
     read = {
-        role: Column(source.place, name, table[name], source.first_row)
+        role: SourceColumn(source.place, name, table[name], source.first_row)
         for role, name in roles.items()
     }
     del table
@@ -48,17 +56,17 @@ def read_events(
     )
     columns: dict[str, Any] = {role: roles.get(role, NOT_USED) for role in GUESSES}
     if reading.items is not None and "title" not in roles:
-        columns["title"] = reading.title  # told of the items' table, if at all
+        columns["title"] = reading.title  # the column is in the items' table
     resolved = replace(reading, **columns)
     events = _with_tables(events, resolved, reading.title if "title" not in roles else None)
     known = {} if origin is None or _from_memory(reading) else dict(origin)
-    return replace(events, origin={**known, "reading": _said(resolved)})
+    return replace(events, origin={**known, "reading": _as_origin(resolved)})
 
 
 def add_features(
     events: Interactions, items: pa.Table | None = None, users: pa.Table | None = None
 ) -> Interactions:
-    """With what is known of the items and users."""
+    """Return the events with features of items and users."""
     if items is not None:
         table = with_features(events.catalog.table, items, "item")
         events = replace(events, catalog=Catalog(table))
@@ -67,8 +75,73 @@ def add_features(
     return events
 
 
+def read_features(
+    file: Tabular, role: str, id_column: str | None = None, title: str | None = None
+) -> pa.Table:
+    """Return all columns of a file with one row per item or user, with the ids in `role`."""
+    names = file.distinct_names()
+    numbered = names == [str(place + 1) for place in range(len(names))]
+    # Without names, the first column is the id and an item's second column is its title.
+    name = id_column if id_column in names else file.guesses().get(role)
+    if numbered:
+        name = "1"
+    if name is None:
+        raise InputError(
+            f"{file.place}: which column is the {role}? Give it the same name as in the events. "
+            f"The columns are {', '.join(names)}."
+        )
+    if title not in (None, NOT_USED, *names):
+        raise InputError(
+            f"{file.place} has no column '{title}' for the title. It has {', '.join(names)}."
+        )
+    if title is None and role == "item":
+        title = "2" if numbered and len(names) > 1 else _title(file)
+    table = file.read(names, names)
+    ids = SourceColumn(file.place, name, table[name], file.first_row).ids()
+    columns = {role: ids.cast(ids.type.value_type)}
+    for other in names:
+        if other != name:
+            column = SourceColumn(file.place, other, table[other], file.first_row)
+            columns["title" if other == title else other] = (
+                column.texts().cast(pa.string()) if other == title else column.feature()
+            )
+    return pa.table(columns)
+
+
+def _title(file: Tabular) -> str | None:
+    """Return the title column; in a file of items, `name` is a title too."""
+    named = next((name for name in file.names() if bare(name) == "name"), None)
+    return file.guesses().get("title", named)
+
+
+def with_features(known: pa.Table, features: pa.Table, role: str) -> pa.Table:
+    """Return `known` with the columns of `features`, joined by id.
+
+    An id without features gets nulls. If an id has several rows, the first one counts.
+    """
+    ids, among = known[role], features[role].combine_chunks()
+    if ids.type != among.type:
+        ids, among = ids.cast(pa.string()), among.cast(pa.string())
+    row = pc.index_in(ids, value_set=among)
+    if len(row) and row.null_count == len(row):
+        raise InputError(
+            f"No {role} of the events is in the table of {role}s. Its ids look like {among[0]}, "
+            f"those of the events like {ids[0]}. Check which columns hold the ids."
+        )
+    for name in features.column_names:
+        if name != role:
+            column = features[name].take(row)
+            place = known.schema.get_field_index(name)
+            known = (
+                known.append_column(name, column)
+                if place < 0
+                else known.set_column(place, name, column)
+            )
+    return known
+
+
 def _with_tables(events: Interactions, reading: ReadOptions, title: str | None) -> Interactions:
-    """The item and user features of the files or frames that the reading names."""
+    """Return the events with the features in the files or frames that the options name."""
     items = users = None
     if reading.items is not None:
         items = read_features(_table(reading.items, reading), "item", reading.item, title)
@@ -83,13 +156,13 @@ def _table(source: str | Path | Frame, reading: ReadOptions) -> Tabular:
     return FrameTable(source)
 
 
-def _said(reading: ReadOptions) -> dict[str, Any]:
-    """With files named so that they are found from anywhere, and frames as what they are."""
-    said = reading.said()
-    for name in said.keys() & {"items", "users"}:
-        is_file = isinstance(said[name], str | Path)
-        said[name] = str(Path(said[name]).absolute()) if is_file else "a table in memory"
-    return said
+def _as_origin(reading: ReadOptions) -> dict[str, Any]:
+    """Return the options as JSON, with absolute paths of files."""
+    options = reading.changed_fields()
+    for name in options.keys() & {"items", "users"}:
+        is_file = isinstance(options[name], str | Path)
+        options[name] = str(Path(options[name]).absolute()) if is_file else "a table in memory"
+    return options
 
 
 def _from_memory(reading: ReadOptions) -> bool:

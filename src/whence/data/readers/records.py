@@ -1,4 +1,4 @@
-"""Files with a record a line: JSON, or Python literals as the Steam reviews have them."""
+"""Files with one record per line: JSON, or Python literals as in the Steam reviews."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ from whence.data.readers.values import DATE
 from whence.errors import InputError
 
 SAMPLED_RECORDS = 200
-Record = dict[str, Any]
+LineRecord = dict[str, Any]
 TEXT = r"""[uU]?'[^'\\\n]*(?:\\.[^'\\\n]*)*'|[uU]?"[^"\\\n]*(?:\\.[^"\\\n]*)*\""""
 NUMBER = r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,17})?"
 PAIR = re.compile(rf"\s*({TEXT})\s*:\s*({TEXT}|{NUMBER}|True|False|None)\s*([,}}])")
 CONSTANTS = {"True": True, "False": False, "None": None}
-Parser = Callable[[str, Collection[str] | None], object]
+LineParser = Callable[[str, Collection[str] | None], object]
 UNREADABLE = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
-"""What `json.loads` and `ast.literal_eval` raise at something else."""
+"""What `json.loads` and `ast.literal_eval` raise for invalid text."""
 ARROW_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 
 
 def parse_json(line: str, keys: Collection[str] | None = None) -> object:
-    """One JSON value."""
+    """Return one JSON value."""
     return json.loads(line)
 
 
 def parse_literal(line: str, keys: Collection[str] | None = None) -> object:
-    """One Python literal, of which perhaps only some keys are wanted; nothing in it is executed.
+    """Return one Python literal, or only some of its keys; nothing in it is executed.
 
-    A plain record of texts and numbers is taken apart here, several times faster than by `ast`,
-    which reads what is not that plain.
+    Plain records of texts and numbers are parsed here, several times faster than by `ast`, which
+    parses all others.
     """
-    record: Record = {}
+    record: LineRecord = {}
     line = line.strip()
     place = 1 if line.startswith("{") else len(line)
     while pair := PAIR.match(line, place):
@@ -73,22 +73,22 @@ def _plain_value(token: str) -> Any:  # noqa: ANN401
 
 @dataclass(frozen=True)
 class RecordFile(FileTable):
-    """A record a line, of which each may have other keys."""
+    """A file with one record per line, whose keys may differ."""
 
     reading: ReadOptions
-    parse: Parser
+    parse: LineParser
 
     def names(self) -> list[str]:
-        """The keys of the first records."""
+        """Return the keys of the first records."""
         return list(dict.fromkeys(key for record in self._first for key in record))
 
     def guesses(self) -> dict[str, str]:
-        """By name, among the keys that all of the first records have."""
+        """Return role to key, among the keys that all of the first records have."""
         everywhere = [key for key in self.names() if all(key in record for record in self._first)]
         return guess_roles(everywhere)
 
     def dated(self) -> list[str]:
-        """The keys whose first values are all dates."""
+        """Return the keys whose first values are all dates."""
         return [
             name
             for name in self.names()
@@ -96,13 +96,13 @@ class RecordFile(FileTable):
         ]
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
-        """By Arrow where the values are all of the first one's kind, else line by line."""
+        """Return these keys, parsed by Arrow if each has values of one type, else by line."""
         plain = self.parse is parse_json and codecs.lookup(self.reading.encoding).name == "utf-8"
         table = self._by_arrow(columns) if plain else None
         return self._by_line(columns, ids) if table is None else table
 
     def _by_arrow(self, columns: Sequence[str]) -> pa.Table | None:
-        """None where a line by line reading must say what is wrong, or can do more."""
+        """Return None if the file must be parsed by line, which also finds errors."""
         kinds = {name: {type(record.get(name)) for record in self._first} for name in columns}
         if any(len(kind) > 1 or not kind <= ARROW_TYPES.keys() for kind in kinds.values()):
             return None
@@ -116,13 +116,13 @@ class RecordFile(FileTable):
                         explicit_schema=schema, unexpected_field_behavior="ignore"
                     ),
                 )
-                table.validate(full=True)  # Arrow lets undecodable bytes pass
+                table.validate(full=True)  # Arrow accepts invalid bytes
             except pa.ArrowInvalid:
                 return None
         return None if any(column.null_count for column in table.columns) else table
 
     def _by_line(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
-        """Slower, and exact about what stands where."""
+        """Parse line by line, which is slower and names the row of an error."""
         taken = {name: ColumnBuilder(self.place, name, name in ids) for name in columns}
         records = self._records(keys=columns)
         while rows := list(islice(records, ROWS_AT_ONCE)):
@@ -131,21 +131,21 @@ class RecordFile(FileTable):
         return pa.table({name: column.joined() for name, column in taken.items()})
 
     @cached_property
-    def _first(self) -> list[Record]:
+    def _first(self) -> list[LineRecord]:
         first = list(islice(self._parsed(sample(self.path).splitlines()), SAMPLED_RECORDS))
         if not first:
-            raise InputError(f"{self.path} is empty; it needs a record for each event.")
+            raise InputError(f"{self.path} is empty. It needs a record for each event.")
         return first
 
-    def _records(self, keys: Collection[str]) -> Iterator[Record]:
-        """All of them, with these keys at least."""
+    def _records(self, keys: Collection[str]) -> Iterator[LineRecord]:
+        """Yield all records, with at least these keys."""
         with clear_read_errors(self.place), open_bytes(self.path) as content:
             yield from self._parsed(_lines(content), frozenset(keys))
 
     def _parsed(
         self, lines: Iterable[bytes], keys: Collection[str] | None = None
-    ) -> Iterator[Record]:
-        """The records of the lines, or the row of the first that is none."""
+    ) -> Iterator[LineRecord]:
+        """Yield the records of the lines, or raise an error that names the first invalid row."""
         for row, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
@@ -157,14 +157,14 @@ class RecordFile(FileTable):
                 record = None
             if not isinstance(record, dict):
                 raise InputError(
-                    f"{self.path}, row {row}: '{_shortened(line)}' is no record such as "
-                    '{"user": 1, "item": 2}; mend that row.'
+                    f"{self.path}, row {row}: '{_shortened(line)}' is not a record such as "
+                    '{"user": 1, "item": 2}. Correct that row.'
                 )
             yield record
 
 
 def _lines(content: pa.NativeFile) -> Iterator[bytes]:
-    """Whole lines, of blocks read one after the other."""
+    """Yield whole lines from blocks."""
     rest = b""
     while block := content.read(MOST_BLOCK):
         *whole, rest = (rest + block).split(b"\n")

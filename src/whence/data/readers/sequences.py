@@ -1,4 +1,4 @@
-"""Lines of a user and the items that came after one another: SASRec's files, and longer lines."""
+"""Files with a user and one or more items per line, such as those of SASRec."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ EMPTY = pa.table({"user": pa.array([], TEXT_IDS), "item": pa.array([], TEXT_IDS)
 
 @dataclass(frozen=True)
 class SequenceFile(FileTable):
-    """`user item item …` a line, separated by blanks; a user may have several lines."""
+    """Lines of `user item item …`, separated by blanks; a user may have several lines."""
 
     reading: ReadOptions
 
     def names(self) -> list[str]:
-        """What a line begins with, and what follows."""
+        """Return the names of the two columns."""
         return ["user", "item"]
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
-        """One row for each item of a line."""
+        """Return one row for each item of a line."""
         table = self._pairs()
         if table is None:
             tables, row = [EMPTY], 1
@@ -52,7 +52,7 @@ class SequenceFile(FileTable):
         return table.select(list(columns))
 
     def _pairs(self) -> pa.Table | None:
-        """The quick way for files of one item a line; None where a line is any other."""
+        """Return the table of a file with one item per line, or None if a line differs."""
         first = decoded_sample(self.path, self.reading.encoding).split("\n")[:SAMPLED_ROWS]
         if any(len(line.split(" ")) != 2 for line in first if line):
             return None
@@ -79,7 +79,7 @@ class SequenceFile(FileTable):
         flat, sizes = words.flatten(), pc.list_value_length(words).to_numpy()
         if (sizes < 2).any():
             row = first_row + int(np.flatnonzero(filled)[np.argmax(sizes < 2)])
-            raise InputError(f"{self.path}, row {row}: a user and no item; mend that row.")
+            raise InputError(f"{self.path}, row {row}: a user without items. Correct that row.")
         starts = np.cumsum(sizes) - sizes
         is_item = np.ones(len(flat), dtype=bool)
         is_item[starts] = False
@@ -110,11 +110,11 @@ class SequenceFile(FileTable):
             except UNREADABLE as problem:
                 if "UTF8" in str(problem) or isinstance(problem, UnicodeError):
                     raise not_in_encoding(self.place, self.reading.encoding) from None
-                raise InputError(f"{self.path} is not lines of text: {problem}.") from None
+                raise InputError(f"{self.path} is not a text file: {problem}.") from None
         return pc.ascii_trim_whitespace(table["line"])
 
 
 def _single_words(ids: pa.ChunkedArray) -> bool:
-    """Whether no value is missing or holds a blank of another kind."""
+    """Return whether every value is one word."""
     odd = (pc.any(pc.match_substring_regex(chunk.dictionary, r"\s|^$")) for chunk in ids.chunks)
     return not ids.null_count and not any(one.as_py() for one in odd)

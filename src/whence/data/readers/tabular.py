@@ -1,4 +1,4 @@
-"""What a user can say about a source, and what is guessed of the rest."""
+"""Options for reading a source, and the guesses for options that are not given."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ GUESSES = {
     "rating": "rating stars overall score".split(),
     "title": "title itemtitle itemname movietitle productname".split(),
 }
-"""Column names in letters alone, the likeliest first."""
+"""Known column names in lower case without punctuation, the likeliest first."""
 NEEDED = ("user", "item")
 NOT_USED = "none"
 OF_REVIEWS = {"text", "reviewtext", "summary", "reviewbody"}
-"""Beside such a column, `title` heads the review and does not name the item."""
+"""Next to such a column, `title` is the title of a review and not of the item."""
 FORMATS = ("delimited", "sequences", "json", "literals", "parquet")
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a source; what is left out is guessed, and a column "none" is not used."""
+    """How to read a source. Options left out are guessed; the column "none" is not used."""
 
     user: str | None = None
     item: str | None = None
@@ -49,34 +49,36 @@ class ReadOptions:
     rating: str | None = None
     title: str | None = None
     items: str | Path | Frame | None = None
-    """A file or a frame of item features, one row an item."""
+    """A file or frame of item features, one row per item."""
     users: str | Path | Frame | None = None
-    """A file or a frame of user features, one row a user."""
+    """A file or frame of user features, one row per user."""
     query: str | None = None
-    """For a database: the SELECT whose rows are the events."""
+    """The SELECT whose rows are the events, for a database."""
     format: str | None = None
-    """One of FORMATS, where a file is not what it looks like."""
+    """One of FORMATS, to override the detected format."""
     header: bool | None = None
     """Whether the first row of a delimited file names the columns."""
     encoding: str = "utf-8"
-    """Of text files that are not UTF-8."""
+    """The encoding of text files that are not UTF-8."""
     keep_duplicates: bool = False
     """Keep rows that are equal in user, item, time and rating."""
     verb: str | None = None
-    """What users do with items, for sentences: watched, bought, played."""
+    """What users do with items: watched, bought, played."""
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
-            raise InputError(f"No format is '{self.format}': {did_you_mean(self.format, FORMATS)}")
+            raise InputError(
+                f"There is no format '{self.format}': {did_you_mean(self.format, FORMATS)}"
+            )
         try:
             "".encode(self.encoding)
         except (LookupError, UnicodeError):
             raise InputError(
-                f"No encoding is '{self.encoding}'; utf-8 and latin-1 are the usual ones."
+                f"There is no encoding '{self.encoding}'. Common ones are utf-8 and latin-1."
             ) from None
 
-    def said(self) -> dict[str, Any]:
-        """What is not left at its default."""
+    def changed_fields(self) -> dict[str, Any]:
+        """Return the options that differ from their defaults."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         defaults = {field.name: field.default for field in fields(self)}
         return {
@@ -85,133 +87,135 @@ class ReadOptions:
             if isinstance(value, Frame) or value != defaults[name]
         }
 
-    def told(self) -> dict[str, str]:
-        """Role to column name, for the roles that were told."""
+    def given_columns(self) -> dict[str, str]:
+        """Return role to column name, for the columns that were given."""
         return {role: name for role in GUESSES if (name := getattr(self, role)) is not None}
 
 
 @runtime_checkable
 class Frame(Protocol):
-    """A table in memory that can hand its columns over, as pandas, Polars and Arrow can."""
+    """A table in memory that exports an Arrow stream, as pandas, Polars and Arrow do."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The Arrow C stream of its rows."""
+        """Return the Arrow C stream of its rows."""
 
 
 class Tabular(ABC):
-    """Rows of events with columns, in a file, a frame or a database."""
+    """A table of events in a file, a frame or a database."""
 
     @property
     @abstractmethod
     def place(self) -> str:
-        """How sentences name it."""
+        """The name of the source in messages."""
 
     @property
     def first_row(self) -> int:
-        """The number a person gives to its first row of values."""
+        """The number of the first row of values, as a person counts."""
         return 1
 
     @property
     def in_order(self) -> bool:
-        """Whether the order of the rows means anything."""
+        """Whether the rows are in a meaningful order."""
         return True
 
     @abstractmethod
     def names(self) -> list[str]:
-        """The columns it has."""
+        """Return the names of the columns."""
 
     def guesses(self) -> dict[str, str]:
-        """Role to column name, by the columns' names."""
+        """Return role to column name, guessed by the names."""
         return guess_roles(self.names())
 
     @abstractmethod
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
-        """These columns; the values of `ids` just as they are written, so that 007 stays 007."""
+        """Return these columns; the columns `ids` stay as written, so that 007 stays 007."""
 
     def distinct_names(self) -> list[str]:
-        """The columns, each there once."""
+        """Return the names of the columns, or raise if one occurs twice."""
         names = self.names()
         for name, count in Counter(names).items():
             if count > 1:
-                raise InputError(f"{self.place} has two columns '{name}'; rename one of them.")
+                raise InputError(f"{self.place} has two columns '{name}'. Rename one of them.")
         return names
 
     def note_on_names(self) -> str:
-        """What to add where the columns' names are not understood."""
+        """Return a hint for messages about unknown column names."""
         return ""
 
     def dated(self) -> list[str]:
-        """The columns that hold nothing but dates, as far as one sees without reading all."""
+        """Return the columns that hold only dates, judged by the first rows."""
         return []
 
     def roles(self, reading: ReadOptions) -> dict[str, str]:
-        """Role to column name: as told, else as guessed."""
-        names, told = self.distinct_names(), reading.told()
-        if reading.items is not None and told.get("title") not in (NOT_USED, *names):
-            told.pop("title", None)  # it is told of the items' table
-        for role, name in told.items():
-            told[role] = self._column(name, role, names)
-        taken = set(told.values())
+        """Return role to column name, as given or else as guessed."""
+        names, given = self.distinct_names(), reading.given_columns()
+        if reading.items is not None and given.get("title") not in (NOT_USED, *names):
+            given.pop("title", None)  # the column is in the items' table
+        for role, name in given.items():
+            given[role] = self._column(name, role, names)
+        taken = set(given.values())
         guessed = {role: name for role, name in self.guesses().items() if name not in taken}
-        roles = {**guessed, **told}
+        roles = {**guessed, **given}
         if "time" not in roles:
-            roles |= self._time_by_its_looks(set(roles.values()))
+            roles |= self._guess_time(set(roles.values()))
         roles = {role: name for role, name in roles.items() if name != NOT_USED}
         for need in NEEDED:
             if need not in roles:
                 raise InputError(
-                    f"{self.place}: which column is the {need}? Say {option(need)}; it has "
-                    f"{', '.join(names)}{self.note_on_names()}."
+                    f"{self.place}: which column is the {need}? Give {option(need)}. The columns "
+                    f"are {', '.join(names)}{self.note_on_names()}."
                 )
         if roles["user"] == roles["item"]:
-            raise InputError(f"{self.place}: '{roles['user']}' cannot be both user and item.")
+            raise InputError(
+                f"{self.place}: the column '{roles['user']}' cannot be both user and item."
+            )
         return roles
 
-    def _column(self, told: str, role: str, names: Sequence[str]) -> str:
-        """A column told by its name, or by its number from 1."""
-        if told in names or told == NOT_USED:
-            return told
-        if told.isdecimal() and 1 <= int(told) <= len(names):
-            return names[int(told) - 1]
+    def _column(self, given: str, role: str, names: Sequence[str]) -> str:
+        """Return a column given by its name, or by its number from 1."""
+        if given in names or given == NOT_USED:
+            return given
+        if given.isdecimal() and 1 <= int(given) <= len(names):
+            return names[int(given) - 1]
         raise InputError(
-            f"{self.place} has no column '{told}' for the {role}; it has {', '.join(names)}."
+            f"{self.place} has no column '{given}' for the {role}. It has {', '.join(names)}."
         )
 
-    def _time_by_its_looks(self, taken: Collection[str]) -> dict[str, str]:
-        """The one column of dates, whatever its name."""
+    def _guess_time(self, taken: Collection[str]) -> dict[str, str]:
+        """Return the only column of dates, whatever its name."""
         dated = [name for name in self.dated() if name not in taken]
         if len(dated) > 1:
             raise InputError(
-                f"{self.place}: which of {', '.join(dated)} is the time? Say {option('time')}; "
-                "--time none takes the rows in their order."
+                f"{self.place}: which of {', '.join(dated)} is the time? Give {option('time')}, or "
+                "--time none to use the order of the rows."
             )
         return {"time": dated[0]} if dated else {}
 
 
 def option(name: str) -> str:
-    """How to tell something, on the command line and in Python."""
+    """Return how to give an option, on the command line and in Python."""
     return f"--{name} NAME (in Python ReadOptions({name}=…))"
 
 
 @dataclass(frozen=True)
 class FileTable(Tabular):
-    """Rows of a file."""
+    """The rows of a file."""
 
     path: Path
 
     @property
     def place(self) -> str:
-        """The file."""
+        """The path of the file."""
         return str(self.path)
 
 
 def bare(name: str) -> str:
-    """A column's name in small letters and digits, as the guesses have it."""
+    """Return the name of a column in lower case without punctuation, as in GUESSES."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def guess_roles(names: Sequence[str]) -> dict[str, str]:
-    """Role to the likeliest of these columns."""
+    """Return role to the likeliest of these columns."""
     known = {bare(name): name for name in reversed(names)}
     guessed = {
         role: next(known[guess] for guess in guesses if guess in known)

@@ -1,4 +1,4 @@
-"""One column's values as ids, times and numbers, or the row of the first that is none."""
+"""The values of a column as ids, times or numbers, or an error that names the row."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ TIME_TYPES = (
 PLAIN_NUMBER = r"^-?(0|[1-9]\d{0,15})(\.\d+)?$"
 MICRO = 10**6
 EXACT = 2.0**53
-"""Whole numbers below it are exact as floats."""
+"""Integers below this are exact as floats."""
 LARGEST = float(np.finfo(np.float32).max)
 LATEST = 2.0**62
 UNITS = ((1e17, 10**9), (1e14, 10**6), (1e11, 10**3))
-"""Times from a size on are in parts of a second: 10¹¹ s is the year 5138, 10¹¹ ms is 1973."""
+"""From these sizes on, times count fractions of a second: 10¹¹ s is 5138, 10¹¹ ms is 1973."""
 EARLIEST = 1e8
-"""Numbers from it on are times (in seconds 1973) rather than ratings, or nothing."""
+"""Numbers from this on are times (as seconds, 1973) and not ratings."""
 PER_SECOND_OF = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column, and how to name a row of it when it cannot be used."""
+class SourceColumn:
+    """A column of values, and how to name its rows in errors."""
 
     place: str
     name: str
@@ -49,14 +49,14 @@ class Column:
     first_row: int
 
     def ids(self) -> pa.ChunkedArray:
-        """Texts or whole numbers, dictionary-encoded; texts that all write whole numbers as such.
+        """Return texts or integers, dictionary-encoded.
 
-        Values of other types come out as texts.
+        Texts become integers if all are written as integers. Other types become texts.
         """
         values = self._plain()
         self._refuse_gaps(values)
         if pa.types.is_dictionary(values.type):
-            return self._numbers_if_written_so(unified(values))
+            return self._integers_if_all_are(unified(values))
         if pa.types.is_floating(values.type):
             whole = self._finite(values, "an id")
             if (whole == np.floor(whole)).all() and np.abs(whole).max(initial=0) < EXACT:
@@ -71,8 +71,8 @@ class Column:
         self._refuse_empty(encoded)
         return encoded
 
-    def _numbers_if_written_so(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        """As text files have them: 7 is a number, and 007 makes all of them texts."""
+    def _integers_if_all_are(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return the ids of a text file: 7 is an integer, and one 007 makes all of them texts."""
         self._refuse_empty(values)
         texts = values.chunk(0).dictionary if values.num_chunks else pa.array([], pa.string())
         try:
@@ -87,7 +87,7 @@ class Column:
         )
 
     def texts(self) -> pa.ChunkedArray:
-        """As texts, some of which may be missing."""
+        """Return texts, of which some may be null."""
         values = self._plain()
         if pa.types.is_dictionary(values.type):
             return values
@@ -97,7 +97,7 @@ class Column:
             raise self.error(0, f"values of type {values.type} cannot be texts") from None
 
     def feature(self) -> pa.ChunkedArray:
-        """Numbers where all are written as such, so that the postcode 02139 stays what it is."""
+        """Return numbers if all are plain numbers; so the postcode 02139 stays a text."""
         if not pa.types.is_dictionary(self.values.type):
             return self._plain()
         texts = self.values.cast(pa.string())
@@ -109,7 +109,7 @@ class Column:
             return texts.cast(pa.float64())
 
     def times(self) -> Times:
-        """From numbers of seconds, milli-, micro- or nanoseconds, or from dates."""
+        """Return times from dates, or from seconds, milli-, micro- or nanoseconds."""
         values = self._plain()
         self._refuse_gaps(values)
         if pa.types.is_string(values.type):
@@ -125,7 +125,7 @@ class Column:
         size = max(float(numbers.max()), -float(numbers.min()))
         if size >= LATEST:
             row = int(numbers.argmax() if numbers.max() >= LATEST else numbers.argmin())
-            raise self.error(row, f"{numbers[row]} is no time")
+            raise self.error(row, f"{numbers[row]} is not a time")
         least, per_second = next((one for one in UNITS if size >= one[0]), (0.0, 1))
         self._refuse_two_units(numbers, least)
         if np.issubdtype(numbers.dtype, np.integer):
@@ -133,44 +133,44 @@ class Column:
         return Times(np.round(numbers * (MICRO / per_second)).astype(np.int64), MICRO)
 
     def _refuse_two_units(self, numbers: npt.NDArray[Any], least: float) -> None:
-        """Seconds among milliseconds, or one 9999999999999 among seconds, would be misread."""
+        """Raise if seconds and milliseconds are mixed, which would be misread."""
         large = np.abs(numbers) >= least
         small = ~large & (np.abs(numbers) >= EARLIEST)
         if large.all() or not least or (large.sum() > len(numbers) / 2 and not small.any()):
             return
         odd = small if large.sum() > len(numbers) / 2 else large
         row = int(np.argmax(odd))
-        raise self.error(row, f"{numbers[row]} is in another unit of time than most of the others")
+        raise self.error(row, f"{numbers[row]} is in another unit of time than most other values")
 
     def _parsed_times(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Texts as the first type that fits them all, or the row that keeps them from it."""
+        """Return texts as the first type that fits all, or raise an error that names the row."""
         for kind in TIME_TYPES:
             if _fits(texts, kind):
                 return texts.cast(kind)
         row, kind = max(
-            ((_first_unlike(texts, kind), kind) for kind in TIME_TYPES), key=itemgetter(0)
+            ((_first_misfit(texts, kind), kind) for kind in TIME_TYPES), key=itemgetter(0)
         )
-        like = f"a time as '{texts[0]}' is" if row and pa.types.is_timestamp(kind) else A_TIME
+        like = f"a time like '{texts[0]}'" if row and pa.types.is_timestamp(kind) else A_TIME
         raise self.error(row, f"'{texts[row]}' is not {like}")
 
     def numbers(self) -> npt.NDArray[np.float32]:
-        """Finite numbers."""
+        """Return finite numbers."""
         values = self._plain()
         self._refuse_gaps(values)
         if pa.types.is_string(values.type):
             if not _fits(values, pa.float64()):
-                row = _first_unlike(values, pa.float64())
+                row = _first_misfit(values, pa.float64())
                 raise self.error(row, f"'{values[row]}' is not a number{_hint(str(values[row]))}")
             values = values.cast(pa.float64())
         numbers = self._finite(values, "a number")
         beyond = np.abs(numbers) > LARGEST
         if beyond.any():
             row = int(np.argmax(beyond))
-            raise self.error(row, f"{numbers[row]} is too large a number")
+            raise self.error(row, f"{numbers[row]} is too large")
         return numbers.astype(np.float32)
 
     def _finite(self, values: pa.ChunkedArray, expected: str) -> npt.NDArray[Any]:
-        """As integers where they are, else as float64."""
+        """Return integers as they are, and other numbers as float64."""
         if pa.types.is_boolean(values.type) or pa.types.is_decimal(values.type):
             values = values.cast(pa.float64() if pa.types.is_decimal(values.type) else pa.int8())
         if pa.types.is_integer(values.type):
@@ -182,39 +182,40 @@ class Column:
         finite = np.isfinite(numbers)
         if not finite.all():
             row = int(np.argmin(finite))
-            raise self.error(row, f"{numbers[row]} is no number")
+            raise self.error(row, f"{numbers[row]} is not a finite number")
         return numbers
 
     def _plain(self) -> pa.ChunkedArray:
-        """With texts in Arrow's usual type."""
+        """Return the values, with texts in the usual type of Arrow."""
         kind = self.values.type
         texts = (pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
         return self.values.cast(pa.string()) if any(is_it(kind) for is_it in texts) else self.values
 
     def _refuse_gaps(self, values: pa.ChunkedArray) -> None:
         if values.null_count:
-            raise self.error(pc.index(values.is_null(), True).as_py(), "there is no value")
+            raise self.error(pc.index(values.is_null(), True).as_py(), "the value is missing")
 
     def _refuse_empty(self, encoded: pa.ChunkedArray) -> None:
-        """An empty text is no id, nor are blanks."""
+        """Raise if an id is empty or blank."""
         row = 0
         for chunk in encoded.chunks:
             empty = pc.equal(pc.utf8_trim_whitespace(chunk.dictionary), "")
             if pc.any(empty).as_py():
                 at = pc.index(empty.take(chunk.indices), True).as_py()
                 if at >= 0:
-                    raise self.error(row + at, "there is no value")
+                    raise self.error(row + at, "the value is missing")
             row += len(chunk)
 
     def error(self, row: int, problem: str) -> InputError:
-        """With the row as a person counts it."""
+        """Return an error that names the row as a person counts it."""
         return InputError(
-            f"{self.place}, row {row + self.first_row}, column '{self.name}': {problem}."
+            f"{self.place}, row {row + self.first_row}, column '{self.name}': {problem}. Correct "
+            "that value."
         )
 
 
-def _first_unlike(texts: pa.ChunkedArray, kind: pa.DataType) -> int:
-    """The first row that cannot be of this type, by halving; some row cannot."""
+def _first_misfit(texts: pa.ChunkedArray, kind: pa.DataType) -> int:
+    """Return the first row that does not fit this type, by bisection."""
     first, last = 0, len(texts) - 1
     while first < last:
         middle = (first + last) // 2
@@ -234,6 +235,6 @@ def _fits(texts: pa.ChunkedArray, kind: pa.DataType) -> bool:
 
 
 def _hint(text: str) -> str:
-    """For a number with the comma of many countries."""
+    """Return a hint for a number with a decimal comma."""
     number = text.replace(",", ".")
     return f" (write {number})" if number != text and re.match(NUMBER, number) else ""

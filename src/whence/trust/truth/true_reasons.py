@@ -23,7 +23,7 @@ from whence.progress import progress_bar
 from whence.ranking import batch_and_targets
 from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, train
-from whence.worlds import REASONS, Questions, StatisticPair, compare_statistics, world_like
+from whence.worlds import REASONS, StatisticPair, WorldQuestions, compare_statistics, world_like
 
 HELD: Final[HeldOut] = "test"
 LEARNED: Final = "recall@10"
@@ -33,13 +33,13 @@ IN_STEPS: Final = ("warmup", "average_every", "validate_every")
 """Settings of a training that stay the same share of all its steps."""
 
 
-def precision_at_cause(explanation: Explanation, questions: Questions) -> Measure:
+def precision_at_cause(explanation: Explanation, questions: WorldQuestions) -> Measure:
     """How often the strongest part is the true cause (for taste: an item of the genre)."""
     hits = hits_at_cause(explanation, questions)
     return mean_measure(hits, f"the strongest part is the true reason; {questions.reason} events")
 
 
-def hits_at_cause(explanation: Explanation, questions: Questions) -> Floats:
+def hits_at_cause(explanation: Explanation, questions: WorldQuestions) -> Floats:
     """`[B]`: 1 where the strongest part is the true cause, else 0.
 
     "Strongest" is most in favour, or most against where the question is what prevented the target;
@@ -55,7 +55,7 @@ def hits_at_cause(explanation: Explanation, questions: Questions) -> Floats:
     return hits
 
 
-def sign_at_cause(explanation: Explanation, questions: Questions) -> Measure:
+def sign_at_cause(explanation: Explanation, questions: WorldQuestions) -> Measure:
     """How often the true cause speaks for what it caused, or against what it prevented.
 
     For taste a case counts with the share of the items of the genre that speak for the target. A
@@ -72,7 +72,7 @@ def sign_at_cause(explanation: Explanation, questions: Questions) -> Measure:
     return mean_measure(share, f"the true reason has the right sign; {questions.reason} events")
 
 
-def _check(explanation: Explanation, questions: Questions) -> None:
+def _check(explanation: Explanation, questions: WorldQuestions) -> None:
     """Refuse what was not asked, and where nothing was."""
     if not len(questions.truth):
         raise InputError(f"The world has no {questions.reason} events to ask about.")
@@ -191,13 +191,13 @@ def _in_fewer_steps(run: Run, steps: int) -> dict[str, Any]:
 
 
 def _answer(
-    model: Recommender, questions: Questions, explainer: str, seed: int, memory: int | None
+    model: Recommender, questions: WorldQuestions, explainer: str, seed: int, memory: int | None
 ) -> Explanation:
     batch, targets = batch_and_targets(model, questions.cases, model.config.max_len)
     return explain_batch(model, batch, targets, explainer, seed, memory=memory)
 
 
-def _mark(said: Sequence[Explanation], questions: Questions) -> Mark:
+def _mark(said: Sequence[Explanation], questions: WorldQuestions) -> Mark:
     """The answers of one explainer about the models of all seeds."""
     signs = [sign_at_cause(one, questions) for one in said if one.signed]
     precisions = [precision_at_cause(one, questions) for one in said]
