@@ -32,7 +32,7 @@ def test_ages_come_in_the_bands_of_movielens() -> None:
     assert years.texts() == ["under 18", "18–24", "50–55", "56 and over", ""]
     with pytest.raises(InputError, match="have no ages"):
         ages_of(pa.table({"user": [1]}))
-    with pytest.raises(InputError, match="something else than numbers"):
+    with pytest.raises(InputError, match="must hold numbers only"):
         ages_of(pa.table({"user": [1], "age": ["old"]}))
 
 

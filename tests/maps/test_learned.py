@@ -58,7 +58,7 @@ def test_what_cannot_be_drawn_is_said() -> None:
         map_items(Users(), Catalog(pa.table({"item": [1]})))
     with pytest.raises(CapabilityError, match="SASRec has no 'user_vectors', which a map of users"):
         map_users(lively_sasrec(), pa.table({"user": [1]}))
-    with pytest.raises(InputError, match="The model knows 4, and the data 2"):
+    with pytest.raises(InputError, match="The model has 4 vectors, and the data 2 names"):
         map_users(Users(), pa.table({"user": [1, 2]}))
     with pytest.raises(InputError, match="by cannot be 'umap'"):
         map_users(Users(), pa.table({"user": [1, 2, 3, 4]}), by="umap")  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ def test_what_has_no_main_reason_is_said_so(found: Explanation) -> None:
     even = told(found, [[1] * 10, [-1] * 10], tuple("ABCDEFGHIJ"))
     assert reason_sentences(even) == [
         "For *Toy Story 2*, a little of everything, first *A* (10 %) and *B* (10 %).",
-        "For *Alien*, nothing in this history speaks for it.",
+        "For *Alien*, nothing in this history counts for it.",
     ]
 
 
@@ -76,12 +76,12 @@ def test_where_the_target_makes_no_difference_one_sentence_says_so(run: Run, spl
 
 
 def test_one_history_and_a_target_are_needed(run: Run, split: Split) -> None:
-    with pytest.raises(InputError, match="one history and at least one target, not of 2 and 3"):
+    with pytest.raises(InputError, match="one history and at least one target, not 2 and 3"):
         reason_map(run.first, split.held["test"][:2], TARGETS, run.catalog)
-    with pytest.raises(InputError, match="not of 1 and 0"):
+    with pytest.raises(InputError, match="not 1 and 0"):
         reason_map(run.first, split.held["test"][:1], [], run.catalog)
 
 
 def test_of_a_model_that_reads_users_there_is_no_map(run: Run, split: Split) -> None:
-    with pytest.raises(CapabilityError, match="reads no history, so that a map of reasons"):
+    with pytest.raises(CapabilityError, match="reads no history, so a map of reasons"):
         reason_map(LIVELY["gmf"](items=120), split.held["test"][:1], TARGETS, run.catalog)

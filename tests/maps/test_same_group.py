@@ -104,7 +104,7 @@ def test_the_order_of_the_vectors_does_not_matter(order: list[int]) -> None:
 
 
 def test_what_does_not_fit_is_said() -> None:
-    with pytest.raises(InputError, match="39 vectors are not the 40 whose groups are told"):
+    with pytest.raises(InputError, match="39 vectors but groups for 40"):
         same_group(vectors()[1:], dealt())
     with pytest.raises(InputError, match="no 40 neighbours each"):
         same_group(vectors(), dealt(), 40)

@@ -1,10 +1,9 @@
-"""Maps of what a model has learned: where it puts items and users, and who is near whom.
+"""Maps of what a model has learned: where it places items and users, and which are near.
 
-`map_items` and `map_users` draw them up in two dimensions, by `pca` or `tsne`; `nearest` finds
-neighbours in all dimensions, and `same_group` says how often they are alike in what the model was
-never told, such as the genre of a film or the age of a user; `find_similar_users` counts a user's
-neighbours who chose an item. `reason_map` shows how one history is
-read for several targets, and `reason_sentences` says it in words.
+`map_items` and `map_users` place them in two dimensions, by `pca` or `tsne`. `nearest` finds
+neighbours in all dimensions. `same_group` measures how often neighbours share something that the
+model was not given, such as a genre or an age. `reason_map` shows how one history is read for
+several targets, and `reason_sentences` puts it into words.
 """
 
 from whence.maps.groups import Groups, SameGroup, ages_of, genres_of, same_group

@@ -1,4 +1,4 @@
-"""Groups of items and users that the data know and a model is not told: genres, ages."""
+"""Groups of items and users that are in the data but not given to a model: genres and ages."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ AGE_BANDS: Final = (
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Who belongs to what; an item may be of several groups, and of none."""
+    """The members of each group; an item may belong to several groups, or to none."""
 
     what: str
-    """genre, age, …"""
+    """Such as "genre" or "age"."""
     names: tuple[str, ...]
     member: Bools
     """`[N, groups]`."""
 
     def __len__(self) -> int:
-        """How many items or users."""
+        """Return the number of items or users."""
         return len(self.member)
 
     def known(self) -> Bools:
-        """`[N]`: who belongs to anything."""
+        """Return `[N]`: which items or users belong to any group."""
         return np.asarray(self.member.any(axis=1))
 
     def texts(self) -> list[str]:
-        """The names of everybody's groups."""
+        """Return the names of the groups of each item or user."""
         return [
             ", ".join(name for name, there in zip(self.names, row, strict=True) if there)
             for row in self.member.tolist()
@@ -55,9 +55,9 @@ class Groups:
 
 
 def genres_of(catalog: Catalog) -> Groups:
-    """Of every item, from its column `genres`, where bars stand between several."""
+    """Return the genres of every item, from its column `genres`, separated by `|`."""
     if "genres" not in catalog.table.column_names:
-        raise InputError("These data have no genres; a column 'genres' of the items says them.")
+        raise InputError("These data have no genres. Add a column 'genres' to the items.")
     texts = [text or "" for text in catalog.table["genres"].to_pylist()]
     own = [[name for name in text.split("|") if name not in NO_GENRE] for text in texts]
     names = tuple(sorted({name for some in own for name in some}))
@@ -65,15 +65,13 @@ def genres_of(catalog: Catalog) -> Groups:
 
 
 def ages_of(users: pa.Table) -> Groups:
-    """Of every user, from their column `age`, in the bands of MovieLens 1M."""
+    """Return the ages of every user, from the column `age`, in the bands of MovieLens 1M."""
     if "age" not in users.column_names:
-        raise InputError("These data have no ages; a column 'age' of the users says them.")
+        raise InputError("These data have no ages. Add a column 'age' to the users.")
     try:
         ages = users["age"].cast(pa.float64()).to_numpy()
     except pa.ArrowInvalid:
-        raise InputError(
-            "The column 'age' of the users holds something else than numbers."
-        ) from None
+        raise InputError("The column 'age' of the users must hold numbers only.") from None
     member = np.digitize(ages, AGES)[:, None] == np.arange(len(AGE_BANDS))
     return Groups("age", AGE_BANDS, member & ~np.isnan(ages)[:, None])
 
@@ -86,34 +84,31 @@ def _members(own: Sequence[Sequence[str]], names: Sequence[str]) -> Bools:
     return member
 
 
-# Same group: are neighbours alike in what the model was never told?
-
-
 NEIGHBOURS: Final = 10
 
 
 @dataclass(frozen=True)
 class SameGroup:
-    """How often neighbours have a group in common, and how often anybody has."""
+    """How often neighbours share a group, compared with chance."""
 
     share: Measure
-    """Of the k nearest, those that have a group in common."""
+    """The share of the k nearest that share a group."""
     chance: float
-    """What the share is in the mean over all ways to deal the groups out anew."""
+    """The mean share over all ways to assign the groups at random."""
     excess: Measure
-    """The share less what chance gives everybody with the same groups; 0 is chance."""
+    """The share minus chance for the same groups; 0 is chance."""
     by_group: Mapping[str, tuple[float, float]]
-    """By group: of the neighbours of its members, the share that is in it too, and by chance."""
+    """By group: the share of its members' neighbours that are in it too, and the same by chance."""
 
 
 def same_group(vectors: Tensor, groups: Groups, k: int = NEIGHBOURS, seed: int = 0) -> SameGroup:
-    """Of the k nearest of each vector `[N, d]`, by distance, the share of the same group.
+    """Return the share of the k nearest neighbours of each vector `[N, d]` that share a group.
 
-    Those of no group are left out, also as neighbours. Chance is exact: anybody else is as likely
-    a neighbour as another. Intervals are of a bootstrap over the vectors.
+    Vectors without a group are left out, also as neighbours. Chance is exact: all others are
+    equally likely neighbours. Intervals come from a bootstrap over the vectors.
     """
     if len(vectors) != len(groups):
-        raise InputError(f"{len(vectors)} vectors are not the {len(groups)} whose groups are told.")
+        raise InputError(f"There are {len(vectors)} vectors but groups for {len(groups)}.")
     known = groups.known()
     member = groups.member[known]
     near = nearest(vectors[torch.from_numpy(known).to(vectors.device)], k).numbers

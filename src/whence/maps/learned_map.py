@@ -1,4 +1,4 @@
-"""Maps of all items and of all users, with names and groups."""
+"""Maps of all items or all users, with their names and groups."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from whence.maps.projection import Projection, pca, tsne
 
 @dataclass(frozen=True)
 class Side:
-    """Items, or users."""
+    """Items or users, and what to compare them by."""
 
     whose: str
     shared: str
     """What two of them may have in common."""
     capability: str
-    """By which a model tells their vectors."""
+    """The model's method that returns their vectors."""
     groups: Callable[[Interactions], Groups]
-    """What they may share; raises where the data do not say."""
+    """Returns their groups; raises if the data have none."""
     drawn: Callable[[object, Interactions], LearnedMap]
-    """All of them in the plane of their principal components."""
+    """Returns all of them in the plane of their principal components."""
 
     def vectors(self, model: object) -> Tensor:
         """Return the vectors that the model has for them."""
@@ -59,20 +59,15 @@ SIDES: Final = {
     ),
 }
 """By what neighbours may share."""
-
-
-# ...
-
-
 By = Literal["pca", "t-sne"]
 OTHERS, SEVERAL = "others", "several of these"
-"""What a point is of that is of none of the groups shown, or of more than one."""
+"""Labels of points in none of the groups shown, or in more than one."""
 PROJECTIONS: Final[dict[By, Callable[[Tensor], Projection]]] = {"pca": pca, "t-sne": tsne}
 
 
 @dataclass(frozen=True, eq=False)
 class LearnedMap:
-    """Where a model puts items or users, as points of the plane."""
+    """Where a model places items or users, as points of the plane."""
 
     points: Floats
     """`[N, 2]`."""
@@ -80,16 +75,16 @@ class LearnedMap:
     groups: Groups
     method: str
     kept: float | None
-    """The share of the variance that is left in the plane, where that is known."""
+    """The share of the variance that the plane keeps, if known."""
 
     @property
     def title(self) -> str:
-        """How it was drawn up."""
+        """How the map was computed."""
         kept = "" if self.kept is None else f", {100 * self.kept:.0f} % of the variance"
         return f"{self.method}{kept}"
 
     def rows(self, shown: Sequence[str]) -> list[dict[str, Any]]:
-        """A point each, with the one group `of` those shown that it is of; they come last."""
+        """Return one row for each point, with its group among those shown; these come last."""
         columns = (self.points.tolist(), self.names, self.groups.texts(), self._of(shown))
         rows = [
             {"x": x, "y": y, "name": name, "groups": text, "of": own}
@@ -114,7 +109,7 @@ class LearnedMap:
 
 
 def map_items(model: object, catalog: Catalog, by: By = "pca") -> LearnedMap:
-    """All items of the catalog, with their genres, if the data have them."""
+    """Return a map of all items of the catalog, with their genres if the data have them."""
     require(model, ("item_vectors",), who="a map of items")
     assert isinstance(model, HasItemVectors)
     names = tuple(catalog.labels(np.arange(len(catalog))))
@@ -124,7 +119,7 @@ def map_items(model: object, catalog: Catalog, by: By = "pca") -> LearnedMap:
 
 
 def map_users(model: object, users: pa.Table, by: By = "pca") -> LearnedMap:
-    """All users of `Interactions.users`, with their ages, if the data have them."""
+    """Return a map of all users of `Interactions.users`, with ages if the data have them."""
     require(model, ("user_vectors",), who="a map of users")
     assert isinstance(model, HasUserVectors)
     names = tuple(f"user {raw}" for raw in users["user"].to_pylist())
@@ -140,8 +135,8 @@ def _drawn(vectors: Tensor, names: tuple[str, ...], groups: Groups, by: By) -> L
     require_choice("by", by, By)
     if len(vectors) != len(names):
         raise InputError(
-            f"The model knows {len(vectors)}, and the data {len(names)}; give those it was made "
-            "for."
+            f"The model has {len(vectors)} vectors, and the data {len(names)} names. Use the data "
+            "that the model was trained on."
         )
     found = PROJECTIONS[by](vectors)
     return LearnedMap(found.points, names, groups, found.method, found.kept)

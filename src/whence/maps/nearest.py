@@ -14,7 +14,7 @@ from whence.memory import cases_at_once, row_slices
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """The neighbours of every vector, the nearest first; nobody is a neighbour of itself."""
+    """The neighbours of every vector, nearest first; a vector is not its own neighbour."""
 
     numbers: Ints
     """`[N, k]`."""
@@ -24,7 +24,7 @@ class Nearest:
 
 @torch.no_grad()
 def nearest(vectors: Tensor, k: int) -> Nearest:
-    """The k nearest of each vector of `[N, d]`, as many at a time as there is memory for."""
+    """Return the k nearest neighbours of each vector `[N, d]`, in slices that fit into memory."""
     places = _places(vectors, k)
     at_once = cases_at_once(len(places), on_gpu=places.is_cuda)
     found = [_of_some(places, rows, k) for rows in row_slices(len(places), at_once)]
@@ -34,30 +34,32 @@ def nearest(vectors: Tensor, k: int) -> Nearest:
 
 @torch.no_grad()
 def nearest_to(vectors: Tensor, number: int, k: int) -> Ints:
-    """`[k]`: those of one vector of `[N, d]` alone."""
+    """Return `[k]`: the neighbours of one vector of `[N, d]`."""
     numbers, _ = _of_some(_places(vectors, k), slice(number, number + 1), k)
     found: Ints = numbers[0].cpu().numpy()
     return found
 
 
 def _places(vectors: Tensor, k: int) -> Tensor:
-    """Around their mean, so that distances are not lost in the size of the vectors."""
+    """Return the vectors minus their mean, so that large vectors do not lose precision."""
     if vectors.ndim != 2 or not 1 <= k < len(vectors):
         raise InputError(
-            f"Vectors of {list(vectors.shape)} have no {k} neighbours each; ask for 1 or more, and "
-            "fewer than there are vectors."
+            f"Vectors of shape {list(vectors.shape)} have no {k} neighbours each. Choose at least 1"
+            " and fewer than there are vectors."
         )
     if not bool(vectors.isfinite().all()):
-        raise InputError("Neighbours need vectors of finite numbers, which not all of these are.")
+        raise InputError(
+            "Neighbours need finite vectors; some numbers are infinite or NaN."
+        )
     return vectors.double() - vectors.double().mean(dim=0)
 
 
 def _of_some(places: Tensor, rows: slice, k: int) -> tuple[Tensor, Tensor]:
-    """Found by ‖y‖² − 2x·y, and then measured."""
+    """Find neighbours by ‖y‖² − 2x·y, then compute their distances."""
     some = places[rows]
     order = torch.addmm(places.square().sum(dim=1), some, places.T, alpha=-2)
     order.diagonal(rows.start).fill_(torch.inf)
-    # Those found that are equally near are in the order of their numbers.
+    # Equally near neighbours keep the order of their numbers.
     numbers = order.topk(k, largest=False).indices.sort(dim=1).values
     distances = (some[:, None] - places[numbers]).norm(dim=-1)
     distances, by_distance = distances.sort(dim=1, stable=True)

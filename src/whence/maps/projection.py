@@ -1,4 +1,4 @@
-"""Projections of vectors to the plane: principal components, and t-SNE."""
+"""Projections of vectors to the plane: principal components and t-SNE."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from whence.errors import InputError
 PLANE: Final = 2
 PERPLEXITY: Final = 30.0
 START: Final = 1e-4
-"""The spread that t-SNE begins with, as its authors do."""
+"""The initial standard deviation of t-SNE, as its authors use it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +25,13 @@ class Projection:
     """`[N, 2]`."""
     method: str
     kept: float | None = None
-    """The share of the variance that is left, where the method is linear."""
+    """The share of the variance that is kept, if the method is linear."""
 
 
 def pca(vectors: Tensor) -> Projection:
-    """The plane in which the vectors `[N, d]` vary most (Pearson 1901), by their singular values.
+    """Return the plane in which the vectors `[N, d]` vary most (Pearson 1901).
 
-    Of the two directions of an axis, that whose largest coordinate is above 0 is taken.
+    Each axis points in the direction in which its largest coordinate is positive.
     """
     centred = _checked(vectors)
     centred -= centred.mean(axis=0)
@@ -44,23 +44,22 @@ def pca(vectors: Tensor) -> Projection:
 
 
 def tsne(vectors: Tensor, perplexity: float = PERPLEXITY) -> Projection:
-    """Points whose neighbours are those of the vectors `[N, d]` (van der Maaten & Hinton 2008).
+    """Return points that keep the neighbours of the vectors (van der Maaten & Hinton 2008).
 
-    It begins with the principal components and draws nothing. `perplexity` is about how many
-    neighbours count. Distances between far groups mean little.
+    It starts from the principal components and uses no randomness. `perplexity` is roughly the
+    number of neighbours that count. Distances between far groups mean little.
     """
     try:
         from sklearn.manifold import TSNE
     except ImportError:
         raise InputError(
-            "t-SNE comes with the package scikit-learn; install it with: "
-            "pip install 'whence[maps]'. PCA needs nothing."
+            "t-SNE comes with the package scikit-learn, which is not installed. Run "
+            "pip install 'whence[maps]', or use PCA."
         ) from None
     values = _checked(vectors)
     if not 1 <= perplexity < len(values):
         raise InputError(
-            f"A perplexity is a number of neighbours, from 1 to below the {len(values)} vectors, "
-            f"not {perplexity:g}."
+            f"The perplexity must be from 1 to below the {len(values)} vectors, not {perplexity:g}."
         )
     start = pca(vectors).points
     start *= START / max(start[:, 0].std(), np.finfo(np.float64).tiny)
@@ -69,12 +68,14 @@ def tsne(vectors: Tensor, perplexity: float = PERPLEXITY) -> Projection:
 
 
 def _checked(vectors: Tensor) -> Floats:
-    """A copy in double precision; one sentence for what has no plane."""
+    """Return a copy in double precision, or raise if it has no plane."""
     values: Floats = vectors.detach().double().cpu().numpy().copy()
     if values.ndim != PLANE or min(values.shape) < PLANE:
         raise InputError(
             f"A map needs two vectors of two dimensions or more, not {list(values.shape)}."
         )
     if not np.isfinite(values).all():
-        raise InputError("A map needs vectors of finite numbers, which not all of these are.")
+        raise InputError(
+            "A map needs finite vectors; some numbers are infinite or NaN."
+        )
     return values

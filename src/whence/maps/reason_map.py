@@ -1,6 +1,6 @@
-"""One history, several targets: what each is recommended for, side by side and in words.
+"""One history and several targets: what each target is recommended for, as a map and in words.
 
-As the attention map of one user shows it (Jain 2019, Figure 2.14), of any explainer.
+It generalizes the attention map of one user (Jain 2019, Figure 2.14) to any explainer.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from whence.explanation import Explanation, Labels
 from whence.models import Recommender
 from whence.models.base import require_history
 
-DATASETS: Final = 2
+NAMED: Final = 2
+"""How many items a sentence names."""
 MOST: Final = 0.5
-"""The share from which on what is named is most of it."""
+"""Named items with at least this share of the importance are called "mostly"."""
 
 
 def reason_map(
@@ -36,10 +37,10 @@ def reason_map(
     method: str = "attention-last",
     seed: int = 0,
 ) -> Explanation:
-    """The importance of each item of one history for each of the targets, a target a case."""
+    """Return the importance of each item of one history for each target, one case per target."""
     if len(case) != 1 or not targets:
         raise InputError(
-            f"A map of reasons is of one history and at least one target, not of {len(case)} and "
+            f"A map of reasons needs one history and at least one target, not {len(case)} and "
             f"{len(targets)}."
         )
     require_history(model, "a map of reasons")
@@ -54,8 +55,8 @@ def reason_map(
     return explain_batch(model, several, asked, method, seed, labels)
 
 
-def reason_sentences(explanation: Explanation, named: int = DATASETS) -> list[str]:
-    """A sentence a target, or one for all where the target makes no difference."""
+def reason_sentences(explanation: Explanation, named: int = NAMED) -> list[str]:
+    """Return a sentence for each target, or one for all if the target makes no difference."""
     shares = favour_shares(explanation)
     if len(shares) > 1 and (explanation.scores == explanation.scores[0]).all():
         return [_sentence("Whatever the target", explanation, 0, shares[0], named)]
@@ -66,7 +67,7 @@ def reason_sentences(explanation: Explanation, named: int = DATASETS) -> list[st
 
 
 def favour_shares(explanation: Explanation) -> Floats:
-    """`[B, n]`: each part's share of all importance in favour; 0 where nothing is."""
+    """Return `[B, n]`: each part's share of all positive importance, or 0 if there is none."""
     favour = np.where(explanation.parts, explanation.scores, 0.0).clip(min=0)
     total = favour.sum(axis=1, keepdims=True)
     shares: Floats = favour / np.where(total > 0, total, 1.0)
@@ -74,13 +75,13 @@ def favour_shares(explanation: Explanation) -> Floats:
 
 
 def _sentence(about: str, explanation: Explanation, case: int, shares: Floats, named: int) -> str:
-    """An item that stands there several times is named once, with all it has."""
+    """Return one sentence; an item that occurs several times is named once, with its total."""
     by_title: Counter[str] = Counter()
     for slot in np.flatnonzero(shares).tolist():
         by_title[explanation.part_name(case, slot)] += shares[slot]
     first = by_title.most_common(named)
     if not first:
-        return f"{about}, nothing in this history speaks for it."
-    told = " and ".join(f"*{title}* ({100 * share:.0f} %)" for title, share in first)
+        return f"{about}, nothing in this history counts for it."
+    listed = " and ".join(f"*{title}* ({100 * share:.0f} %)" for title, share in first)
     much = sum(share for _, share in first) >= MOST
-    return f"{about}, {'mostly' if much else 'a little of everything, first'} {told}."
+    return f"{about}, {'mostly' if much else 'a little of everything, first'} {listed}."
