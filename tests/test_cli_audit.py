@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from command_line import Done, whence
-from whence.cli.audit import CASES, _command
+from whence.cli.audit import CASES
 from whence.run import Run
+from whence.trust.audit.auditor import _command, default_folder
 from whence.trust.audit.context import CASES as CASES_IN_PYTHON
-from whence.trust.audit.folder import default_folder
 from whence.trust.audit.stage import STAGES
 
 QUICK = ("--cases", "20", "--method", "rollout", "--method", "gradient-norm")
@@ -42,7 +42,7 @@ def test_a_report_a_document_and_a_table(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "audit"
     done = audit(run.folder, *QUICK, *FEW, "--out", folder)
     assert done.returncode == 0, done.stderr
-    assert "Is the model any good?" in done.stdout
+    assert "Is the model accurate?" in done.stdout
     assert f"Report: {folder / 'audit.html'}" in done.stdout
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*"))
     assert names == ["audit.html", "audit.json", "stages/accuracy.json", "stages/agreement.json"]
@@ -55,10 +55,13 @@ def test_a_report_a_document_and_a_table(run: Run, tmp_path: Path) -> None:
     assert "--stages accuracy,agreement --cases 20 --method rollout --method gradient-norm" in page
 
 
-def test_the_command_on_the_page_says_all_that_was_asked(tmp_path: Path) -> None:
-    options = {"--out": tmp_path, "--model-seed": None, "--device": "cuda", "--memory": "2 GB"}
-    assert _command(Path("run"), options, ["fading"]) == (
-        f"whence audit run --out {tmp_path} --device cuda --memory '2 GB' --method fading"
+def test_the_command_on_the_page_has_every_option_that_matters(run: Run, tmp_path: Path) -> None:
+    assert run.folder is not None
+    assert _command(run, tmp_path, None, ["fading"], 20, 1) == (
+        f"whence audit {run.folder} --out {tmp_path} --cases 20 --method fading --model-seed 1"
+    )
+    assert _command(run, default_folder(run.folder), None, None, CASES, None) == (
+        f"whence audit {run.folder}"
     )
 
 
@@ -74,15 +77,15 @@ def test_a_run_can_be_the_folder_one_is_in(
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (["nowhere"], 3, "nowhere is not a run; 'whence train' writes one."),
+        (["nowhere"], 3, "nowhere is not a run folder."),
         (["{run}", "--stages", "acuracy"], 2, "did you mean 'accuracy'?"),
         (["{run}", "--model-seed", "7"], 2, "This run has no seed 7; it has 0, 1."),
         (["{run}", "--method", "magic"], 2, "no explainer 'magic'"),
-        (["{run}", "--method", "random"], 2, "name one beside it."),
+        (["{run}", "--method", "random"], 2, "name at least one other explainer."),
         (["{run}", "--cases", "0"], 2, "--cases"),
         (["{run}", "--memory", "lots"], 2, "'lots' is no size of memory"),
         (["{run}", "--device", "gpu"], 2, "no device 'gpu'"),
-        (["{run}", "--out", "{run}"], 2, "so it is not an audit's; name another folder."),
+        (["{run}", "--out", "{run}"], 2, "so it is not the folder of an audit; name another."),
     ],
 )
 def test_mistakes_are_one_sentence_and_the_right_code(

@@ -52,12 +52,13 @@ if TYPE_CHECKING:
     from whence.run import open_run as open_run
     from whence.training import evaluate as evaluate
     from whence.training import train as train
-    from whence.trust.audit.auditor import Audit as Audit
     from whence.trust.audit.auditor import audit as audit
+    from whence.trust.audit.result import Audit as Audit
 
 # Names are imported on first use, so that `whence --help` need not wait for PyTorch.
 _HOMES = {
-    "trust.audit.auditor": ("Audit", "audit"),
+    "trust.audit.auditor": ("audit",),
+    "trust.audit.result": ("Audit",),
     "contract": ("ALL", "PAD", "Explainable"),
     "data": (
         "Catalog",

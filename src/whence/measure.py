@@ -1,14 +1,15 @@
-"""A number with its interval and everything needed to read it."""
+"""A number with its 95 % interval and what you need to read it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+from rich.text import Text
 from scipy import stats
 
 from whence.arrays import Bools, Floats
@@ -16,50 +17,77 @@ from whence.config import build
 from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.memory import cases_at_once, row_slices
+from whence.terminal import Result
 
 Direction = Literal["higher is better", "lower is better", "neither"]
 
-RESAMPLES = 1_000
-DRAWS_AT_ONCE = 1_000_000
-FEW_OF = 30
-"""Values are few when each occurs this often on average."""
+RESAMPLES: Final = 1_000
+DRAWS_AT_ONCE: Final = 1_000_000
+REPEATS_PER_VALUE: Final = 30
+"""The bootstrap draws counts instead of values if each distinct value occurs this often."""
+NO_INTERVAL: Final = (math.nan, math.nan)
+"""The interval of a measure of a single point."""
+NOT_SHOWN: Final = "–"
+"""What stands for an interval that does not exist."""
 
 
-@dataclass(frozen=True)
-class Measure:
+@dataclass(frozen=True, repr=False)
+class Measure(Result):
     """The result of every measure, of accuracy or of trust."""
 
     value: float
     interval: tuple[float, float]
-    """95 %."""
+    """The 95 % interval; `NO_INTERVAL` if `n` is 1, since one point says nothing about spread."""
     n: int
-    """How many points it is a mean of."""
+    """The number of points that the value is a mean of."""
     protocol: str
-    """What was measured on what, in words."""
+    """What was measured on which data, in words."""
     direction: Direction
     range: tuple[float, float]
-    """Infinite where there is no end that holds for all."""
+    """The smallest and largest possible value; infinite if there is no bound."""
+
+    def __post_init__(self) -> None:
+        if self.n == 1:
+            object.__setattr__(self, "interval", NO_INTERVAL)
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """The ends of the interval for charts and JSON: `None` if there is no interval."""
+        low, high = self.interval
+        return (None, None) if math.isnan(low) else (low, high)
 
     def __str__(self) -> str:
         low, high = self.interval
-        return f"{self.value:.3f} [{low:.3f}–{high:.3f}]"
+        interval = NOT_SHOWN if math.isnan(low) else f"{low:.3f}–{high:.3f}"
+        return f"{self.value:.3f} [{interval}]"
+
+    def __repr__(self) -> str:
+        return f"Measure({self}, n={self.n:,}, {self.direction})"
+
+    def __rich__(self) -> Text:
+        """Return the value, and below it what was measured."""
+        return Text.assemble((str(self), "bold"), f"  {self.direction}\n", (self.protocol, "dim"))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain types only; an end of the range that is infinite is `None`, as JSON has none."""
-        ends = tuple(end if math.isfinite(end) else None for end in self.range)
-        return {**asdict(self), "range": ends}
+        """Return plain types only; `None` stands for no interval and for an infinite bound."""
+        bounds = tuple(end if math.isfinite(end) else None for end in self.range)
+        interval = None if self.bounds == (None, None) else self.interval
+        return {**asdict(self), "interval": interval, "range": bounds}
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Measure:
-        """What `as_dict` wrote down."""
-        return build(cls, with_ends(fields))
+    def from_dict(cls, document: Mapping[str, Any]) -> Measure:
+        """Return the measure that `as_dict` described."""
+        return build(cls, restore_bounds(document))
 
 
-def with_ends(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A measure's plain fields, where a range that has no end again ends at infinity."""
+def restore_bounds(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a measure's plain fields with NaN and infinity where JSON has `None`."""
     low, high = fields["range"]
-    ends = (-math.inf if low is None else low, math.inf if high is None else high)
-    return {**fields, "range": ends}
+    return {
+        **fields,
+        "interval": NO_INTERVAL if fields["interval"] is None else fields["interval"],
+        "range": (-math.inf if low is None else low, math.inf if high is None else high),
+    }
 
 
 def mean_measure(
@@ -69,11 +97,11 @@ def mean_measure(
     range: tuple[float, float] = (0.0, 1.0),
     seed: int = 0,
 ) -> Measure:
-    """The mean of one value a user (or case), with a seeded percentile-bootstrap interval."""
+    """Return the mean of one value per user or case, with a percentile-bootstrap interval."""
     points = values.astype(np.float64)
     if not len(points):
         raise ValueError("the mean of no values")
-    interval = bootstrap_interval(points, seed)
+    interval = NO_INTERVAL if len(points) == 1 else bootstrap_interval(points, seed)
     return Measure(float(points.mean()), interval, len(points), protocol, direction, range)
 
 
@@ -84,21 +112,26 @@ class SeedMean:
     value: float
     interval: tuple[float, float]
     spread: float
-    """Standard deviation over the seeds, ddof 1."""
+    """The standard deviation over the seeds (ddof 1)."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The ends of the interval, as `Measure` has them."""
+        return self.interval
 
     def __str__(self) -> str:
         return f"{self.value:.3f} ± {(self.interval[1] - self.interval[0]) / 2:.3f}"
 
 
 def mean_over_seeds(values: Sequence[float]) -> SeedMean:
-    """One value a seed, at least two of them."""
+    """Return the mean of one value per seed, for at least two seeds."""
     mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
     reach = float(stats.t.ppf(0.975, len(values) - 1)) * spread / len(values) ** 0.5
     return SeedMean(mean, (mean - reach, mean + reach), spread)
 
 
 def over_seeds(measure: Measure, values: Sequence[float]) -> Measure:
-    """The same measure as the mean over seeds, with its interval, kept within its range."""
+    """Return the measure as a mean over seeds; its interval is clipped to the measure's range."""
     mean = mean_over_seeds(values)
     least, most = measure.range
     low, high = mean.interval
@@ -106,23 +139,23 @@ def over_seeds(measure: Measure, values: Sequence[float]) -> Measure:
 
 
 def bootstrap_interval(values: npt.NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
-    """95 % of the means of `RESAMPLES` samples, drawn from the values with replacement."""
+    """Return the middle 95 % of the means of `RESAMPLES` samples drawn with replacement."""
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     distinct, counts = np.unique(values, return_counts=True)
-    if len(distinct) * FEW_OF <= len(values):
-        # How often each value is drawn is all that matters: hits and misses are two numbers.
+    if len(distinct) * REPEATS_PER_VALUE <= len(values):
+        # Only how often each value is drawn matters: hits and misses are two numbers.
         share = counts / len(values)
 
-        def means_of(count: int) -> npt.NDArray[np.float64]:
+        def draw_means(count: int) -> npt.NDArray[np.float64]:
             return np.asarray(rng.multinomial(len(values), share, count) @ distinct / len(values))
     else:
 
-        def means_of(count: int) -> npt.NDArray[np.float64]:
+        def draw_means(count: int) -> npt.NDArray[np.float64]:
             drawn = values[rng.integers(0, len(values), (count, len(values)))]
             return np.asarray(drawn.mean(axis=1))
 
     slices = row_slices(RESAMPLES, max(1, DRAWS_AT_ONCE // len(values)))
-    means = np.concatenate([means_of(len(range(RESAMPLES)[some])) for some in slices])
+    means = np.concatenate([draw_means(len(range(RESAMPLES)[some])) for some in slices])
     low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)
 
@@ -130,32 +163,35 @@ def bootstrap_interval(values: npt.NDArray[np.float64], seed: int = 0) -> tuple[
 def by_case(
     compute: Callable[..., Floats], parts: Bools, *importances: Floats, numbers_each: int
 ) -> Floats:
-    """`[B]`: `compute(*importances, parts)`, of some cases at a time if each needs so many numbers.
+    """Return `compute(*importances, parts)` `[B]`, computed in slices of the cases.
 
-    All are `[B, n]`; what importances are where there is no part is not looked at.
+    All arrays are `[B, n]`; importances of slots that are no parts are ignored. `numbers_each` is
+    the count of numbers that `compute` holds per case.
     """
     if parts.ndim != 2 or any(values.shape != parts.shape for values in importances):
         shapes = " and ".join(str(list(values.shape)) for values in (*importances, parts))
-        raise InputError(f"Importances and parts are all [cases, slots], not {shapes}.")
+        raise InputError(f"Importances and parts must both be [cases, slots], not {shapes}.")
     if not all(np.isfinite(values[parts]).all() for values in importances):
-        raise InputError("An importance is a number that is finite, which not all of these are.")
+        raise InputError("Some importances are NaN or infinite; all must be finite numbers.")
     slices = row_slices(len(parts), cases_at_once(max(1, numbers_each)))
     pieces = [compute(*(values[some] for values in importances), parts[some]) for some in slices]
     return np.concatenate(pieces) if pieces else np.zeros(0)
 
 
 def check_sizes(sizes: Floats) -> None:
-    """Refuse what is below 0 or no finite number."""
+    """Raise if an importance is negative or not finite."""
     if not ((sizes >= 0) & (sizes < np.inf)).all():
-        raise InputError("Importances must be numbers from 0 on; take the sizes of signed ones.")
+        raise InputError(
+            "Importances must be finite and not negative; pass magnitudes of signed ones."
+        )
 
 
 def same_parts(first: Explanation, second: Explanation) -> Bools:
-    """`[B, n]`: the parts that both speak of; explanations of other cases cannot be compared."""
+    """Return the parts `[B, n]` of two explanations, or raise if their cases differ."""
     if not np.array_equal(first.parts, second.parts):
         raise InputError(
-            f"Explanations can be compared of the same cases, which those by '{first.method}' and "
-            f"'{second.method}' are not."
+            f"The explanations by '{first.method}' and '{second.method}' are of different cases; "
+            "compare explanations of the same batch."
         )
     return first.parts
 
@@ -163,8 +199,8 @@ def same_parts(first: Explanation, second: Explanation) -> Bools:
 def mean_over_cases(
     values: Floats, protocol: str, direction: Direction, range: tuple[float, float]
 ) -> Measure:
-    """The mean over the cases that have a value; NaN is none."""
-    there = values[~np.isnan(values)]
-    if not len(there):
+    """Return the mean over the cases whose value is not NaN."""
+    known = values[~np.isnan(values)]
+    if not len(known):
         raise InputError(f"None of the {len(values):,} cases can be measured: {protocol}.")
-    return mean_measure(there, protocol, direction, range)
+    return mean_measure(known, protocol, direction, range)

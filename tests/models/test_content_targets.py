@@ -38,7 +38,7 @@ from whence.training.choice_batches import ChoiceBatches
 from whence.training.recommenders import new_training
 from whence.trust.audit.auditor import audit
 from whence.trust.audit.context import CONTROL, AuditContext
-from whence.trust.audit.finding import read_finding
+from whence.trust.audit.finding import Finding
 from whence.trust.audit.stage import STAGES
 
 CLASSES = torch.tensor([LIKED, NOTHING, DISLIKED, NO_QUESTION])
@@ -330,10 +330,10 @@ def test_the_audit_tells_how_far_off_ratings_are() -> None:
     own = figures["intrp-ncf", "rating error"]
     assert own.measure.value == run.metrics[0]["test"]["rating error"]["value"]
     rule = figures["mean rating", "rating error"].measure.value
-    assert own.reading.startswith(f"The ratings it expects are off by {own.measure.value:.2f} (")
+    assert own.reading.startswith(f"The predicted ratings are off by {own.measure.value:.2f} (")
     assert finding.summary.endswith(
         f"off by {own.measure.value:.2f} rating points on average, clearly less than the "
-        f"{rule:.2f} of always expecting the mean."
+        f"{rule:.2f} of always predicting the mean."
     )
     assert finding.answer != "no"
 
@@ -341,32 +341,32 @@ def test_the_audit_tells_how_far_off_ratings_are() -> None:
 def test_the_audit_of_ratings_speaks_of_ratings() -> None:
     """By hand: how far apart seeds expect what came next, and what goes with the first reason."""
     run = trained("intrp-ncf", "genre", 3, predict_ratings=True)
-    audited = AuditContext(run, 0, ("shapley", CONTROL), 30)
-    batch = run.first.read(audited.asked, 1)
-    came_next = torch.from_numpy(audited.asked.targets)[:, None]
+    context = AuditContext(run, 0, ("shapley", CONTROL), 30)
+    batch = run.first.read(context.cases, 1)
+    came_next = torch.from_numpy(context.cases.targets)[:, None]
     with torch.no_grad():
         expected = [one.score(batch, came_next) for one in run.models.values()]
     apart = [float((one - other).abs().mean()) for one, other in combinations(expected, 2)]
-    steady, faithful = (STAGES[name].find(audited) for name in ("stability", "faithfulness"))
+    steady, faithful = (STAGES[name].find(context) for name in ("stability", "faithfulness"))
     figures = {(one.of, one.name): one for one in (*steady.figures, *faithful.figures)}
-    difference = figures["intrp-ncf", "difference of expected ratings"].measure.value
+    difference = figures["intrp-ncf", "difference of predicted ratings"].measure.value
     assert difference == pytest.approx(np.mean(apart), abs=1e-6)
-    assert f"differ by {difference:.2f} points in the rating they expect" in steady.summary
-    said, lost = audited.explanations["shapley"], []
-    for case, target in enumerate(audited.targets.tolist()):
+    assert f"differ by {difference:.2f} points in the rating they predict" in steady.summary
+    said, lost = context.explanations["shapley"], []
+    for case, target in enumerate(context.targets.tolist()):
         present = torch.ones(2, 3, dtype=torch.bool)
         present[1, int(said.scores[case].argmax())] = False
         with torch.no_grad():
             both = run.first.score(
-                audited.batch[[case, case]], torch.full((2, 1), target), present=present
+                context.batch[[case, case]], torch.full((2, 1), target), present=present
             )
         lost.append(float(both[0] - both[1]))
-    figure = figures["shapley", "expected rating lost without its reason"]
+    figure = figures["shapley", "predicted rating lost without its reason"]
     assert figure.measure.value == pytest.approx(np.mean(lost), abs=1e-5)
-    assert f"loses {np.mean(lost):.2f} rating points of what is expected" in figure.reading
+    assert f"loses {np.mean(lost):.2f} rating points (loss: " in figure.reading
     for finding in (steady, faithful):
         assert "probab" not in json.dumps(finding.as_dict(), ensure_ascii=False)
-        assert read_finding(json.loads(json.dumps(finding.as_dict()))) == finding
+        assert Finding.from_dict(json.loads(json.dumps(finding.as_dict()))) == finding
 
 
 def test_three_classes_by_genre_are_told_by_content() -> None:
@@ -392,7 +392,7 @@ def test_runs_explain_themselves_and_are_audited(settings: dict[str, Any]) -> No
     answered = {"accuracy", "calibration", "faithfulness", "agreement", "stability"}
     if settings.get("predict_ratings"):
         answered -= {"calibration"}
-        assert "ratings" in asked.obstacles["calibration"]
+        assert "predicts ratings and no probabilities" in asked.obstacles["calibration"]
     assert set(asked.findings) == answered
     ordinary = audit(trained("content-ncf", "genre", 3, **settings), cases=20, show_progress=False)
     assert set(ordinary.findings) == answered

@@ -11,11 +11,10 @@ from rich.console import Console
 
 from browsing import in_browser
 from whence.measure import Measure
-from whence.report.audit_page import audit_table, write_audit
+from whence.report.audit_page import write_audit
 from whence.run import Run
-from whence.trust.audit.auditor import Audit
 from whence.trust.audit.finding import Chart, Figure, Finding, Table
-from whence.trust.audit.stage import Stage
+from whence.trust.audit.result import Audit, StageResult, describe_run
 from whence.trust.audit.verdict import Verdict
 
 EVIL = "<script>alert('x')</script>"
@@ -94,27 +93,27 @@ BESIDE = Table("How alike", ("the data", "the world"), (("users", "671", "5,000"
 def made_up(run: Run) -> Audit:
     """One stage of each answer, with every kind of chart."""
 
-    def stage(title: str) -> Stage:
-        return Stage(title, f"Is it {title}?", lambda audited: finding("no", "No.", 1))
-
+    findings = {
+        "good": finding("yes", "In 70 % of the cases.", 2, DOTS),
+        "middling": finding("partly", "In some.", 9, MATRIX, LINES),
+        "bad": replace(finding("no", "In none.", 1, SURE, BINS), tables=(BESIDE,)),
+    }
+    stages = {name: StageResult(name, f"Is it {name}?", one) for name, one in findings.items()}
+    obstacle = "This needs at least 3 seeds, and the run has 2."
+    methods = ["rollout", "fading", "random"]
     return Audit(
-        run,
-        {"seed": 0, "methods": ["rollout", "fading", "random"], "cases": 30, "held": "test"},
-        {name: stage(name) for name in ("good", "middling", "bad", "open")},
-        {
-            "good": finding("yes", "In 70 % of the cases.", 2, DOTS),
-            "middling": finding("partly", "In some.", 9, MATRIX, LINES),
-            "bad": replace(finding("no", "In none.", 1, SURE, BINS), tables=(BESIDE,)),
-        },
-        {"open": "This needs at least 3 seeds, and the run has 2."},
+        describe_run(run),
+        {"model_seed": 0, "methods": methods, "cases": 30, "held": "test"},
+        {**stages, "open": StageResult("open", "Is it open?", obstacle=obstacle)},
         Verdict(
             "fading", "Use fading: it is right in 70 % of the cases.", "good", "Mind the rest."
         ),
+        "whence audit RUN",
     )
 
 
 def test_the_page_needs_nothing_but_itself(made_up: Audit, tmp_path: Path) -> None:
-    page = write_audit(made_up, tmp_path / "audit.html", "whence audit RUN").read_text()
+    page = write_audit(made_up, tmp_path / "audit.html").read_text()
     links = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)|url\(([^)]*)\)""", page)
     assert all((outer or inner).startswith("#") for outer, inner in links)
     ids = re.findall(r'\bid="([^"]*)"', page)
@@ -138,7 +137,7 @@ def test_the_page_needs_nothing_but_itself(made_up: Audit, tmp_path: Path) -> No
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_page_in_a_browser(made_up: Audit, tmp_path: Path, width: int) -> None:
     """No request, no complaint, no sideways scrolling, and nothing axe objects to."""
-    path = write_audit(made_up, tmp_path / "audit.html", "whence audit RUN")
+    path = write_audit(made_up, tmp_path / "audit.html")
     with in_browser(path, width) as page:
         assert page.locator("h1").inner_text() == "Can this model's reasons be believed?"
         assert page.locator("svg").count() == 5
@@ -159,16 +158,17 @@ def test_names_cannot_smuggle_markup(made_up: Audit, tmp_path: Path) -> None:
     odd = replace(
         made_up,
         run=replace(made_up.run, data=origin),
-        findings={**made_up.findings, "good": evil},
+        stages={**made_up.stages, "good": StageResult(EVIL, EVIL, evil)},
         verdict=Verdict(EVIL, EVIL, "good", EVIL),
+        command=EVIL,
     )
-    page = write_audit(odd, tmp_path / "audit.html", EVIL).read_text()
+    page = write_audit(odd, tmp_path / "audit.html").read_text()
     assert "<script" not in page
     assert page.count("&lt;script&gt;") > 6
 
 
 def test_the_table_says_the_same(made_up: Audit, capsys: pytest.CaptureFixture[str]) -> None:
-    Console(width=160).print(audit_table(made_up))
+    Console(width=160).print(made_up)
     printed = capsys.readouterr().out
     assert printed.startswith(made_up.verdict.sentence)
     for name, stage in made_up.stages.items():
@@ -179,6 +179,6 @@ def test_the_table_says_the_same(made_up: Audit, capsys: pytest.CaptureFixture[s
 
 def test_without_an_explainer_the_page_says_so(made_up: Audit, tmp_path: Path) -> None:
     none = replace(made_up, verdict=Verdict(None, "No explainer can be recommended.", None, ""))
-    page = write_audit(none, tmp_path / "audit.html", "whence audit RUN").read_text()
-    assert "None, for now" in page
+    page = write_audit(none, tmp_path / "audit.html").read_text()
+    assert "None yet" in page
     assert "No explainer can be recommended." in page

@@ -126,7 +126,7 @@ def test_bins_are_those_of_all_cases() -> None:
 
 def test_what_cannot_be_binned_is_refused() -> None:
     values = np.ones(3)
-    with pytest.raises(InputError, match=r"not shapes \[3\] and \[2\] and \[3\]"):
+    with pytest.raises(InputError, match=r"not of shapes \[3\] and \[2\] and \[3\]"):
         binned(values, values[:2], JainBins(), protocol="")
-    with pytest.raises(InputError, match="finite, which is not so for all"):
+    with pytest.raises(InputError, match="must be finite"):
         binned(values, np.array([0.5, np.nan, 1.0]), JainBins(), protocol="")

@@ -16,7 +16,7 @@ from whence.errors import CapabilityError, InputError
 from whence.measure import Measure, bootstrap_interval
 from whence.randomness import Randomness
 from whence.trust import ClassPermutation, EqualWidth, class_predictions
-from whence.trust.permutation.attention_permutation import sources
+from whence.trust.permutation.attention_permutation import shuffled_sources
 from whence.trust.permutation.class_permutation import class_permutation
 
 CASES, COUNT, LENGTH, REPEATS = 7, 4, 6, 5
@@ -26,7 +26,9 @@ def shuffles(items: list[int], repeats: int, seed: int = 0) -> list[list[int]]:
     """Who has whose weight, of a history without padding."""
     row = torch.tensor([items]).expand(repeats, -1)
     stream = Randomness(seed).sequence("explain")
-    found = sources(row, torch.ones_like(row, dtype=torch.bool), torch.arange(repeats), stream)
+    found = shuffled_sources(
+        row, torch.ones_like(row, dtype=torch.bool), torch.arange(repeats), stream
+    )
     listed: list[list[int]] = found.tolist()
     return listed
 
@@ -208,19 +210,21 @@ def test_no_history_has_two_parts() -> None:
     assert np.isnan(found.change).all()
     assert np.isfinite(found.confidence).all()
     assert found.by_confidence()["all"].count.sum() == 0
-    with pytest.raises(InputError, match="None of the 6 targets, all, can be measured"):
+    with pytest.raises(InputError, match="None of the 6 targets of the kind 'all' can be measured"):
         found.measure()
 
 
 def test_what_cannot_be_shuffled_is_refused() -> None:
     batch, (targets, true) = ragged_batch(CASES, LENGTH, ITEMS), candidates(CASES, COUNT)
-    with pytest.raises(InputError, match="at least once, not 0 times"):
+    with pytest.raises(InputError, match="repeats must be at least 1, not 0"):
         class_permutation(Liking(), batch, targets, true, repeats=0)
-    with pytest.raises(InputError, match=r"7 rows of them, not \[3, 4\]"):
+    with pytest.raises(
+        InputError, match=r"must be \[7, t\] with at least one target per history, not \[3, 4\]"
+    ):
         class_permutation(Liking(), batch, targets[:3], true[:3])
-    with pytest.raises(InputError, match="Every target has one true class"):
+    with pytest.raises(InputError, match="True classes must be whole numbers"):
         class_permutation(Liking(), batch, targets, true[:, :1])
-    with pytest.raises(InputError, match="numbered 0 to 1, not 2"):
+    with pytest.raises(InputError, match="numbered 0 to 1; there is no 2"):
         class_permutation(Liking(), batch, targets, true + 1)
     with pytest.raises(CapabilityError, match="has no 'parts', which attention permutation"):
         class_permutation(NO_MODEL, batch, targets, true)

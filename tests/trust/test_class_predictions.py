@@ -84,15 +84,21 @@ def test_what_cannot_be_asked_is_refused() -> None:
     batch, (targets, true) = ragged_batch(CASES, LENGTH, ITEMS), candidates(CASES, COUNT)
     with pytest.raises(CapabilityError, match="has no 'classes', which the calibration of classes"):
         class_predictions(NO_MODEL, batch, targets, true)
-    with pytest.raises(InputError, match=r"7 rows of them, not \[6, 4\]"):
+    with pytest.raises(
+        InputError, match=r"must be \[7, t\] with at least one target per history, not \[6, 4\]"
+    ):
         class_predictions(Liking(), batch, targets[1:], true[1:])
-    with pytest.raises(InputError, match=r"7 rows of them, not \[7, 0\]"):
+    with pytest.raises(
+        InputError, match=r"must be \[7, t\] with at least one target per history, not \[7, 0\]"
+    ):
         class_predictions(Liking(), batch, targets[:, :0], true[:, :0])
-    with pytest.raises(InputError, match=r"shape \[7, 4\], not torch.int64 of shape \[7, 3\]"):
+    with pytest.raises(
+        InputError, match=r"shape \[7, 4\], one per target, not torch.int64 of shape \[7, 3\]"
+    ):
         class_predictions(Liking(), batch, targets, true[:, 1:])
-    with pytest.raises(InputError, match=r"whole number: .* not torch.float32"):
+    with pytest.raises(InputError, match=r"whole numbers .* not torch.float32"):
         class_predictions(Liking(), batch, targets, true.float())
-    with pytest.raises(InputError, match="numbered 0 to 1, not 2"):
+    with pytest.raises(InputError, match="numbered 0 to 1; there is no 2"):
         class_predictions(Liking(), batch, targets, true + 1)
 
 

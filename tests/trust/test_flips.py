@@ -56,5 +56,5 @@ def test_what_has_no_flips() -> None:
     with pytest.raises(InputError, match="these are insertion curves"):
         flips(inserted)
     (deleted,) = deletion_curves(model, batch, ["random order"]).values()
-    with pytest.raises(InputError, match="top 1, 10; .* the top 5"):
+    with pytest.raises(InputError, match="top of 1, 10; .* top is 5"):
         flips(deleted, 5)

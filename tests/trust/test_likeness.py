@@ -37,13 +37,13 @@ def test_marks_are_those_of_the_same_model_trained_on_the_world(
         seeds=2,
         show_progress=False,
     )
-    assert list(found.marks) == methods
+    assert list(found.scores) == methods
     assert found.alike == compare_statistics(interactions, world.interactions)
-    assert found.learned is not None
+    assert found.accuracy is not None
     recall = [metrics["test"]["recall@10"]["value"] for metrics in trained.metrics.values()]
-    assert found.learned.model.value == pytest.approx(np.mean(recall))
+    assert found.accuracy.model.value == pytest.approx(np.mean(recall))
     rules = baseline_accuracy(world.interactions, "last-two", 12)
-    assert found.learned.popularity == rules["popularity"]["recall@10"]
+    assert found.accuracy.popularity == rules["popularity"]["recall@10"]
     for reason in REASONS:
         asked = world.questions(reason, 12, 20, seed=5)
         batch, targets = map(torch.from_numpy, (asked.cases.histories(12), asked.cases.targets))
@@ -52,7 +52,7 @@ def test_marks_are_those_of_the_same_model_trained_on_the_world(
                 explain_batch(model, batch, targets, method, seed)
                 for seed, model in trained.models.items()
             ]
-            mark = found.marks[method][reason]
+            mark = found.scores[method][reason]
             precision = [precision_at_cause(one, asked).value for one in said]
             assert mark.precision.value == pytest.approx(np.mean(precision))
             assert mark.precision.n == len(mark.hits) == len(asked.cases) > 0
@@ -75,7 +75,7 @@ def test_one_seed_is_the_default_and_gives_the_same_again(
         precision_on_world(run, interactions, ["leave-one-out"], **SMALL) for _ in range(2)
     )
     assert one == again
-    mark = one.marks["leave-one-out"]["taste"]
+    mark = one.scores["leave-one-out"]["taste"]
     assert mark.precision.interval[0] < mark.precision.value < mark.precision.interval[1]
     assert "seeds" not in mark.precision.protocol
 
@@ -85,7 +85,7 @@ def test_a_trained_model_is_explained_better_than_by_chance(
 ) -> None:
     marks = precision_on_world(
         run, interactions, ["leave-one-out", "random"], steps=300, show_progress=False
-    ).marks
+    ).scores
     found, chance = (marks[name]["caused"].precision for name in ("leave-one-out", "random"))
     assert found.interval[0] > chance.interval[1]
     sign = marks["leave-one-out"]["caused"].sign
@@ -127,15 +127,15 @@ def test_nothing_is_trained_for_what_cannot_be_asked(
     monkeypatch.delattr(likeness_module, "train")
     with pytest.raises(InputError, match="There is no explainer 'nonsense'"):
         precision_on_world(run, interactions, ["random", "nonsense"])
-    with pytest.raises(InputError, match="need an explainer and at least one case"):
+    with pytest.raises(InputError, match="at least one explainer, and use at least one case"):
         precision_on_world(run, interactions, [])
-    with pytest.raises(InputError, match="need an explainer and at least one case"):
+    with pytest.raises(InputError, match="at least one explainer, and use at least one case"):
         precision_on_world(run, interactions, ["random"], cases=0)
     short = interactions_of([[user % 40, (user + 1) % 40] for user in range(50)])
     with pytest.raises(InputError, match=r"needs a user with 3 events or more"):
         precision_on_world(run, short, ["random"])
     mostly_one = interactions_of([[1, 2, 3], *([user] for user in range(50))])
-    with pytest.raises(InputError, match="nothing has a reason"):
+    with pytest.raises(InputError, match="no events with known reasons"):
         precision_on_world(run, mostly_one, ["random"], users=5)
 
 

@@ -82,11 +82,11 @@ def test_a_trained_model_gains_by_a_temperature(run: Run, split: Split) -> None:
 
 def test_what_cannot_be_used_is_refused(cases: Cases) -> None:
     model = LIVELY["sasrec"](items=120, length=9)
-    with pytest.raises(InputError, match="not 0 cases and 9 items"):
+    with pytest.raises(InputError, match="not 0 cases and max_len 9"):
         next_item_calibration(model, cases[:0], 9)
-    with pytest.raises(InputError, match="not 25 cases and 0 items"):
+    with pytest.raises(InputError, match="not 25 cases and max_len 0"):
         next_item_calibration(model, cases, 0)
-    with pytest.raises(InputError, match="numbered 0 to 119, not 120"):
+    with pytest.raises(InputError, match="numbered 0 to 119; there is no 120"):
         next_item_calibration(model, replace(cases, targets=np.full(25, 120)), 9)
     with pytest.raises(CapabilityError, match="'score', which the calibration of next items needs"):
         next_item_calibration(NO_MODEL, cases, 9)

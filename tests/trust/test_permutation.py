@@ -20,7 +20,7 @@ from whence.trust import (
     attention_permutation,
     symmetrised_kl,
 )
-from whence.trust.permutation.attention_permutation import sources
+from whence.trust.permutation.attention_permutation import shuffled_sources
 
 ITEMS, LENGTH, CASES, REPEATS = 30, 6, 6, 5
 
@@ -35,7 +35,7 @@ def drawn_by(model: Explainable, batch: torch.Tensor, repeats: int, seed: int = 
     number = torch.arange(len(batch) * repeats)
     rows = batch[number // repeats]
     stream = Randomness(seed).sequence("explain")
-    found = sources(rows, model.parts(rows), number % repeats, stream)
+    found = shuffled_sources(rows, model.parts(rows), number % repeats, stream)
     return found.view(len(batch), repeats, -1)
 
 
@@ -104,7 +104,7 @@ def test_every_item_has_weights_of_its_own() -> None:
         values = [found.top[case], found.target[case], found.moved[case]]
         np.testing.assert_allclose(values, wanted, atol=1e-9)
         assert found.confidence[case] == pytest.approx(max(p))
-    with pytest.raises(InputError, match="some of 1 to 1, not"):
+    with pytest.raises(InputError, match="among 1 to 1, not"):
         attention_permutation(model, batch, blocks=[2], repeats=1)
 
 
@@ -225,15 +225,15 @@ def test_the_seed_decides_the_shuffles(model: Transformer) -> None:
 def test_what_cannot_be_shuffled_is_refused() -> None:
     model, batch = lively_sasrec(), ragged_batch(4, 8, ITEMS)
     for blocks in ([], [0], [1, 3]):
-        with pytest.raises(InputError, match="some of 1 to 2, not"):
+        with pytest.raises(InputError, match="among 1 to 2, not"):
             attention_permutation(model, batch, blocks=blocks)
-    with pytest.raises(InputError, match="at least once, not 0 times"):
+    with pytest.raises(InputError, match="repeats must be at least 1, not 0"):
         attention_permutation(model, batch, repeats=0)
-    with pytest.raises(InputError, match=r"4 of them, not \[3\]"):
+    with pytest.raises(InputError, match=r"must be \[4\], one per case, not \[3\]"):
         attention_permutation(model, batch, torch.arange(3))
-    with pytest.raises(InputError, match="numbered 0 to 29"):
+    with pytest.raises(InputError, match="numbers from 0 to 29"):
         attention_permutation(model, batch, torch.arange(4) + 28, repeats=1)
-    with pytest.raises(InputError, match="No target was asked for"):
+    with pytest.raises(InputError, match="There are no targets"):
         attention_permutation(model, batch, repeats=1).target_measure()
     with pytest.raises(InputError, match="two parts"):
         attention_permutation(model, torch.tensor([[PAD, 3]]), repeats=1).top_measure()

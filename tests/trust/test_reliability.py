@@ -100,7 +100,7 @@ def test_jain_holds_positives_and_negatives_apart() -> None:
     assert negative.count.tolist() == [1, 0, 0, 1, 0]
     np.testing.assert_allclose(negative.accuracy[[0, 3]], 1 / (1 + 1e-5))
     assert "true class 1 alone" in positive.protocol
-    with pytest.raises(InputError, match="numbered 0 to 1, not 2"):
+    with pytest.raises(InputError, match="numbered 0 to 1; there is no 2"):
         predictions.of_class(2)
 
 
@@ -111,7 +111,7 @@ def test_a_class_that_is_absent_has_empty_bins(bins: Bins) -> None:
     assert not found.count.any()
     assert np.isnan(found.accuracy).all()
     for error in (found.error, found.worst):
-        with pytest.raises(InputError, match=r"^Calibration is measured on at least one case;"):
+        with pytest.raises(InputError, match=r"^Calibration needs at least one case;"):
             error()
 
 
@@ -200,11 +200,11 @@ HALVES = np.full((2, 2), 0.5)
 @pytest.mark.parametrize(
     ("probabilities", "true", "said"),
     [
-        (np.array([[0.5, 0.5], [0.5, 0.4]]), [0, 1], "their sum 0.9"),
-        (np.array([[0.5, 0.5], [1.1, -0.1]]), [0, 1], "least of a case is -0.1"),
-        (np.array([[0.5, 0.5], [np.nan, 0.5]]), [0, 1], "numbers from 0 on"),
-        (HALVES, [0, 2], "numbered 0 to 1, not 2"),
-        (HALVES, [-1, 0], "numbered 0 to 1, not -1"),
+        (np.array([[0.5, 0.5], [0.5, 0.4]]), [0, 1], "a sum of 0.9"),
+        (np.array([[0.5, 0.5], [1.1, -0.1]]), [0, 1], "a minimum of -0.1"),
+        (np.array([[0.5, 0.5], [np.nan, 0.5]]), [0, 1], "not negative"),
+        (HALVES, [0, 2], "numbered 0 to 1; there is no 2"),
+        (HALVES, [-1, 0], "numbered 0 to 1; there is no -1"),
         (HALVES, [0.0, 1.0], "whole numbers"),
         (HALVES, [0, 1, 1], r"shapes \[2, 2\] and \[3\]"),
         (np.zeros((0, 2)), np.zeros(0, dtype=np.int64), "at least one case"),
@@ -220,5 +220,5 @@ def test_what_cannot_be_used_is_refused(
 
 def test_there_is_at_least_one_bin() -> None:
     for bins in (EqualWidth, EqualMass):
-        with pytest.raises(InputError, match="at least one bin, not 0"):
+        with pytest.raises(InputError, match="at least 1, not 0"):
             bins(0)

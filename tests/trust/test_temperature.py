@@ -158,26 +158,26 @@ def test_a_class_that_cannot_be_takes_no_part() -> None:
 
 def test_where_no_temperature_is_best() -> None:
     logits, true = drawn(40, 4, 0)
-    with pytest.raises(InputError, match="in none of 40 cases has another class a higher"):
+    with pytest.raises(InputError, match="right in all of 40 cases"):
         fit_temperature(logits_of(logits, logits.argmax(axis=1)))
-    with pytest.raises(InputError, match="the less sure the model the better"):
+    with pytest.raises(InputError, match="less confidence is always better"):
         fit_temperature(logits_of(logits, logits.argmin(axis=1)))
-    with pytest.raises(InputError, match="in none of 40 cases"):
+    with pytest.raises(InputError, match="right in all of 40 cases"):
         fit_temperature(logits_of(np.zeros((40, 4)), true))
 
 
 def test_what_cannot_be_used_is_refused() -> None:
     logits, true = drawn(4, 3, 0)
     for temperature in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(InputError, match="a number above 0"):
+        with pytest.raises(InputError, match="finite number above 0"):
             predictions_from_logits(logits_of(logits, true), temperature)
     for wrong in (np.nan, np.inf):
         broken = logits.copy()
         broken[1, 1] = wrong
         for use in (fit_temperature, predictions_from_logits):
-            with pytest.raises(InputError, match="Logits are numbers"):
+            with pytest.raises(InputError, match="Logits must be numbers"):
                 use(logits_of(broken, true))
     with pytest.raises(InputError, match="at least one case"):
         fit_temperature(logits_of(logits[:0], true[:0]))
-    with pytest.raises(InputError, match="numbered 0 to 2, not 7"):
+    with pytest.raises(InputError, match="numbered 0 to 2; there is no 7"):
         fit_temperature(logits_of(logits, np.array([0, 1, 7, 2])))

@@ -70,5 +70,5 @@ def test_slices_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_top_of_nothing_is_refused() -> None:
     one = np.ones((2, 3))
-    with pytest.raises(InputError, match="at least one part, not 0"):
+    with pytest.raises(InputError, match="k must be at least 1, not 0"):
         top_jaccard(one, one, one > 0, 0)

@@ -103,7 +103,7 @@ def test_of_a_taste_the_share_of_right_signs_counts(world: World) -> None:
 
 def test_a_method_without_signs_has_none_at_the_cause(world: World) -> None:
     asked = questions(world, "caused", [[False, True, False]])
-    with pytest.raises(InputError, match=r"^by hand does not tell for from against"):
+    with pytest.raises(InputError, match=r"^by hand has no signs"):
         sign_at_cause(hand_made([[0.1, 0.9, 0.2]], signed=False), asked)
 
 
@@ -112,7 +112,7 @@ def test_only_answers_to_the_questions_are_marked(
     measure: Callable[[Explanation, WorldQuestions], Measure], world: World
 ) -> None:
     said = hand_made([[0.1, 0.9, 0.2]], signed=True)
-    with pytest.raises(InputError, match=r"\[1, 3\] cases by slots .* questions of \[1, 2\]"):
+    with pytest.raises(InputError, match=r"\[1, 3\] and the questions of shape \[1, 2\]"):
         measure(said, questions(world, "caused", [[False, True]]))
-    with pytest.raises(InputError, match=r"^The world has no caused events to ask about"):
+    with pytest.raises(InputError, match=r"^The world has no caused events to test"):
         measure(said, world.questions("caused", 3, 0))

@@ -203,11 +203,11 @@ def test_what_cannot_be_foretold_is_refused(additive: Additive) -> None:
     other = explain_batch(model, batch, targets + 1, "shapley")
     with pytest.raises(InputError, match="different cases"):
         value_correlation(other, values)
-    with pytest.raises(InputError, match="at least 4 coalitions, not 3"):
+    with pytest.raises(InputError, match="coalitions must be at least 4, not 3"):
         coalition_values(model, batch, targets, 3)
     with pytest.raises(InputError, match="There is no target 99"):
         coalition_values(model, batch, torch.full((6,), 99), 16)
-    with pytest.raises(CapabilityError, match="which the agreement of values needs"):
+    with pytest.raises(CapabilityError, match="which the measure of coalition values needs"):
         coalition_values(NO_MODEL, batch, targets)
 
 

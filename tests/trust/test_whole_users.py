@@ -413,13 +413,15 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_who_is_no_user_is_refused(users: npt.ArrayLike, said: str) -> None:
-    with pytest.raises(InputError, match=f"^Each of 4 cases is of one user, .* not {said}\\.$"):
+    with pytest.raises(
+        InputError, match=f"^Users must be 4 whole numbers, one per case, not {said}\\.$"
+    ):
         drawn(4, 1).of_users(users)
 
 
 @pytest.mark.parametrize("users", [[[1], [2, 3], [4], [5]], torch.zeros(4, dtype=torch.bfloat16)])
 def test_what_is_no_array_is_refused(users: npt.ArrayLike) -> None:
-    with pytest.raises(InputError, match=r"^Each case is of one user, a whole number, which"):
+    with pytest.raises(InputError, match=r"^Users must be whole numbers, one per case"):
         drawn(4, 1).of_users(users)
 
 

@@ -1,7 +1,5 @@
 """`whence audit`: test a run's reasons and write a report."""
 
-import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -60,9 +58,8 @@ def audit(
     """
     from whence import open_run
     from whence.memory import read_size
-    from whence.report.audit_page import audit_table, write_audit
+    from whence.trust.audit.auditor import PAGE, default_folder
     from whence.trust.audit.auditor import audit as audit_run
-    from whence.trust.audit.folder import PAGE, default_folder
     from whence.trust.audit.stage import STAGES, chosen_stages
 
     if stages == LIST:
@@ -81,32 +78,15 @@ def audit(
             stages=names,
             methods=method,
             cases=cases,
-            seed=model_seed,
+            model_seed=model_seed,
             memory=at_once,
             fresh=fresh,
         )
     except KeyboardInterrupt:
         err.print("Stopped. Run the same command again to resume after the last finished stage.")
         raise
-    options = {
-        "--out": folder,
-        "--stages": stages,
-        "--cases": None if cases == CASES else cases,
-        "--model-seed": model_seed,
-        "--device": None if device == DEVICE else device,
-        "--memory": memory,
-    }
-    page = write_audit(found, place / PAGE, _command(run, options, method or []))
     if as_json:
         print_json(found.as_dict())
         return
-    out.print(audit_table(found))
-    say(f"Report: {page}")
-
-
-def _command(run: Path, options: Mapping[str, object], methods: list[str]) -> str:
-    """Return the command that writes the same page; options of None are left out."""
-    given = [(name, value) for name, value in options.items() if value is not None]
-    given += [("--method", method) for method in methods]
-    words = (str(word) for pair in given for word in pair)
-    return shlex.join(["whence", "audit", str(run), *words])
+    out.print(found)
+    say(f"Report: {place / PAGE}")

@@ -1,4 +1,4 @@
-"""An audit as one page, and as a table for the terminal."""
+"""An audit as one self-contained page."""
 
 from __future__ import annotations
 
@@ -6,32 +6,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from markupsafe import Markup
-from rich.console import Group
-from rich.markup import escape
-from rich.text import Text
 
 import whence
+from whence.errors import InputError
 from whence.explainers import find_explainer
 from whence.files import new_file
 from whence.report.audit_charts import alternative, draw
 from whence.report.charts import to_svg
 from whence.report.pages import render
-from whence.spoken import spoken_of
-from whence.terminal import plain_table
-from whence.trust.audit.auditor import Audit
+from whence.spoken import Spoken
 from whence.trust.audit.context import HELD
 from whence.trust.audit.finding import ENOUGH, Chart
+from whence.trust.audit.result import Audit, StageResult
 
 FEW: Final = 6
-"""Figures that are shown openly; more are folded away behind a line to press."""
-NOT_MEASURED: Final = "not measured"
-COLOURS: Final = {"yes": "green", "partly": "yellow", "no": "red", NOT_MEASURED: "dim"}
+"""A stage with more figures than this folds them away."""
 
 
-def write_audit(audit: Audit, path: Path, command: str) -> Path:
-    """One self-contained HTML file."""
+def write_audit(audit: Audit, path: Path) -> Path:
+    """Write one HTML file that needs no other, and return its path."""
     run = audit.run
-    spoken = spoken_of(run.first)
     page = render(
         "audit.html.j2",
         title="Can this model's reasons be believed?",
@@ -41,53 +35,43 @@ def write_audit(audit: Audit, path: Path, command: str) -> Path:
         source=Path(str(run.data["origin"].get("source", "data in memory"))).name,
         settings=audit.settings,
         held=HELD,
-        seeds=len(run.models),
+        seeds=len(run.seeds),
         verdict=audit.verdict,
-        stages=[_section(audit, name) for name in audit.stages],
-        explainers={
-            name: spoken.say(find_explainer(name)[1].summary) for name in audit.settings["methods"]
-        },
-        spoken=spoken,
+        stages=[_section(audit, name, one) for name, one in audit.stages.items()],
+        explainers={name: _describe(name, run.spoken) for name in audit.settings["methods"]},
+        spoken=run.spoken,
         few=FEW,
         enough=ENOUGH,
         version=whence.__version__,
-        command=command,
+        command=audit.command,
     )
     with new_file(path) as partial:
         partial.write_text(page, encoding="utf-8")
     return path
 
 
-def _section(audit: Audit, name: str) -> dict[str, Any]:
-    stage, finding = audit.stages[name], audit.findings.get(name)
+def _describe(explainer: str, spoken: Spoken) -> str:
+    """Say what an explainer does; nothing if an old audit used one that is gone."""
+    try:
+        return spoken.say(find_explainer(explainer)[1].summary)
+    except InputError:
+        return ""
+
+
+def _section(audit: Audit, name: str, one: StageResult) -> dict[str, Any]:
     return {
         "name": name,
-        "title": stage.title,
-        "question": stage.question,
-        "answer": finding.answer if finding else NOT_MEASURED,
-        "finding": finding,
-        "obstacle": audit.obstacles.get(name),
+        "title": one.title,
+        "question": one.question,
+        "answer": one.answer,
+        "finding": one.finding,
+        "obstacle": one.obstacle,
         "pictures": [
             {"chart": chart, "svg": _picture(chart, audit.verdict.explainer)}
-            for chart in (finding.charts if finding else ())
+            for chart in (one.finding.charts if one.finding else ())
         ],
     }
 
 
 def _picture(chart: Chart, chosen: str | None) -> Markup:
     return Markup(to_svg(draw(chart, chosen), alternative(chart)))
-
-
-def audit_table(audit: Audit) -> Group:
-    """The verdict, and every question with its answer."""
-    table = plain_table("", "", "")
-    table.show_header = False
-    for name, stage in audit.stages.items():
-        finding = audit.findings.get(name)
-        answer = finding.answer if finding else NOT_MEASURED
-        said = finding.summary if finding else audit.obstacles[name]
-        question = f"[bold]{escape(stage.question)}[/]"
-        table.add_row(f"[{COLOURS[answer]}]{answer}[/]", f"{question}\n{escape(said)}")
-    table.columns[0].no_wrap = True
-    verdict = [Text(audit.verdict.sentence, style="bold"), Text(audit.verdict.caution)]
-    return Group(*verdict, table)

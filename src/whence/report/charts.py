@@ -33,7 +33,7 @@ def interval_chart(measured: Mapping[str, Measure | SeedMean], title: str) -> al
     rows = [
         {"name": name, "value": measure.value, "low": low, "high": high}
         for name, measure in measured.items()
-        for low, high in [measure.interval]
+        for low, high in [measure.bounds]
     ]
     base = alt.Chart(inline(rows)).encode(
         y=alt.Y("name:N", title=None, sort=list(measured)),
@@ -105,7 +105,7 @@ def agreement_chart(agreements: Mapping[tuple[str, str], Measure]) -> alt.LayerC
     rows = [
         {"one": one, "other": other, "value": measure.value, "low": low, "high": high}
         for (one, other), measure in agreements.items()
-        for low, high in [measure.interval]
+        for low, high in [measure.bounds]
     ]
     return matrix_chart(rows, "Spearman's rho")
 

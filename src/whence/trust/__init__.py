@@ -1,37 +1,18 @@
-"""Trust measures: whether explanations deserve belief. One file a measure.
+"""Trust measures: do explanations deserve belief? One folder per question, with its audit stage.
 
-Do two explainers agree? `agreement` (Spearman's rho), `kendall_agreement` (tau-b),
-`mu_log_agreement` and `mu_lin_agreement` (the top counts most), `top_agreement` (the top alone),
-`sign_agreement` (for and against). `spearman`, `kendall`, `mu_log`, `mu_lin` and `top_jaccard` say
-it of every case, and `signed_rank` tests whether one of two such numbers is the smaller.
+| question | folder or module | measures |
+|---|---|---|
+| Is the model accurate? | `accuracy` | `class_accuracy` |
+| Is it right as often as its confidence says? | `calibration` | `expected_calibration_error`, … |
+| Do explainers find the true reason? | `truth` | `precision_at_cause`, `precision_on_world` |
+| Do predictions change without important parts? | `faithfulness` | `deletion_curves`, `flips`, … |
+| Do explainers agree? | `agreement` | `agreement`, `top_agreement`, `sign_agreement`, … |
+| Do reasons name popular items? | `popularity` | `popularity_bias`, … |
+| Do other seeds give the same reasons? | `stability` | `seed_stability`, `class_stability`, … |
+| Does shuffled attention matter? | `permutation` | `attention_permutation`, `entropy`, … |
 
-Does an explainer foretell what the model does with some parts only? `coalition_values` asks the
-model, `value_correlation` and `value_fit` hold an explanation against it.
-
-On how many parts does the reason rest? `importance_entropy`, and `entropy` of every case.
-
-Do recommendations change without the parts that it calls important? `deletion_curves`, by deletion
-or insertion, against chance and a greedy oracle, with `deletion_at`, `normalised_area` and `flips`;
-`symmetrised_kl` and `jensen_shannon` say how far a distribution has moved.
-
-Does anything change when attention is shuffled? `attention_permutation`, and `class_permutation` of
-what a model says of targets; both also by how sure the model was, as `binned` has any number.
-
-Does it name the true cause, on the right side? `precision_at_cause` and `sign_at_cause`, on a
-world; `precision_on_world` on one in the likeness of the data.
-
-Does it name what everybody chooses? `popularity_bias` and `popularity_correlation`.
-
-Do models of other seeds say the same? `seed_stability`, and what it is made of: `attention_kl`,
-`jaccard_index`, `jaccard_distance`, `overlap`, `prediction_difference`, `prediction_deviation`.
-`class_stability` asks it of what models say of targets.
-
-Is a model as often right as it is sure? `predictions_of` and `predictions_from_logits` say how sure
-it was and whether it was right, `next_item_calibration` of a recommender and `class_predictions` of
-one that says what is liked; `reliability` draws it up in bins (`EqualWidth`, `EqualMass`,
-`JainBins`), `expected_calibration_error` and its kin are one number, and `temperature_scaling`
-mends it. `class_accuracy` says how often it is right about each class alone. Where cases are known
-to be of users (`Predictions.of_users`), intervals are over users.
+`MEASURES` lists all measures with their direction, range and source. `Predictions` and `bins` serve
+several questions. `audit` holds the stages together.
 """
 
 from whence.trust.accuracy.class_accuracy import class_accuracy, published_class_accuracy
@@ -86,7 +67,7 @@ from whence.trust.faithfulness.curves import (
     symmetrised_kl,
 )
 from whence.trust.faithfulness.deletion import Flips, deletion_curves, flips
-from whence.trust.measures import MEASURES, SEED_MEASURES, MeasureSpec
+from whence.trust.measures import MEASURES, MeasureSpec
 from whence.trust.permutation.attention_permutation import (
     AttentionPermutation,
     attention_permutation,
@@ -122,7 +103,7 @@ from whence.trust.target_classes import (
     positives_and_negatives,
 )
 from whence.trust.truth.true_reasons import (
-    Mark,
+    ReasonScore,
     TruthOnWorld,
     precision_at_cause,
     precision_on_world,
@@ -132,7 +113,6 @@ from whence.trust.truth.true_reasons import (
 __all__ = [
     "DIVERGENCES",
     "MEASURES",
-    "SEED_MEASURES",
     "AttentionPermutation",
     "Binned",
     "Bins",
@@ -144,10 +124,10 @@ __all__ = [
     "EqualWidth",
     "Flips",
     "JainBins",
-    "Mark",
     "MeasureSpec",
     "NextItemCalibration",
     "Predictions",
+    "ReasonScore",
     "Reliability",
     "SeedPairs",
     "SignedRank",

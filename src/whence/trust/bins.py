@@ -1,7 +1,7 @@
-"""Bins: predictions of like confidence, so that their accuracy can be held against it.
+"""Bins of cases: by confidence for calibration, or by any number for a mean in each bin.
 
-`B` cases are sorted by confidence, and a bin is a stretch of them. How often each case was drawn,
-`[r, B]`, stands for `r` resamples, which are binned without being sorted again.
+`B` cases are sorted by confidence, and a bin is a range of them. A resample is given by how often
+each case was drawn, so that `r` resamples `[r, B]` are binned without sorting again.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from whence.errors import InputError
 from whence.trust.resampling import added_by_user, intervals_over_users, means
 
 FIFTEEN: Final = 15
-"""As many as Guo et al. (2017) use."""
+"""The number of bins of Guo et al. (2017)."""
 
 
 class BinSums(NamedTuple):
-    """What is known of the `K` bins of `r` resamples, each `[r, K]`."""
+    """Sums over the cases of `K` bins in `r` resamples, each `[r, K]`."""
 
     cases: Floats
-    """How many."""
+    """The number of cases."""
     correct: Floats
-    """How many were predicted rightly."""
+    """The number of correct predictions."""
     confidence: Floats
-    """Added up."""
+    """The sum of the confidences."""
 
 
 class Bins(ABC):
-    """A way to cut the cases, and what a bin's accuracy is held against."""
+    """How to divide the cases, and what a bin's accuracy is compared with."""
 
     @property
     @abstractmethod
@@ -42,24 +42,24 @@ class Bins(ABC):
 
     @abstractmethod
     def edges(self, confidence: Floats) -> Floats:
-        """`[K + 1]`, of sorted confidences. A bin has its lower edge, and the last one both."""
+        """Return `[K + 1]` edges for sorted confidences; only the last bin has its upper edge."""
 
     def starts(self, confidence: Floats, drawn: Ints) -> Ints:
-        """`[r, K + 1]`: the place of each bin's first case and the end, in every resample."""
+        """Return each bin's first place, and the end, in every resample `[r, K + 1]`."""
         return np.tile(places(self.edges(confidence), confidence), (len(drawn), 1))
 
     def accuracy(self, sums: BinSums) -> Floats:
-        """`[r, K]`: correct / count."""
+        """Return correct / count `[r, K]`."""
         return means(sums.correct, sums.cases)
 
     def expected(self, sums: BinSums) -> Floats:
-        """`[r, K]`: the accuracy that a calibrated model would have, the mean confidence."""
+        """Return the accuracy of a calibrated model `[r, K]`, which is the mean confidence."""
         return means(sums.confidence, sums.cases)
 
 
 @dataclass(frozen=True)
 class EqualWidth(Bins):
-    """From 0 to 1, wherever the confidences lie."""
+    """Bins of equal width from 0 to 1."""
 
     count: int = FIFTEEN
 
@@ -72,15 +72,15 @@ class EqualWidth(Bins):
         return f"{self.count} bins of equal width"
 
     def edges(self, confidence: Floats) -> Floats:
-        """0, …, 1."""
+        """Return 0, …, 1."""
         return np.linspace(0.0, 1.0, self.count + 1)
 
 
 @dataclass(frozen=True)
 class EqualMass(Bins):
-    """Equally many cases in every bin, but that those of the same confidence stay together.
+    """Bins of equally many cases; cases of equal confidence stay together.
 
-    Where many are the same there are fewer bins.
+    If many confidences are equal, there are fewer bins.
     """
 
     count: int = FIFTEEN
@@ -94,7 +94,7 @@ class EqualMass(Bins):
         return f"at most {self.count} bins of equally many cases"
 
     def edges(self, confidence: Floats) -> Floats:
-        """From the least sure case to the surest, with no bin that is empty; of no case one."""
+        """Return edges from the least to the most confident case, without empty bins."""
         if not len(confidence):
             return np.array([0.0, 1.0])
         (starts,) = self.starts(confidence, np.ones((1, len(confidence)), dtype=np.int64))
@@ -102,11 +102,11 @@ class EqualMass(Bins):
         return np.append(confidence[first], confidence[-1:])
 
     def starts(self, confidence: Floats, drawn: Ints) -> Ints:
-        """Bin k begins with those as sure as number ⌊k · B / K⌋ of the cases drawn, from 0."""
+        """Return starts: bin k starts with the cases as confident as case ⌊k · B / K⌋."""
         resamples, cases = drawn.shape
         row = np.arange(resamples)[:, None]
         asked = np.arange(1, self.count) * cases // self.count + row * (cases + 1)
-        # How many were drawn up to each case, each row above the one before it: sorted as a whole.
+        # Cases drawn up to each case; each row lies above the last, so the whole is sorted.
         reached = drawn.cumsum(axis=1) + row * (cases + 1)
         case = np.searchsorted(reached.ravel(), asked, side="right") - row * cases
         first_as_sure = np.searchsorted(confidence, confidence)
@@ -117,12 +117,11 @@ class EqualMass(Bins):
 
 @dataclass(frozen=True)
 class JainBins(Bins):
-    """As the code of Jain (2019) has them: a tenth wide, from .5 on for two classes.
+    """The bins in the code of Jain (2019): a tenth wide, from 0.5 on for two classes.
 
-    The accuracy is correct / (count + 10⁻⁵), and is held against the middle of the bin, wherever
-    in it the confidences lie. A confidence of exactly 1 is in the last bin, where the code, which
-    numbers bins by ⌊confidence / 0.1⌋, would begin another; and an empty bin, for which it has an
-    accuracy of 0, has none.
+    The accuracy is correct / (count + 10⁻⁵), and is compared with the middle of the bin. Two things
+    differ from that code. A confidence of exactly 1 is in the last bin, not in one of its own. An
+    empty bin has no accuracy, instead of 0.
     """
 
     classes: int = 2
@@ -130,19 +129,19 @@ class JainBins(Bins):
     @property
     def words(self) -> str:
         """For a protocol."""
-        return "bins a tenth wide, held against their middles, as in Jain (2019)"
+        return "bins a tenth wide, compared with their middles, as in Jain (2019)"
 
     def edges(self, confidence: Floats) -> Floats:
-        """From the last tenth that no confidence is below, since the classes' sum is 1."""
+        """Return tenths; the highest of C probabilities is never below 1 / C."""
         return self._tenths()
 
     def accuracy(self, sums: BinSums) -> Floats:
-        """`[r, K]`: correct / (count + 10⁻⁵)."""
+        """Return correct / (count + 10⁻⁵) `[r, K]`."""
         found: Floats = sums.correct / (sums.cases + 1e-5)
         return np.where(sums.cases > 0, found, np.nan)
 
     def expected(self, sums: BinSums) -> Floats:
-        """`[r, K]`: the middles."""
+        """Return the middles `[r, K]`."""
         middles = self._tenths()[:-1] + 0.05
         return np.where(sums.cases > 0, middles, np.nan)
 
@@ -151,18 +150,18 @@ class JainBins(Bins):
 
 
 def places(edges: Floats, confidence: Floats) -> Ints:
-    """`[K + 1]`: where in the sorted confidences each bin begins, and the end."""
+    """Return where each bin starts in the sorted confidences, and the end `[K + 1]`."""
     first = np.searchsorted(confidence, edges[1:-1])
     return np.concatenate(([0], first, [len(confidence)]))
 
 
 def bin_sums(starts: Ints, drawn: Ints, correct: Floats, confidence: Floats) -> BinSums:
-    """Of `[r, B]` numbers of the cases, how often they were drawn first."""
+    """Return the sums over each bin of counts, hits and confidences, all `[r, B]`."""
     return BinSums(*(added(starts, values) for values in (drawn, correct, confidence)))
 
 
 def added(starts: Ints, values: Ints | Floats | Bools) -> Floats:
-    """`[r, K]`: the numbers `[r, B]` of the cases in each bin, added up."""
+    """Return the sums `[r, K]` over each bin of the cases' numbers `[r, B]`."""
     reached = np.zeros((len(values), values.shape[1] + 1))
     values.cumsum(axis=1, out=reached[:, 1:], dtype=np.float64)
     return np.diff(np.take_along_axis(reached, starts, axis=1), axis=1)
@@ -170,40 +169,39 @@ def added(starts: Ints, values: Ints | Floats | Bools) -> Floats:
 
 def _check_count(count: int) -> None:
     if count < 1:
-        raise InputError(f"Ask for at least one bin, not {count}.")
+        raise InputError(f"The number of bins must be at least 1, not {count}.")
 
 
-# Binned: the mean of one number of every case, by bins of another such as confidence.
-
+# The mean of one number per case, by bins of another number
 
 SHARES: Final = (5, 25, 50, 75, 95)
-"""Of the cases of a bin, in per cent."""
+"""The quantiles of a bin, in per cent."""
 QUANTILES: Final = ("least", "lower", "median", "upper", "most")
-"""What these are called."""
+"""Their names."""
 
 
 @dataclass(frozen=True, eq=False)
 class Binned:
-    """The cases in `K` bins; an empty one has NaN for all but its counts."""
+    """The cases in `K` bins; an empty bin has NaN except for its counts."""
 
     edges: Floats
-    """`[K + 1]`: a bin has its lower edge, and the last one both."""
+    """`[K + 1]`: only the last bin includes its upper edge."""
     count: Ints
-    """`[K]`: how many cases."""
+    """`[K]`: the number of cases."""
     users: Ints
-    """`[K]`: how many users they are of."""
+    """`[K]`: the number of users."""
     place: Floats
-    """`[K]`: the mean of what they are binned by."""
+    """`[K]`: the mean of the number that cases are binned by."""
     mean: Floats
-    """`[K]`: over the cases."""
+    """`[K]`: the mean over the cases."""
     interval: Floats
-    """`[K, 2]`: 95 %, of the bootstrap over users; NaN unless there are two of them."""
+    """`[K, 2]`: the 95 % bootstrap interval over users; NaN for fewer than two users."""
     quantiles: Floats
-    """`[K, 5]`: 5, 25, 50, 75 and 95 % of the cases have no more."""
+    """`[K, 5]`: the 5, 25, 50, 75 and 95 % quantiles of the cases."""
     protocol: str
 
     def rows(self) -> list[dict[str, float | None]]:
-        """One for every bin that has cases, to draw; no interval where they are of one user."""
+        """Return one row per bin that has cases, for a chart; `None` stands for no interval."""
         columns = {
             "from": self.edges[:-1],
             "to": self.edges[1:],
@@ -231,11 +229,11 @@ def binned(
     protocol: str,
     seed: int = 0,
 ) -> Binned:
-    """The mean of the values `[N]` in every bin of `by` `[N]`; a case without a value is left out.
+    """Return the mean of the values `[N]` in every bin of `by` `[N]`, ignoring values of NaN.
 
-    Whole users `[N]` are drawn for the interval, as the cases of one are not independent; where
-    they are not said, every case is a user of its own. The bins are those of all cases, with a
-    value or without.
+    The interval resamples users `[N]` with all their cases, which are not independent; without
+    `users`, every case is a user of its own. The bins are those of all cases, also of those
+    without a value.
     """
     users = np.arange(len(values)) if users is None else users
     _check(values, by, users)
@@ -262,13 +260,13 @@ def binned(
 def _check(values: Floats, by: Floats, users: Ints) -> None:
     if values.ndim != 1 or values.shape != by.shape or values.shape != users.shape:
         shapes = " and ".join(str(list(one.shape)) for one in (values, by, users))
-        raise InputError(f"Every case has a value, a place and a user, not shapes {shapes}.")
+        raise InputError(f"Values, by and users must all be [cases], not of shapes {shapes}.")
     if not np.isfinite(by[~np.isnan(values)]).all():
-        raise InputError("What cases are binned by is finite, which is not so for all of these.")
+        raise InputError("The numbers to bin by must be finite; some of these are not.")
 
 
 def _quantiles(values: Floats, bin_of: Ints, count: Ints) -> Floats:
-    """`[K, 5]`."""
+    """Return the quantiles of each bin `[K, 5]`."""
     in_bins = np.split(values[np.argsort(bin_of, kind="stable")], np.cumsum(count)[:-1])
     none = np.full(len(SHARES), np.nan)
     return np.stack([np.percentile(some, SHARES) if len(some) else none for some in in_bins])

@@ -1,4 +1,4 @@
-"""What it learned: are those that the model puts near each other alike in what it was not told?"""
+"""Audit stage: do neighbours share what the model was never given, such as a genre or an age?"""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from whence.trust.audit.finding import (
     clearly_positive,
     dot,
 )
+from whence.trust.audit.stage import STAGES, Stage
 from whence.trust.audit.words import (
     between,
     listed,
@@ -37,46 +38,46 @@ from whence.trust.audit.words import (
 
 IN_COLOUR: Final = 3
 POINTS: Final = 1_000
-"""How many groups a map has in colour, and items or users at most."""
+"""Groups in colour on a map, and the largest number of points."""
 FAR: Final = 0.3
-"""Of the way from chance to neighbours who are all alike, from which on the answer is yes."""
+"""The answer is yes from this share of the way from random neighbours to all alike."""
 
-Alike = Mapping[str, SameGroup]
-"""By what neighbours may share."""
+Neighbours = Mapping[str, SameGroup]
+"""By what neighbours may share: a genre, an age."""
 
 
-def learned(audited: AuditContext) -> Finding:
-    """The share of neighbours with a genre, or an age, in common beside that of anybody."""
-    found, lacking = _measured(audited)
+def find_learned(context: AuditContext) -> Finding:
+    """Compare the share of neighbours with a genre or age in common with random neighbours."""
+    found, lacking = _measured(context)
     if not found:
-        told = "; ".join(f"of {whose}, {why}" for whose, why in lacking.items())
-        raise InputError(f"Whether neighbours are alike is not measured: {told}.")
-    answer, told = _answer(found)
-    shares = "; of ".join(_share(SIDES[what], one) for what, one in found.items())
+        reasons = "; ".join(f"for {whose}, {why}" for whose, why in lacking.items())
+        raise InputError(f"Neighbours cannot be compared: {reasons}.")
+    answer, why = _answer(found)
+    shares = " ".join(_share(SIDES[what], one) for what, one in found.items())
     return Finding(
         answer=answer,
-        summary=f"Of {shares}. {told}",
+        summary=f"{shares} {why}",
         figures=tuple(figure for what, one in found.items() for figure in _figures(what, one)),
-        charts=(_chart(found), _map(audited, found)),
+        charts=(_chart(found), _map(context, found)),
         tables=tuple(_table(what, one) for what, one in found.items()),
         notes=(
-            "Neighbours are the nearest by the model's own vectors, in all dimensions; chance is "
-            "the share of all others. The intervals are over items and users, of one training.",
-            *(f"Of {whose} it is not measured: {why}." for whose, why in lacking.items()),
+            "Neighbours are the nearest vectors of the model in all dimensions; random neighbours "
+            "are all others. The intervals are over items and users of one trained model.",
+            *(f"Not measured for {whose}: {why}." for whose, why in lacking.items()),
         ),
     )
 
 
-def _measured(audited: AuditContext) -> tuple[dict[str, SameGroup], dict[str, str]]:
-    """What can be measured, and of whom it cannot, why."""
+def _measured(context: AuditContext) -> tuple[dict[str, SameGroup], dict[str, str]]:
+    """Return what can be measured, and why the rest cannot."""
     found, lacking = {}, {}
     for what, side in SIDES.items():
-        if not offers(audited.model, side.capability):
-            lacking[side.whose] = f"{type(audited.model).__name__} has no '{side.capability}'"
+        if not offers(context.model, side.capability):
+            lacking[side.whose] = f"{type(context.model).__name__} has no '{side.capability}'"
             continue
         try:
-            groups = side.groups(audited.split.interactions)
-            one = same_group(side.vectors(audited.model), groups, seed=audited.seed)
+            groups = side.groups(context.split.interactions)
+            one = same_group(side.vectors(context.model), groups, seed=context.seed)
         except InputError as problem:
             said = str(problem).removesuffix(".")
             lacking[side.whose] = f"{said[:1].lower()}{said[1:]}"
@@ -89,20 +90,20 @@ def _measured(audited: AuditContext) -> tuple[dict[str, SameGroup], dict[str, st
     return found, lacking
 
 
-def _answer(found: Alike) -> tuple[Answer, str]:
-    """By how far from chance each is, where that is clear."""
+def _answer(found: Neighbours) -> tuple[Answer, str]:
+    """Answer by how far the neighbours are from random ones."""
     fewest = min(one.excess.n for one in found.values())
     if fewest < ENOUGH:
         return "partly", sentence(too_few(fewest, ENOUGH))
     ways = [f"{percent(_way(one))} for {SIDES[what].whose}" for what, one in found.items()]
-    told = f"Of the way from chance to all alike that is {listed(ways)}"
+    why = f"On a scale from random neighbours (0 %) to all alike (100 %), that is {listed(ways)}"
     unclear = [SIDES[what].whose for what, one in found.items() if not _clear(one)]
     if unclear:
-        told += f"; for {listed(unclear)} it is not clearly more than chance"
+        why += f"; for {listed(unclear)} it is not clearly more than random"
     if len(unclear) == len(found):
-        return "no", f"{told}."
+        return "no", f"{why}."
     far = not unclear and all(_way(one) >= FAR for one in found.values())
-    return "yes" if far else "partly", f"{told}."
+    return "yes" if far else "partly", f"{why}."
 
 
 def _clear(one: SameGroup) -> bool:
@@ -114,10 +115,9 @@ def _way(one: SameGroup) -> float:
 
 
 def _share(side: Side, one: SameGroup) -> str:
-    """To go on from "of"."""
     return (
-        f"the {NEIGHBOURS} nearest {side.whose}, {percent(one.share.value)} have {side.shared} in "
-        f"common, by chance {percent(one.chance)}"
+        f"{percent(one.share.value)} of the {NEIGHBOURS} nearest {side.whose} have {side.shared} "
+        f"in common (random: {percent(one.chance)})."
     )
 
 
@@ -127,67 +127,66 @@ def _figures(what: str, one: SameGroup) -> Iterator[Figure]:
         f"neighbours of the same {what}",
         side.whose,
         one.share,
-        f"Of the {NEIGHBOURS} nearest {side.whose}, {percent(one.share.value)} have {side.shared} "
+        f"{percent(one.share.value)} of the {NEIGHBOURS} nearest {side.whose} have {side.shared} "
         f"in common ({between(one.share)}).",
     )
     yield Figure(
-        f"neighbours of the same {what}, less chance",
+        f"neighbours of the same {what}, above random",
         side.whose,
         excess,
         f"That is {points(abs(excess.value))} {'more' if excess.value >= 0 else 'less'} than the "
-        f"{percent(one.chance)} of chance ({points_between(excess)}).",
+        f"{percent(one.chance)} of random neighbours ({points_between(excess)}).",
     )
 
 
-def _chart(found: Alike) -> Chart:
+def _chart(found: Neighbours) -> Chart:
     rows = []
     for what, one in found.items():
-        whose, chance = SIDES[what].whose, one.chance
+        whose, share = SIDES[what].whose, one.chance
         rows.append(dot(f"{what}, nearest {whose}", one.share))
-        by_chance = {"value": chance, "low": chance, "high": chance}
-        rows.append({"name": f"{what}, any {whose}", **by_chance})
+        rows.append({"name": f"{what}, any {whose}", "value": share, "low": share, "high": share})
     return Chart(
         "dots",
-        "share with the same in common",
-        "The further the nearest lie to the right of any others, the more the model has learned of "
-        "what it was never told.",
+        "share of neighbours with it in common",
+        "The further the nearest lie to the right of any others, the more the model has learned "
+        "about what it was never given.",
         tuple(rows),
     )
 
 
-def _map(audited: AuditContext, found: Alike) -> Chart:
-    """Some of all, with a few groups in colour."""
+def _map(context: AuditContext, found: Neighbours) -> Chart:
+    """Draw a map of some items and users, with a few groups in colour."""
     rows: list[dict[str, Any]] = []
     for what, one in found.items():
-        drawn = SIDES[what].drawn(audited.model, audited.split.interactions)
-        together = sorted(one.by_group, key=lambda name: -_beyond_chance(one, name))[:IN_COLOUR]
-        some = _some(len(drawn.points), audited.seed)
+        drawn = SIDES[what].drawn(context.model, context.split.interactions)
+        together = sorted(one.by_group, key=lambda name: -_above_random(one, name))[:IN_COLOUR]
+        some = _some(len(drawn.points), context.seed)
         panel = f"{SIDES[what].whose} by {what}: {drawn.title}"
         rows += [{"panel": panel, **row} for row in _few(drawn, some).rows(together)]
     return Chart(
         "points",
-        "where the model puts them",
-        f"At most {POINTS:,} of each, in the plane that keeps most of how far apart their vectors "
-        f"lie; in colour are the {IN_COLOUR} groups that lie together most beyond chance. The "
-        "plane leaves out the rest of the distances: the shares above are of all of them.",
+        "map of the model's vectors",
+        f"At most {POINTS:,} of each, in the plane of the first two principal components. In "
+        f"colour are the {IN_COLOUR} groups whose members lie together most. The plane keeps only "
+        "part of the distances; the shares above use all dimensions.",
         tuple(rows),
         across="group",
     )
 
 
-def _beyond_chance(one: SameGroup, group: str) -> float:
+def _above_random(one: SameGroup, group: str) -> float:
     near, anywhere = one.by_group[group]
     return near - anywhere
 
 
 def _some(count: int, seed: int) -> Ints:
-    """Places to draw, in their order."""
+    """Return a random choice of points, in their order."""
     drawn = Randomness(seed).numpy("evaluation").permutation(count)[:POINTS]
     return np.sort(drawn)
 
 
 def _few(learned: LearnedMap, some: Ints) -> LearnedMap:
-    """With coordinates as exact as a picture needs them."""
+    """Return some points of a map, with coordinates rounded for a picture."""
     reach = float(np.abs(learned.points).max()) or 1.0
     return replace(
         learned,
@@ -198,10 +197,26 @@ def _few(learned: LearnedMap, some: Ints) -> LearnedMap:
 
 
 def _table(what: str, one: SameGroup) -> Table:
-    """Group by group, those whose neighbours are most of it before others."""
+    """Return a row per group, sorted by the share of its own among the neighbours."""
     ranked = sorted(one.by_group.items(), key=lambda pair: -pair[1][0])
     return Table(
-        f"By {what}, the share of its own",
+        f"Share of the same {what}, by {what}",
         (f"among the {NEIGHBOURS} nearest", f"among all {SIDES[what].whose}"),
         tuple((name, percent(near), percent(anywhere)) for name, (near, anywhere) in ranked),
     )
+
+
+STAGES.add(
+    "learned",
+    Stage(
+        "What it learned",
+        "Are similar items, and similar users, close together?",
+        find_learned,
+        (
+            f"neighbours reach {percent(FAR)} of the way from random to all alike",
+            "clearly more than random",
+            "not clearly more",
+        ),
+    ),
+    place=30,
+)

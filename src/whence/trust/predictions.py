@@ -1,7 +1,7 @@
-"""Predictions: how sure was a model of what it predicted, and was it right?
+"""Predictions: how confident a model was, and whether it was right.
 
-Of `B` cases and `C` classes, or items, `[B, C]` probabilities or logits are reduced to a few
-numbers a case, some cases at a time; that is all that calibration asks of them.
+Probabilities or logits `[B, C]` of `B` cases and `C` classes (or items) are reduced to a few
+numbers per case, in slices. Calibration needs no more.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from whence.memory import cases_at_once, row_slices
 
 Numbers = npt.NDArray[Any] | Tensor
 Users = npt.ArrayLike | Tensor
-"""Whole numbers `[B]`, in whatever holds them."""
+"""Whole numbers `[B]` in any container."""
 Logits = Callable[[], Iterable[tuple[Tensor, Tensor]]]
-"""Begins anew whenever it is called: logits `[b, C]` of some cases, and their true classes `[b]`.
+"""Returns a new iterator at each call: logits `[b, C]` of some cases, and true classes `[b]`.
 
-So a catalog of any size can be gone through, more than once, with little of it in memory.
+This makes several passes over a catalog of any size possible, with little of it in memory.
 """
 
 ROUNDING: Final = 1e-3
-"""How far from 1 the sum of a case's probabilities may be, which half precision needs."""
+"""How far the sum of a case's probabilities may be from 1, as half precision requires."""
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What is left of the probabilities of `B` cases."""
+    """The probabilities of `B` cases, reduced to what calibration needs."""
 
     confidence: Floats
     """`[B]`: the probability of the predicted class, the first of the most probable."""
@@ -44,21 +44,21 @@ class Predictions:
     true: Ints
     """`[B]`: the true class."""
     log_likelihood: Floats
-    """`[B]`: ln p of the true class; −∞ where it was held to be impossible."""
+    """`[B]`: ln p of the true class; −∞ if its probability is 0."""
     squares: Floats
     """`[B]`: Σ (p − y)² over the classes, y being 1 for the true one and 0 for the others."""
     classes: int
     protocol: str
     """What was predicted, in words."""
     users: Ints | None = None
-    """`[B]`: the number of the user whose case it is; where it is not known, all are of others."""
+    """`[B]`: the user of each case; if unknown, every case counts as another user's."""
 
     def __len__(self) -> int:
-        """How many cases."""
+        """Return the number of cases."""
         return len(self.confidence)
 
     def __getitem__(self, rows: slice | Ints | Bools) -> Predictions:
-        """Some of the cases."""
+        """Return some of the cases."""
         return replace(
             self,
             confidence=self.confidence[rows],
@@ -70,44 +70,44 @@ class Predictions:
         )
 
     def of_users(self, users: Users) -> Predictions:
-        """The same cases, known to be of these users `[B]`: intervals are then over users."""
+        """Return the cases with their users `[B]`; intervals are then over users."""
         found = _array(users)
         if found.shape != self.confidence.shape or (found.size and found.dtype.kind not in "iu"):
             raise InputError(
-                f"Each of {len(self):,} cases is of one user, a whole number, not {found.dtype} of "
+                f"Users must be {len(self):,} whole numbers, one per case, not {found.dtype} of "
                 f"shape {list(found.shape)}."
             )
         return replace(self, users=found.astype(np.int64))
 
     @cached_property
     def user_of(self) -> Ints:
-        """`[B]`: whose case it is, with the users numbered from 0 on."""
+        """The user of each case `[B]`, numbered from 0."""
         if self.users is None:
             return np.arange(len(self))
         return np.unique(self.users, return_inverse=True)[1]
 
     @property
     def user_count(self) -> int:
-        """How many users the cases are of."""
+        """The number of users."""
         return int(self.user_of.max(initial=-1)) + 1
 
     @property
     def dependent(self) -> bool:
-        """Whether some users have several cases, which then depend on one another.
+        """Whether some users have several cases, which are then not independent.
 
-        Where all are of one user there is no other to draw, and intervals are over its cases.
+        With a single user there is none to resample, and intervals are over its cases.
         """
         return 1 < self.user_count < len(self)
 
     @property
     def interval_over(self) -> str:
-        """For a protocol: what intervals are over, where it is not the cases."""
+        """What intervals are over, for a protocol, unless it is the cases."""
         return f"; interval over {self.user_count:,} users" if self.dependent else ""
 
     def of_class(self, number: int) -> Predictions:
-        """The cases whose true class it is; Jain (2019) looks at positives and negatives apart."""
+        """Return the cases of one true class, as Jain (2019) separates them."""
         if not 0 <= number < self.classes:
-            raise InputError(f"Classes are numbered 0 to {self.classes - 1}, not {number}.")
+            raise InputError(f"Classes are numbered 0 to {self.classes - 1}; there is no {number}.")
         return replace(
             self[self.true == number], protocol=f"{self.protocol}; true class {number} alone"
         )
@@ -115,7 +115,7 @@ class Predictions:
 
 @torch.no_grad()
 def predictions_of(probabilities: Numbers, true: Numbers) -> Predictions:
-    """From the probabilities `[B, C]` of every class, and the true ones `[B]`."""
+    """Return predictions from probabilities `[B, C]` and true classes `[B]`."""
     _check_shapes(probabilities, true)
     found = [_of_probabilities(*some) for some in _pieces(probabilities, true)]
     return _joined(found, probabilities.shape[1], "probabilities of the predicted class")
@@ -125,12 +125,12 @@ def predictions_of(probabilities: Numbers, true: Numbers) -> Predictions:
 def predictions_from_logits(
     logits: Logits, temperature: float = 1.0, protocol: str = "softmax of the predicted class"
 ) -> Predictions:
-    """From logits `z`: the probabilities are softmax(z / T) with the temperature T.
+    """Return predictions from logits z: the probabilities are softmax(z / T) at temperature T.
 
-    Whatever it is, the same class is predicted; the higher it is, the less sure.
+    The temperature never changes the predicted class; a higher one lowers the confidence.
     """
     if not 0 < temperature < np.inf:
-        raise InputError(f"A temperature is a number above 0, not {temperature}.")
+        raise InputError(f"A temperature must be a finite number above 0, not {temperature}.")
     found, classes = [], 0
     for some, true in logits():
         found.append(_of_logits(some, true, temperature))
@@ -140,43 +140,43 @@ def predictions_from_logits(
 
 
 def logits_of(logits: Numbers, true: Numbers) -> Logits:
-    """Logits `[B, C]` that are in memory, and true classes `[B]`, to be gone through."""
+    """Return logits `[B, C]` and true classes `[B]` in memory as `Logits`."""
     _check_shapes(logits, true)
     return lambda: _pieces(logits, true)
 
 
 def check_some(cases: int) -> None:
-    """Refuse none."""
+    """Raise if there are no cases."""
     if not cases:
-        raise InputError("Calibration is measured on at least one case; there is none.")
+        raise InputError("Calibration needs at least one case; there are none.")
 
 
 def check_logits(logits: Tensor, true: Tensor) -> None:
-    """Refuse what has no softmax, and true classes that are none of the classes."""
+    """Raise if logits have no softmax, or if a true class does not exist."""
     if not bool(logits.amax(dim=1).isfinite().all()):  # which is NaN where any is
         raise InputError(
-            "Logits are numbers, or −∞ for a class that cannot be, and a case has at least one; "
-            "not all of these are."
+            "Logits must be numbers, or −∞ for an impossible class, with at least one number per "
+            "case; some of these are not."
         )
     check_classes(true, logits.shape[1])
 
 
 def check_classes(true: Tensor, classes: int) -> None:
-    """Refuse a true class that is none of them."""
+    """Raise if a true class does not exist."""
     if int(true.min()) < 0 or int(true.max()) >= classes:
         wrong = true[(true < 0) | (true >= classes)][0]
-        raise InputError(f"Classes are numbered 0 to {classes - 1}, not {int(wrong)}.")
+        raise InputError(f"Classes are numbered 0 to {classes - 1}; there is no {int(wrong)}.")
 
 
 def _check_shapes(numbers: Numbers, true: Numbers) -> None:
     if numbers.ndim != 2 or not numbers.shape[1] or tuple(true.shape) != (len(numbers),):
         raise InputError(
-            "Calibration needs a number for every case and class and one true class a case, not "
-            f"shapes {list(numbers.shape)} and {list(true.shape)}."
+            "Calibration needs numbers [cases, classes] and one true class per case, not shapes "
+            f"{list(numbers.shape)} and {list(true.shape)}."
         )
     kind = np.asarray(true.cpu() if isinstance(true, Tensor) else true).dtype.kind
     if kind not in "iub":
-        raise InputError("True classes are whole numbers, which these are not.")
+        raise InputError("True classes must be whole numbers.")
 
 
 def _pieces(numbers: Numbers, true: Numbers) -> Iterator[tuple[Tensor, Tensor]]:
@@ -189,47 +189,45 @@ def _pieces(numbers: Numbers, true: Numbers) -> Iterator[tuple[Tensor, Tensor]]:
 def _array(users: Users) -> npt.NDArray[Any]:
     try:
         return np.asarray(users.detach().cpu() if isinstance(users, Tensor) else users)
-    except (TypeError, ValueError) as error:  # rows of unlike lengths, or numbers NumPy has not
-        raise InputError(
-            "Each case is of one user, a whole number, which these are not."
-        ) from error
+    except (TypeError, ValueError) as error:  # ragged rows, or a type that NumPy does not know
+        raise InputError("Users must be whole numbers, one per case.") from error
 
 
 def _tensor(numbers: Numbers) -> Tensor:
-    # A copy, as PyTorch cannot look at an array that must not be written to.
+    # A copy, because PyTorch cannot wrap a read-only array.
     return numbers if isinstance(numbers, Tensor) else torch.from_numpy(np.array(numbers))
 
 
 def _of_probabilities(p: Tensor, true: Tensor) -> Tensor:
-    """`[b, 5]`, as `_reduced` has them."""
+    """Return the columns `[b, 5]` of `_reduced`."""
     p = p.double()
     sound = (p >= 0).all(dim=1) & ((p.sum(dim=1) - 1).abs() <= ROUNDING)
     if not bool(sound.all()):
         case = p[sound.int().argmin()]
         raise InputError(
-            "The probabilities of a case are numbers from 0 on of sum 1, which not all are: the "
-            f"least of a case is {float(case.min()):.4g}, and their sum {float(case.sum()):.4g}."
+            "The probabilities of each case must not be negative and must add up to 1; one case "
+            f"has a minimum of {float(case.min()):.4g} and a sum of {float(case.sum()):.4g}."
         )
     check_classes(true, p.shape[1])
     return _reduced(p.clone(), p.argmax(dim=1), _own(p, true).log(), true)
 
 
 def _of_logits(logits: Tensor, true: Tensor, temperature: float) -> Tensor:
-    """The same; the predicted class is that of the largest logit, which no rounding can change."""
+    """Return the same columns; the prediction is the largest logit, whatever rounding does."""
     check_logits(logits, true)
-    below = at_least_single(logits) - logits.amax(dim=1, keepdim=True)  # no T makes it too large
+    below = at_least_single(logits) - logits.amax(dim=1, keepdim=True)  # so that no T overflows
     log_p = below.div_(temperature).log_softmax(dim=1)
     own = _own(log_p, true)
     return _reduced(log_p.exp_(), logits.argmax(dim=1), own, true)
 
 
 def at_least_single(numbers: Tensor) -> Tensor:
-    """In a precision that sums over many classes can be taken in."""
+    """Return the numbers in a precision that is enough for sums over many classes."""
     return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
 
 
 def _reduced(p: Tensor, top: Tensor, log_likelihood: Tensor, true: Tensor) -> Tensor:
-    """`[b, 5]`: confidence, whether correct, true class, ln p, Σ (p − y)². Writes into `p`."""
+    """Return confidence, correct, true class, ln p and Σ (p − y)² `[b, 5]`. Overwrites `p`."""
     confidence = _own(p, top).clamp(max=1)
     p.scatter_add_(1, true[:, None], torch.full_like(p[:, :1], -1))
     columns = (confidence, top == true, true, log_likelihood, p.square_().sum(dim=1))
@@ -237,7 +235,7 @@ def _reduced(p: Tensor, top: Tensor, log_likelihood: Tensor, true: Tensor) -> Te
 
 
 def _own(numbers: Tensor, classes: Tensor) -> Tensor:
-    """`[b]`: one of each row."""
+    """Return one number of each row `[b]`."""
     return numbers.gather(1, classes[:, None])[:, 0]
 
 

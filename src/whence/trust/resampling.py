@@ -1,4 +1,4 @@
-"""Resampling: the bootstrap of what is no mean over cases."""
+"""The bootstrap over cases and over users."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from whence.trust.predictions import Predictions
 
 
 def means(sums: Floats, counts: Ints | Floats) -> Floats:
-    """Of as many; NaN of none."""
+    """Return sums / counts; NaN if the count is 0."""
     found: Floats = np.full(counts.shape, np.nan)
     np.divide(sums, counts, out=found, where=counts > 0)
     return found
 
 
 def resamples_at_once(cases: int) -> Iterator[int]:
-    """How many resamples of so many cases fit at a time, until there are `RESAMPLES` of them."""
+    """Yield how many resamples of this many cases to draw at a time, `RESAMPLES` in all."""
     slices = row_slices(RESAMPLES, max(1, DRAWS_AT_ONCE // cases))
     return (len(range(RESAMPLES)[some]) for some in slices)
 
 
 def drawn_counts(cases: int, seed: int) -> Iterator[Ints]:
-    """`[r, B]` at a time: how often each case is in each resample, as many drawn as there are."""
+    """Yield `[r, B]` at a time: how often each case occurs in each resample."""
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     for count in resamples_at_once(cases):
         drawn = rng.integers(0, cases, (count, cases)) + cases * np.arange(count)[:, None]
@@ -39,16 +39,15 @@ def drawn_counts(cases: int, seed: int) -> Iterator[Ints]:
 def added_by_user(
     user: Ints, bin_of: Ints, table: tuple[int, int], values: npt.NDArray[Any] | None = None
 ) -> Floats:
-    """`[U, K]`: the values of each user's cases in each bin, added up; without them, how many."""
+    """Return the sums `[U, K]` of the values of each user in each bin; without values, counts."""
     cell = user * table[1] + bin_of
     return np.bincount(cell, values, math.prod(table)).astype(np.float64).reshape(table)
 
 
 def intervals_over_users(sums: Floats, counts: Floats, seed: int) -> Floats:
-    """`[K, 2]`: 95 % of the means of bins, from each user's sums and counts `[U, K]`.
+    """Return the 95 % interval of each bin's mean `[K, 2]`, from users' sums and counts `[U, K]`.
 
-    A resample that leaves a bin empty is none of it. A bin of one user has NaN, as it says nothing
-    of others.
+    A bin ignores resamples that leave it empty. A bin with a single user has NaN.
     """
     some = np.count_nonzero(counts, axis=0) >= 2
     found = np.full((len(some), 2), np.nan)
@@ -67,9 +66,9 @@ def mean_over_users(
     range: tuple[float, float] = (0.0, 1.0),
     seed: int = 0,
 ) -> Measure:
-    """The mean of one value a case `[B]`; its interval is of users `[B]`, drawn with all theirs.
+    """Return the mean of one value per case `[B]`, with an interval over the users `[B]`.
 
-    Of one user alone it is all the measure may be.
+    Users are resampled with all their cases. With a single user, the interval is the whole range.
     """
     different, user = np.unique(user, return_inverse=True)
     table, one_bin = (len(different), 1), np.zeros_like(user)
@@ -86,7 +85,7 @@ def mean_of_cases(
     range: tuple[float, float] = (0.0, 1.0),
     seed: int = 0,
 ) -> Measure:
-    """The mean of one value a case `[B]`; its interval is over users where some have several."""
+    """Return the mean of one value per case `[B]`, over users if some have several cases."""
     protocol = f"{what}; {predictions.protocol}{predictions.interval_over}"
     if not predictions.dependent:
         return mean_measure(values, protocol, direction, range, seed)

@@ -27,7 +27,7 @@ LIKED: Final = 0
 
 @dataclass(frozen=True, eq=False)
 class TargetPairs:
-    """`B` histories with `t` targets each."""
+    """All pairs of `B` histories with their `t` targets."""
 
     batch: Tensor
     """`[B, n]`."""
@@ -38,35 +38,35 @@ class TargetPairs:
         check_batch(self.batch)
         if self.targets.ndim != 2 or len(self.targets) != len(self.batch) or not len(self):
             raise InputError(
-                f"Every history has the same number of targets, at least one: {len(self.batch)} "
-                f"rows of them, not {list(self.targets.shape)}."
+                f"Targets must be [{len(self.batch)}, t] with at least one target per history, not "
+                f"{list(self.targets.shape)}."
             )
 
     def __len__(self) -> int:
-        """How many pairs."""
+        """Return the number of pairs."""
         return self.targets.numel()
 
     def histories(self, rows: slice | Tensor) -> Tensor:
-        """`[r]`: the numbers of the histories that some pairs are of."""
+        """Return the number of the history of each of some pairs `[r]`."""
         return self._numbers(rows) // self.targets.shape[1]
 
     def pairs(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
-        """`[r, n]` and `[r]`: histories and targets of some pairs."""
+        """Return the histories `[r, n]` and the targets `[r]` of some pairs."""
         history, place = self.histories(rows), self._numbers(rows) % self.targets.shape[1]
         return self.batch[history], self.targets[history, place]
 
     def by_length(self, model: Explainable) -> tuple[TargetPairs, Tensor]:
-        """Histories about as long one after another, and the number `[B]` that each had before."""
+        """Return the pairs with histories sorted by length, and their former numbers `[B]`."""
         order = model.parts(self.batch).sum(dim=1).argsort(stable=True)
         return TargetPairs(self.batch[order], self.targets[order]), order
 
     def slices(self, memory: int | None) -> Iterator[slice]:
-        """All pairs, as many at a time as a model may see."""
+        """Return slices of all pairs that fit into memory."""
         memory = memory or memory_for(self.batch.device)
         return row_slices(len(self), inputs_at_once(self.batch.shape[1], memory))
 
     def _numbers(self, rows: slice | Tensor) -> Tensor:
-        """`[r]`, with no more of them in memory: there may be many millions of pairs."""
+        """Return the numbers of some pairs `[r]` alone, because there may be many millions."""
         if isinstance(rows, Tensor):
             return rows
         return torch.arange(*rows.indices(len(self)), device=self.batch.device)
@@ -78,21 +78,21 @@ def pair_classes(
     targets: Tensor,
     attention: Sequence[Tensor] | None = None,
 ) -> Tensor:
-    """`[r, C]`: the logits of what may become of the pairs' targets `[r]`."""
+    """Return the logits `[r, C]` of the classes of the pairs' targets `[r]`."""
     assert isinstance(model, HasClasses)
     return model.classes(batch, targets[:, None], attention=attention)[:, 0]
 
 
 def attention_to_parts(weights: Sequence[Tensor], parts: Tensor) -> Tensor:
-    """`[r, n]`: the last block's attention to each part, the mean over its heads; 0 elsewhere."""
+    """Return the last block's attention to each part `[r, n]`, averaged over heads; 0 elsewhere."""
     answering = weights[-1][:, :, -1, : parts.shape[1]]
     return answering.mean(dim=1).masked_fill(~parts, 0)
 
 
 def strip_padding(model: Explainable, batch: Tensor) -> Tensor:
-    """`[b, m]`: without the slots before every history, but for one where none has a part."""
-    somebodys = model.parts(batch).any(dim=0).nonzero()
-    return batch[:, int(somebodys[0]) if len(somebodys) else -1 :]
+    """Return the batch `[b, m]` without leading slots that are padding in every history."""
+    used = model.parts(batch).any(dim=0).nonzero()
+    return batch[:, int(used[0]) if len(used) else -1 :]
 
 
 def class_predictions(
@@ -104,11 +104,10 @@ def class_predictions(
     temperature: float = 1.0,
     memory: int | None = None,
 ) -> Predictions:
-    """Of `t` targets `[B, t]` of every history, with their true classes `[B, t]`.
+    """Return the predictions for the targets `[B, t]`, given their true classes `[B, t]`.
 
-    Confidence is the softmax of the class predicted. The cases are in the order of the targets,
-    history by history, and those of a history are of one user; `positives_and_negatives` tells them
-    apart.
+    Confidence is the softmax of the predicted class. The cases are ordered history by history, and
+    those of one history count as one user's; `positives_and_negatives` separates them.
     """
     logits = class_logits(model, batch, targets, true, memory=memory)
     protocol = f"{type(model).__name__}, softmax of the predicted class"
@@ -124,33 +123,33 @@ def class_logits(
     *,
     memory: int | None = None,
 ) -> Logits:
-    """The same as logits, as many at a time as there is memory for: for `temperature_scaling`."""
+    """Return the logits of the targets' classes, such as for `temperature_scaling`."""
     require(model, ("classes",), who="the calibration of classes")
     candidates = TargetPairs(batch, targets)
     check_true(targets, true)
 
-    def go_through() -> Iterator[tuple[Tensor, Tensor]]:
+    def iterate() -> Iterator[tuple[Tensor, Tensor]]:
         for rows in candidates.slices(memory):
             with torch.no_grad():
                 logits = pair_classes(model, *candidates.pairs(rows))
             yield logits, true.flatten()[rows].to(logits.device)
 
-    return go_through
+    return iterate
 
 
 def check_true(targets: Tensor, true: Tensor) -> None:
-    """Refuse true classes that are not those of the targets."""
+    """Raise unless there is one true class per target."""
     if true.shape != targets.shape or true.is_floating_point():
         raise InputError(
-            "Every target has one true class, a whole number: of shape "
-            f"{list(targets.shape)}, not {true.dtype} of shape {list(true.shape)}."
+            f"True classes must be whole numbers of shape {list(targets.shape)}, one per target, "
+            f"not {true.dtype} of shape {list(true.shape)}."
         )
 
 
 def positives_and_negatives(predictions: Predictions) -> dict[str, Predictions]:
-    """What is liked, and all else, apart, as Jain (2019) draws them: a model may be sure of one.
+    """Separate liked targets from all others, as Jain (2019) does.
 
-    Of three classes, negatives are both what nothing came of and what is disliked.
+    With three classes, the negatives are the ignored and the disliked targets.
     """
     liked = predictions.true == LIKED
     return {

@@ -21,7 +21,7 @@ from whence.models import Recommender
 from whence.models.tasks import NOTHING
 from whence.randomness import Randomness
 from whence.training.negatives import Unseen
-from whence.trust.accuracy.class_accuracy import ratings_of, what_came
+from whence.trust.accuracy.class_accuracy import ratings_of, true_class_of_next
 from whence_studies.measurements.measurement import SeedColumn
 
 
@@ -67,7 +67,7 @@ class CandidateQuestions:
         assert isinstance(model, HasClasses)
         classes = model.classes(batch[:1], items[:1, :1]).shape[2]
         true = np.full_like(self.items, NOTHING)
-        true[:, 0] = what_came(model, self.ratings, len(true), classes)
+        true[:, 0] = true_class_of_next(model, self.ratings, len(true), classes)
         return batch, items, torch.from_numpy(true).to(device)
 
 

@@ -1,1 +1,3 @@
-"""How often the model is right, and the audit's question about it."""
+"""Is the model accurate?"""
+
+from whence.trust.accuracy import accuracy_finding as accuracy_finding

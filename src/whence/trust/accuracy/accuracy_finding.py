@@ -1,4 +1,4 @@
-"""Accuracy: a model that foresees nothing is not worth explaining."""
+"""Audit stage: a model that predicts nothing is not worth explaining."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
 from whence.run import Run
 from whence.training import Evaluation, PerCase
 from whence.training.evaluation import RATING_ERROR
-from whence.trust.audit.context import HELD, LISTED, AuditContext
+from whence.trust.audit.context import HELD, AuditContext
 from whence.trust.audit.finding import ENOUGH, Answer, Chart, Figure, Finding, clearly_positive, dot
+from whence.trust.audit.stage import STAGES, Stage
 from whence.trust.audit.words import (
     between,
     listed,
@@ -24,29 +25,32 @@ from whence.trust.audit.words import (
     sentence,
     too_few,
 )
+from whence.trust.perturbation import TOP_TEN
 
 MAIN: Final = "recall@10"
 READINGS: Final = {
-    "recall@10": "What a user {verb} next is among the model's first ten in {value} of the cases.",
-    "recall@10 of 101": "Among 100 random items, what a user {verb} next is in the first ten in "
-    "{value} of the cases.",
-    "NDCG@10": "Weighted by its place in the first ten, what a user {verb} next earns {value} of "
-    "what always being first would.",
-    "MRR": "The reciprocal of its place is {value} on average: first place would be 100 %, second "
-    "50 %.",
+    "recall@10": "The item that a user {verb} next is among the model's first ten in {value} of "
+    "the cases.",
+    "recall@10 of 101": "Ranked among 100 random items, the item that a user {verb} next is in the "
+    "first ten in {value} of the cases.",
+    "NDCG@10": "Weighted by its rank in the first ten, the item that a user {verb} next earns "
+    "{value} of the best possible score.",
+    "MRR": "The mean reciprocal rank of that item is {value}; always ranking it first would give "
+    "100 %, always second 50 %.",
 }
+"""How to read each metric."""
 
 
-def accuracy(audited: AuditContext) -> Finding:
-    """What training measured, beside simple rules where the data are at hand."""
-    run = audited.run
-    found = run.metrics[audited.seed].get(HELD)
+def find_accuracy(context: AuditContext) -> Finding:
+    """Report what training measured, compared with simple rules if the data are available."""
+    run = context.run
+    found = run.metrics[context.model_seed].get(HELD)
     if found is None:
-        raise InputError(f"No {HELD} events were held out to measure accuracy on.")
-    if _list_is_catalog(audited):
+        raise InputError(f"The split held out no {HELD} events to measure accuracy on.")
+    if _list_is_catalog(context):
         raise InputError(
-            f"A list of {LISTED} has all that is left of the catalog, so that being among the "
-            "first ten says nothing."
+            f"A list of {TOP_TEN} holds everything that is left to recommend, so being in it says "
+            "nothing."
         )
     measures = {name: Measure.from_dict(fields) for name, fields in found.items()}
     figures = [
@@ -55,25 +59,25 @@ def accuracy(audited: AuditContext) -> Finding:
     ]
     figures += _over_seeds(run, measures[MAIN])
     try:
-        rules = _beside_rules(audited)
+        rules = _compare_with_rules(context)
     except WhenceError as problem:
         value = percent(measures[MAIN].value)
         return Finding(
             answer="partly",
-            summary=f"What a user {run.verb} next is among the model's first ten in {value} of "
-            "the cases; how simple rules do is not known, without the data.",
+            summary=f"The item that a user {run.verb} next is among the model's first ten in "
+            f"{value} of the cases. Without the data it cannot be compared with simple rules.",
             figures=tuple(figures),
             notes=(str(problem),),
             complete=False,
         )
     leads = {rule: own.lead_over(found)[MAIN] for rule, (own, found) in rules.items()}
     answer, summary = _verdict(measures[MAIN], leads, run.verb)
-    of_ratings = _of_ratings(audited)
-    if of_ratings is not None:
-        # Who foretells ratings is good if both are: what comes next, and how it is rated.
-        answer = answer if answer == of_ratings.answer else "partly"
-        summary = f"{summary} {of_ratings.summary}"
-        figures += of_ratings.figures
+    ratings = _find_ratings(context)
+    if ratings is not None:
+        # A model of ratings is good if it predicts both the next item and its rating.
+        answer = answer if answer == ratings.answer else "partly"
+        summary = f"{summary} {ratings.summary}"
+        figures += ratings.figures
     shown = {run.model: measures[MAIN]}
     shown |= {rule: found.measures()[MAIN] for rule, (_, found) in rules.items()}
     return Finding(
@@ -83,9 +87,9 @@ def accuracy(audited: AuditContext) -> Finding:
         charts=(
             Chart(
                 "dots",
-                "what came next is among the first ten",
-                "Each dot is a share of the held-out cases, with its 95 % interval; further to the "
-                "right is better.",
+                "recall@10: the next item is among the first ten",
+                "Each dot is a share of the held-out cases with its 95 % interval; further right "
+                "is better.",
                 tuple(dot(name, measure) for name, measure in shown.items()),
             ),
         ),
@@ -93,16 +97,16 @@ def accuracy(audited: AuditContext) -> Finding:
     )
 
 
-def _list_is_catalog(audited: AuditContext) -> bool:
-    """As far as it is known without the data."""
+def _list_is_catalog(context: AuditContext) -> bool:
+    """Return whether a list holds the whole catalog, as far as the data tell."""
     try:
-        return audited.list_is_catalog
+        return context.list_is_catalog
     except WhenceError:
-        return len(audited.run.catalog) <= LISTED
+        return len(context.run.catalog) <= TOP_TEN
 
 
 def _over_seeds(run: Run, one: Measure) -> list[Figure]:
-    """The mean of several seeds, with its interval over them."""
+    """Return the mean over several seeds, with its interval over them."""
     values = [found[HELD][MAIN]["value"] for found in run.metrics.values()]
     if len(values) == 1:
         return []
@@ -113,22 +117,22 @@ def _over_seeds(run: Run, one: Measure) -> list[Figure]:
             f"{MAIN} over seeds",
             run.model,
             measure,
-            f"Over the {len(values)} trainings of this run it is {percent(measure.value)} on "
+            f"Over the {len(values)} seeds of this run, recall@10 is {percent(measure.value)} on "
             f"average ({between(measure)}).",
         )
     ]
 
 
-def _beside_rules(audited: AuditContext) -> dict[str, tuple[PerCase, PerCase]]:
-    """By rule, the model and the rule on the same cases."""
-    audited.require_events()
-    evaluation = Evaluation(audited.split, HELD, audited.model.config.max_len)
-    own = evaluation.full(audited.model)
-    return {name: (own, evaluation.full(make(audited.split))) for name, make in BASELINES.items()}
+def _compare_with_rules(context: AuditContext) -> dict[str, tuple[PerCase, PerCase]]:
+    """Return, by rule, the results of the model and of the rule on the same cases."""
+    context.require_events()
+    evaluation = Evaluation(context.split, HELD, context.model.config.max_len)
+    own = evaluation.full(context.model)
+    return {name: (own, evaluation.full(make(context.split))) for name, make in BASELINES.items()}
 
 
 def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[Answer, str]:
-    """Better than every rule, than some, or than none; of too few cases it cannot be told."""
+    """Answer whether the model is better than every rule, than some, or than none."""
     sides: dict[str, list[str]] = {
         "clearly better than": [],
         "level with": [],
@@ -140,40 +144,40 @@ def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[A
         ahead, behind = (clearly_positive(ends, lead.n) for ends in ((low, high), (-high, -low)))
         (better if ahead else worse if behind else level).append(f"'{rule}'")
     said = (
-        f"What a user {verb} next is among the model's first ten in {percent(found.value)} of the "
-        "cases"
+        f"The item that a user {verb} next is among the model's first ten in "
+        f"{percent(found.value)} of the cases"
     )
     if found.n < ENOUGH:
         return "partly", f"{said}; {too_few(found.n, ENOUGH)}."
     if len(better) == len(leads):
-        return "yes", f"{said}, clearly more often than by any of {len(leads)} simple rules."
-    told = ", ".join(f"{side} {listed(rules)}" for side, rules in sides.items() if rules)
-    return "partly" if better else "no", f"{said}; against simple rules it is {told}."
+        return "yes", f"{said}, clearly more often than with any of {len(leads)} simple rules."
+    result = ", ".join(f"{side} {listed(rules)}" for side, rules in sides.items() if rules)
+    return "partly" if better else "no", f"{said}. Of the simple rules, it is {result}."
 
 
-def _of_ratings(audited: AuditContext) -> Finding | None:
-    """How far off ratings are, beside their mean; nothing of who foretells none."""
-    if audited.model.predicts_probabilities:
+def _find_ratings(context: AuditContext) -> Finding | None:
+    """Compare the error of predicted ratings with that of their mean, if there are any."""
+    if context.model.predicts_probabilities:
         return None
-    evaluation = Evaluation(audited.split, HELD, audited.model.config.max_len)
-    own, rule = (evaluation.rated(one) for one in (audited.model, MeanRating(audited.split)))
+    evaluation = Evaluation(context.split, HELD, context.model.config.max_len)
+    own, rule = (evaluation.rated(one) for one in (context.model, MeanRating(context.split)))
     if not own.values:
         return None
     found = own.measures()[RATING_ERROR]
     mean, less = rule.measures()[RATING_ERROR], rule.lead_over(own)[RATING_ERROR]
     better = clearly_positive(less.interval, less.n)
-    beside = "clearly less than" if better else "not clearly less than"
+    compared = "clearly less than" if better else "not clearly less than"
     return Finding(
         answer="yes" if better else "no",
-        summary=f"The ratings it expects are off by {found.value:.2f} rating points on average, "
-        f"{beside} the {mean.value:.2f} of always expecting the mean.",
+        summary=f"The predicted ratings are off by {found.value:.2f} rating points on average, "
+        f"{compared} the {mean.value:.2f} of always predicting the mean.",
         figures=(
             Figure(
                 RATING_ERROR,
                 MEAN_RATING,
                 mean,
-                f"By the rule '{MEAN_RATING}' they are off by {rounded(mean)} rating "
-                "points on average.",
+                f"With the rule '{MEAN_RATING}', ratings are off by {rounded(mean)} rating points "
+                "on average.",
             ),
         ),
     )
@@ -185,14 +189,31 @@ def _lead(rule: str, lead: Measure) -> Figure:
         f"lead over {rule}",
         "model",
         lead,
-        f"That is {points(abs(lead.value))} {more} than by the rule '{rule}' "
+        f"That is {points(abs(lead.value))} {more} than with the rule '{rule}' "
         f"({points_between(lead)}).",
     )
 
 
 def _reading(name: str, measure: Measure, verb: str) -> str:
     if name == RATING_ERROR:
-        return f"The ratings it expects are off by {rounded(measure)} rating points on average."
+        return f"The predicted ratings are off by {rounded(measure)} rating points on average."
     if name not in READINGS:
         return f"{name} is {measure.value:.3f}."
     return READINGS[name].format(verb=verb, value=f"{percent(measure.value)} ({between(measure)})")
+
+
+STAGES.add(
+    "accuracy",
+    Stage(
+        "Accuracy",
+        "Is the model accurate?",
+        find_accuracy,
+        (
+            "clearly better than every simple rule",
+            "clearly better than some",
+            "clearly better than none",
+        ),
+        needs_data=False,
+    ),
+    place=10,
+)

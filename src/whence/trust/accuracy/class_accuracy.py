@@ -1,7 +1,7 @@
-"""Accuracy per class: of what was liked, or disliked, or nothing came of, how much is told rightly?
+"""Accuracy per class: the share of liked, disliked and ignored items that are predicted correctly.
 
-Jain (2019) asks it of one item that came and 99 that did not for each user, of which a model that
-always says "nothing" gets 99 % right. So every class is looked at alone.
+Jain (2019) tests one item that came next and 99 that did not for each user. A model that always
+predicts "nothing" gets 99 % of them right, so every class is measured separately.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ from whence.models.base import CaseReader
 from whence.models.tasks import DISLIKED, LIKED, NOTHING
 
 CLASSES: Final = ("liked", "nothing", "disliked")
-"""As a model that offers `classes` numbers them."""
+"""The classes in the order of a model that offers `classes`."""
 MOST_OF_A_DISLIKED: Final = 2
-"""Ratings up to it are of something disliked, where no model says otherwise (Jain 2019)."""
+"""Ratings up to this mean disliked, unless the model says otherwise (Jain 2019)."""
 
 
 def class_accuracy(
     model: CaseReader,
     cases: Cases,
     negatives: Ints,
-    length: int,
+    max_len: int,
     ratings: Floats | None = None,
     seed: int = 0,
 ) -> dict[str, Measure | None]:
-    """By true class the share of items that the model's likeliest class is right about.
+    """Return, by true class, the share of items for which the most probable class is correct.
 
-    The item that came is liked or, for a model of three classes, disliked by its rating `[B]`; of
-    the negatives `[B, r]` nothing came, but for an item among its own, which is not asked about.
-    Shares are means over users, of each user's own share; of a class that no user has an item of,
-    there is `None`. `length` is how many items of a history the model reads.
+    The next item is liked or, for a model of three classes, disliked by its rating `[B]`. The
+    negatives `[B, r]` belong to the class "nothing"; the next item among its own negatives is
+    ignored. Shares are means over users of each user's share; a class without items has `None`.
+    `max_len` is how many items of a history the model reads.
     """
     require(model, ("classes",), who="accuracy per class")
     if negatives.ndim != 2 or len(negatives) != len(cases) or not len(cases):
         raise InputError(
-            f"Accuracy per class needs negatives for every case, and at least one case, not shape "
+            "Accuracy per class needs at least one case and negatives [cases, r], not shape "
             f"{list(negatives.shape)} for {len(cases):,} cases."
         )
-    predicted, count = _predicted(model, cases, negatives, length)
+    predicted, count = _predicted(model, cases, negatives, max_len)
     if count not in (2, 3):
         raise CapabilityError(
-            f"Classes are liked, nothing and maybe disliked; this model has {count}."
+            f"Accuracy per class needs 2 classes (liked, nothing) or 3 (and disliked), not {count}."
         )
-    came = what_came(model, ratings, len(cases), count)
+    came = true_class_of_next(model, ratings, len(cases), count)
     asked = negatives != cases.targets[:, None]
-    told = _share(predicted[:, 1:] == NOTHING, asked)
+    ignored = _share(predicted[:, 1:] == NOTHING, asked)
     right = (predicted[:, 0] == came).astype(np.float64)
     shares = {
         "liked": right[came == LIKED],
-        "nothing": told[~np.isnan(told)],
+        "nothing": ignored[~np.isnan(ignored)],
         "disliked": right[came == DISLIKED],
     }
     what = f"likeliest of {count} classes, mean over users"
@@ -75,48 +75,48 @@ def class_accuracy(
 
 
 def published_class_accuracy(
-    model: CaseReader, split: Split, length: int, held: HeldOut = "test", seed: int = 0
+    model: CaseReader, split: Split, max_len: int, held: HeldOut = "test", seed: int = 0
 ) -> dict[str, Measure | None]:
-    """The same of the test events that He et al. (2017) published 99 negatives for."""
+    """Return the same for the test events for which He et al. (2017) published 99 negatives."""
     cases = split.held[held]
     negatives = published_negatives(split.interactions).of(cases)
-    return class_accuracy(model, cases, negatives, length, ratings_of(split, cases), seed)
+    return class_accuracy(model, cases, negatives, max_len, ratings_of(split, cases), seed)
 
 
 def ratings_of(split: Split, cases: Cases) -> Floats | None:
-    """`[B]`: how the items that came were rated, where the data say it."""
+    """Return the ratings `[B]` of the items that came next, if the data have ratings."""
     ratings = split.interactions.ratings
     return None if ratings is None else ratings[cases.ends].astype(np.float64)
 
 
 @torch.no_grad()
-def _predicted(model: CaseReader, cases: Cases, negatives: Ints, length: int) -> tuple[Ints, int]:
-    """`[B, 1 + r]`: the likeliest class of the item that came and of its negatives, of how many.
+def _predicted(model: CaseReader, cases: Cases, negatives: Ints, max_len: int) -> tuple[Ints, int]:
+    """Return the most probable class `[B, 1 + r]` of the targets, and the number of classes.
 
-    What is no number predicts none of them, which is −1.
+    Logits with NaN predict no class, which is −1.
     """
     assert isinstance(model, HasClasses)
     device = device_of(model)
     candidates = np.concatenate((cases.targets[:, None], negatives), axis=1)
-    at_once = questions_at_once(length, candidates.shape[1], device.type == "cuda")
+    at_once = questions_at_once(max_len, candidates.shape[1], device.type == "cuda")
     found: Ints = np.empty_like(candidates)
     count = 0
     for rows in row_slices(len(cases), at_once):
-        batch = model.read(cases[rows], length).to(device)
+        batch = model.read(cases[rows], max_len).to(device)
         logits = model.classes(batch, torch.from_numpy(candidates[rows]).to(device))
-        told = torch.where(logits.isnan().any(dim=2), -1, logits.argmax(dim=2))
-        found[rows], count = told.cpu().numpy(), logits.shape[2]
+        classes = torch.where(logits.isnan().any(dim=2), -1, logits.argmax(dim=2))
+        found[rows], count = classes.cpu().numpy(), logits.shape[2]
     return found, count
 
 
-def what_came(model: object, ratings: Floats | None, cases: int, classes: int) -> Ints:
-    """`[B]`: the true class of the item that came, by the ratings that the model learned from."""
+def true_class_of_next(model: object, ratings: Floats | None, cases: int, classes: int) -> Ints:
+    """Return the true class `[B]` of the items that came next, by the model's own threshold."""
     if classes < len(CLASSES):
         return np.full(cases, LIKED)
     if ratings is None or ratings.shape != (cases,):
         raise InputError(
-            "A model of three classes tells liked from disliked, which needs the rating of every "
-            "item that came; these data have none."
+            "A model of three classes needs the rating of every item that came next to tell liked "
+            "from disliked; these data have no ratings."
         )
     learned: float | None = getattr(getattr(model, "task", None), "disliked", None)
     most = MOST_OF_A_DISLIKED if learned is None else learned
@@ -124,7 +124,7 @@ def what_came(model: object, ratings: Floats | None, cases: int, classes: int) -
 
 
 def _share(right: Bools, asked: Bools) -> Floats:
-    """`[B]`: of what was asked; NaN of nothing."""
+    """Return the share `[B]` of the asked targets that are right; NaN if there are none."""
     counts = asked.sum(axis=1)
     shares: Floats = (right & asked).sum(axis=1) / np.where(counts, counts, np.nan)
     return shares

@@ -1,1 +1,3 @@
-"""Whether explainers agree with each other, and the audit's question about it."""
+"""Do the explainers agree with each other?"""
+
+from whence.trust.agreement import agreement_finding as agreement_finding

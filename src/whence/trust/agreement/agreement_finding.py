@@ -1,4 +1,4 @@
-"""Agreement: explainers that contradict each other cannot all be right."""
+"""Audit stage: explainers that contradict each other cannot all be right."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from whence.spoken import Spoken
 from whence.trust.agreement.rank_agreement import TOP, centred_ranks, correlate, top_jaccard
 from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import Answer, Chart, Figure, Finding
+from whence.trust.audit.stage import STAGES, Stage
 from whence.trust.audit.words import between, listed, percent, rounded, signed
+from whence.trust.measures import SCORES
 
 PROTOCOL: Final = "mean over histories of Spearman's rho between the sizes of the importances"
-SIDES: Final[tuple[Direction, tuple[float, float]]] = ("neither", (-1.0, 1.0))
+RHO: Final[tuple[Direction, tuple[float, float]]] = ("neither", (-1.0, 1.0))
 SAME: Final = 1 - 1e-9
-"""Explainers that differ in signs alone, as rollout and its signed form do, agree by making."""
+"""Explainers that differ only in signs, such as rollout and signed rollout, agree by design."""
 STRONG: Final = 0.7
 WEAK: Final = 0.3
 """The bands of Baumhauer (2021)."""
@@ -29,17 +31,17 @@ WEAK: Final = 0.3
 Pair = tuple[str, str]
 
 
-def agreement(audited: AuditContext) -> Finding:
-    """How alike every two explainers order the parts of a case, by size and whatever sign."""
-    spoken = audited.spoken
-    names = audited.telling
-    without = [name for name in audited.explainers if name not in names]
+def find_agreement(context: AuditContext) -> Finding:
+    """Compare how every two explainers rank the parts of a case by magnitude."""
+    spoken = context.spoken
+    names = context.ranking_explainers
+    without = [name for name in context.explainers if name not in names]
     if len(names) < 2:
         raise InputError(
-            f"Agreement needs two explainers that tell the {spoken.parts} of a {spoken.whole} "
-            f"apart, and there is {f'only {names[0]}' if names else 'none'}."
+            f"Agreement needs two explainers that rank the {spoken.parts} of a {spoken.whole}, and "
+            f"there is {f'only {names[0]}' if names else 'none'}."
         )
-    found = {name: audited.explanations[name] for name in (*names, CONTROL)}
+    found = {name: context.explanations[name] for name in (*names, CONTROL)}
     pairs = list(combinations(names, 2))
     ranks = {name: centred_ranks(one.magnitude(), one.parts) for name, one in found.items()}
     rho = {(one, other): correlate(ranks[one], ranks[other]) for one, other in pairs}
@@ -50,40 +52,40 @@ def agreement(audited: AuditContext) -> Finding:
         "mean over histories of the share of pairs of explainers with the same strongest part",
         direction="neither",
     )
-    chance = float(np.mean(1 / np.maximum(1, found[CONTROL].parts.sum(axis=1))))
+    at_random = float(np.mean(1 / np.maximum(1, found[CONTROL].parts.sum(axis=1))))
     mean = {pair: float(np.nanmean(values)) for pair, values in rho.items()}
     figures = [
         Figure(
             "rank agreement",
             "every pair",
             overall,
-            f"Two explainers order the {spoken.parts} of a {spoken.whole} alike at "
-            f"{rounded(overall)} on average, where 1 is the same order and 0 no relation.",
+            f"The rank correlation of two explainers over the {spoken.parts} of a {spoken.whole} "
+            f"is {rounded(overall)} on average; 1 is the same order, 0 no relation.",
         ),
         Figure(
             f"same first {spoken.part}",
             "every pair",
             same,
             f"Two explainers put the same {spoken.part} first in {percent(same.value)} of the "
-            f"{spoken.wholes}; two random orders would in {percent(chance)}.",
+            f"{spoken.wholes}; two random orders would in {percent(at_random)}.",
         ),
         *_shared_top(found, pairs, spoken),
         *(_with_others(name, rho, spoken) for name in names),
     ]
     return Finding(
         answer=_answer(overall.value),
-        summary=f"Two explainers order a {spoken.whole}'s {spoken.parts} alike at "
-        f"{signed(overall.value)} (1: the same order; {_band(overall.value)}) and name the same "
-        f"first {spoken.part} in {percent(same.value)} of the {spoken.wholes} (chance: "
-        f"{percent(chance)}){_ends(mean, spoken)}.",
+        summary=f"The rank correlation of two explainers is {signed(overall.value)} on average (1 "
+        f"is the same order; {_band(overall.value)}). They put the same {spoken.part} first in "
+        f"{percent(same.value)} of the {spoken.wholes} (random: {percent(at_random)})"
+        f"{_extremes(mean)}.",
         figures=tuple(figures),
         charts=(
             Chart(
                 "matrix",
                 "Spearman's rho",
-                f"Blue pairs order the {spoken.parts} of a {spoken.whole} alike, pale ones have "
-                "nothing to do with each other, red ones contradict each other; 'random' shows "
-                "what chance looks like.",
+                f"Blue pairs rank the {spoken.parts} of a {spoken.whole} alike, pale pairs are "
+                "unrelated, and red pairs contradict each other. 'random' shows what no relation "
+                "looks like.",
                 tuple(
                     _tile(one, other, correlate(ranks[one], ranks[other]))
                     for one, other in product(found, found)
@@ -91,59 +93,59 @@ def agreement(audited: AuditContext) -> Finding:
             ),
         ),
         notes=(
-            *audited.parts_named(),
-            f"Of the first recommendation for {len(audited.asked):,} held-out {spoken.wholes}; "
-            "sizes are compared, for or against alike.",
+            *context.parts_named(),
+            f"The first recommendation for {len(context.cases):,} held-out {spoken.wholes} is "
+            "explained; magnitudes are compared, whatever their sign.",
             "Agreement is no proof: explainers can be wrong together.",
             *_left_out(without, spoken),
-            *(note for name in names for note in _always_first(name, first[name], audited)),
+            *(note for name in names for note in _always_first(name, first[name], context)),
         ),
     )
 
 
 def _mean_of_pairs(rho: list[Floats]) -> Measure:
-    """Over the histories that every pair ranks, the mean over pairs."""
-    return mean_over_cases(np.mean(rho, axis=0), f"{PROTOCOL}; mean over pairs", *SIDES)
+    """Return the mean over pairs, over the histories that every pair ranks."""
+    return mean_over_cases(np.mean(rho, axis=0), f"{PROTOCOL}; mean over pairs", *RHO)
 
 
-def _always_first(name: str, first: Ints, audited: AuditContext) -> list[str]:
-    """That an explainer puts one group first whatever is asked, so that it tells no case apart."""
-    called = {row[slot] for row, slot in zip(audited.groups, first, strict=False)}
+def _always_first(name: str, first: Ints, context: AuditContext) -> list[str]:
+    """Note that an explainer puts the same group first in every case."""
+    called = {row[slot] for row, slot in zip(context.groups, first, strict=False)}
     if len(called) != 1:
         return []
-    return [f"{name} puts '{called.pop()}' first in every {audited.spoken.whole}."]
+    return [f"{name} puts '{called.pop()}' first in every {context.spoken.whole}."]
 
 
 def _left_out(names: list[str], spoken: Spoken) -> list[str]:
-    """Who has no order."""
+    """Note the explainers without a ranking."""
     if not names:
         return []
     return [
-        f"Left out, since all {spoken.parts} of a {spoken.whole} are equally important by it: "
+        f"Left out, because they find all {spoken.parts} of a {spoken.whole} equally important: "
         f"{listed(names)}."
     ]
 
 
-def _ends(mean: Mapping[Pair, float], spoken: Spoken) -> str:
-    """Which two are most alike and which least; nothing of a single pair."""
+def _extremes(mean: Mapping[Pair, float]) -> str:
+    """Name the pairs that agree most and least; nothing for a single pair."""
     different = [pair for pair in mean if mean[pair] < SAME]
     if len(different) < 2:
         return ""
-    same = " as well as ".join(listed(pair) for pair in mean if mean[pair] >= SAME)
-    apart = f", apart from {same}, which order {spoken.parts} the same," if same else ""
     closest, furthest = (choose(different, key=mean.__getitem__) for choose in (max, min))
+    same = " as well as ".join(listed(pair) for pair in mean if mean[pair] >= SAME)
+    equal = f" {same} always give the same order." if same else ""
     return (
-        f"; most alike{apart} are {listed(closest)} ({signed(mean[closest])}); least alike "
-        f"{listed(furthest)} ({signed(mean[furthest])})"
+        f".{equal} The closest pair is {listed(closest)} ({signed(mean[closest])}), the most "
+        f"distant {listed(furthest)} ({signed(mean[furthest])})"
     )
 
 
 def _shared_top(
     found: Mapping[str, Explanation], pairs: list[Pair], spoken: Spoken
 ) -> Iterator[Figure]:
-    """The Jaccard index of the top, beside what a random order shares with an explainer.
+    """Compare the top parts of every pair with those of a random order.
 
-    Where no case has more parts, all are in every top, which says nothing.
+    If no case has more parts than the top, all parts are in it, which says nothing.
     """
     parts = found[CONTROL].parts
     if parts.sum(axis=1).max() <= TOP:
@@ -158,18 +160,18 @@ def _shared_top(
         "neither",
         (0.0, 1.0),
     )
-    chance = np.nanmean([shared(name, CONTROL) for name in found if name != CONTROL])
+    at_random = np.nanmean([shared(name, CONTROL) for name in found if name != CONTROL])
     yield Figure(
         "shared first three",
         "every pair",
         measure,
-        f"Of the {spoken.parts} in either explainer's first three, {percent(measure.value)} are in "
-        f"both ({between(measure)}); of an explainer and a random order {percent(float(chance))}.",
+        f"Two explainers share {percent(measure.value)} of the {spoken.parts} in their first three "
+        f"({between(measure)}); an explainer and a random order share {percent(float(at_random))}.",
     )
 
 
 def _first(explanation: Explanation) -> Ints:
-    """`[B]`: the slot of the strongest part."""
+    """Return the slot of the strongest part of each case."""
     sizes = np.where(explanation.parts, explanation.magnitude(), -np.inf)
     first: Ints = sizes.argmax(axis=1)
     return first
@@ -184,8 +186,8 @@ def _with_others(name: str, rho: Mapping[Pair, Floats], spoken: Spoken) -> Figur
         "agreement with the others",
         name,
         measure,
-        f"{name} orders the {spoken.parts} as the others do at {rounded(measure)} on average; most "
-        f"like it is {other} ({signed(float(np.nanmean(own[nearest])))}).",
+        f"The rank correlation of {name} with the other explainers is {rounded(measure)} on "
+        f"average; the closest is {other} ({signed(float(np.nanmean(own[nearest])))}).",
     )
 
 
@@ -194,11 +196,29 @@ def _answer(rho: float) -> Answer:
 
 
 def _band(rho: float) -> str:
-    """Where the answer lies, or the next better one."""
-    return f"from {WEAK} on: partly" if rho < WEAK else f"from {STRONG} on: yes"
+    """Return where the band of the next better answer starts."""
+    return f"from {WEAK} on the answer is partly" if rho < WEAK else f"from {STRONG} on it is yes"
 
 
-def _tile(one: str, other: str, rho: Floats) -> dict[str, str | float]:
-    measure = mean_over_cases(rho, PROTOCOL, *SIDES)
-    low, high = measure.interval
+def _tile(one: str, other: str, rho: Floats) -> dict[str, str | float | None]:
+    measure = mean_over_cases(rho, PROTOCOL, *RHO)
+    low, high = measure.bounds
     return {"one": one, "other": other, "value": measure.value, "low": low, "high": high}
+
+
+STAGES.add(
+    "agreement",
+    Stage(
+        "Agreement",
+        "Do the explainers agree with each other?",
+        find_agreement,
+        (
+            f"the mean rank correlation is at least {STRONG}",
+            f"it is at least {WEAK}",
+            "it is lower",
+        ),
+        needs=SCORES,
+        needs_reasons=True,
+    ),
+    place=60,
+)

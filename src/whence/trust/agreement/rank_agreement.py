@@ -1,4 +1,8 @@
-"""Agreement: do two explainers rank the parts of a history alike?"""
+"""Agreement of two explainers: on the ranking of the parts, on the top few, and on the signs.
+
+`spearman`, `kendall`, `mu_log`, `mu_lin` and `top_jaccard` return one number per case. The measures
+average them over cases, and `signed_rank` tests whether one number per case is below another.
+"""
 
 from __future__ import annotations
 
@@ -16,34 +20,35 @@ from whence.arrays import Bools, Floats
 from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.measure import Measure, by_case, mean_measure, mean_over_cases, same_parts
+from whence.trust.measures import MEASURES, MeasureSpec
 
 
 def agreement(first: Explanation, second: Explanation, signed: bool = False) -> Measure:
-    """How alike two methods rank the parts of the same cases: the mean of Spearman's rho.
+    """Return the mean over cases of Spearman's rho between two explanations' importances.
 
-    By size, for or against alike; signed, from most in favour to most against, where a method
-    without a sign is taken to speak for every part. Histories of fewer than two parts, or where a
-    method calls all parts equal, have no ranking.
+    By default magnitudes are compared. With `signed`, parts rank from most in favour to most
+    against, and a method without signs counts as in favour of every part. Histories with fewer than
+    two parts, or whose parts are all equal to one method, are left out.
     """
-    return of_rankings(spearman, "Spearman's rho", first, second, signed)
+    return _mean_of_coefficient(spearman, "Spearman's rho", first, second, signed)
 
 
 def kendall_agreement(first: Explanation, second: Explanation, signed: bool = False) -> Measure:
-    """The same by Kendall's tau-b, which counts how many pairs of parts are in the same order."""
-    return of_rankings(kendall, "Kendall's tau-b", first, second, signed)
+    """Return the mean of Kendall's tau-b, which counts pairs of parts in the same order."""
+    return _mean_of_coefficient(kendall, "Kendall's tau-b", first, second, signed)
 
 
-def of_rankings(
+def _mean_of_coefficient(
     coefficient: Callable[[Floats, Floats, Bools], Floats],
     name: str,
     first: Explanation,
     second: Explanation,
     signed: bool = False,
 ) -> Measure:
-    """The mean over the same cases of a coefficient from −1 to 1 of two methods' rankings."""
+    """Return the mean over cases of a coefficient from −1 to 1 between two rankings."""
     parts = same_parts(first, second)
     one, two = (
-        told.scores if signed and told.signed else told.magnitude() for told in (first, second)
+        said.scores if signed and said.signed else said.magnitude() for said in (first, second)
     )
     what = "the parts' signed importances" if signed else "the sizes of the parts' importances"
     protocol = f"mean over histories of {name} between {what}"
@@ -51,29 +56,29 @@ def of_rankings(
 
 
 def spearman(first: Floats, second: Floats, parts: Bools) -> Floats:
-    """`[B]`: rho of each row over its parts, ties sharing their mean rank; NaN where undefined."""
+    """Return rho of each row's parts `[B]`; ties share their mean rank; NaN if undefined."""
     return by_case(_spearman, parts, first, second, numbers_each=parts.shape[-1] ** 2)
 
 
 def kendall(first: Floats, second: Floats, parts: Bools) -> Floats:
-    """`[B]`: tau-b of each row over its parts; NaN where undefined.
+    """Return tau-b of each row's parts `[B]`; NaN if undefined.
 
-    Pairs in the same order less pairs in the opposite one, over the geometric mean of how many
-    pairs either side does not tie.
+    It is the number of pairs in the same order minus pairs in the opposite order, divided by the
+    geometric mean of the numbers of untied pairs on either side.
     """
     return by_case(_kendall, parts, first, second, numbers_each=parts.shape[-1] ** 2)
 
 
 def centred_ranks(values: Floats, parts: Bools) -> Floats:
-    """`[B, n]`: each part's rank among its row's parts less the mean rank; 0 without a part.
+    """Return each part's rank in its row minus the mean rank `[B, n]`; 0 if there is no part.
 
-    Whoever compares many methods ranks each of them once, and correlates the ranks.
+    To compare many methods, rank each once and `correlate` the ranks.
     """
     return by_case(_centred_ranks, parts, values, numbers_each=parts.shape[-1] ** 2)
 
 
 def correlate(first: Floats, second: Floats) -> Floats:
-    """`[B]`: the correlation of centred ranks `[B, n]`; NaN where a row has no ranking."""
+    """Return the correlation of centred ranks `[B, n]` of each row; NaN if it has no ranking."""
     spread = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
         rho: Floats = (first * second).sum(axis=1) / spread
@@ -85,7 +90,7 @@ def _spearman(first: Floats, second: Floats, parts: Bools) -> Floats:
 
 
 def _centred_ranks(values: Floats, parts: Bools) -> Floats:
-    # How many parts lie below minus how many lie above is twice the rank, less the mean rank.
+    # Parts below minus parts above is twice the difference from the mean rank.
     ranks: Floats = orders(values, parts).sum(axis=2, dtype=np.float64) / 2
     return ranks
 
@@ -101,24 +106,54 @@ def _kendall(first: Floats, second: Floats, parts: Bools) -> Floats:
 
 
 def orders(values: Floats, parts: Bools) -> npt.NDArray[np.int8]:
-    """`[B, n, n]`: 1 where the first of two parts is more important, −1 where less, else 0."""
+    """Return `[B, n, n]`: 1 if the first of two parts is more important, −1 if less, else 0."""
     both = parts[:, :, None] & parts[:, None, :]
     more = both & (values[:, :, None] > values[:, None, :])
     found: npt.NDArray[np.int8] = more.astype(np.int8) - more.swapaxes(1, 2)
     return found
 
 
-# The top: do two explainers name the same few parts as the most important?
+def _declare(name: str, compute: Callable[..., Measure], question: str, citation: str) -> None:
+    """Declare a measure of how alike two explainers rank the parts."""
+    MEASURES.add(
+        name,
+        MeasureSpec(
+            compute,
+            question,
+            "neither",
+            (-1.0, 1.0),
+            lambda small: small.two,
+            citation,
+            symmetric=True,
+        ),
+    )
 
+
+_declare("agreement", agreement, "Do two explainers rank the parts alike?", "Spearman (1904)")
+_declare(
+    "agreement-signed",
+    partial(agreement, signed=True),
+    "Do two explainers rank the parts alike, from most in favour to most against?",
+    "Spearman (1904)",
+)
+_declare(
+    "agreement-kendall",
+    kendall_agreement,
+    "How many more pairs of parts are in the same order than in the opposite one?",
+    "Kendall (1938)",
+)
+
+
+# The most important parts
 
 TOP: Final = 3
 
 
 def top_agreement(first: Explanation, second: Explanation, k: int = TOP) -> Measure:
-    """J_k: how many of the k most important parts two methods share, in the mean over cases.
+    """Return the mean Jaccard index of the k most important parts by two methods.
 
-    Equals count in slot order, as in `Explanation.strongest`. A history of at most k parts counts
-    them all, so that no two methods differ there; one without parts is left out.
+    Equal parts count in slot order, as in `Explanation.strongest`. In a history of at most k parts
+    all methods agree. Histories without parts are left out.
     """
     parts = same_parts(first, second)
     found = top_jaccard(first.magnitude(), second.magnitude(), parts, k)
@@ -127,9 +162,9 @@ def top_agreement(first: Explanation, second: Explanation, k: int = TOP) -> Meas
 
 
 def top_jaccard(first: Floats, second: Floats, parts: Bools, k: int = TOP) -> Floats:
-    """`[B]`: |A∩B| / |A∪B| of the k largest of each row's parts; NaN where there is no part."""
+    """Return |A∩B| / |A∪B| of the k largest parts of each row `[B]`; NaN without parts."""
     if k < 1:
-        raise InputError(f"The top is at least one part, not {k}.")
+        raise InputError(f"k must be at least 1, not {k}.")
     return by_case(partial(_jaccard, k=k), parts, first, second, numbers_each=parts.shape[-1])
 
 
@@ -145,42 +180,54 @@ def _jaccard(first: Floats, second: Floats, parts: Bools, k: int) -> Floats:
 def largest(
     values: Floats, parts: Bools, count: npt.NDArray[np.float64] | npt.NDArray[np.int64]
 ) -> Bools:
-    """`[…, n]`: which parts are among the so many largest; equals count in slot order."""
+    """Return which parts `[…, n]` are among the `count` largest; ties go by slot order."""
     order = np.argsort(np.where(parts, -values, np.inf), axis=-1, kind="stable")
     top = np.zeros(values.shape, dtype=np.bool_)
     np.put_along_axis(top, order, np.arange(values.shape[-1]) < count, axis=-1)
     return top
 
 
-# Top-heavy agreement: do two explainers agree above all on the most important parts?
+MEASURES.add(
+    "agreement-top",
+    MeasureSpec(
+        top_agreement,
+        "Do two explainers name the same three parts as the most important?",
+        "neither",
+        (0.0, 1.0),
+        lambda small: small.two,
+        "Jaccard (1901)",
+        symmetric=True,
+    ),
+)
 
+
+# Rankings weighted towards the top
 
 DECIMALS: Final = 12
-"""AuditFolder of μ, so that rounding tells no two rankings apart that are equally alike."""
+"""Decimals of μ that are kept, so that rounding errors do not separate equal rankings."""
 
 
 def mu_log_agreement(first: Explanation, second: Explanation) -> Measure:
-    """How alike two methods rank the parts of the same cases by size: the mean of μ_log."""
-    return of_rankings(mu_log, "μ_log", first, second)
+    """Return the mean over cases of μ_log between the magnitudes of two explanations."""
+    return _mean_of_coefficient(mu_log, "μ_log", first, second)
 
 
 def mu_lin_agreement(first: Explanation, second: Explanation) -> Measure:
-    """The same by μ_lin, to which the first ranks are worth still more."""
-    return of_rankings(mu_lin, "μ_lin", first, second)
+    """Return the mean of μ_lin, which weighs the first ranks even more."""
+    return _mean_of_coefficient(mu_lin, "μ_lin", first, second)
 
 
 def mu_log(first: Floats, second: Floats, parts: Bools) -> Floats:
-    """`[B]`: 1 for the same ranking of a row's parts, −1 for the opposite, 0 on average by chance.
+    """Return μ_log `[B]`: 1 for the same ranking, −1 for the opposite, 0 on average at random.
 
-    Ties count as the mean over all their orders, those of either side by themselves, so that only
-    rankings without ties reach 1. NaN for fewer than two parts, or where all are equal to one side,
-    as in `spearman`.
+    A tie counts as the mean over all orders of the tied parts, so only rankings without ties reach
+    1. NaN for fewer than two parts, or if all parts are equal on one side, as in `spearman`.
     """
     return _mu(first, second, parts, lambda rank: np.log2(rank + 2))
 
 
 def mu_lin(first: Floats, second: Floats, parts: Bools) -> Floats:
-    """`[B]`: the same, where a part's worth is divided by its rank and not by the logarithm."""
+    """Return μ_lin `[B]`, which discounts by the rank instead of its logarithm."""
     return _mu(first, second, parts, lambda rank: rank + 1)
 
 
@@ -194,10 +241,10 @@ def _mu(first: Floats, second: Floats, parts: Bools, divisor: Callable[[Floats],
 def _symmetric(
     first: Floats, second: Floats, parts: Bools, discounts: Floats, weighted: Floats
 ) -> Floats:
-    """(N-DCG(X, Y) + N-DCG(Y, X)) / 2, from the sums of d(r) and of r·d(r) up to each rank.
+    """Return (N-DCG(X, Y) + N-DCG(Y, X)) / 2, from the sums of d(r) and of r·d(r) up to each rank.
 
-    With the worth less its mean, c(r) = (n + 1)/2 − r, the printed N-DCG is Σ c(r_X)·d(r_Y) over
-    what it is for equal ranks.
+    With the centred relevance c(r) = (n + 1)/2 − r, N-DCG is Σ c(r_X)·d(r_Y) divided by its value
+    for equal ranks.
     """
     count = parts.sum(axis=1)
     best = (count + 1) / 2 * discounts[count] - weighted[count]
@@ -212,7 +259,7 @@ def _symmetric(
 
 
 def _worth_and_discount(values: Floats, parts: Bools, discounts: Floats) -> tuple[Floats, Floats]:
-    """`[B, n]` each: c and d of every part, means over the ranks that it shares with its equals."""
+    """Return c and d of every part `[B, n]`, averaged over the ranks that tied parts share."""
     order = orders(values, parts)
     lead = order.sum(axis=2, dtype=np.int64)  # parts below less parts above
     unequal = np.abs(order).sum(axis=2, dtype=np.int64)
@@ -223,28 +270,41 @@ def _worth_and_discount(values: Floats, parts: Bools, discounts: Floats) -> tupl
 
 
 def _sums(values: Floats) -> Floats:
-    """Of none, of the first, of the first two, …"""
+    """Return the sums of the first 0, 1, 2, … values."""
     sums: Floats = np.concatenate(([0.0], values.cumsum()))
     return sums
 
 
+_declare(
+    "agreement-mu-log",
+    mu_log_agreement,
+    "Do two explainers rank the parts alike, with more weight on the most important?",
+    "Baumhauer (2021)",
+)
+_declare(
+    "agreement-mu-lin",
+    mu_lin_agreement,
+    "Do two explainers rank the parts alike, with even more weight on the most important?",
+    "Baumhauer (2021)",
+)
+
+
 # Signs
 
-
-SURE = 2.0
+SURE: Final = 2.0
 """Standard errors that an importance must exceed for its sign to count."""
-PROTOCOL = "mean over histories of the share of parts with the sign of the reference"
+SIGN_PROTOCOL: Final = "mean over histories of the share of parts with the sign of the reference"
 
 
 def sign_agreement(
     explanation: Explanation, reference: Explanation, weighted: bool = False
 ) -> Measure:
-    """The share of a history's parts that speak for or against as they do in the reference.
+    """Return the mean share of a history's parts that have the same sign as in the reference.
 
-    Only parts count whose sign the reference is sure of: an importance of more than `SURE` standard
-    errors, or any but 0 where it draws nothing. Weighted, each counts by its size there. A method
-    without a sign is taken to speak for every part; a sign of 0 takes no side and is not the same.
-    Histories without a part that counts are left out.
+    A part counts if its importance in the reference exceeds `SURE` standard errors, or is not 0 if
+    the reference has no errors. With `weighted`, each part counts by its magnitude there. A method
+    without signs counts as in favour of every part; 0 agrees with no sign. Histories without parts
+    that count are left out.
     """
     side = np.sign(explanation.scores) if explanation.signed else 1.0
     same = side == np.sign(reference.scores)
@@ -253,43 +313,67 @@ def sign_agreement(
     counts = total > 0
     share = (weight * same).sum(axis=1)[counts] / total[counts]
     sizes = ", by their size there" if weighted else ""
-    return mean_measure(share, f"{PROTOCOL}{sizes}; parts of more than {SURE:g} standard errors")
+    return mean_measure(
+        share, f"{SIGN_PROTOCOL}{sizes}; parts of more than {SURE:g} standard errors"
+    )
 
 
 def sure_parts(reference: Explanation) -> Bools:
-    """`[B, n]`: the parts of which it is sure whether they speak for or against."""
+    """Return the parts `[B, n]` whose sign is beyond doubt."""
     error = 0.0 if reference.error is None else reference.error
     sure: Bools = reference.parts & (reference.magnitude() > SURE * error)
     return sure
 
 
-# Wilcoxon's signed-rank test: is one number of a case smaller than another of the same case?
+MEASURES.add(
+    "sign-agreement",
+    MeasureSpec(
+        sign_agreement,
+        "Do parts have the same sign as by a trusted explainer?",
+        "higher is better",
+        (0.0, 1.0),
+        lambda small: (small.signed, small.shapley),
+    ),
+)
+MEASURES.add(
+    "sign-agreement-weighted",
+    MeasureSpec(
+        partial(sign_agreement, weighted=True),
+        "Do they, with more weight on parts that matter to the trusted explainer?",
+        "higher is better",
+        (0.0, 1.0),
+        lambda small: (small.signed, small.shapley),
+    ),
+)
+
+
+# Wilcoxon's signed-rank test
 
 
 @dataclass(frozen=True)
 class SignedRank:
-    """What the test says of paired values."""
+    """The result of the test for paired values."""
 
     statistic: float
-    """The sum of the ranks of those differences in which the first value is the larger."""
+    """The sum of the ranks of the differences in which the first value is larger."""
     p: float
-    """How probable so small a sum is, were neither side smaller; 0 where no float is so small."""
+    """The probability of so small a sum if neither side is smaller; 0 if it underflows."""
     log10_p: float
-    """Its decimal logarithm, which has no such limit."""
+    """Its decimal logarithm, which does not underflow."""
     n: int
-    """How many pairs differ."""
+    """The number of pairs that differ."""
 
 
 def signed_rank(first: Floats, second: Floats) -> SignedRank:
-    """One-sided: is the first of each pair the smaller, such as μ_log < μ_lin of the same cases?
+    """Test one-sided whether the first value of each pair is smaller, such as μ_log < μ_lin.
 
-    Equal pairs are left out, and so are those that are not both numbers; equal differences share
-    their mean rank. p comes from the normal approximation, as SciPy has it by default for more
-    than 50 pairs.
+    Pairs that are equal or contain NaN are left out; equal differences share their mean rank. p is
+    the normal approximation, SciPy's default for more than 50 pairs.
     """
     if first.ndim != 1 or first.shape != second.shape:
         raise InputError(
-            f"Pairs are two rows of equal length, not {list(first.shape)} and {list(second.shape)}."
+            "Paired values must be two arrays [n] of equal length, not "
+            f"{list(first.shape)} and {list(second.shape)}."
         )
     difference = first - second
     difference = difference[(difference != 0) & ~np.isnan(difference)]

@@ -1,7 +1,10 @@
-"""`whence.audit`: a run in, an answer to every question out."""
+"""`whence.audit`: test a run, and write a report."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,61 +12,21 @@ from typing import Any, Final
 
 import whence
 from whence.capabilities import require
+from whence.devices import device_of
 from whence.errors import InputError, WhenceError
 from whence.explainers import find_explainer
-from whence.files import new_file, write_json
+from whence.files import MANIFEST, make_parent, new_file, read_json, sha256, write_json
 from whence.models.base import no_history, require_reasons
 from whence.progress import print_line
 from whence.run import Run
 from whence.trust.audit.context import CASES, CONTROL, AuditContext, default_methods, with_control
 from whence.trust.audit.finding import Finding
-from whence.trust.audit.folder import DOCUMENT, AuditFolder, open_audit_folder
+from whence.trust.audit.result import DOCUMENT, Audit, StageResult, describe_run
 from whence.trust.audit.stage import Stage, chosen_stages
-from whence.trust.audit.verdict import Verdict, reach_verdict
+from whence.trust.audit.verdict import reach_verdict
 
-FORMAT: Final = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Audit:
-    """What was asked of a run and what was found."""
-
-    run: Run
-    settings: Mapping[str, Any]
-    stages: Mapping[str, Stage]
-    findings: Mapping[str, Finding]
-    """By stage."""
-    obstacles: Mapping[str, str]
-    """By stage that could not be answered: why."""
-    verdict: Verdict
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain types only."""
-        run = self.run
-        return {
-            "format": FORMAT,
-            "whence": whence.__version__,
-            "run": {
-                "folder": None if run.folder is None else str(run.folder),
-                "model": run.model,
-                "model_settings": dict(run.model_settings),
-                "seeds": list(run.models),
-                "data": dict(run.data),
-            },
-            "settings": dict(self.settings),
-            "verdict": self.verdict.as_dict(),
-            "stages": [self._stage_as_dict(name) for name in self.stages],
-        }
-
-    def _stage_as_dict(self, name: str) -> dict[str, Any]:
-        stage, finding = self.stages[name], self.findings.get(name)
-        return {
-            "stage": name,
-            "title": stage.title,
-            "question": stage.question,
-            "not_measured": self.obstacles.get(name),
-            "finding": None if finding is None else finding.as_dict(),
-        }
+STAGES_FOLDER: Final = "stages"
+PAGE: Final = "audit.html"
 
 
 def audit(
@@ -73,80 +36,171 @@ def audit(
     stages: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
     cases: int = CASES,
-    seed: int | None = None,
+    model_seed: int | None = None,
     memory: int | None = None,
     fresh: bool = False,
     show_progress: bool = True,
 ) -> Audit:
-    """Put a run to every test: is it accurate, and can its reasons be believed?
+    """Test a run: is the model accurate, and can its reasons be believed?
 
-    With `out`, every finished stage is kept there and `audit.json` is written at the end; the same
-    call goes on with what is missing, or with `fresh` begins anew. `cases` held-out histories are
-    asked about, of the model of `seed`, by default the first.
+    With `out`, the folder receives `audit.json`, the page `audit.html` and every finished stage.
+    The same call resumes an interrupted audit; `fresh` starts over. `cases` is the number of
+    held-out histories to use. `model_seed` picks one of the run's models, by default the first.
     """
     asked = chosen_stages(stages)
-    audited = _audited(run, methods, cases, seed, memory, show_progress)
-    kept = None if out is None else open_audit_folder(Path(out), run, audited.settings())
-    if kept is not None and fresh:
-        kept.forget()
-    findings: dict[str, Finding] = {}
-    obstacles: dict[str, str] = {}
+    context = _context(run, methods, cases, model_seed, memory, show_progress)
+    folder = None if out is None else open_audit_folder(Path(out), run, context.settings())
+    if folder is not None and fresh:
+        folder.clear()
+    results: dict[str, StageResult] = {}
     for number, (name, stage) in enumerate(asked.items(), start=1):
         print_line(f"{number} of {len(asked)}: {stage.question}", show_progress)
-        found = _answer(name, stage, audited, kept)
-        if isinstance(found, Finding):
-            findings[name] = found
-        else:
-            obstacles[name] = found
+        results[name] = _answer(name, stage, context, folder)
+    findings = {name: one.finding for name, one in results.items() if one.finding is not None}
     questions = {name: stage.question for name, stage in asked.items()}
-    verdict = reach_verdict(findings, questions, audited.spoken)
-    if not audited.methods:
-        verdict = replace(verdict, sentence=no_history(audited.model, "an explainer"))
-    done = Audit(run, audited.settings(), asked, findings, obstacles, verdict)
-    if kept is not None:
-        with new_file(kept.folder / DOCUMENT) as partial:
-            write_json(partial, done.as_dict())
+    verdict = reach_verdict(findings, questions, context.spoken)
+    if not context.methods:
+        verdict = replace(verdict, sentence=no_history(context.model, "an explainer"))
+    command = _command(run, out, stages, methods, cases, model_seed)
+    done = Audit(describe_run(run), context.settings(), results, verdict, command)
+    if folder is not None:
+        folder.write(done)
     return done
 
 
-def _audited(
+def _context(
     run: Run,
     methods: Sequence[str] | None,
     cases: int,
-    seed: int | None,
+    model_seed: int | None,
     memory: int | None,
     show_progress: bool,
 ) -> AuditContext:
-    """What can be told to be wrong before anything is computed."""
+    """Check what can be checked before anything is computed."""
     if cases < 1:
-        raise InputError(f"An audit asks about at least one history, not {cases}.")
-    seed = next(iter(run.models)) if seed is None else seed
-    if seed not in run.models:
+        raise InputError(f"An audit needs at least one history, not {cases}.")
+    model_seed = next(iter(run.models)) if model_seed is None else model_seed
+    if model_seed not in run.models:
         known = ", ".join(map(str, run.models))
-        raise InputError(f"This run has no seed {seed}; it has {known}.")
-    model = run.models[seed]
+        raise InputError(f"This run has no seed {model_seed}; it has {known}.")
+    model = run.models[model_seed]
     for method in methods or ():
         require_reasons(model, f"'{method}'")
         require(model, ("parts", "score", *find_explainer(method)[1].needs), who=method)
     chosen = default_methods(model) if methods is None else with_control(methods)
     if methods is not None and chosen == (CONTROL,):
-        raise InputError(f"'{CONTROL}' is what explainers are held against; name one beside it.")
-    return AuditContext(run, seed, chosen, cases, memory, show_progress)
+        raise InputError(
+            f"'{CONTROL}' is what explainers are compared with; name at least one other explainer."
+        )
+    return AuditContext(run, model_seed, chosen, cases, memory, show_progress)
 
 
 def _answer(
-    name: str, stage: Stage, audited: AuditContext, kept: AuditFolder | None
-) -> Finding | str:
-    """What is kept, what is found now, or why nothing is."""
-    if kept is not None and (found := kept.find(name)) is not None:
-        return found
-    obstacle = stage.obstacle(audited)
+    name: str, stage: Stage, context: AuditContext, folder: AuditFolder | None
+) -> StageResult:
+    """Return the finding, kept or new, or the reason why there is none."""
+    unanswered = StageResult(stage.title, stage.question)
+    if folder is not None and (found := folder.load_stage(name)) is not None:
+        return replace(unanswered, finding=found)
+    obstacle = stage.obstacle(context)
     if obstacle is not None:
-        return obstacle
+        return replace(unanswered, obstacle=obstacle)
     try:
-        found = stage.find(audited)
+        found = stage.find(context)
     except WhenceError as problem:
-        return str(problem)
-    if kept is not None and found.complete:
-        kept.keep(name, found)
-    return found
+        return replace(unanswered, obstacle=str(problem))
+    if folder is not None and found.complete:
+        folder.save_stage(name, found)
+    return replace(unanswered, finding=found)
+
+
+def _command(
+    run: Run,
+    out: Path | str | None,
+    stages: Sequence[str] | None,
+    methods: Sequence[str] | None,
+    cases: int,
+    model_seed: int | None,
+) -> str:
+    """Return the command that repeats the audit; other options do not change its results."""
+    folder, device = run.folder or Path("RUN"), device_of(run.first).type
+    words = ["whence", "audit", str(folder)]
+    words += ["--out", str(out)] if out is not None and Path(out) != default_folder(folder) else []
+    words += ["--stages", ",".join(stages)] if stages is not None else []
+    words += ["--cases", str(cases)] if cases != CASES else []
+    words += [word for method in methods or () for word in ("--method", method)]
+    words += ["--model-seed", str(model_seed)] if model_seed is not None else []
+    words += ["--device", device] if device != "cpu" else []
+    return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class AuditFolder:
+    """The folder of an audit: a finished stage is written at once, so it never runs twice."""
+
+    folder: Path
+    run: str
+    """The checksum of the run's manifest, which has those of all its files."""
+    settings: Mapping[str, Any]
+
+    def load_stage(self, stage: str) -> Finding | None:
+        """Return a kept finding, unless it is broken or of another run or other settings."""
+        path = self._file(stage)
+        if not path.exists():
+            return None
+        try:
+            document = read_json(path)
+            return Finding.from_dict(document["finding"]) if document["key"] == self.key else None
+        except (InputError, KeyError, TypeError, AttributeError, ValueError):
+            return None
+
+    def save_stage(self, stage: str, finding: Finding) -> None:
+        """Write a finding for the next time."""
+        with new_file(self._file(stage)) as partial:
+            write_json(partial, {"stage": stage, "key": self.key, "finding": finding.as_dict()})
+
+    def clear(self) -> None:
+        """Delete the kept stages."""
+        for path in (self.folder / STAGES_FOLDER).glob("*.json"):
+            path.unlink()
+
+    def write(self, done: Audit) -> None:
+        """Write the finished audit as JSON and as a page."""
+        from whence.report.audit_page import write_audit  # draws charts, which takes long to import
+
+        done.save(self.folder / DOCUMENT)
+        write_audit(done, self.folder / PAGE)
+
+    @property
+    def key(self) -> str:
+        """Identifies the run and the settings; equal keys mean equal findings."""
+        described = {"run": self.run, **self.settings, "whence": whence.__version__}
+        canonical = json.dumps(described, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def _file(self, stage: str) -> Path:
+        return self.folder / STAGES_FOLDER / f"{stage}.json"
+
+
+def open_audit_folder(folder: Path, run: Run, settings: Mapping[str, Any]) -> AuditFolder:
+    """Return an audit's folder, new or old; raise if it holds anything else."""
+    if run.folder is None:
+        raise InputError("This run exists in memory only; save it first with run.save(folder).")
+    known = {STAGES_FOLDER, DOCUMENT, PAGE}
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder for the audit.")
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    # Interrupted writes and file managers leave files behind whose names start with a dot.
+    others = {name for name in names - known if not name.startswith(".")}
+    if others:
+        raise InputError(
+            f"{folder} contains {min(others)}, so it is not the folder of an audit; name another."
+        )
+    make_parent(folder / DOCUMENT)
+    return AuditFolder(folder, sha256(run.folder / MANIFEST), settings)
+
+
+def default_folder(run: Path) -> Path:
+    """Return the folder next to the run."""
+    folder = run.resolve()
+    return folder.with_name(f"{folder.name}-audit")

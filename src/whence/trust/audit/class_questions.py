@@ -1,4 +1,4 @@
-"""Questions to a model that judges items one by one: what came next, and what was never met."""
+"""Questions to a model that judges items one by one: the next item, and items never seen."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ from whence.training.negatives import Unseen
 from whence.trust.audit.context import AuditContext
 
 NEGATIVES: Final = 4
-"""Items never met for every one that came, of a model that does not say how many it learned by."""
+"""Unseen items per positive, if the model does not say how many it was trained with."""
 
 
 @dataclass(frozen=True, eq=False)
-class Questions:
-    """Of `B` histories, the item that came next and `r` others each."""
+class ClassQuestions:
+    """For each of `B` histories, the item that came next and `r` unseen items."""
 
     cases: Cases
     batch: Tensor
     """`[B, n]`: what the model reads."""
     targets: Tensor
-    """`[B, 1 + r]`: the item that came, then those never met."""
+    """`[B, 1 + r]`: the item that came next, then the unseen items."""
     true: Tensor
-    """`[B, 1 + r]`: their classes."""
+    """`[B, 1 + r]`: their true classes."""
 
 
-def questions(audited: AuditContext, held: HeldOut, most: int) -> Questions:
-    """About at most so many of the held-out events.
+def class_questions(context: AuditContext, held: HeldOut, most: int) -> ClassQuestions:
+    """Return questions about at most `most` held-out events.
 
-    The others are drawn evenly from the items that the user meets nowhere in the data, as many as
-    the model learned by: of another mixture it could not know how often an item is liked.
+    The unseen items are drawn uniformly from the items that the user has nowhere in the data. There
+    are as many as in training, because the model has learned how frequent likes are there.
     """
-    model, split = audited.model, audited.split
+    model, split = context.model, context.split
     task = model.task if isinstance(model.task, Choices) else Choices(NEGATIVES, disliked=None)
-    cases = audited.draw(held, most)
+    cases = context.draw(held, most)
     everything = replace(split, train_ends=split.interactions.offsets[1:])
-    unmet = Unseen(everything)
+    unseen = Unseen(everything)
     users = torch.from_numpy(cases.users)
-    some = (unmet.seen_counts[users] < unmet.item_count).nonzero()[:, 0].numpy()
+    some = (unseen.seen_counts[users] < unseen.item_count).nonzero()[:, 0].numpy()
     if not len(some):
-        raise InputError("Every user has met every item; there is none to ask about besides.")
+        raise InputError("Every user has seen every item, so no unseen items can be drawn.")
     cases, users = cases[some], users[some]
-    generator = Randomness(audited.seed).torch("negatives")
-    others = unmet.draw(users, max(1, task.negatives), generator)
+    generator = Randomness(context.seed).torch("negatives")
+    others = unseen.draw(users, max(1, task.negatives), generator)
     came = outcomes(split, task)[cases.ends]
     targets = torch.column_stack((torch.from_numpy(cases.targets), others))
     true = torch.full_like(targets, NOTHING)
     true[:, 0] = torch.from_numpy(came.astype(np.int64))
     device = device_of(model)
-    batch = model.read(cases, audited.length)
-    return Questions(cases, batch.to(device), targets.to(device), true.to(device))
+    batch = model.read(cases, context.max_len)
+    return ClassQuestions(cases, batch.to(device), targets.to(device), true.to(device))

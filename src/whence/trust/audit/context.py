@@ -1,4 +1,4 @@
-"""What is audited: a run, some of its held-out cases, and what explainers say of them."""
+"""What the stages of an audit share: a run, some held-out cases, and their explanations."""
 
 from __future__ import annotations
 
@@ -27,101 +27,106 @@ from whence.ranking import top_unseen
 from whence.run import Run
 from whence.spoken import Spoken, spoken_of
 from whence.trust.audit.words import listed
+from whence.trust.perturbation import TOP_TEN
 
 CASES: Final = 300
 HELD: Final[HeldOut] = "test"
 CONTROL: Final = "random"
-SAME_OF_ONE_TARGET: Final = ("attention-first", "rollout")
-SAME_OF_GROUPS: Final = ("gradient-norm",)
-"""A group's embedding is the number 1, so that gradient × input is the gradient, with its sign."""
-LISTED: Final = 10
-"""Recommendations that a user is shown, whose overlap and recall are asked for."""
+"""The explainer that all others are compared with."""
+SAME_FOR_ONE_TARGET: Final = ("attention-first", "rollout")
+"""With attention from one target to the items, these equal the attention of the last block."""
+SAME_FOR_GROUPS: Final = ("gradient-norm",)
+"""A group's embedding is the number 1, so gradient × input is the gradient with its sign."""
 COALITIONS: Final = 512
-"""For Shapley values; of long histories more, since each needs twice as many as it has items."""
+"""For Shapley values; long histories get more, because each needs twice its number of items."""
 
 
 @dataclass(frozen=True, eq=False)
 class AuditContext:
-    """All that a stage may ask for; what takes time is worked out when it is first asked for."""
+    """Everything a stage may use; expensive results are computed on first use."""
 
     run: Run
-    seed: int
-    """Which of the run's models answers, and where explainers that draw begin."""
+    model_seed: int
+    """Which of the run's models is audited; random draws start from it, too."""
     methods: tuple[str, ...]
-    cases: int
-    """How many of the held-out histories are asked about, at most."""
+    n_cases: int
+    """The number of held-out histories to use, at most."""
     memory: int | None = None
     show_progress: bool = False
-    """Of what takes minutes."""
-    longest: int | None = None
-    """How many of a history's newest items are read, where they are not all that the model can."""
+    cut_to: int | None = None
+    """Read only this many of a history's newest items, if the model could read more."""
 
     @property
     def model(self) -> Recommender:
-        """The one that is audited; the others say how much of it is chance."""
-        return self.run.models[self.seed]
+        """The audited model; the other seeds show how much of a result is random."""
+        return self.run.models[self.model_seed]
 
     @property
-    def length(self) -> int:
+    def seed(self) -> int:
+        """Where random draws start."""
+        return self.model_seed
+
+    @property
+    def max_len(self) -> int:
         """How many items of a history are read."""
         own = self.model.config.max_len
-        return own if self.longest is None else min(own, self.longest)
+        return own if self.cut_to is None else min(own, self.cut_to)
 
     @cached_property
     def split(self) -> Split:
-        """The data as they were divided for training."""
+        """The data as they were split for training."""
         return split_by(self.run.training["split"], self.run.interactions)
 
     def require_events(self) -> None:
-        """Raise where the data are gone, or nothing of them is held out."""
+        """Raise if the data are no longer available or no events are held out."""
         if not len(self.split.held[HELD]):
-            raise InputError(f"No {HELD} events are held out to ask about.")
+            raise InputError(f"The split holds out no {HELD} events, so there is nothing to test.")
 
     def draw(self, held: HeldOut, most: int) -> Cases:
-        """At most so many held-out cases in random order, the first the same however many."""
+        """Return at most `most` held-out cases in random order; a larger draw extends it."""
         every = self.split.held[held]
         order = Randomness(self.seed).numpy("evaluation").permutation(len(every))
         return every[order[:most]]
 
     @cached_property
     def _recommended(self) -> tuple[Cases, Ints, Ints]:
-        """Held-out cases in random order, what the model recommends first, and of how many.
+        """HeldOut-out cases in random order, their first recommendation and the number of choices.
 
-        More than a list has are not counted.
+        The number is counted up to one more than a list of recommendations has.
         """
-        drawn = self.draw(HELD, self.cases)
+        drawn = self.draw(HELD, self.n_cases)
         items, choices = (np.zeros(len(drawn), dtype=np.int64) for _ in range(2))
         for some in row_slices(len(drawn), cases_at_once(self.split.interactions.item_count)):
-            best, score = top_unseen(self.model, drawn[some], self.length, LISTED + 1)
+            best, score = top_unseen(self.model, drawn[some], self.max_len, TOP_TEN + 1)
             items[some], choices[some] = best[:, 0], np.isfinite(score).sum(axis=1)
         left = np.flatnonzero(choices)
         if not len(left):
-            raise InputError("Every user has met every item; there is nothing to give reasons for.")
+            raise InputError("Every user has seen every item, so there is nothing to recommend.")
         return drawn[left], items[left], choices[left]
 
     @property
-    def asked(self) -> Cases:
-        """The cases, without users who have met every item."""
+    def cases(self) -> Cases:
+        """The held-out cases, without users who have seen every item."""
         return self._recommended[0]
 
     @property
     def list_is_catalog(self) -> bool:
-        """Whether a list of ten has all that is left to recommend, whoever is asked about."""
-        return bool((self._recommended[2] <= LISTED).all())
+        """Whether a list of ten holds everything that is left to recommend, for every user."""
+        return bool((self._recommended[2] <= TOP_TEN).all())
 
     @cached_property
     def batch(self) -> Tensor:
-        """`[B, n]`: what the model reads of them, where it is."""
-        return self.model.read(self.asked, self.length).to(device_of(self.model))
+        """`[B, n]`: what the model reads of the cases, on its device."""
+        return self.model.read(self.cases, self.max_len).to(device_of(self.model))
 
     @cached_property
     def targets(self) -> Tensor:
-        """`[B]`: what the model recommends first, which is what users would see reasons for."""
+        """`[B]`: the first recommendation of each case, which users would see reasons for."""
         return torch.from_numpy(self._recommended[1]).to(device_of(self.model))
 
     @cached_property
     def explanations(self) -> dict[str, Explanation]:
-        """By method, of the first recommendation to each of these users."""
+        """The explanations of the first recommendations, by method."""
         return compare_batch(
             self.model, self.batch, self.targets, self.methods, self.seed, memory=self.memory
         )
@@ -133,12 +138,12 @@ class AuditContext:
 
     @cached_property
     def groups(self) -> list[list[str]]:
-        """By case, what its parts are called; nothing where they are items, which are many."""
+        """The names of each case's parts if they are groups of features, else nothing."""
         model = self.model
         return model.part_names(self.batch) if isinstance(model, HasPartNames) else []
 
     def parts_named(self) -> list[str]:
-        """A sentence with the names of groups, where there are any."""
+        """Return a sentence with the names of the groups, if there are any."""
         names = dict.fromkeys(f"'{name}'" for row in self.groups for name in row if name)
         if not names:
             return []
@@ -146,59 +151,61 @@ class AuditContext:
 
     @property
     def explainers(self) -> list[str]:
-        """The methods without the control."""
+        """The methods without the random control."""
         return [method for method in self.methods if method != CONTROL]
 
     @cached_property
-    def telling(self) -> list[str]:
-        """The explainers by which parts of a case differ, as by gradients of a sum they do not."""
+    def ranking_explainers(self) -> list[str]:
+        """The explainers that rank the parts of some case; gradients of a plain sum do not."""
         return [name for name in self.explainers if _has_order(self.explanations[name])]
 
     def settings(self) -> dict[str, Any]:
-        """What decides the figures, beside the run."""
-        return {"seed": self.seed, "methods": list(self.methods), "cases": self.cases, "held": HELD}
+        """Return what determines the figures, besides the run."""
+        return {
+            "model_seed": self.model_seed,
+            "methods": list(self.methods),
+            "cases": self.n_cases,
+            "held": HELD,
+        }
 
 
 def _has_order(explanation: Explanation) -> bool:
-    """Whether any case has parts of different importance."""
+    """Return whether any case has parts of different importance."""
     sizes, parts = explanation.magnitude(), explanation.parts
     largest = np.where(parts, sizes, -np.inf).max(axis=1)
     return bool((np.where(parts, sizes, np.inf).min(axis=1) < largest).any())
 
 
 def default_methods(model: Recommender) -> tuple[str, ...]:
-    """What the model says itself, the cheap explainers it has what it takes for, and Shapley's.
+    """Return the model's own explainer, the cheap ones it supports, Shapley values and random.
 
-    Chance is the last. Where no part can be a reason there are none, and of those that say the same
-    of this model one is enough.
+    Explainers that give the same result on this model appear once. A model whose parts cannot be
+    reasons has none.
     """
     if not has_reasons(model):
         return ()
-    same = _says_nothing_new(model)
-    names = [name for name in EXPLAINERS.tagged("audit") if name not in same]
-    shapley = _usual_shapley(model)
+    names = [name for name in EXPLAINERS.tagged("audit") if name not in _duplicates(model)]
+    shapley = _default_shapley(model)
     return tuple(able(model, [shapley if name == "shapley" else name for name in names]))
 
 
-def _says_nothing_new(model: Recommender) -> tuple[str, ...]:
-    """Beside the other cheap explainers.
-
-    Where all attention is that of one target to the items, the last block's is the first's and
-    rollout's too.
-    """
-    by_target = isinstance(model, HasAttentions) and attends_by_target(model)
-    of_target = SAME_OF_ONE_TARGET if by_target else ()
-    of_groups = SAME_OF_GROUPS if offers(model, "part_names") else ()
-    return (*of_target, *of_groups)
+def _duplicates(model: Recommender) -> tuple[str, ...]:
+    """Return the cheap explainers that equal another one on this model."""
+    one_target = isinstance(model, HasAttentions) and attends_by_target(model)
+    by_groups = offers(model, "part_names")
+    return (
+        *(SAME_FOR_ONE_TARGET if one_target else ()),
+        *(SAME_FOR_GROUPS if by_groups else ()),
+    )
 
 
-def _usual_shapley(model: Recommender) -> str:
-    """Of a few groups they are exact, with nothing to draw."""
+def _default_shapley(model: Recommender) -> str:
+    """Return exact Shapley values for a few groups, and sampled ones for histories."""
     if offers(model, "part_names"):
         return "shapley"
     return f"shapley:coalitions={max(COALITIONS, 4 * model.config.max_len)}"
 
 
 def with_control(methods: Sequence[str]) -> tuple[str, ...]:
-    """Each once, and chance at the end, which every figure is held against."""
+    """Return each method once, and the random control at the end."""
     return (*dict.fromkeys(method for method in methods if method != CONTROL), CONTROL)

@@ -1,4 +1,4 @@
-"""What a stage of an audit finds: plain data, which a page, a table and a file can show."""
+"""What a stage of an audit finds: plain data that a page, a table and a file can show."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from whence.config import build
-from whence.measure import Measure, with_ends
+from whence.measure import Measure, restore_bounds
 
 Answer = Literal["yes", "partly", "no"]
-"""To the stage's question."""
+"""The answer to a stage's question."""
 
 ENOUGH: Final = 20
-"""Cases, below which nothing is clear: of a few that are all alike, an interval has no width."""
+"""With fewer cases no difference is called clear: a few equal values give an empty interval."""
 
 
 def clearly_positive(interval: tuple[float, float], cases: int) -> bool:
-    """Of a difference, case by case: by an interval above 0, of cases enough."""
+    """Return whether a difference is above 0: its interval is, and there are enough cases."""
     return cases >= ENOUGH and interval[0] > 0
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number and the sentence that says it to somebody who knows no measure."""
+    """A number and a sentence that explains it to readers who do not know the measure."""
 
     name: str
     """What is measured."""
     of: str
-    """Of whom: an explainer, or the model."""
+    """What it is measured for: an explainer, or the model."""
     measure: Measure
     reading: str
 
 
 @dataclass(frozen=True)
 class Chart:
-    """What a picture shows, as rows; how it looks is not decided here.
+    """The rows of a chart; the report decides how to draw them.
 
     "dots": name, value, low, high. "matrix": one, other, value, low, high. "lines": name, x, y.
     "reliability": panel, and the rows of a `Reliability`. "bins": panel, line, and the rows of a
@@ -44,86 +44,87 @@ class Chart:
 
     kind: Literal["dots", "matrix", "lines", "reliability", "bins", "points"]
     title: str
-    """What is shown, in a few words; of dots and lines the axis of the values."""
+    """What the chart shows; for dots and lines also the title of the value axis."""
     reading: str
-    """How to read it, in a sentence."""
+    """How to read the chart, in one or two sentences."""
     rows: tuple[Mapping[str, Any], ...]
     across: str = ""
-    """Of lines and bins, the axis of x."""
+    """The title of the x axis, for lines and bins."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers side by side that need no picture, as they are to be read."""
+    """Numbers that need no chart, formatted for reading."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    """A name and a text for each column."""
+    """A name, then one text per column."""
 
 
 def dot(name: str, measure: Measure) -> dict[str, Any]:
-    """A row of a chart of dots."""
-    low, high = measure.interval
+    """Return a row of a chart of dots."""
+    low, high = measure.bounds
     return {"name": name, "value": measure.value, "low": low, "high": high}
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How an explainer does by the stage's own measure, on the same cases as the others."""
+    """How an explainer does by the stage's measure, on the same cases as the others."""
 
     explainer: str
     value: float
     says: str
-    """What the value says, to go on from the explainer's name: "finds …"."""
+    """What the value means, as a phrase that follows the explainer's name: "finds …"."""
     over_random: tuple[float, float]
-    """95 %: how much better than the control, case by case."""
+    """The 95 % interval of how much better it is than random importances, case by case."""
     behind_best: tuple[float, float]
-    """95 %: how much worse than the best."""
+    """The 95 % interval of how much worse it is than the best explainer."""
     inputs: float
-    """What it costs: inputs the model scored a history, on average."""
+    """Its cost: the mean number of inputs that the model scores per history."""
     cases: int
-    """How many the intervals are over."""
+    """The number of cases behind the intervals."""
 
     @property
     def better_than_random(self) -> bool:
-        """Clearly."""
+        """Whether it is clearly better than random importances."""
         return clearly_positive(self.over_random, self.cases)
 
     @property
     def as_good_as_best(self) -> bool:
-        """Not clearly worse."""
+        """Whether it is not clearly worse than the best explainer."""
         return not clearly_positive(self.behind_best, self.cases)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer to a stage's question, and all that it rests on."""
+    """The answer to a stage's question, with the evidence."""
 
     answer: Answer
     summary: str
-    """The answer in a sentence, with its figures."""
+    """The answer in words, with its main figures."""
     figures: tuple[Figure, ...]
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader should know before believing it."""
+    """What you should know before you rely on the answer."""
     ranking: tuple[Standing, ...] = ()
-    """Of the explainers, where the stage can tell a better one from a worse one."""
+    """The explainers, if the stage can tell a better one from a worse one."""
     complete: bool = True
-    """Whether nothing was lacking; otherwise the stage runs again the next time."""
+    """Whether nothing was missing; an incomplete stage runs again the next time."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain types only."""
+        """Return plain types only."""
         plain = asdict(self)
         for figure, one in zip(self.figures, plain["figures"], strict=True):
             one["measure"] = figure.measure.as_dict()
         return plain
 
-
-def read_finding(document: Mapping[str, Any]) -> Finding:
-    """A finding from what `Finding.as_dict` wrote, where a range without an end has none."""
-    figures = [
-        {**figure, "measure": with_ends(figure["measure"])} for figure in document["figures"]
-    ]
-    return build(Finding, {**document, "figures": figures})
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Finding:
+        """Return the finding that `as_dict` described."""
+        figures = [
+            {**figure, "measure": restore_bounds(figure["measure"])}
+            for figure in document["figures"]
+        ]
+        return build(cls, {**document, "figures": figures})

@@ -1,4 +1,4 @@
-"""Which explainer to use for this model, from what the stages measured, or none."""
+"""Which explainer to use for this model, if any, from what the stages measured."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from whence.spoken import OF_HISTORIES, Spoken
 from whence.trust.audit.finding import ENOUGH, Finding, Standing
 from whence.trust.audit.words import listed, percent
 
-BASES: Final = ("likeness", "faithfulness")
-"""The stages that can tell a better explainer from a worse one; the truth comes first."""
+BASES: Final = ("truth", "faithfulness")
+"""The stages that can tell a better explainer from a worse one; known true reasons come first."""
 
 
 @dataclass(frozen=True)
@@ -22,31 +22,30 @@ class Verdict:
     explainer: str | None
     sentence: str
     basis: str | None
-    """The stage it rests on."""
+    """The stage that decided."""
     caution: str
-    """What else speaks against relying on it; empty where nothing does."""
+    """What else speaks against relying on it; empty if nothing does."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain types only."""
+        """Return plain types only."""
         return asdict(self)
 
 
 def reach_verdict(
     findings: Mapping[str, Finding], questions: Mapping[str, str], spoken: Spoken = OF_HISTORIES
 ) -> Verdict:
-    """The cheapest of the explainers that are better than chance and not worse than the best.
+    """Return the cheapest explainer that is better than random and not worse than the best.
 
-    Those of a few inputs a history are equally cheap, and the best of them is taken. One that the
-    other basis finds no better than chance is taken only where there is no other, and with a
-    caution. `questions` says what each stage asked.
+    Explainers that need up to `FEW` inputs per history count as equally cheap, and the best of them
+    is taken. An explainer that the other basis finds no better than random is taken only if there
+    is no other, and with a caution. `questions` gives the question of each stage.
     """
     caution = _caution([questions[name] for name, one in findings.items() if one.answer == "no"])
     bases = [name for name in BASES if name in findings and findings[name].ranking]
     if not bases:
         return Verdict(
             None,
-            "No explainer can be recommended yet: nothing was measured that tells a good one from "
-            "a bad one.",
+            "No explainer can be recommended yet: no stage that compares explainers was run.",
             None,
             caution,
         )
@@ -72,50 +71,50 @@ def reach_verdict(
     chosen = min(sound or able, key=lambda one: (max(one.inputs, FEW), -one.value))
     said = _sentence(chosen, best, sound or able, spoken)
     if sound:
-        said += _left_aside([one.explainer for one in able if one not in sound])
+        said += _passed_over([one.explainer for one in able if one not in sound])
     else:
         doubt = doubted[chosen.explainer]
-        warned = f"On this very model {doubt.explainer} {doubt.says}, which {_no_better(doubt)}."
-        caution = f"{warned} {caution}".strip()
+        warning = f"On this model, {doubt.explainer} {doubt.says}, which {_no_better(doubt)}."
+        caution = f"{warning} {caution}".strip()
     return Verdict(chosen.explainer, said, basis, caution)
 
 
 def _no_better(one: Standing) -> str:
-    """Than chance, to go on from who is not."""
+    """Return a phrase that follows the name of an explainer no better than random."""
     if one.cases < ENOUGH:
-        return f"cannot be told from chance by {one.cases} cases; it takes {ENOUGH}"
-    return "is not clearly better than chance"
+        return f"cannot be told from random with {one.cases} cases; at least {ENOUGH} are needed"
+    return "is not clearly better than random"
 
 
-def _left_aside(names: list[str]) -> str:
-    """Those that only one of the two bases speaks for."""
+def _passed_over(names: list[str]) -> str:
+    """Name the explainers that only one of the two bases supports."""
     if not names:
         return ""
     return (
-        " Left aside, since without what they call important the recommendations change not "
-        f"clearly more than by chance: {listed(names)}."
+        " Not considered, because leaving out what they call important changes the "
+        f"recommendations no more than a random choice: {listed(names)}."
     )
 
 
 def _sentence(chosen: Standing, best: Standing, able: list[Standing], spoken: Spoken) -> str:
-    asked = "input" if round(chosen.inputs) == 1 else "inputs"
+    inputs = "input" if round(chosen.inputs) == 1 else "inputs"
     found = (
-        f"Use {chosen.explainer}: it {chosen.says}, and has the model score "
-        f"{chosen.inputs:,.0f} {asked} a {spoken.whole}"
+        f"Use {chosen.explainer}: it {chosen.says}, and needs {chosen.inputs:,.0f} model {inputs} "
+        f"per {spoken.whole}"
     )
     if chosen == best:
-        found += ". No other does better"
+        found += ". No other explainer does better"
     else:
         figures = f"({percent(best.value)}, {best.inputs:,.0f} inputs)"
         found += f". {best.explainer} {figures} is not clearly better"
     level = [one.explainer for one in able if one not in (chosen, best)]
     if level:
-        found += f"; as far as these cases tell, {listed(level)} may be as good"
+        found += f"; on these cases, {listed(level)} may be as good"
     return f"{found}."
 
 
 def _caution(questions: list[str]) -> str:
-    """The questions that were answered with no."""
+    """Repeat the questions whose answer is no."""
     if not questions:
         return ""
-    return f"Mind what was answered with no: {' '.join(questions)}"
+    return f"Answered with no: {' '.join(questions)}"

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
-from whence.measure import Measure
+from whence.measure import NOT_SHOWN, Measure
 
 
 def percent(share: float) -> str:
-    """`0.083` as "8.3 %"; from 10 % on without a decimal."""
+    """Return `0.083` as "8.3 %"; from 10 % on without a decimal."""
     return f"{_hundredths(share)} %"
 
 
 def points(difference: float) -> str:
-    """A difference of shares: `0.03` as "3.0 percentage points"."""
+    """Return a difference of shares: `0.03` as "3.0 percentage points"."""
     return f"{_hundredths(difference)} percentage points"
 
 
 def points_between(measure: Measure) -> str:
-    """Its interval: "−5.4 to −0.3"."""
+    """Return the interval in percentage points: "−5.4 to −0.3"."""
+    return _between(measure, _hundredths)
+
+
+def between(measure: Measure) -> str:
+    """Return the interval of a share: "7.6 % to 9.0 %"."""
+    return _between(measure, percent)
+
+
+def numbers_between(measure: Measure, decimals: int = 2) -> str:
+    """Return the interval of any number: "0.39 to 0.43"."""
+    return _between(measure, lambda end: signed(end, decimals))
+
+
+def rounded(measure: Measure, decimals: int = 2) -> str:
+    """Return the value with its interval: "0.41 (0.39 to 0.43)"."""
+    return f"{signed(measure.value, decimals)} ({numbers_between(measure, decimals)})"
+
+
+def _between(measure: Measure, write: Callable[[float], str]) -> str:
     low, high = measure.interval
-    return f"{_hundredths(low)} to {_hundredths(high)}"
+    return NOT_SHOWN if math.isnan(low) else f"{write(low)} to {write(high)}"
 
 
 def _hundredths(share: float) -> str:
@@ -29,37 +49,25 @@ def _hundredths(share: float) -> str:
 
 
 def signed(number: float, decimals: int = 2) -> str:
-    """With a true minus: "−0.11"; what rounds to 0 has none."""
+    """Return a number with a true minus sign: "−0.11"; what rounds to 0 has no sign."""
     return f"{number:z.{decimals}f}".replace("-", "−")
 
 
-def between(measure: Measure) -> str:
-    """The interval of a share: "7.6 % to 9.0 %"."""
-    low, high = measure.interval
-    return f"{percent(low)} to {percent(high)}"
-
-
 def listed(names: Sequence[str]) -> str:
-    """ "a, b and c"."""
+    """Return names as in a sentence: "a, b and c"."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def rounded(measure: Measure, decimals: int = 2) -> str:
-    """With the interval: "0.41 (0.39 to 0.43)"."""
-    value, low, high = (signed(one, decimals) for one in (measure.value, *measure.interval))
-    return f"{value} ({low} to {high})"
-
-
 def too_few(count: int, enough: int, what: str = "cases") -> str:
-    """Why nothing is called clear: "7 cases are too few to call a difference clear; …"."""
-    return f"{count} {what} are too few to call a difference clear, which takes {enough}"
+    """Return why no difference is called clear."""
+    return f"{count} {what} are too few to call a difference clear; at least {enough} are needed"
 
 
 def sentence(words: str) -> str:
-    """Begun large and ended with a full stop."""
+    """Return the words with a capital letter and a full stop."""
     return f"{words[:1].upper()}{words[1:]}."
 
 
 def short(number: float) -> str:
-    """Whole from 10 on, with thousands set apart; below with three digits."""
+    """Return a number with no decimals from 10 on, and with three digits below."""
     return f"{number:,.0f}" if abs(number) >= 10 else f"{number:.3g}"

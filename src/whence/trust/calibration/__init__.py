@@ -1,1 +1,3 @@
-"""Whether the model is right as often as it is sure, and the audit's question about it."""
+"""Is the model right as often as its confidence says?"""
+
+from whence.trust.calibration import calibration_finding as calibration_finding

@@ -1,4 +1,4 @@
-"""Next items: is a recommender as often right about the item that comes as it is sure of it?"""
+"""Calibration of a recommender: is it right about the next item as often as it is confident?"""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from whence.trust.predictions import Logits, Predictions, predictions_from_logit
 
 @dataclass(frozen=True, eq=False)
 class NextItemCalibration:
-    """How sure a model is of the item that comes next, and how often it is right."""
+    """How confident a model is of the next item, and how often it is right."""
 
     predictions: Predictions
-    """Of every case, in their order; the classes are the items."""
+    """In the order of the cases; the classes are the items."""
     reliability: Reliability
-    """By bins of equally many cases, for hardly ever is a model sure of one item of thousands."""
+    """In bins of equally many cases: a model is rarely confident of one item among thousands."""
     measures: dict[str, Measure]
     """By name."""
 
@@ -38,20 +38,20 @@ class NextItemCalibration:
 def next_item_calibration(
     model: CaseReader,
     cases: Cases,
-    length: int,
+    max_len: int,
     *,
     temperature: float = 1.0,
     bins: int = FIFTEEN,
     seed: int = 0,
 ) -> NextItemCalibration:
-    """Confidence is the softmax of the top item among all items; it is right if that item came.
+    """Compare the softmax of the top item with how often that item came next.
 
-    `length` is how many items of a history the model reads. A model that learned from sampled
-    negatives, as SASRec does, was never taught that its softmax be a probability.
+    `max_len` is how many items of a history the model reads. The softmax of a model trained with
+    sampled negatives, such as SASRec, need not be a probability.
     """
     order = np.argsort(cases.ends - cases.starts, kind="stable")
     protocol = f"{type(model).__name__}, softmax over all items of the top one"
-    logits = next_item_logits(model, cases[order], length)
+    logits = next_item_logits(model, cases[order], max_len)
     found = predictions_from_logits(logits, temperature, protocol)[np.argsort(order)]
     return NextItemCalibration(
         found,
@@ -60,27 +60,27 @@ def next_item_calibration(
     )
 
 
-def next_item_logits(model: CaseReader, cases: Cases, length: int) -> Logits:
-    """Every item's score and the item that came, as many cases at a time as there is memory for.
+def next_item_logits(model: CaseReader, cases: Cases, max_len: int) -> Logits:
+    """Return every item's score and the next item, in slices that fit into memory.
 
-    For `temperature_scaling`, and `predictions_from_logits`. Cases whose histories are about as
-    long, one after another, take a model the least time.
+    Use it for `temperature_scaling` and `predictions_from_logits`. Cases sorted by the length of
+    their histories take the least time.
     """
     require(model, ("score",), who="the calibration of next items")
-    if not len(cases) or length < 1:
+    if not len(cases) or max_len < 1:
         raise InputError(
-            f"Calibration needs at least one case and one item of its history, not {len(cases)} "
-            f"cases and {length} items."
+            f"Calibration needs at least one case and max_len ≥ 1, not {len(cases)} cases and "
+            f"max_len {max_len}."
         )
     device = device_of(model)
-    items = score_all(model, cases[:1], length).shape[1]
+    items = score_all(model, cases[:1], max_len).shape[1]
     at_once = min(
-        inputs_at_once(length, memory_for(device)), cases_at_once(items, device.type == "cuda")
+        inputs_at_once(max_len, memory_for(device)), cases_at_once(items, device.type == "cuda")
     )
 
-    def go_through() -> Iterator[tuple[Tensor, Tensor]]:
+    def iterate() -> Iterator[tuple[Tensor, Tensor]]:
         for rows in row_slices(len(cases), at_once):
             some = cases[rows]
-            yield score_all(model, some, length), torch.from_numpy(some.targets).to(device)
+            yield score_all(model, some, max_len), torch.from_numpy(some.targets).to(device)
 
-    return go_through
+    return iterate

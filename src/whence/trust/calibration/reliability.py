@@ -1,4 +1,4 @@
-"""Reliability: how often is a model right that is so sure?"""
+"""Reliability diagrams: accuracy by confidence."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from whence.trust.predictions import Predictions, check_some
 from whence.trust.resampling import added_by_user, intervals_over_users, means
 
 Z: Final = 1.959963984540054
-"""95 % of a normal distribution are no more standard deviations from its mean."""
+"""The 97.5 % quantile of the standard normal distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """A reliability diagram as data, of `K` bins; an empty one has NaN for all but its count."""
+    """A reliability diagram of `K` bins; an empty bin has NaN except for its count."""
 
     edges: Floats
-    """`[K + 1]`: a bin has its lower edge, and the last one both."""
+    """`[K + 1]`: only the last bin includes its upper edge."""
     count: Ints
     """`[K]`."""
     confidence: Floats
     """`[K]`: the mean."""
     accuracy: Floats
-    """`[K]`: the share of cases that were predicted rightly."""
+    """`[K]`: the share of correct predictions."""
     expected: Floats
-    """`[K]`: what it is held against: the mean confidence, or the bin's middle (Jain 2019)."""
+    """`[K]`: what it is compared with: the mean confidence, or the bin's middle (Jain 2019)."""
     interval: Floats
-    """`[K, 2]`: 95 % of the accuracy: Wilson's (1927), or over users where some have several."""
+    """`[K, 2]`: the 95 % interval of the accuracy: Wilson's, or over users if some have several."""
     protocol: str
 
     def error(self) -> float:
-        """Σ count / B · |accuracy − expected|, the expected calibration error."""
+        """Return Σ count / B · |accuracy − expected|, the expected calibration error."""
         return float(np.nansum(self.count * self._gaps()) / self.count.sum())
 
     def worst(self) -> float:
-        """The largest |accuracy − expected|, the maximum calibration error."""
+        """Return the largest |accuracy − expected|, the maximum calibration error."""
         return float(np.nanmax(self._gaps()))
 
     def rows(self) -> list[dict[str, float]]:
-        """One for every bin that has cases, to draw."""
+        """Return one row per bin that has cases, for a chart."""
         columns = {
             "from": self.edges[:-1],
             "to": self.edges[1:],
@@ -64,10 +64,10 @@ class Reliability:
 
 
 def reliability(predictions: Predictions, bins: Bins | None = None, seed: int = 0) -> Reliability:
-    """By confidence of the predicted class, in 15 bins of equal width unless others are given.
+    """Return the reliability diagram, by default in 15 bins of equal width.
 
-    Of no cases there is a diagram, whose bins are empty, but no error. The seed draws users, where
-    some have several cases.
+    Without cases the bins are empty, and there is no error. The seed draws users, if some have
+    several cases.
     """
     bins = bins or EqualWidth()
     predictions = by_confidence(predictions)
@@ -90,15 +90,16 @@ def reliability(predictions: Predictions, bins: Bins | None = None, seed: int = 
 
 
 def by_confidence(predictions: Predictions) -> Predictions:
-    """The surest last, in an order that is theirs alone: the same however they were arranged."""
+    """Return the cases sorted by confidence, in an order that does not depend on the given one."""
     users = () if predictions.users is None else (predictions.users,)
     return predictions[np.lexsort((*users, predictions.correct, predictions.confidence))]
 
 
 def _over_users(predictions: Predictions, starts: Ints, seed: int) -> Floats:
-    """`[K, 2]` of sorted cases. All right or all wrong, or of one user, no resample is otherwise.
+    """Return the intervals `[K, 2]` of sorted cases over users.
 
-    Wilson's interval of as many cases as there are users then says what else may be.
+    If all cases of a bin are right, all wrong or of one user, every resample is the same. Wilson's
+    interval for as many cases as there are users is used then.
     """
     sums = sums_of_users(predictions, starts)
     users = np.count_nonzero(sums.cases, axis=0).astype(np.float64)
@@ -109,7 +110,7 @@ def _over_users(predictions: Predictions, starts: Ints, seed: int) -> Floats:
 
 
 def sums_of_users(predictions: Predictions, starts: Ints) -> BinSums:
-    """`[U, K]` each, a row for every user, from cases sorted by confidence."""
+    """Return the sums of each user `[U, K]`, from cases sorted by confidence."""
     table = predictions.user_count, len(starts) - 1
     bin_of = np.repeat(np.arange(table[1]), np.diff(starts))
     values = (None, predictions.correct, predictions.confidence)
@@ -117,7 +118,7 @@ def sums_of_users(predictions: Predictions, starts: Ints) -> BinSums:
 
 
 def wilson(correct: Floats, count: Floats) -> Floats:
-    """`[K, 2]`: the shares that are not refuted by so many of so many; NaN of none."""
+    """Return Wilson's (1927) interval `[K, 2]` of the share of correct cases; NaN without cases."""
     known: Floats = np.where(count > 0, count, np.nan)
     share = correct / known
     middle = share + Z**2 / (2 * known)

@@ -1,1 +1,3 @@
-"""Whether predictions change without the parts called important, and the audit's finding."""
+"""Do the recommendations change without the parts that are called important?"""
+
+from whence.trust.faithfulness import faithfulness_finding as faithfulness_finding

@@ -1,8 +1,8 @@
-"""Values: does an explanation foretell the scores of coalitions it has not necessarily seen?
+"""Coalition values: does an explanation predict the score when only some parts are present?
 
-The importances of the parts that are present, added up, are what an explanation expects of their
-score. Coalitions are drawn by Shapley's kernel, from another stream of chance than an explainer's,
-and scored once; any number of explanations of the same cases can be held against them.
+The sum of the importances of the present parts is what an explanation predicts. Coalitions are
+drawn by Shapley's kernel, from another random stream than the explainers', and scored once. Any
+number of explanations of the same cases can then be compared with the scores.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_cases
 from whence.memory import memory_for
 from whence.randomness import Randomness
+from whence.trust.measures import MEASURES, MeasureSpec
 
 FEWEST: Final = 4
-"""Coalitions; any two points lie on a line."""
+"""The smallest number of coalitions; any two points lie on a line."""
 GAP: Final = 1e-3
-"""Share of the importances' sizes by which their sum may miss the difference of the scores."""
+"""How far importances may miss the sum rule, relative to their sizes."""
 ROUNDING: Final = 1e-6
-"""The same as a share of the scores themselves, which single precision does not tell apart."""
+"""How far they may miss it relative to the scores, because of single precision."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """The values of the same `c` coalitions in `b` cases whose `p` parts lie in the same slots."""
+    """The scores of the same `c` coalitions in `b` cases whose `p` parts are in the same slots."""
 
     cases: Ints
     """`[b]`."""
@@ -48,17 +49,17 @@ class Scored:
     coalitions: Bools
     """`[c, p]`."""
     weights: Floats
-    """`[c]`, of sum 1: what each coalition counts."""
+    """`[c]`: the weight of each coalition; they add up to 1."""
     values: Floats
     """`[b, c]`: v(S)."""
 
     def expected(self, scores: Floats) -> Floats:
-        """`[b, c]`: the sum of importances `[B, n]` of the parts that are present."""
+        """Return the sums `[b, c]` of the importances `[B, n]` of the present parts."""
         added: Floats = scores[self.cases[:, None], self.slots] @ self.coalitions.T
         return added
 
     def correlation(self, explanation: Explanation) -> Floats:
-        """`[b]`: Pearson's, over coalitions."""
+        """Return Pearson's correlation over the coalitions `[b]`."""
         one, two = (
             self._centred(said) for said in (self.expected(explanation.scores), self.values)
         )
@@ -68,7 +69,7 @@ class Scored:
         return found.clip(-1.0, 1.0)
 
     def fit(self, explanation: Explanation) -> Floats:
-        """`[b]`: R² of f(∅) and the sum."""
+        """Return R² of f(∅) plus the sum `[b]`."""
         expected = explanation.empty_score[self.cases, None] + self.expected(explanation.scores)
         missed = (self.values - expected) ** 2 @ self.weights
         spread = self._centred(self.values) ** 2 @ self.weights
@@ -77,7 +78,7 @@ class Scored:
         return 1 - found
 
     def _centred(self, values: Floats) -> Floats:
-        """Less the mean; exactly 0 where all are the same."""
+        """Return the values minus their mean; exactly 0 if all are equal."""
         varied = values.max(axis=1, keepdims=True) > values.min(axis=1, keepdims=True)
         centred: Floats = np.where(varied, values - (values @ self.weights)[:, None], 0.0)
         return centred
@@ -85,41 +86,41 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class CoalitionValues:
-    """The scores of coalitions of each case's parts, by which explanations can be judged."""
+    """The scores of coalitions of each case's parts, for judging explanations."""
 
     parts: Bools
     """`[B, n]`."""
     target: Ints
     """`[B]`."""
     scored: tuple[Scored, ...]
-    """Every case of at least two parts once; of one part there is no coalition to score."""
+    """Each case with at least two parts, once; a single part has no coalition to score."""
     protocol: str
 
     def correlation(self, explanation: Explanation) -> Floats:
-        """`[B]`: Pearson's between expected and true scores; NaN where either does not vary.
+        """Return Pearson's correlation of predicted and true scores `[B]`; NaN without variation.
 
-        Two parts have but two coalitions, and there it is 1 or −1.
+        Two parts have only two coalitions, which gives 1 or −1.
         """
         return self._by_case(explanation, lambda some: some.correlation(explanation))
 
     def fit(self, explanation: Explanation) -> Floats:
-        """`[B]`: R² of f(∅) + Σ importances; 1 is foretold exactly, 0 no better than the mean.
+        """Return R² of f(∅) + Σ importances `[B]`: 1 is exact, 0 no better than the mean.
 
-        It may be negative, even for Shapley values, than which none that add up fit all coalitions
-        better; it is NaN where the scores do not vary. Refused where the importances do not add up
-        to f(N) − f(∅), for then they are in no unit of the score.
+        It may be negative, even for Shapley values, which fit all coalitions best among importances
+        that add up. It is NaN if the scores do not vary. Raises if the importances do not add up to
+        f(N) − f(∅), because they are then not in units of the score.
         """
         if not keeps_sum_rule(explanation):
             raise InputError(
-                f"The importances by '{explanation.method}' do not add up to the difference that "
-                "the parts make; ask how they correlate with the scores instead."
+                f"The importances by '{explanation.method}' do not add up to f(N) − f(∅), so R² is "
+                "not defined; use value_correlation instead."
             )
         return self._by_case(explanation, lambda some: some.fit(explanation))
 
     def _by_case(self, explanation: Explanation, compute: Callable[[Scored], Floats]) -> Floats:
         same = np.array_equal(explanation.parts, self.parts)
         if not same or not np.array_equal(explanation.target, self.target):
-            raise InputError("The explanation and the coalitions' scores are of different cases.")
+            raise InputError("The explanation and the coalition values are of different cases.")
         found = np.full(len(self.parts), np.nan)
         for some in self.scored:
             found[some.cases] = compute(some)
@@ -127,7 +128,7 @@ class CoalitionValues:
 
 
 def value_correlation(explanation: Explanation, values: CoalitionValues) -> Measure:
-    """How well the importances of the parts present go with the score, by any explainer."""
+    """Return the mean correlation of Σ importances with the scores, for any explainer."""
     protocol = (
         f"mean over histories of Pearson's correlation of Σ importances with {values.protocol}"
     )
@@ -136,7 +137,7 @@ def value_correlation(explanation: Explanation, values: CoalitionValues) -> Meas
 
 
 def value_fit(explanation: Explanation, values: CoalitionValues) -> Measure:
-    """How well they foretell the score itself, by an explainer that keeps the sum rule."""
+    """Return the mean R² of f(∅) + Σ importances, for an explainer that keeps the sum rule."""
     protocol = f"mean over histories of R² of f(∅) + Σ importances for {values.protocol}"
     found = values.fit(explanation)
     return mean_over_cases(found, protocol, "higher is better", (-math.inf, 1.0))
@@ -151,14 +152,14 @@ def coalition_values(
     seed: int = 0,
     memory: int | None = None,
 ) -> CoalitionValues:
-    """The target's score under so many coalitions of each case, or all where there are no more.
+    """Return the target's score under at most `coalitions` coalitions of each case.
 
-    Sizes and members are drawn as for Shapley values, the same for all cases of one number of
-    parts; the empty and the full coalition, which an explanation knows, are not among them.
+    Coalitions are drawn as for Shapley values, the same for all cases with equally many parts. The
+    empty and the full coalition are not among them, because an explanation knows their scores.
     """
-    require(model, ("parts", "score"), who="the agreement of values")
+    require(model, ("parts", "score"), who="the measure of coalition values")
     if coalitions < FEWEST:
-        raise InputError(f"Ask for at least {FEWEST} coalitions, not {coalitions}.")
+        raise InputError(f"coalitions must be at least {FEWEST}, not {coalitions}.")
     device = device_of(model)
     batch, targets = batch.to(device), targets.to(device)
     memory = memory or memory_for(device)
@@ -189,14 +190,36 @@ def coalition_values(
 
 @cached_by_size
 def _find_design(players: int, count: int, seed: int) -> Design:
-    """From the stream of evaluation: an explainer of the same seed has not drawn these."""
+    """Draw from the stream "evaluation", which explainers do not use."""
     sampler: Sampler = "exact" if 2**players - 2 <= count else "paired"
     return SAMPLERS[sampler](players, count, Randomness(seed).numpy("evaluation"))
 
 
 def keeps_sum_rule(explanation: Explanation) -> bool:
-    """Whether the importances of every case add up to f(N) − f(∅), but for rounding."""
+    """Return whether the importances of every case add up to f(N) − f(∅), up to rounding."""
     full, empty = explanation.full_score, explanation.empty_score
     gap = np.abs(full - empty - explanation.scores.sum(axis=1))
     rounding = ROUNDING * (np.abs(full) + np.abs(empty))
     return bool((gap <= GAP * explanation.magnitude().sum(axis=1) + rounding).all())
+
+
+MEASURES.add(
+    "value-correlation",
+    MeasureSpec(
+        value_correlation,
+        "Does the sum of the importances of the present parts correlate with the score?",
+        "higher is better",
+        (-1.0, 1.0),
+        lambda small: (small.signed, small.values),
+    ),
+)
+MEASURES.add(
+    "value-fit",
+    MeasureSpec(
+        value_fit,
+        "Does it predict the score itself?",
+        "higher is better",
+        (-math.inf, 1.0),
+        lambda small: (small.shapley, small.values),
+    ),
+)

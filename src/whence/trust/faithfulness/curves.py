@@ -1,4 +1,7 @@
-"""Divergences: how far apart are two distributions over all items, in nats?"""
+"""Deletion and insertion curves: how far recommendations move with each part that is changed.
+
+How far they move is a divergence between two distributions over all items, in nats.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,21 @@ from whence.errors import InputError, did_you_mean
 from whence.measure import Measure, mean_measure
 
 FAR: Final = 40.0
-"""Of two probabilities whose logarithms are this far apart, the lesser is as good as 0."""
+"""If the logarithms of two probabilities differ by this, the smaller one is as good as 0."""
 
 
 class Divergence(NamedTuple):
-    """From log-probabilities `[…, items]` twice to `[…]`, and the most that can come out."""
+    """A function from two log-probabilities `[…, items]` to `[…]`, and its largest value."""
 
     between: Callable[[Tensor, Tensor], Tensor]
     most: float
 
 
 def symmetrised_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """(KL(P‖Q) + KL(Q‖P)) / 2 = Σ (p − q)(log p − log q) / 2.
+    """Return (KL(P‖Q) + KL(Q‖P)) / 2 = Σ (p − q)(log p − log q) / 2.
 
-    Baumhauer (2021) prints it as JS, which it is not: it is half of Jeffreys' divergence, and has
-    no upper bound. In this form no term is below 0, so that small ones are not lost in rounding.
+    Baumhauer (2021) calls it JS, but it is half of Jeffreys' divergence and has no upper bound. In
+    this form no term is negative, so small ones are not lost in rounding.
     """
     difference = log_p.exp() - log_q.exp()
     terms = difference * (log_p - log_q)
@@ -37,10 +40,10 @@ def symmetrised_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
 
 
 def jensen_shannon(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """(KL(P‖M) + KL(Q‖M)) / 2 with M = (P + Q) / 2; at most ln 2.
+    """Return (KL(P‖M) + KL(Q‖M)) / 2 with M = (P + Q) / 2; at most ln 2.
 
-    With a = |log p − log q| an item brings (p + q)/4 · (a·tanh(a/2) − 2·log cosh(a/2)), which is
-    never below 0; log cosh(x) is taken as log(1 + 2·sinh²(x/2)), exact where a is small.
+    With a = |log p − log q|, an item contributes (p + q)/4 · (a·tanh(a/2) − 2·log cosh(a/2)), which
+    is never negative. log cosh(x) is computed as log(1 + 2·sinh²(x/2)), which is exact for small a.
     """
     total = log_p.exp() + log_q.exp()
     apart = (log_p - log_q).abs_().clamp_(max=FAR)
@@ -56,59 +59,58 @@ DIVERGENCES: dict[str, Divergence] = {
 
 
 def find_divergence(name: str) -> Divergence:
-    """The one of that name."""
+    """Return the divergence with this name."""
     if name not in DIVERGENCES:
         raise InputError(f"There is no divergence '{name}': {did_you_mean(name, DIVERGENCES)}")
     return DIVERGENCES[name]
 
 
-# Curves: how far recommendations have moved after each part that is taken or put back.
-
-
-Kind = Literal["deletion", "insertion"]
+CurveKind = Literal["deletion", "insertion"]
 
 SHARES: Final = tuple(tenth / 10 for tenth in range(11))
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """How far the distribution over all items has moved after each step, of `B` cases.
+    """How far the distribution over all items has moved after each step, for `B` cases.
 
-    A case has as many steps as parts; after them its values are NaN. `n` is the most there are.
+    A case has as many steps as parts; later values are NaN. `n` is the largest number of parts.
     """
 
     values: Floats
-    """`[B, n + 1]`: the divergence from the whole case, by how many parts were taken or put back.
+    """`[B, n + 1]`: the divergence from the full case, by the number of parts deleted or inserted.
 
-    A deletion curve begins at 0 and an insertion curve ends there.
+    A deletion curve starts at 0; an insertion curve ends at 0.
     """
     counts: Ints
-    """`[B]`: how many parts each case has."""
-    kind: Kind
+    """`[B]`: the number of parts of each case."""
+    kind: CurveKind
     divergence: str
     order: str
     """The explainer whose most important parts came first; `random order`; `greedy oracle`."""
     removal: str = "not said"
-    """How a part is taken away."""
+    """How a part is removed."""
     changed: Mapping[int, Bools] = field(default_factory=dict)
-    """For lists of 1 and 10 items, `[B, n + 1]`: whether other items are in it than of the whole
-    case. False where there is no step."""
+    """For lists of 1 and 10 items, `[B, n + 1]`: whether the list differs from the full case's.
+
+    False if there is no such step.
+    """
 
     def mean(self) -> Floats:
-        """`[n + 1]`: after each step, over the cases that have it."""
+        """Return the mean after each step `[n + 1]`, over the cases that have it."""
         mean: Floats = np.nanmean(self.values, axis=0)
         return mean
 
     def area(self) -> Floats:
-        """`[B]`: the mean height over the share of parts from 0 to 1; NaN without a part."""
+        """Return the area under each curve over the share of parts `[B]`; NaN without parts."""
         with np.errstate(invalid="ignore"):
             area: Floats = (np.nansum(self.values, axis=1) - self._chord()) / self.counts
         return area
 
     def shape(self) -> Floats:
-        """`[B]`: the mean of (chord − curve) over the divergence of the empty case.
+        """Return the mean of (chord − curve) relative to the divergence of the empty case `[B]`.
 
-        Above 0 for a convex curve, below 0 for a concave one; NaN for fewer than two parts.
+        Positive for a convex curve, negative for a concave one; NaN for fewer than two parts.
         """
         rise = np.abs(self._last() - self.values[:, 0])
         bends = (self.counts > 1) & (rise > 0)
@@ -117,7 +119,7 @@ class Curves:
         return shape
 
     def area_measure(self) -> Measure:
-        """The mean area, which a good order makes large by deletion and small by insertion."""
+        """Return the mean area; a good order makes it large by deletion, small by insertion."""
         most = find_divergence(self.divergence).most
         return mean_measure(
             _counted(self.area()),
@@ -127,7 +129,7 @@ class Curves:
         )
 
     def shape_measure(self) -> Measure:
-        """The mean shape. No curve lies below 0, so that no shape exceeds ½."""
+        """Return the mean shape, at most ½ because no curve is negative."""
         return mean_measure(
             _counted(self.shape()),
             f"mean over cases of (chord − curve) / height of the {self.described()}",
@@ -136,7 +138,7 @@ class Curves:
         )
 
     def described(self) -> str:
-        """For the protocol of a measure."""
+        """Return a description for the protocol of a measure."""
         return (
             f"{self.kind} curve of the {self.divergence} in nats, parts by {self.order}, "
             f"removal {self.removal}"
@@ -147,19 +149,19 @@ class Curves:
         return last
 
     def _chord(self) -> Floats:
-        """`[B]`: the mean height of the straight line between both ends."""
+        """Return the mean height of the straight line between both ends `[B]`."""
         chord: Floats = (self.values[:, 0] + self._last()) / 2
         return chord
 
 
 def deletion_at(curves: Curves, shares: Iterable[float] = SHARES) -> Floats:
-    """The mean heights where those shares of a case's parts are taken, to the nearest part.
+    """Return the mean heights after these shares of the parts, rounded to the nearest part.
 
-    For drawing cases of different lengths; those without a part are left out.
+    Use it to draw cases of different lengths; cases without parts are left out.
     """
     asked: Floats = np.array(list(shares), dtype=np.float64)
     if not ((asked >= 0) & (asked <= 1)).all():
-        raise InputError(f"Shares of the parts are from 0 to 1, not {asked.tolist()}.")
+        raise InputError(f"Shares must be between 0 and 1, not {asked.tolist()}.")
     some = curves.counts > 0
     step = np.floor(curves.counts[some, None] * asked + 0.5).astype(np.int64)
     heights: Floats = np.take_along_axis(curves.values[some], step, axis=1).mean(axis=0)
@@ -167,18 +169,20 @@ def deletion_at(curves: Curves, shares: Iterable[float] = SHARES) -> Floats:
 
 
 def normalised_area(curves: Curves, random: Curves, oracle: Curves) -> Measure:
-    """(mean area − random's) / (oracle's − random's): 0 is no better than chance, 1 is greedy.
+    """Return (mean area − random's) / (oracle's − random's): 0 is random, 1 the greedy oracle.
 
-    The greedy oracle is not always the best order, nor is chance the worst: it may lie outside.
+    It may lie outside, because the greedy order is not always the best, nor a random one the worst.
     """
-    area, chance, best = (one.area() for one in (curves, random, oracle))
-    gain, room = area - chance, best - chance
+    area, at_random, best = (one.area() for one in (curves, random, oracle))
+    gain, room = area - at_random, best - at_random
     counted = ~np.isnan(room)
     gain, room = gain[counted], room[counted]
     if not len(room) or room.mean() <= 0:
-        raise InputError("The greedy oracle is no better than chance: nothing lies between them.")
+        raise InputError(
+            "The greedy oracle is no better than a random order, so nothing lies between them."
+        )
     ratio = gain.mean() / room.mean()
-    # Linearised, so that the interval knows that numerator and denominator vary together.
+    # Linearised, so that the interval accounts for numerator and denominator varying together.
     return mean_measure(
         ratio + (gain - ratio * room) / room.mean(),
         f"mean area between random order (0) and the greedy oracle (1) under the "
@@ -189,8 +193,8 @@ def normalised_area(curves: Curves, random: Curves, oracle: Curves) -> Measure:
 
 
 def _counted(values: Floats) -> Floats:
-    """Those of cases that have a value."""
+    """Return the values that are not NaN."""
     known: Floats = values[~np.isnan(values)]
     if not len(known):
-        raise InputError("No case has parts enough for a curve.")
+        raise InputError("No case has enough parts for a curve.")
     return known

@@ -1,14 +1,14 @@
-"""Deletion: do recommendations change fastest without the parts that are called important?
+"""Deletion: do recommendations change most without the parts that are called important?
 
-The parts of a case are taken away one after another, the most important first, and after each the
-distribution over all items is held against the one with everything present (Baumhauer 2021, 4.2.1).
-Insertion goes the other way: from nothing, the most important part comes first.
+The parts of a case are removed one after another, the most important first. After each, the
+distribution over all items is compared with that of the full case (Baumhauer 2021, 4.2.1).
+Insertion starts from nothing and adds the most important part first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -23,16 +23,23 @@ from whence.contract import Explainable
 from whence.errors import InputError
 from whence.explainers.random import uniform_by_case
 from whence.explanation import Explanation
-from whence.measure import Measure, mean_measure
+from whence.measure import Direction, Measure, mean_measure
 from whence.randomness import Randomness
-from whence.trust.faithfulness.curves import Curves, Divergence, Kind, find_divergence
-from whence.trust.perturbation import LISTED, FullPredictions, check_batch, predict_full
+from whence.trust.faithfulness.curves import (
+    CurveKind,
+    Curves,
+    Divergence,
+    find_divergence,
+    normalised_area,
+)
+from whence.trust.measures import MEASURES, SCORES, MeasureSpec
+from whence.trust.perturbation import TOP_TEN, FullPredictions, check_batch, predict_full
 
 Order = Explanation | Literal["random order", "greedy oracle"]
-"""By the sizes an explanation gives; by chance; or at each step what changes most."""
+"""By the magnitudes of an explanation, at random, or at each step what changes most."""
 
-TOPS: Final = (1, LISTED)
-"""The lists of recommendations that are watched."""
+TOPS: Final = (1, TOP_TEN)
+"""The lengths of the lists of recommendations that are compared."""
 
 
 @torch.no_grad()
@@ -41,19 +48,19 @@ def deletion_curves(
     batch: Tensor,
     orders: Iterable[Order],
     *,
-    kind: Kind = "deletion",
+    kind: CurveKind = "deletion",
     divergence: str = "symmetrised KL",
     seed: int = 0,
     memory: int | None = None,
 ) -> dict[str, Curves]:
-    """Curves by the name of each order, for the cases `[B, n]` that the explanations are of.
+    """Return curves by the name of each order, for the cases `[B, n]` of the explanations.
 
-    Equally important parts go in slot order. The greedy oracle takes at each step the part whose
-    loss moves the distribution furthest (whose return brings it nearest), n²/2 inputs a case.
-    `seed` decides the random order; about `memory` bytes are used at a time.
+    Equally important parts go in slot order. At each step the greedy oracle takes the part that
+    moves the distribution furthest (or brings it nearest), which takes n²/2 inputs per case. `seed`
+    determines the random order; about `memory` bytes are used at a time.
     """
     require(model, ("parts", "score"), who=kind)
-    require_choice("kind", kind, Kind)
+    require_choice("kind", kind, CurveKind)
     check_batch(batch)
     between = find_divergence(divergence)
     parts = model.parts(batch).cpu().numpy()
@@ -73,7 +80,7 @@ def deletion_curves(
 
 
 def _curves(
-    pieces: list[Tensor], counts: Ints, kind: Kind, divergence: str, order: str, removal: str
+    pieces: list[Tensor], counts: Ints, kind: CurveKind, divergence: str, order: str, removal: str
 ) -> Curves:
     steps = torch.cat(pieces)[:, : counts.max() + 1].cpu().numpy()
     changed = {top: steps[:, :, 1 + place] == 1 for place, top in enumerate(TOPS)}
@@ -83,12 +90,12 @@ def _curves(
 def _by_name(
     orders: Iterable[Order], batch: Tensor, parts: Bools, seed: int
 ) -> dict[str, Ints | None]:
-    """Which part comes when; nothing for the oracle, which finds out on the way."""
+    """Return the rank of each part; `None` for the oracle, which finds its order on the way."""
     ranks: dict[str, Ints | None] = {}
     for order in orders:
         name = order.method if isinstance(order, Explanation) else order
         if name in ranks:
-            raise InputError(f"Two orders are called '{name}'; put them to the test separately.")
+            raise InputError(f"Two orders are called '{name}'; test them separately.")
         if isinstance(order, Explanation):
             ranks[name] = _ranks(_sizes(order, parts), parts)
         elif order == "random order":
@@ -98,22 +105,24 @@ def _by_name(
             ranks[name] = None
         else:
             raise InputError(
-                f"An order is an explanation, 'random order' or 'greedy oracle', not '{order}'."
+                f"Use an explanation, 'random order' or 'greedy oracle' as an order, not {order!r}."
             )
     return ranks
 
 
 def _sizes(explanation: Explanation, parts: Bools) -> Floats:
     if not np.array_equal(explanation.parts, parts):
-        raise InputError(f"The {explanation.method} explanation is of other cases than the batch.")
+        raise InputError(
+            f"The explanation by {explanation.method} is of other cases than the batch."
+        )
     sizes = explanation.magnitude()
     if np.isnan(sizes[parts]).any():
-        raise InputError(f"The {explanation.method} explanation has parts without an importance.")
+        raise InputError(f"The explanation by {explanation.method} has NaN for some parts.")
     return sizes
 
 
 def _ranks(sizes: Floats, parts: Bools) -> Ints:
-    """`[B, n]`: how many parts come before each, the largest first; n where there is no part."""
+    """Return how many parts come before each `[B, n]`, the largest first; n without a part."""
     slots = parts.shape[1]
     order = np.argsort(np.where(parts, -sizes, np.inf), axis=1, kind="stable")
     ranks = np.full(parts.shape, slots)
@@ -123,14 +132,14 @@ def _ranks(sizes: Floats, parts: Bools) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class _Walk:
-    """From one end to the other of some cases, in any order."""
+    """Deletes or inserts the parts of some cases, in any order."""
 
     whole: FullPredictions
-    kind: Kind
+    kind: CurveKind
     divergence: Divergence
 
     def empty(self) -> Tensor:
-        """`[b, 1 + tops]`: what is left where all parts are taken."""
+        """Return the comparison `[b, 1 + tops]` with the empty case."""
         case = torch.arange(len(self.whole.batch), device=self.whole.batch.device)
         return torch.cat(
             [
@@ -140,7 +149,7 @@ class _Walk:
         )
 
     def along(self, rank: Tensor, empty: Tensor) -> Tensor:
-        """`[b, n + 1, 1 + tops]`: the divergence, and which lists have changed, at each step."""
+        """Return the divergence and which lists changed at each step `[b, n + 1, 1 + tops]`."""
         parts = self.whole.parts
         counts = parts.sum(dim=1)
         steps = torch.arange(parts.shape[1] + 1, device=parts.device)
@@ -157,7 +166,7 @@ class _Walk:
         return found
 
     def greedy(self) -> Tensor:
-        """`[b, n]`: the rank of each part if at every step the one comes that changes most."""
+        """Return the rank of each part `[b, n]` if every step takes what changes most."""
         parts = self.whole.parts
         rank = torch.full_like(parts, parts.shape[1], dtype=torch.int64)
         left = parts.clone()
@@ -167,7 +176,7 @@ class _Walk:
             for rows in self.whole.slices(len(case)):
                 which = case[rows]
                 taken = (parts & ~left)[which].scatter(1, slot[rows, None], True)
-                log_q = self.whole.with_only(which, self._present(which, taken))
+                log_q = self.whole.log_p_with(which, self._present(which, taken))
                 moved = self.divergence.between(self.whole.log_p[which], log_q)
                 gain[which, slot[rows]] = moved if self.kind == "deletion" else -moved
             going = left.any(dim=1).nonzero()[:, 0]
@@ -177,12 +186,12 @@ class _Walk:
         return rank
 
     def _present(self, case: Tensor, taken: Tensor) -> Tensor:
-        """`[R, n]`: without those parts, or with them alone; what is no part stays."""
+        """Return the slots present `[R, n]`: without these parts, or with only them."""
         return ~taken if self.kind == "deletion" else taken | ~self.whole.parts[case]
 
     def _compared(self, case: Tensor, present: Tensor) -> Tensor:
-        """`[R, 1 + tops]`: how far the cases have moved, and whether each list has changed."""
-        log_q = self.whole.with_only(case, present)
+        """Return how far the cases moved, and whether each list changed `[R, 1 + tops]`."""
+        log_q = self.whole.log_p_with(case, present)
         top = self.whole.top[case]
         changed = [_other_items(log_q, top[:, :size]) for size in TOPS]
         moved = self.divergence.between(self.whole.log_p[case], log_q)
@@ -190,47 +199,46 @@ class _Walk:
 
 
 def _other_items(log_q: Tensor, top: Tensor) -> Tensor:
-    """`[R]`: whether any item is now more probable than one of those `[R, k]`."""
+    """Return whether any other item is now more probable than one of these `[R, k]`."""
     others = log_q.scatter(1, top, -torch.inf).amax(dim=1)
     return others > log_q.gather(1, top).amin(dim=1)
 
 
-# Flips: how many important parts must go before the model recommends something else?
+# Flips
 
 
 @dataclass(frozen=True, eq=False)
 class Flips:
-    """When a list of recommendations first has another item in it, of `B` cases."""
+    """After how many deletions a list of recommendations changes, for `B` cases."""
 
     steps: Floats
-    """`[B]`: after how many deletions; one more than there are parts where it never has, NaN where
-    there is none."""
+    """`[B]`: one more than the number of parts if it never changes; NaN without parts."""
     counts: Ints
-    """`[B]`: how many parts each case has."""
+    """`[B]`: the number of parts of each case."""
     protocol: str
 
     def never(self) -> float:
-        """The share of cases in which all parts can go and the list stays."""
+        """Return the share of cases whose list stays the same without any parts."""
         some = self.counts > 0
         return float((self.steps[some] > self.counts[some]).mean())
 
     def measure(self) -> Measure:
-        """The mean number of deletions; an order that finds what matters needs few."""
+        """Return the mean number of deletions; a good order needs few."""
         known = self.steps[self.counts > 0]
         return mean_measure(known, self.protocol, "lower is better", (1.0, math.inf))
 
 
 def flips(curves: Curves, top: int = 1) -> Flips:
-    """From the curves of a deletion, for the first item or the set of the first ten.
+    """Return the flips of deletion curves, for the first item or the set of the first ten.
 
-    A case whose list never changes counts with one deletion more than it has parts, so that hard
-    cases cannot make an order look good by being left out.
+    A case whose list never changes counts with one deletion more than it has parts. Leaving such
+    cases out would make some orders look better.
     """
     if curves.kind != "deletion" or top not in curves.changed:
         known = ", ".join(map(str, curves.changed)) or "none"
         raise InputError(
-            f"Flips are counted on deletion curves for the top {known}; these are {curves.kind} "
-            f"curves, and the top {top} is asked for."
+            f"Flips need deletion curves and a top of {known}; these are {curves.kind} curves, and "
+            f"top is {top}."
         )
     changed = curves.changed[top]
     first = np.where(changed.any(axis=1), changed.argmax(axis=1), curves.counts + 1)
@@ -241,3 +249,82 @@ def flips(curves: Curves, top: int = 1) -> Flips:
         f"mean over cases of the deletions until the top {what} change, parts by {curves.order}, "
         f"removal {curves.removal}; one more than there are parts if never",
     )
+
+
+# Declarations
+
+
+def _of_curves(
+    measure: Callable[[Curves], Measure], kind: CurveKind = "deletion"
+) -> Callable[..., Measure]:
+    def compute(model: Explainable, batch: Tensor, explanation: Explanation) -> Measure:
+        (curves,) = deletion_curves(model, batch, [explanation], kind=kind).values()
+        return measure(curves)
+
+    return compute
+
+
+def _between_random_and_oracle(
+    model: Explainable, batch: Tensor, explanation: Explanation
+) -> Measure:
+    found = deletion_curves(model, batch, [explanation, "random order", "greedy oracle"])
+    return normalised_area(*found.values())
+
+
+def _declare(
+    name: str,
+    compute: Callable[..., Measure],
+    question: str,
+    direction: Direction,
+    range: tuple[float, float],
+) -> None:
+    """Declare a measure of how recommendations change without parts."""
+    citation = "Baumhauer (2021)"
+    spec = MeasureSpec(
+        compute, question, direction, range, lambda small: small.few, citation, needs=SCORES
+    )
+    MEASURES.add(name, spec)
+
+
+_declare(
+    "deletion-area",
+    _of_curves(Curves.area_measure),
+    "Do recommendations change fast when important parts are deleted?",
+    "higher is better",
+    (0.0, math.inf),
+)
+_declare(
+    "deletion-area-normalised",
+    _between_random_and_oracle,
+    "How far do they change, from a random order (0) to a greedy oracle (1)?",
+    "higher is better",
+    (-math.inf, math.inf),
+)
+_declare(
+    "deletion-shape",
+    _of_curves(Curves.shape_measure),
+    "Do recommendations change with the last deletions (above 0) or with the first?",
+    "neither",
+    (-math.inf, 0.5),
+)
+_declare(
+    "insertion-area",
+    _of_curves(Curves.area_measure, "insertion"),
+    "Do the important parts alone restore the recommendations?",
+    "lower is better",
+    (0.0, math.inf),
+)
+_declare(
+    "deletions-to-flip",
+    _of_curves(lambda curves: flips(curves).measure()),
+    "How many parts must be deleted until another item is first?",
+    "lower is better",
+    (1.0, math.inf),
+)
+_declare(
+    "deletions-to-flip-ten",
+    _of_curves(lambda curves: flips(curves, TOP_TEN).measure()),
+    "How many parts must be deleted until another item is among the first ten?",
+    "lower is better",
+    (1.0, math.inf),
+)

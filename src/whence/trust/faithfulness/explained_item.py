@@ -1,4 +1,4 @@
-"""Of the recommendation itself: what does it lose without its reason, and is that foretold?"""
+"""Faithfulness to the explained recommendation: what it loses without its strongest reason."""
 
 from __future__ import annotations
 
@@ -13,87 +13,87 @@ from whence.explainers import explain_batch
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_measure
 from whence.spoken import Spoken
-from whence.trust import coalition_values, value_correlation
 from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import Chart, Figure, dot
-from whence.trust.audit.words import between, percent, rounded, signed
+from whence.trust.audit.words import between, numbers_between, percent, rounded, signed
+from whence.trust.faithfulness.coalition_values import coalition_values, value_correlation
 from whence.trust.perturbation import predict_full
 
 COALITIONS: Final = 128
 LOSSES: Final = "leave-one-out:unit=probability"
 LOST_RATINGS: Final = "leave-one-out"
-"""Of a score that is a rating, what is lost is in its points."""
+"""If the score is a rating, the loss is in rating points."""
 
 
-def lost_with_reason(audited: AuditContext, some: slice) -> tuple[list[Figure], list[Chart]]:
-    """What the recommendation loses of its probability, or of its rating, in figures and drawn."""
-    spoken = audited.spoken
-    if not audited.model.predicts_probabilities:
-        return _rating_figures(rating_lost(audited, some), spoken), []
-    lost = probability_lost(audited, some)
+def losses_without_reason(context: AuditContext, some: slice) -> tuple[list[Figure], list[Chart]]:
+    """Return figures and charts of the probability, or the rating, that is lost."""
+    spoken = context.spoken
+    if not context.model.predicts_probabilities:
+        return _rating_figures(rating_lost(context, some), spoken), []
+    lost = probability_lost(context, some)
     return _lost_figures(lost, spoken), [_lost_chart(lost, spoken)]
 
 
-def probability_lost(audited: AuditContext, some: slice) -> dict[str, Measure]:
-    """By method: of the recommendation's probability, what goes with the strongest reason for it.
+def probability_lost(context: AuditContext, some: slice) -> dict[str, Measure]:
+    """Return, by method, the share of its probability that is lost without the strongest reason.
 
-    That is the part of the largest importance, whose sign counts where a method has signs. Losses
-    and probabilities are added up over cases before they are divided: a case counts as much as its
-    recommendation is probable.
+    That is the part with the largest importance, counting its sign if the method has signs. Losses
+    and probabilities are summed over cases before they are divided, so a case counts by how
+    probable its recommendation is.
     """
-    whole = _probability(audited, some)
-    lost = _lost(audited, some, LOSSES)
+    whole = _probability(context, some)
+    lost = _lost(context, some, LOSSES)
     return {name: _share(one, whole, name) for name, one in lost.items()}
 
 
-def rating_lost(audited: AuditContext, some: slice) -> dict[str, Measure]:
-    """The same of the rating that is expected, in points, as the mean over cases."""
+def rating_lost(context: AuditContext, some: slice) -> dict[str, Measure]:
+    """Return, by method, the mean loss of the predicted rating, in points."""
     return {
         name: mean_measure(
             one,
-            "mean over cases of the rating points that the recommendation's expected rating loses "
-            f"without the part that speaks most for it by {name}",
+            "mean over cases of the rating points that the recommendation's predicted rating loses "
+            f"without the part most in its favour by {name}",
             range=(-np.inf, np.inf),
         )
-        for name, one in _lost(audited, some, LOST_RATINGS).items()
+        for name, one in _lost(context, some, LOST_RATINGS).items()
     }
 
 
-def _lost(audited: AuditContext, some: slice, by: str) -> dict[str, Floats]:
-    """By method, `[b]`: what goes with the strongest reason."""
-    batch, targets = audited.batch[some], audited.targets[some]
-    lost = explain_batch(audited.model, batch, targets, by, audited.seed, memory=audited.memory)
+def _lost(context: AuditContext, some: slice, by: str) -> dict[str, Floats]:
+    """Return, by method, what is lost without the strongest reason `[b]`."""
+    batch, targets = context.batch[some], context.targets[some]
+    lost = explain_batch(context.model, batch, targets, by, context.seed, memory=context.memory)
     rows = np.arange(len(lost.scores))
     return {
-        name: lost.scores[rows, _strongest(one[some])] for name, one in audited.explanations.items()
+        name: lost.scores[rows, _strongest(one[some])] for name, one in context.explanations.items()
     }
 
 
 @torch.no_grad()
-def _probability(audited: AuditContext, some: slice) -> Floats:
-    """`[b]`: of each case's target, with all parts of the case."""
-    batch, targets = audited.batch[some], audited.targets[some]
+def _probability(context: AuditContext, some: slice) -> Floats:
+    """Return the probability of each target with all parts of the case `[b]`."""
+    batch, targets = context.batch[some], context.targets[some]
     pieces = [
         whole.log_p.gather(1, targets[cases, None])[:, 0].exp()
-        for cases, whole in predict_full(audited.model, batch, audited.memory)
+        for cases, whole in predict_full(context.model, batch, context.memory)
     ]
     found: Floats = torch.cat(pieces).cpu().numpy().astype(np.float64)
     return found
 
 
 def _strongest(explanation: Explanation) -> Ints:
-    """`[B]`: the slot of the part that speaks most for the target."""
+    """Return the slot of the part most in favour of the target `[B]`."""
     slots: Ints = np.where(explanation.parts, explanation.scores, -np.inf).argmax(axis=1)
     return slots
 
 
 def _share(lost: Floats, whole: Floats, name: str) -> Measure:
-    """Σ lost / Σ whole, linearised so that the interval knows that both vary together."""
+    """Return Σ lost / Σ whole, linearised so that the interval accounts for both."""
     share = lost.mean() / whole.mean()
     return mean_measure(
         share + (lost - share * whole) / whole.mean(),
-        "share of the recommendation's probability, added up over cases, that is lost without the "
-        f"part that speaks most for it by {name}",
+        "share of the recommendation's probability, summed over cases, that is lost without the "
+        f"part most in its favour by {name}",
         range=(-np.inf, 1.0),
     )
 
@@ -117,20 +117,20 @@ def _rating_figures(lost: Mapping[str, Measure], spoken: Spoken) -> list[Figure]
     """In a sentence each."""
     return [
         Figure(
-            "expected rating lost without its reason",
+            "predicted rating lost without its reason",
             name,
             one,
-            f"{_without(name, spoken)} {_less(one)} {signed(abs(one.value))} rating points of what "
-            f"is expected (loss: {' to '.join(map(signed, one.interval))}).",
+            f"{_without(name, spoken)} {_less(one)} {signed(abs(one.value))} rating points "
+            f"(loss: {numbers_between(one)}).",
         )
         for name, one in lost.items()
     ]
 
 
 def _without(name: str, spoken: Spoken) -> str:
-    one = f"the {spoken.part} that speaks most for it by {name}"
+    one = f"the {spoken.part} that {name} finds most in its favour"
     gone = f"a random {spoken.part}" if name == CONTROL else one
-    return f"Without {gone}, the recommendation that is explained"
+    return f"Without {gone}, the explained recommendation"
 
 
 def _less(lost: Measure) -> str:
@@ -138,51 +138,51 @@ def _less(lost: Measure) -> str:
 
 
 def _lost_chart(lost: Mapping[str, Measure], spoken: Spoken) -> Chart:
-    """One dot an explainer."""
+    """Return a dot per explainer."""
     return Chart(
         "dots",
         "probability that the recommendation loses",
-        "How much of its own probability the explained recommendation loses without the one "
-        f"{spoken.part} that each explainer says speaks most for it; here explainers of one target "
-        "are asked about what they explain.",
+        "The share of its own probability that the explained recommendation loses without the "
+        f"{spoken.part} that an explainer finds most in its favour. This tests explainers of a "
+        "single item on what they explain.",
         tuple(dot(name, one) for name, one in lost.items()),
     )
 
 
-def foretold(audited: AuditContext, some: slice) -> list[Figure]:
-    """How well each explanation foretells the score with some of the parts only."""
+def coalition_figures(context: AuditContext, some: slice) -> list[Figure]:
+    """Return how well each explanation predicts the score with only some parts."""
     values = coalition_values(
-        audited.model,
-        audited.batch[some],
-        audited.targets[some],
+        context.model,
+        context.batch[some],
+        context.targets[some],
         COALITIONS,
-        audited.seed,
-        audited.memory,
+        context.seed,
+        context.memory,
     )
     found = {
         name: value_correlation(one[some], values)
-        for name, one in audited.explanations.items()
+        for name, one in context.explanations.items()
         if not np.isnan(values.correlation(one[some])).all()
     }
     return [
         Figure(
-            f"foretold on parts of a {audited.spoken.whole}",
+            f"score predicted from some {context.spoken.parts}",
             name,
             one,
-            _foretold_sentence(name, one, found[CONTROL], audited.spoken),
+            _coalition_sentence(name, one, found[CONTROL], context.spoken),
         )
         for name, one in found.items()
     ]
 
 
-def _foretold_sentence(name: str, correlation: Measure, chance: Measure, spoken: Spoken) -> str:
-    """Beside chance, which is above 0 where the mere number of parts raises the score."""
+def _coalition_sentence(name: str, correlation: Measure, random: Measure, spoken: Spoken) -> str:
+    """Compare with random importances, which correlate if more parts alone raise the score."""
     whose = "random" if name == CONTROL else f"{name}'s"
     said = (
-        f"The sum of {whose} importances over random {spoken.parts} of the {spoken.whole} "
-        f"correlates at {rounded(correlation)} with the model's score for those alone"
+        f"The sum of {whose} importances over random {spoken.parts} of the {spoken.whole} has a "
+        f"correlation of {rounded(correlation)} with the model's score for these alone"
     )
     if name == CONTROL:
         return f"{said}."
-    more = f", because more {spoken.parts} score higher" if chance.interval[0] > 0 else ""
-    return f"{said}; random importances: {signed(chance.value)}{more}."
+    more = f", because more {spoken.parts} score higher" if random.interval[0] > 0 else ""
+    return f"{said}; random importances have {signed(random.value)}{more}."

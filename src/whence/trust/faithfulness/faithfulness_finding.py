@@ -1,4 +1,4 @@
-"""Faithfulness: without the parts that are called important, the recommendations must change."""
+"""Audit stage: recommendations must change without the parts that are called important."""
 
 from __future__ import annotations
 
@@ -11,60 +11,60 @@ import numpy as np
 from whence.contract import offers
 from whence.measure import Measure, bootstrap_interval, mean_measure
 from whence.spoken import Spoken
-from whence.trust import Curves, deletion_at, deletion_curves, normalised_area
 from whence.trust.audit.context import AuditContext
 from whence.trust.audit.finding import ENOUGH, Answer, Chart, Figure, Finding, Standing, dot
+from whence.trust.audit.stage import STAGES, Stage
 from whence.trust.audit.words import between, percent, rounded, too_few
-from whence.trust.faithfulness.curves import SHARES
-from whence.trust.faithfulness.deletion import flips
-from whence.trust.faithfulness.explained_item import foretold, lost_with_reason
+from whence.trust.faithfulness.curves import SHARES, Curves, deletion_at, normalised_area
+from whence.trust.faithfulness.deletion import deletion_curves, flips
+from whence.trust.faithfulness.explained_item import coalition_figures, losses_without_reason
+from whence.trust.measures import SCORES
 
 FEWEST: Final = 60
 SHARE: Final = 5
-"""One history in so many has its items deleted: the greedy oracle takes n²/2 inputs of each."""
+"""One history in five is tested, because the greedy oracle takes n²/2 inputs for each."""
 SHORT: Final = 20
-"""Items of a history that are read of a model that judges items one by one, for which all items
-take as long as so many histories."""
-CHANCE: Final = "random order"
+"""How many items of a history are read by a model that scores one item per input."""
+RANDOM: Final = "random order"
 ORACLE: Final = "greedy oracle"
-SHOWN: Final = {CHANCE: "random", ORACLE: "best found"}
-"""What a reader knows them by."""
+SHOWN: Final = {RANDOM: "random", ORACLE: "best found"}
+"""What the page calls them."""
 
 
-def faithfulness(audited: AuditContext) -> Finding:
-    """Delete the parts of cases in the order of each explainer, of chance and of an oracle."""
-    names, whole, spoken = audited.explainers, audited, audited.spoken
-    some = slice(max(FEWEST, audited.cases // SHARE))
-    if audited.model.reads_history and offers(audited.model, "classes"):
-        audited = replace(audited, cases=some.stop, longest=SHORT)
+def find_faithfulness(context: AuditContext) -> Finding:
+    """Delete parts in the order of each explainer, in a random order and in a greedy one."""
+    names, whole, spoken = context.explainers, context, context.spoken
+    some = slice(max(FEWEST, context.n_cases // SHARE))
+    if context.model.reads_history and offers(context.model, "classes"):
+        context = replace(context, n_cases=some.stop, cut_to=SHORT)
     curves = deletion_curves(
-        audited.model,
-        audited.batch[some],
-        [CHANCE, ORACLE, *(audited.explanations[name][some] for name in names)],
-        seed=audited.seed,
-        memory=audited.memory,
+        context.model,
+        context.batch[some],
+        [RANDOM, ORACLE, *(context.explanations[name][some] for name in names)],
+        seed=context.seed,
+        memory=context.memory,
     )
-    shares = {name: normalised_area(curves[name], curves[CHANCE], curves[ORACLE]) for name in names}
-    inputs = {name: float(audited.explanations[name].evaluations.mean()) for name in names}
+    shares = {name: normalised_area(curves[name], curves[RANDOM], curves[ORACLE]) for name in names}
+    inputs = {name: float(context.explanations[name].evaluations.mean()) for name in names}
     ranking = _ranking(curves, shares, inputs, spoken)
     best = max(ranking, key=lambda one: one.value)
     at_once = {name: _changed_by_first(one) for name, one in curves.items()}
-    lost_figures, lost_charts = lost_with_reason(audited, some)
-    what = "probabilities" if audited.model.predicts_probabilities else "expected ratings"
-    answer, told = _answer(ranking)
+    lost_figures, lost_charts = losses_without_reason(context, some)
+    what = "probabilities" if context.model.predicts_probabilities else "predicted ratings"
+    answer, why = _answer(ranking)
     return Finding(
         answer=answer,
-        summary=f"Deleting {spoken.parts} in the order of {best.explainer} moves the "
-        f"recommendations {percent(best.value)} of the way from a random order to the best found, "
-        f"over {len(curves[CHANCE].counts)} {spoken.wholes}; {told}.",
+        summary=f"Deleting {spoken.parts} in the order of {best.explainer} changes the "
+        f"recommendations by {percent(best.value)} of the distance between a random order and the "
+        f"best found, over {len(curves[RANDOM].counts)} {spoken.wholes}; {why}.",
         figures=(
             *(
                 figure
-                for name in (*names, CHANCE, ORACLE)
+                for name in (*names, RANDOM, ORACLE)
                 for figure in _figures(name, curves[name], shares.get(name), at_once, spoken)
             ),
             *lost_figures,
-            *foretold(audited, some),
+            *coalition_figures(context, some),
         ),
         charts=(
             _curves_chart(curves, spoken),
@@ -72,31 +72,31 @@ def faithfulness(audited: AuditContext) -> Finding:
             *lost_charts,
         ),
         notes=(
-            *audited.parts_named(),
-            f"Of {len(curves[CHANCE].counts)} of the {len(whole.asked):,} {spoken.wholes}"
-            f"{_cut(audited)}, because 'best found' tries every {spoken.part} at each step and "
-            f"deletes the one that changes most. {_moved(audited)}, in nats.",
-            f"The first recommendation is here the {_first(audited)} of all items, met or not; "
-            f"{spoken.parts} are left out by way of '{audited.model.removal}'.",
+            *context.parts_named(),
+            f"Tested on {len(curves[RANDOM].counts)} of the {len(whole.cases):,} {spoken.wholes}"
+            f"{_cut(context)}, because 'best found' tries every {spoken.part} at each step and "
+            f"deletes the one that changes most. {_moved(context)}, in nats.",
+            f"The first recommendation is here the {_first(context)} of all items, seen or unseen. "
+            f"Deleted {spoken.parts} are removed by '{context.model.removal}'.",
         ),
         ranking=ranking,
     )
 
 
-def _moved(audited: AuditContext) -> str:
-    """How two predictions are compared."""
+def _moved(context: AuditContext) -> str:
+    """Say how two predictions are compared."""
     measure = "the symmetrised Kullback-Leibler divergence"
-    if audited.model.predicts_probabilities:
-        return f"How far the probabilities of all items move is {measure}"
-    return f"How far the expected ratings of all items move is {measure} of their softmax"
+    if context.model.predicts_probabilities:
+        return f"The change is {measure} between the probabilities of all items"
+    return f"The change is {measure} between the softmax of the predicted ratings of all items"
 
 
-def _first(audited: AuditContext) -> str:
-    return "most probable" if audited.model.predicts_probabilities else "highest rated"
+def _first(context: AuditContext) -> str:
+    return "most probable" if context.model.predicts_probabilities else "highest rated"
 
 
-def _cut(audited: AuditContext) -> str:
-    return "" if audited.longest is None else f", cut to their newest {audited.longest} items"
+def _cut(context: AuditContext) -> str:
+    return "" if context.cut_to is None else f", cut to their newest {context.cut_to} items"
 
 
 def _ranking(
@@ -105,17 +105,18 @@ def _ranking(
     inputs: Mapping[str, float],
     spoken: Spoken,
 ) -> tuple[Standing, ...]:
-    """By the area under the curve, compared case by case."""
+    """Compare the areas under the curves case by case."""
     areas = {name: one.area() for name, one in curves.items()}
-    known = ~np.isnan(areas[CHANCE])
+    known = ~np.isnan(areas[RANDOM])
     best = max(shares, key=lambda name: shares[name].value)
     return tuple(
         Standing(
             name,
             shares[name].value,
-            f"moves the recommendations, when the {spoken.parts} it ranks first are left out, "
-            f"{percent(shares[name].value)} of the way from a random order to the best found",
-            bootstrap_interval((areas[name] - areas[CHANCE])[known]),
+            f"changes the recommendations, when the {spoken.parts} it ranks first are deleted, by "
+            f"{percent(shares[name].value)} of the distance between a random order and the best "
+            "found",
+            bootstrap_interval((areas[name] - areas[RANDOM])[known]),
             bootstrap_interval((areas[best] - areas[name])[known]),
             inputs[name],
             int(known.sum()),
@@ -125,7 +126,7 @@ def _ranking(
 
 
 def _changed_by_first(curves: Curves) -> Measure:
-    """How often the first recommendation changes with the first part that goes."""
+    """Return how often the first deletion changes the first recommendation."""
     return mean_measure(
         curves.changed[1][curves.counts > 0, 1],
         f"share of cases whose top item changes with the first deletion, parts by {curves.order}",
@@ -140,11 +141,11 @@ def _figures(
     at_once: Mapping[str, Measure],
     spoken: Spoken,
 ) -> list[Figure]:
-    """Four of an explainer; chance and the oracle are what the first is measured from."""
+    """Return four figures of an explainer, and three of the random and the greedy order."""
     who = SHOWN.get(name, name)
     first = {
-        CHANCE: f"a random {spoken.part}",
-        ORACLE: f"the most telling {spoken.part}",
+        RANDOM: f"a random {spoken.part}",
+        ORACLE: f"the {spoken.part} that changes most",
     }.get(name, f"the {spoken.part} that {name} ranks first")
     one, ten = flips(curves).measure(), flips(curves, 10).measure()
     found = [
@@ -152,22 +153,22 @@ def _figures(
             f"first recommendation changed by one {spoken.part}",
             who,
             at_once[name],
-            f"Leaving out {first} changes the first recommendation in "
+            f"Deleting {first} changes the first recommendation in "
             f"{percent(at_once[name].value)} of the {spoken.wholes} ({between(at_once[name])}).",
         ),
         Figure(
             f"{spoken.parts} until the first recommendation changes",
             who,
             one,
-            f"Beginning with {first}, {rounded(one, 1)} {spoken.parts} must go on average until "
-            "another recommendation is first.",
+            f"Starting with {first}, {rounded(one, 1)} {spoken.parts} must be deleted on average "
+            "until another recommendation is first.",
         ),
         Figure(
             f"{spoken.parts} until the first ten change",
             who,
             ten,
-            f"Beginning with {first}, {rounded(ten, 1)} {spoken.parts} must go on average until "
-            "another recommendation is among the first ten.",
+            f"Starting with {first}, {rounded(ten, 1)} {spoken.parts} must be deleted on average "
+            "until another recommendation is among the first ten.",
         ),
     ]
     if share is None:
@@ -176,8 +177,8 @@ def _figures(
         "deletion area",
         who,
         share,
-        f"Deleting {spoken.parts} in the order of {name} moves the recommendations "
-        f"{percent(share.value)} of the way from a random order to the best found "
+        f"Deleting {spoken.parts} in the order of {name} changes the recommendations by "
+        f"{percent(share.value)} of the distance between a random order and the best found "
         f"({between(share)}).",
     )
     return [area, *found]
@@ -192,13 +193,12 @@ def _curves_chart(curves: Mapping[str, Curves], spoken: Spoken) -> Chart:
     return Chart(
         "lines",
         "change of the recommendations (nats)",
-        f"Each line deletes the {spoken.parts} of a {spoken.whole} one by one, what an explainer "
-        "calls most important first; the sooner it rises, the better the explainer knows what the "
-        "recommendations rest on. Where a line falls at its end, the model that sees nothing is "
-        f"nearer to the one that sees the whole {spoken.whole} than one that sees a few "
-        f"unimportant {spoken.parts}.",
+        f"Each line deletes the {spoken.parts} of a {spoken.whole} one by one, the most important "
+        "first. The sooner a line rises, the better the explainer knows what the recommendations "
+        "depend on. A line falls at its end if the model without any "
+        f"{spoken.parts} is closer to the full {spoken.whole} than with a few unimportant ones.",
         rows,
-        across=f"share of the {spoken.whole}'s {spoken.parts} left out",
+        across=f"share of the {spoken.whole}'s {spoken.parts} that are deleted",
     )
 
 
@@ -207,19 +207,37 @@ def _shares_chart(shares: Mapping[str, Measure], what: str) -> Chart:
     rows.append({"name": "random", "value": 0.0, "low": 0.0, "high": 0.0})
     return Chart(
         "dots",
-        "way from a random order to the best found",
-        "The same as one number each: how much of the way from chance to the best found order "
-        f"an explainer goes. It compares the {what} of all items, while Shapley values, "
-        "fading and leave-one-out explain one of them, so that they lie lower here by design.",
+        "deletion area, from a random order to the best found",
+        "The same as one number per explainer: 0 % is a random order, 100 % the best order found. "
+        f"It compares the {what} of all items. Shapley values, fading and leave-one-out explain "
+        "a single item, so they are lower here by design.",
         tuple(rows),
     )
 
 
 def _answer(ranking: tuple[Standing, ...]) -> tuple[Answer, str]:
-    """By how many are clearly better than chance; of too few cases it cannot be told."""
+    """Answer by how many explainers are clearly better than random."""
     cases, of = ranking[0].cases, len(ranking)
     if cases < ENOUGH:
         return "partly", too_few(cases, ENOUGH)
     better = sum(one.better_than_random for one in ranking)
     answer: Answer = "yes" if better == of else "partly" if better else "no"
-    return answer, f"{better} of {of} explainers are clearly better than chance"
+    return answer, f"{better} of {of} explainers are clearly better than a random order"
+
+
+STAGES.add(
+    "faithfulness",
+    Stage(
+        "Faithfulness",
+        "Do the recommendations change without what is called important?",
+        find_faithfulness,
+        (
+            "every explainer is clearly better than a random order",
+            "some are",
+            "none is",
+        ),
+        needs=SCORES,
+        needs_reasons=True,
+    ),
+    place=50,
+)

@@ -1,1 +1,3 @@
-"""Whether predictions change when attention is shuffled, and the audit's question about it."""
+"""Do predictions change when attention is shuffled?"""
+
+from whence.trust.permutation import permutation_finding as permutation_finding

@@ -1,10 +1,11 @@
-"""Permutation: does anything change when attention is shuffled? (Jain 2019)
+"""Attention permutation: do predictions change when attention is shuffled? (Jain 2019)
 
-If a model predicts the same whichever part its weights fall on, they cannot say which part matters.
+If a model predicts the same whichever part gets its attention, attention cannot explain it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +23,7 @@ from whence.measure import Measure, mean_measure
 from whence.randomness import Randomness, uniform_by_content
 from whence.trust.bins import Binned, Bins, EqualWidth, binned
 from whence.trust.faithfulness.curves import find_divergence
+from whence.trust.measures import ATTENTION, MEASURES, MeasureSpec
 from whence.trust.perturbation import FullPredictions, check_batch, predict_full
 from whence.trust.target_classes import TargetPairs
 
@@ -30,15 +32,15 @@ REPEATS: Final = 100
 
 @dataclass(frozen=True, eq=False)
 class AttentionPermutation:
-    """What shuffled attention changes, the mean over shuffles of each of `B` cases.
+    """What shuffled attention changes in `B` cases, as means over shuffles.
 
-    A case of fewer than two parts has nothing to shuffle, and NaN everywhere but in `confidence`.
+    A case with fewer than two parts has nothing to shuffle: it has NaN except in `confidence`.
     """
 
     top: Floats
-    """`[B]`: |p′ − p| of the item that is most probable by the model's own attention."""
+    """`[B]`: |p′ − p| of the item that is most probable with the original attention."""
     target: Floats | None
-    """`[B]`: the same of the target, where one was asked for."""
+    """`[B]`: |p′ − p| of the target, if targets were given."""
     moved: Floats
     """`[B]`: the divergence between the distributions over all items."""
     confidence: Floats
@@ -47,27 +49,27 @@ class AttentionPermutation:
     protocol: str
 
     def top_measure(self) -> Measure:
-        """The mean change of the top item's probability."""
+        """Return the mean change of the top item's probability."""
         return self._measure(self.top, "|Δ probability| of the top item", 1.0)
 
     def target_measure(self) -> Measure:
-        """The mean change of the target's probability."""
+        """Return the mean change of the target's probability."""
         if self.target is None:
-            raise InputError("No target was asked for; hand its items to attention_permutation.")
+            raise InputError("There are no targets; pass them to attention_permutation.")
         return self._measure(self.target, "|Δ probability| of the target", 1.0)
 
     def divergence_measure(self) -> Measure:
-        """How far all probabilities move."""
+        """Return the mean divergence of all probabilities."""
         most = find_divergence(self.divergence).most
         return self._measure(self.moved, f"{self.divergence} in nats", most)
 
     def by_confidence(
         self, bins: Bins | None = None, users: Ints | None = None, seed: int = 0
     ) -> Binned:
-        """The mean change of the top item's probability by how sure the model was of it.
+        """Return the mean change of the top item's probability by its confidence.
 
-        In tenths, unless other bins are given; `users` `[B]` says whose the cases are where one has
-        several.
+        By default there are ten bins of equal width. `users` `[B]` gives the user of each case, if
+        some have several.
         """
         protocol = f"|Δ probability| of the top item; {self.protocol}"
         return binned(
@@ -77,7 +79,7 @@ class AttentionPermutation:
     def _measure(self, values: Floats, what: str, most: float) -> Measure:
         known = values[~np.isnan(values)]
         if not len(known):
-            raise InputError("No case has two parts whose attention could change places.")
+            raise InputError("No case has two parts between which attention could be shuffled.")
         protocol = f"mean over cases of the {what}; {self.protocol}"
         return mean_measure(known, protocol, "higher is better", (0.0, most))
 
@@ -94,14 +96,13 @@ def attention_permutation(
     seed: int = 0,
     memory: int | None = None,
 ) -> AttentionPermutation:
-    """Shuffle the weights of the answering row among a case's parts, so many times.
+    """Shuffle the weights of the last row, which predicts, among a case's parts, `repeats` times.
 
     The weights keep their values, and a shuffle is the same for all heads, blocks and items.
-    Padding and slots of the model's own keep theirs. `blocks` counts from 1; none shuffles all, and
-    those left out work their weights out from what the blocks below hand on. Only the last row,
-    which answers, is shuffled, as a pooling model has no other: in SASRec and BERT4Rec the other
-    rows go on attending as they did. Where every item has weights of its own, they are shuffled for
-    all items alike, which takes as long as to score all items as often.
+    Padding and the model's own slots keep their weights, and so do all other rows. `blocks` counts
+    from 1; by default all are shuffled, and the others compute their weights from the blocks
+    below. If every item has its own weights, they are shuffled alike for all items, which takes as
+    long as scoring all items `repeats` times.
     """
     require(model, ("parts", "score", "attentions"), who="attention permutation")
     check_batch(batch)
@@ -121,7 +122,7 @@ def attention_permutation(
         moved,
         confidence,
         divergence,
-        f"{repeats} shuffles of the answering row's attention in {_named(blocks)}",
+        f"{repeats} shuffles of the last row's attention in {_named(blocks)}",
     )
 
 
@@ -129,15 +130,15 @@ def _check(batch: Tensor, targets: Tensor | None, repeats: int) -> None:
     check_repeats(repeats)
     if targets is not None and targets.shape != batch.shape[:1]:
         raise InputError(
-            f"Every case has one target: {len(batch)} of them, not {list(targets.shape)}."
+            f"Targets must be [{len(batch)}], one per case, not {list(targets.shape)}."
         )
 
 
 def _asked(whole: FullPredictions, targets: Tensor) -> Tensor:
-    """`[b, 2]`: the top item and the target."""
+    """Return the top item and the target `[b, 2]`."""
     items = whole.log_p.shape[1]
     if int(targets.min()) < 0 or int(targets.max()) >= items:
-        raise InputError(f"Targets are numbered 0 to {items - 1}; another was asked for.")
+        raise InputError(f"Targets must be item numbers from 0 to {items - 1}; some are not.")
     return torch.column_stack((whole.top[:, 0], targets))
 
 
@@ -149,7 +150,7 @@ def _changes(
     between: Callable[[Tensor, Tensor], Tensor],
     stream: np.random.SeedSequence,
 ) -> Tensor:
-    """`[b, 1 + t]`: the mean divergence, and |p′ − p| of the items asked for `[b, t]`."""
+    """Return the mean divergence, and |p′ − p| of the given items `[b, t]`, as `[b, 1 + t]`."""
     batch = whole.batch
     model = whole.model
     assert isinstance(model, HasAttentions)
@@ -159,9 +160,9 @@ def _changes(
     found = whole.log_p.new_empty(len(shuffle), 1 + asked.shape[1], dtype=torch.float64)
     for rows in whole.slices(len(shuffle), bytes_of_attention(own)):
         case = shuffle[rows] // repeats
-        source = sources(batch[case], whole.parts[case], shuffle[rows] % repeats, stream)
+        source = shuffled_sources(batch[case], whole.parts[case], shuffle[rows] % repeats, stream)
         if own:
-            given = [None if one is None else moved(one[case], source) for one in own]
+            given = [None if one is None else move_weights(one[case], source) for one in own]
             scores = whole.model.score(batch[case], ALL, attention=given)
         else:
             scores = _scores_by_target(whole, case, source, blocks)
@@ -176,7 +177,7 @@ def _changes(
 def _scores_by_target(
     whole: FullPredictions, case: Tensor, source: Tensor, blocks: Sequence[int] | None
 ) -> Tensor:
-    """`[R, items]`: every item's score by weights of its own, all shuffled alike."""
+    """Return every item's score `[R, items]` with its own weights, all shuffled alike."""
     items = torch.arange(whole.log_p.shape[1], device=case.device)
     model = whole.model
     assert isinstance(model, HasAttentions)
@@ -186,19 +187,17 @@ def _scores_by_target(
         batch, targets = pairs.pairs(rows)
         own = _chosen(model.attentions(batch, targets), blocks)
         places = source[pairs.histories(rows)]
-        given = [None if one is None else moved(one, places) for one in own]
+        given = [None if one is None else move_weights(one, places) for one in own]
         found.append(whole.model.score(batch, targets[:, None], attention=given))
     return torch.cat(found).view(len(case), -1)
 
 
 def _chosen(weights: list[Tensor], blocks: Sequence[int] | None) -> list[Tensor | None]:
-    """One of every block, or nothing where it is left alone."""
+    """Return the weights of each block; `None` for blocks that are not shuffled."""
     numbers = range(1, len(weights) + 1)
     chosen = set(numbers if blocks is None else blocks)
     if not chosen or chosen - set(numbers):
-        raise InputError(
-            f"Blocks to shuffle are some of 1 to {len(weights)}, not {sorted(chosen)}."
-        )
+        raise InputError(f"blocks must be among 1 to {len(weights)}, not {sorted(chosen)}.")
     return [own if number in chosen else None for number, own in zip(numbers, weights, strict=True)]
 
 
@@ -207,33 +206,32 @@ def _named(blocks: Sequence[int] | None) -> str:
 
 
 COPIES: Final = 3
-"""Of the attention of an altered input, that are there at a time."""
+"""Copies of the attention of a perturbed input that are in memory at a time."""
 
 
 def check_repeats(repeats: int) -> None:
-    """One sentence for what is no shuffle."""
+    """Raise if there are no shuffles."""
     if repeats < 1:
-        raise InputError(f"Attention is shuffled at least once, not {repeats} times.")
+        raise InputError(f"repeats must be at least 1, not {repeats}.")
 
 
-def sources(batch: Tensor, parts: Tensor, repeat: Tensor, stream: np.random.SeedSequence) -> Tensor:
-    """`[R, n]`: the slot that each slot has its weight from; what is no part keeps its own.
+def shuffled_sources(
+    batch: Tensor, parts: Tensor, repeat: Tensor, stream: np.random.SeedSequence
+) -> Tensor:
+    """Return the slot `[R, n]` that each slot gets its weight from; others than parts keep theirs.
 
-    The shuffle is decided by the stream, the row's own parts and the number of the repeat `[R]`,
-    and so is the same whatever is asked of a history.
+    The stream, the row's parts and the number of the repeat `[R]` determine the shuffle, so it is
+    the same for all targets of a history.
     """
     content = torch.column_stack((repeat, batch)).cpu().numpy()
     drawn = uniform_by_content(stream, content, F.pad(parts, (1, 0), value=True).cpu().numpy())
     places = torch.from_numpy(drawn[:, 1:]).to(parts.device).masked_fill(~parts, 1)
-    home = (~parts).int().argsort(dim=1, stable=True)  # parts before the rest, each in slot order
+    home = (~parts).int().argsort(dim=1, stable=True)  # parts first, each in slot order
     return torch.empty_like(home).scatter(1, home, places.argsort(dim=1, stable=True))
 
 
-def moved(weights: Tensor, source: Tensor) -> Tensor:
-    """`[R, heads, q, m]`: with the last row's weights from those slots, the model's own left.
-
-    Writes into `weights`.
-    """
+def move_weights(weights: Tensor, source: Tensor) -> Tensor:
+    """Return the weights `[R, heads, q, m]` with the last row's shuffled. Overwrites `weights`."""
     slots = source.shape[1]
     last = weights[:, :, -1, :slots]
     weights[:, :, -1, :slots] = last.gather(2, source[:, None].expand_as(last))
@@ -241,5 +239,35 @@ def moved(weights: Tensor, source: Tensor) -> Tensor:
 
 
 def bytes_of_attention(own: Sequence[Tensor | None]) -> int:
-    """About what the shuffled weights of an input take up."""
+    """Return about how many bytes the shuffled weights of an input take."""
     return max(1, COPIES * sum(weights[0].nbytes for weights in own if weights is not None))
+
+
+def _of_shuffles(measure: Callable[[AttentionPermutation], Measure]) -> Callable[..., Measure]:
+    return lambda model, batch: measure(attention_permutation(model, batch))
+
+
+MEASURES.add(
+    "attention-permutation",
+    MeasureSpec(
+        _of_shuffles(AttentionPermutation.top_measure),
+        "Does the top item's probability change when attention is shuffled?",
+        "higher is better",
+        (0.0, 1.0),
+        lambda small: small.few[:2],
+        "Jain (2019)",
+        needs=ATTENTION,
+    ),
+)
+MEASURES.add(
+    "attention-permutation-divergence",
+    MeasureSpec(
+        _of_shuffles(AttentionPermutation.divergence_measure),
+        "Do all items' probabilities change when attention is shuffled?",
+        "higher is better",
+        (0.0, math.inf),
+        lambda small: small.few[:2],
+        "Jain (2019)",
+        needs=ATTENTION,
+    ),
+)

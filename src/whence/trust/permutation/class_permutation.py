@@ -1,7 +1,7 @@
-"""Permutation of classes: does shuffled attention matter where a model is sure? (Jain 2019)
+"""Attention permutation for predicted classes, by the model's confidence (Jain 2019).
 
-The thesis asks DeepICF about one positive and 99 negative items of every user, and finds that
-shuffled attention changes the prediction the less the surer it was, right or wrong.
+The thesis tests DeepICF on one positive and 99 negative items per user. It finds that shuffled
+attention changes a prediction less, the more confident it was, right or wrong.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from whence.trust.permutation.attention_permutation import (
     REPEATS,
     bytes_of_attention,
     check_repeats,
-    moved,
-    sources,
+    move_weights,
+    shuffled_sources,
 )
 from whence.trust.predictions import check_classes
 from whence.trust.resampling import mean_over_users
@@ -40,31 +40,31 @@ from whence.trust.target_classes import (
 )
 
 BYTES_OF_A_SOURCE: Final = 48
-"""About what a slot takes up while it is decided where its weight comes from."""
+"""About what a slot takes while its source is drawn."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClassPermutation:
-    """What shuffled attention changes, of `t` targets of `B` histories, all `[B, t]`.
+    """What shuffled attention changes for `t` targets of `B` histories; all arrays are `[B, t]`.
 
-    A history of fewer than two parts has nothing to shuffle, and NaN for its changes.
+    A history with fewer than two parts has nothing to shuffle: its changes are NaN.
     """
 
     change: Floats
-    """|p′ − p| of the class that is predicted by the model's own attention, mean over shuffles."""
+    """|p′ − p| of the class predicted with the original attention, mean over shuffles."""
     median: Floats
-    """The same, median over shuffles."""
+    """The median over shuffles."""
     confidence: Floats
-    """p of that class."""
+    """The probability of that class."""
     predicted: Ints
     true: Ints
     most: Floats
-    """The largest share that a part has of the attention to all parts; NaN without parts."""
+    """The largest share of the attention that one part gets; NaN without parts."""
     classes: int
     protocol: str
 
     def kinds(self) -> dict[str, Bools]:
-        """Which targets are liked and predicted otherwise, the reverse, and all."""
+        """Return masks of the false negatives, the false positives and all targets."""
         liked, said = self.true == LIKED, self.predicted == LIKED
         return {
             "false negatives": liked & ~said,
@@ -73,14 +73,16 @@ class ClassPermutation:
         }
 
     def measure(self, kind: str = "all", seed: int = 0) -> Measure:
-        """The mean change over the targets of a kind; its interval is over users."""
+        """Return the mean change over the targets of a kind, with an interval over users."""
         kinds = self.kinds()
         if kind not in kinds:
             raise InputError(f"There is no kind '{kind}': {did_you_mean(kind, kinds)}")
         rows = kinds[kind]
         known = rows & ~np.isnan(self.change)
         if not known.any():
-            raise InputError(f"None of the {rows.sum():,} targets, {kind}, can be measured.")
+            raise InputError(
+                f"None of the {rows.sum():,} targets of the kind '{kind}' can be measured."
+            )
         user = self.users[known]
         protocol = (
             f"{self.protocol}; {kind}; mean over {len(user):,} cases of "
@@ -90,11 +92,11 @@ class ClassPermutation:
 
     @property
     def users(self) -> Ints:
-        """`[B, t]`: whose each target is."""
+        """The user of each target `[B, t]`."""
         return np.broadcast_to(np.arange(len(self.true))[:, None], self.true.shape)
 
     def by_confidence(self, bins: Bins | None = None, seed: int = 0) -> dict[str, Binned]:
-        """The mean change of each kind by how sure the model was, a tenth wide as in Figure 3.8."""
+        """Return the mean change of each kind by confidence, by default in tenths (Figure 3.8)."""
         bins = bins or JainBins(self.classes)
         return {
             kind: self._binned(self.change, self.confidence, rows, bins, kind, seed)
@@ -102,10 +104,10 @@ class ClassPermutation:
         }
 
     def by_attention(self, bins: Bins | None = None, seed: int = 0) -> dict[str, Binned]:
-        """The median changes by the largest share of attention (Figure 2.15).
+        """Return the median changes by the largest share of attention (Figure 2.15).
 
-        Apart for what is predicted to be liked and not; in ten bins of equally many, as a long
-        history has but small shares.
+        Targets predicted as liked and the others are separate. By default there are ten bins of
+        equally many cases, because shares are small in a long history.
         """
         bins = bins or EqualMass(10)
         said = self.predicted == LIKED
@@ -117,7 +119,7 @@ class ClassPermutation:
     def _binned(
         self, values: Floats, by: Floats, rows: Bools, bins: Bins, kind: str, seed: int
     ) -> Binned:
-        """Of the rows alone, in the bins of all."""
+        """Return the means over some rows, in the bins of all rows."""
         values = np.where(rows, values, np.nan).ravel()
         protocol = f"{self.protocol}; {kind}"
         users = self.users.ravel()
@@ -135,11 +137,11 @@ def class_permutation(
     seed: int = 0,
     memory: int | None = None,
 ) -> ClassPermutation:
-    """Shuffle a history's attention to each of its targets `[B, t]`, so many times.
+    """Shuffle a history's attention for each of its targets `[B, t]`, `repeats` times.
 
-    The weights keep their values, and a shuffle is the same for all targets of a history; padding
-    and slots of the model's own keep theirs. `true` `[B, t]` are the targets' classes. About
-    `memory` bytes are used at a time, however many targets and shuffles there are.
+    The weights keep their values, and a shuffle is the same for all targets of a history. Padding
+    and the model's own slots keep their weights. `true` `[B, t]` are the targets' classes. About
+    `memory` bytes are used at a time.
     """
     require(model, ("parts", "attentions", "classes"), who="attention permutation")
     check_repeats(repeats)
@@ -169,7 +171,7 @@ def class_permutation(
 
 
 def _pairs_at_once(model: Explainable, pairs: TargetPairs, repeats: int, memory: int) -> int:
-    """Those whose own attention, shuffles and changes fit, if each were of another history."""
+    """Return how many pairs fit into memory, if each has another history."""
     batch, targets = pairs.pairs(slice(1))
     shuffles = repeats * (BYTES_OF_A_SOURCE * batch.shape[1] + 8)
     assert isinstance(model, HasAttentions)
@@ -185,7 +187,7 @@ def _changes(
     stream: np.random.SeedSequence,
     memory: int,
 ) -> Tensor:
-    """`[r, 5]` of some pairs: class, confidence, largest share, mean and median change."""
+    """Return class, confidence, largest share, mean and median change of some pairs `[r, 5]`."""
     history, targets = pairs.histories(rows), pairs.pairs(rows)[1]
     batch = strip_padding(model, pairs.batch[history[0] : history[-1] + 1])
     history = history - history[0]
@@ -206,7 +208,7 @@ def _changes(
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """`r` pairs of `u` histories, and the model's own attention."""
+    """`r` pairs of `u` histories, and their attention."""
 
     model: Explainable
     batch: Tensor
@@ -221,7 +223,7 @@ class _Pairs:
     def shuffled(
         self, classes: Tensor, repeats: int, stream: np.random.SeedSequence, memory: int
     ) -> Tensor:
-        """`[r, repeats]`: the probability of one class of each pair by every shuffle."""
+        """Return the probability of one class of each pair after every shuffle `[r, repeats]`."""
         source = self._sources(repeats, stream)
         number = torch.arange(len(self.targets) * repeats, device=self.batch.device)
         slots = self.batch.shape[1]
@@ -230,19 +232,19 @@ class _Pairs:
         for some in row_slices(len(number), max(1, at_once)):
             pair, repeat = number[some] // repeats, number[some] % repeats
             history = self.history[pair]
-            given = [moved(one[pair], source[history, repeat]) for one in self.own]
+            given = [move_weights(one[pair], source[history, repeat]) for one in self.own]
             logits = pair_classes(self.model, self.batch[history], self.targets[pair], given)
             found.append(_probability(logits, classes[pair]))
         return torch.cat(found).view(-1, repeats)
 
     def _sources(self, repeats: int, stream: np.random.SeedSequence) -> Tensor:
-        """`[u, repeats, n]`: one for all targets of a history."""
+        """Return the sources `[u, repeats, n]`, which all targets of a history share."""
         number = torch.arange(len(self.batch) * repeats, device=self.batch.device)
         batch = self.batch[number // repeats]
-        found = sources(batch, self.model.parts(batch), number % repeats, stream)
+        found = shuffled_sources(batch, self.model.parts(batch), number % repeats, stream)
         return found.view(len(self.batch), repeats, -1)
 
 
 def _probability(logits: Tensor, classes: Tensor) -> Tensor:
-    """`[r]`: that of one class `[r]` of each row."""
+    """Return the probability of one class `[r]` of each row `[r]`."""
     return logits.double().softmax(dim=1).gather(1, classes[:, None])[:, 0]

@@ -1,4 +1,4 @@
-"""Entropy: over how many parts does an explainer spread the importance?"""
+"""Entropy: how many parts does an explainer spread the importance over?"""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from scipy.special import entr
 from whence.arrays import Bools, Floats
 from whence.explanation import Explanation
 from whence.measure import Measure, by_case, check_sizes, mean_over_cases
+from whence.trust.measures import MEASURES, MeasureSpec
 
 
 def importance_entropy(explanation: Explanation) -> Measure:
-    """The mean entropy in bits of the importances as shares: 0 if one part has all of it.
+    """Return the mean entropy in bits of the parts' shares of importance: 0 if one part has all.
 
-    The most is log₂ of the number of parts, if all share alike; so there is no end to it that holds
-    for all cases, and the protocol says what it would be here. A model's own slots are no parts:
-    attention to them is taken off and the rest renormalised. A history without parts is left out.
+    The largest value is log₂ of the number of parts, which differs between cases; the protocol says
+    what it would be on average. Attention to the model's own slots, which are no parts, is ignored
+    and the rest renormalized. Histories without parts are left out.
     """
     found = entropy(explanation.magnitude(), explanation.parts)
     counts = explanation.parts.sum(axis=1)
-    alike = np.log2(counts[counts > 0]).mean() if counts.any() else 0.0
+    equal = np.log2(counts[counts > 0]).mean() if counts.any() else 0.0
     protocol = (
         "mean over histories of the entropy in bits of the parts' shares of the importance; "
-        f"equal shares would have {alike:.2f}"
+        f"equal shares would have {equal:.2f}"
     )
     return mean_over_cases(found, protocol, "neither", (0.0, math.inf))
 
 
 def entropy(sizes: Floats, parts: Bools) -> Floats:
-    """`[B]`: H = −Σ p·log₂ p of each row's shares p of its parts; NaN where there is no part.
+    """Return H = −Σ p·log₂ p of the parts' shares p of each row `[B]`; NaN without parts.
 
-    `sizes` `[B, n]` are from 0 on; where no part matters, all share alike.
+    `sizes` `[B, n]` must not be negative; if all are 0, the parts have equal shares.
     """
     return by_case(_entropy, parts, sizes, numbers_each=parts.shape[-1])
 
@@ -45,8 +46,21 @@ def _entropy(sizes: Floats, parts: Bools) -> Floats:
 
 
 def shares(sizes: Floats, parts: Bools) -> Floats:
-    """`[…, n]`: renormalised to 1 over the parts; all alike where all are 0."""
+    """Return sizes normalized to sum 1 over the parts `[…, n]`; equal shares if all are 0."""
     sizes = np.where((sizes > 0).any(axis=-1, keepdims=True), sizes, parts)
     with np.errstate(invalid="ignore"):
         found: Floats = sizes / sizes.sum(axis=-1, keepdims=True)
     return found
+
+
+MEASURES.add(
+    "entropy",
+    MeasureSpec(
+        importance_entropy,
+        "How many parts is the importance spread over, in bits?",
+        "neither",
+        (0.0, math.inf),
+        lambda small: small.two[:1],
+        "Shannon (1948)",
+    ),
+)

@@ -1,1 +1,3 @@
-"""Whether models trained from other seeds say the same, and the audit's question about it."""
+"""Would a model trained from another seed recommend the same, for the same reasons?"""
+
+from whence.trust.stability import stability_finding as stability_finding

@@ -1,7 +1,7 @@
-"""Stability of classes: do models of other seeds say the same of what is liked, for like reasons?
+"""Stability of predicted classes: do models of other seeds predict and attend the same?
 
-As in chapter 3 of Jain (2019): every target's prediction and attention are compared over seeds, and
-what comes out is drawn against the mean prediction.
+As in chapter 3 of Jain (2019), every target's prediction and attention are compared over seeds, by
+the mean prediction.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ OF_ATTENTION: Final[dict[str, Callable[[Floats, Bools], SeedPairs]]] = {
     "Jaccard distance %": jaccard_distance,
     "KL": attention_kl,
 }
-"""The index is of the top 10 % and the distance of the top 20 % of a history, as in the thesis."""
+"""As in the thesis: the index uses the top 10 % of a history, the distance the top 20 %."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClassStability:
-    """How alike models of several seeds are on `t` targets of `B` histories."""
+    """How similar models of several seeds are on `t` targets of `B` histories."""
 
     liked: Floats
     """`[B, t]`: the mean over seeds of the probability that the target is liked."""
     deviation: Floats
-    """`[B, t]`: the mean over seeds of how far it is from that mean, as the thesis prints it."""
+    """`[B, t]`: the mean over seeds of the distance from that mean, as in the thesis."""
     seeds: int
     pairs: dict[str, SeedPairs]
-    """By name, with a case for every target, history by history: attention's Jaccard index,
-    distance and KL, and the difference of predictions, which the thesis' code has."""
+    """By name, one case per target: the Jaccard index, Jaccard distance and KL of attention, and
+    the difference of predictions."""
 
     def by_prediction(self, bins: Bins | None = None, seed: int = 0) -> dict[str, Binned]:
-        """Everything by the mean prediction, in tenths (Figures 3.10 and 3.11)."""
+        """Return all by the mean prediction, by default in tenths (Figures 3.10 and 3.11)."""
         users = np.repeat(np.arange(len(self.liked)), self.liked.shape[1])
         said = f"mean over {self.seeds} seeds of |p − the mean over seeds|"
         values = {DEVIATION: (self.deviation.ravel(), said)}
@@ -72,14 +72,14 @@ class ClassStability:
 def class_stability(
     models: Sequence[Explainable], batch: Tensor, targets: Tensor, *, memory: int | None = None
 ) -> ClassStability:
-    """Ask every model about the targets `[B, t]`; the thesis asks about the one that came.
+    """Compare all models on the targets `[B, t]`; the thesis uses the one that came next.
 
-    Attention is that of the last block, the mean over its heads, and renormalised where its sum is
-    not 1, as DeepICF's is not. Histories of fewer than two parts are in its measures NaN. Of models
-    without attention only the predictions are compared.
+    Attention is that of the last block, averaged over heads and normalized if its sum is not 1, as
+    in DeepICF. Histories with fewer than two parts are NaN there. For models without attention only
+    the predictions are compared.
     """
     if len(models) < 2:
-        raise InputError(f"Stability compares at least 2 seeds, not {len(models)}.")
+        raise InputError(f"Stability needs at least 2 seeds, not {len(models)}.")
     for model in models:
         require(model, ("parts", "classes"), who="the stability of classes")
     asked = TargetPairs(batch, targets)
@@ -99,7 +99,7 @@ def class_stability(
 
 
 def _liked(model: Explainable, asked: TargetPairs, memory: int) -> Floats:
-    """`[B · t]`: the probability that each target is liked."""
+    """Return the probability that each target is liked `[B · t]`."""
     found = [
         pair_classes(model, *asked.pairs(rows)).double().softmax(dim=1)[:, LIKED].cpu()
         for rows in asked.slices(memory)
@@ -113,11 +113,11 @@ def _attention(
     asked: TargetPairs,
     memory: int,
 ) -> dict[str, SeedPairs]:
-    """Of the targets whose histories have two parts, some at a time."""
+    """Compare attention on the targets whose histories have at least two parts."""
     several = models[0].parts(asked.batch).sum(dim=1) >= 2
     usable = several[asked.histories(slice(None))].nonzero()[:, 0]
     if not len(usable):
-        raise InputError("No history has two parts whose attention could be compared.")
+        raise InputError("No history has two parts, so attention cannot be compared.")
     slots = asked.batch.shape[1]
     at_once = min(inputs_at_once(slots, memory), cases_at_once(len(models) * slots))
     pieces: dict[str, list[SeedPairs]] = {name: [] for name in OF_ATTENTION}
@@ -135,7 +135,7 @@ def _attention(
 
 
 def _spread_out(pairs: SeedPairs, place: Ints, count: int) -> SeedPairs:
-    """With NaN for the cases that were not compared."""
+    """Return the pairs with NaN for the cases that were not compared."""
     cases = np.full(count, np.nan)
     cases[place] = pairs.cases
     return replace(pairs, cases=cases)

@@ -1,7 +1,7 @@
-"""Stability: how alike are the models of several seeds, in what they say and why? (Jain 2019)
+"""How similar the models of several seeds are, in predictions and in reasons (Jain 2019).
 
-`S` seeds answer the same `B` cases. Every pair of seeds is compared on every case, some cases at a
-time, and only two means are kept: over the pairs, and over the cases.
+Every pair of `S` seeds is compared on the same `B` cases, in slices. Only two means are kept: over
+the pairs, and over the cases.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from whence.errors import InputError
 from whence.measure import Direction, Measure, check_sizes, mean_measure
 from whence.memory import cases_at_once, row_slices
 from whence.trust.agreement.rank_agreement import largest
+from whence.trust.measures import MEASURES, MeasureSpec, declare_seed_measure
 from whence.trust.permutation.entropy import shares
 
 EPSILON: Final = 1e-10
-"""Added inside logarithms, so that a share of 0 has one."""
+"""Added inside logarithms, which are undefined at 0."""
 MOST_NATS: Final = math.log1p(1 / EPSILON)
-"""KL of two distributions that share no part."""
+"""The KL divergence of two distributions that share no part."""
 
 
 @dataclass(frozen=True, eq=False)
 class SeedPairs:
-    """How alike every two seeds are on the same cases."""
+    """How similar every two seeds are on the same cases."""
 
     cases: Floats
-    """`[B]`: the mean over the pairs; NaN where a case has nothing to compare."""
+    """`[B]`: the mean over the pairs; NaN if a case has nothing to compare."""
     pairs: Floats
     """`[S, S]`: the mean over the cases of each pair i < j; 0 elsewhere."""
     protocol: str
@@ -40,16 +41,16 @@ class SeedPairs:
     range: tuple[float, float]
 
     def measure(self) -> Measure:
-        """The mean over cases of the mean over pairs; its interval is over cases, not seeds."""
+        """Return the mean over cases and pairs; its interval is over cases, not seeds."""
         compared = self.cases[~np.isnan(self.cases)]
         return mean_measure(compared, self.protocol, self.direction, self.range)
 
     def over_seeds(self) -> list[float]:
-        """One value a seed: the jackknife's pseudo-values S·θ − (S−1)·θ₍₋ₖ₎.
+        """Return one value per seed: the jackknife's pseudo-values S·θ − (S−1)·θ₍₋ₖ₎.
 
         θ is the mean over all pairs, θ₍₋ₖ₎ over those without seed k. Pairs that share a seed are
-        not independent; pseudo-values are treated as if they were: their mean is θ and their
-        t-interval (`mean_over_seeds`) the jackknife's. One may lie outside the measure's range.
+        not independent, but pseudo-values are treated as if they were: their mean is θ, and their
+        t-interval (`mean_over_seeds`) is the jackknife's. One may lie outside the range.
         """
         seeds = len(self.pairs)
         check_interval_over(seeds)
@@ -62,25 +63,25 @@ class SeedPairs:
 
 
 def check_interval_over(seeds: int) -> None:
-    """Refuse fewer than 3: without one of 2 seeds there is no pair left."""
+    """Raise for fewer than 3 seeds: without one of 2 seeds no pair is left."""
     if seeds < 3:
         raise InputError(f"An interval over seeds needs at least 3 seeds, not {seeds}.")
 
 
 def attention_kl(importances: Floats, parts: Bools) -> SeedPairs:
-    """H = KL(p₁‖p₂) in nats between two seeds' importances as shares of 1; 0 is the same.
+    """Return KL(p₁‖p₂) in nats between two seeds' normalized importances; 0 is the same.
 
-    `importances` `[S, B, n]` are sizes, of attention or any other method, and `parts` `[B, n]` says
-    which slots count. As in Jain 2019 one direction is taken, from the earlier seed to the later,
-    so the order of the seeds matters. A case of fewer than two parts has but one distribution and
-    is left out; where a seed finds no part important, all share alike.
+    `importances` `[S, B, n]` are magnitudes by attention or any other method, and `parts` `[B, n]`
+    are the slots that count. As in Jain (2019), KL goes from the earlier seed to the later, so the
+    order of the seeds matters. Cases with fewer than two parts are left out. If a seed finds no
+    part important, all have equal shares.
     """
 
     def compare(rows: Ints) -> Floats:
         p = shares(_sizes(importances, parts, rows), parts[rows, None])
         log_p = np.log(p + EPSILON)
         own = (p * log_p).sum(axis=2, keepdims=True)
-        # No KL is below 0, but rounding and EPSILON may take it there.
+        # KL is never negative, except for rounding and EPSILON.
         return np.asarray(np.clip(own - p @ log_p.swapaxes(1, 2), 0.0, MOST_NATS))
 
     what = "KL(p‖q) in nats between the parts' shares of the importance"
@@ -88,13 +89,13 @@ def attention_kl(importances: Floats, parts: Bools) -> SeedPairs:
 
 
 def jaccard_index(importances: Floats, parts: Bools, fraction: float = 0.1) -> SeedPairs:
-    """|A∩B| / |A∪B| of the most important parts by two seeds; 1 is the same (chapter 3).
+    """Return |A∩B| / |A∪B| of the most important parts by two seeds; 1 is the same (chapter 3).
 
-    A and B are the ⌈fraction · length⌉ largest `importances` `[S, B, n]` of each case; equal ones
-    count in slot order, as in `Explanation.strongest`. Cases of fewer than two parts are left out.
+    A and B are the ⌈fraction · length⌉ largest `importances` `[S, B, n]` of each case; ties go by
+    slot order, as in `Explanation.strongest`. Cases with fewer than two parts are left out.
     """
     if not 0 < fraction <= 1:
-        raise InputError(f"A fraction of the parts is above 0 and at most 1, not {fraction}.")
+        raise InputError(f"fraction must be above 0 and at most 1, not {fraction}.")
 
     def compare(rows: Ints) -> Floats:
         top = _top(_sizes(importances, parts, rows), parts[rows, None], fraction).astype(np.float64)
@@ -106,7 +107,7 @@ def jaccard_index(importances: Floats, parts: Bools, fraction: float = 0.1) -> S
 
 
 def jaccard_distance(importances: Floats, parts: Bools, fraction: float = 0.2) -> SeedPairs:
-    """𝒥 = (1 − index) · 100 %, 0 is the same (chapter 4)."""
+    """Return (1 − Jaccard index) · 100 %; 0 is the same (chapter 4)."""
     index = jaccard_index(importances, parts, fraction)
     return replace(
         index,
@@ -119,21 +120,21 @@ def jaccard_distance(importances: Floats, parts: Bools, fraction: float = 0.2) -
 
 
 def prediction_difference(predictions: Floats) -> SeedPairs:
-    """|p₁ − p₂| of two seeds' probabilities `[S, B]` of the same; 0 is the same.
+    """Return |p₁ − p₂| of two seeds' probabilities `[S, B]` of the same events; 0 is the same.
 
-    This is what the code of Jain (2019) computes where the text has `deviation`.
+    The code of Jain (2019) computes this, while the text describes `deviation`.
     """
     _check_predictions(predictions)
-    return _apart(predictions, "the difference of their predictions", 1.0)
+    return _differences(predictions, "the difference of their predictions", 1.0)
 
 
 def rating_difference(ratings: Floats) -> SeedPairs:
-    """|r₁ − r₂| of the ratings `[S, B]` that two seeds expect of the same; 0 is the same."""
-    return _apart(ratings, "the difference of the ratings they expect", math.inf)
+    """Return |r₁ − r₂| of two seeds' predicted ratings `[S, B]`; 0 is the same."""
+    return _differences(ratings, "the difference of their predicted ratings", math.inf)
 
 
-def _apart(numbers: Floats, what: str, most: float) -> SeedPairs:
-    """How far every two seeds' numbers `[S, B]` lie apart, which is `most` at most."""
+def _differences(numbers: Floats, what: str, most: float) -> SeedPairs:
+    """Return the differences of every two seeds' numbers `[S, B]`, at most `most`."""
     seeds = len(numbers)
 
     def compare(rows: Ints) -> Floats:
@@ -146,26 +147,26 @@ def _apart(numbers: Floats, what: str, most: float) -> SeedPairs:
 
 
 def prediction_deviation(predictions: Floats) -> Measure:
-    """The mean over cases of `deviation`; a half if every other seed is sure of the opposite."""
+    """Return the mean of `deviation`: ½ if half of the seeds are certain of the opposite."""
     protocol = f"mean over cases and {len(predictions)} seeds of |p − the mean over seeds|"
     return mean_measure(deviation(predictions), protocol, "lower is better", (0.0, 0.5))
 
 
 def deviation(predictions: Floats) -> Floats:
-    """`[B]`: the mean over seeds of |p − p̄|, as Figure 3.10 of Jain (2019) has it."""
+    """Return the mean over seeds of |p − p̄| `[B]`, as in Figure 3.10 of Jain (2019)."""
     _check_predictions(predictions)
     found: Floats = np.abs(predictions - predictions.mean(axis=0)).mean(axis=0)
     return found
 
 
 def overlap(lists: Ints) -> SeedPairs:
-    """|A∩B| / k of two seeds' recommendations `[S, B, k]`, whatever their order; 1 is the same.
+    """Return |A∩B| / k of two seeds' recommendations `[S, B, k]` in any order; 1 is the same.
 
-    `PAD` fills a list up where a user can be recommended fewer than k items, which then are all
-    that count; cases without any are left out.
+    `PAD` fills the lists of users with fewer than k items left, and then only these count. Cases
+    without items are left out.
     """
     if lists.ndim != 3:
-        raise InputError(f"Recommendations are [seeds, cases, k], not {list(lists.shape)}.")
+        raise InputError(f"Recommendations must be [seeds, cases, k], not {list(lists.shape)}.")
     seeds, _, k = lists.shape
     sizes = (lists != PAD).sum(axis=2).max(axis=0, initial=0)
 
@@ -181,7 +182,7 @@ def overlap(lists: Ints) -> SeedPairs:
 
 
 def same_choice(chosen: Ints) -> SeedPairs:
-    """How often two seeds choose the same, of one choice a case `[S, B]`; 1 is always."""
+    """Return how often two seeds make the same choice `[S, B]`; 1 is always."""
 
     def compare(rows: Ints) -> Floats:
         one = chosen[:, rows].T
@@ -195,11 +196,11 @@ def same_choice(chosen: Ints) -> SeedPairs:
 
 
 def choice_in_common(choosing: Bools) -> tuple[SeedPairs, SeedPairs]:
-    """How often both of two seeds choose something, and how often one of them does, of `[S, B]`.
+    """Return how often both of two seeds choose something, and how often one does, of `[S, B]`.
 
-    The first is at most the second, in which a case counts half where only one seed chooses it; so
-    the first as a share of the second says how often, where a seed chooses it, the other does too.
-    Weighed by the second, these shares of all that can be chosen come to `same_choice`.
+    In the second, a case counts half if only one seed chooses it. The first divided by the second
+    is how often the other seed chooses it, too. Weighted by the second, these shares of all
+    choices add up to `same_choice`.
     """
     seeds = len(choosing)
     everywhere = np.ones(choosing.shape[1], dtype=np.bool_)
@@ -228,7 +229,7 @@ def _of_importances(
 ) -> SeedPairs:
     if importances.ndim != 3 or importances.shape[1:] != parts.shape:
         raise InputError(
-            "Importances are [seeds, cases, slots] and parts [cases, slots], not "
+            "Importances must be [seeds, cases, slots] and parts [cases, slots], not "
             f"{list(importances.shape)} and {list(parts.shape)}."
         )
     seeds, _, slots = importances.shape
@@ -240,11 +241,13 @@ def _of_importances(
 def _over_pairs(
     compare: Callable[[Ints], Floats], usable: Bools, seeds: int, numbers_each: int
 ) -> tuple[Floats, Floats]:
-    """`[B]` and `[S, S]`: both means of what `compare` says of some cases, `[b, S, S]`."""
+    """Return the means `[B]` and `[S, S]` of what `compare` returns for some cases `[b, S, S]`."""
     _check_several(seeds)
     rows = np.flatnonzero(usable)
     if not len(rows):
-        raise InputError("No case has anything to compare: each needs two parts, or a list.")
+        raise InputError(
+            "No case can be compared: each needs two parts, or a list of recommendations."
+        )
     earlier_later = np.triu(np.ones((seeds, seeds), dtype=np.bool_), 1)
     cases, pairs = np.full(len(usable), np.nan), np.zeros((seeds, seeds))
     for some in row_slices(len(rows), cases_at_once(numbers_each)):
@@ -255,25 +258,25 @@ def _over_pairs(
 
 
 def _sizes(importances: Floats, parts: Bools, rows: Ints) -> Floats:
-    """`[b, S, n]`: the importances of some cases, 0 where there is no part."""
+    """Return the importances of some cases `[b, S, n]`; 0 if there is no part."""
     sizes: Floats = np.where(parts[rows], importances[:, rows], 0).astype(np.float64)
     check_sizes(sizes)
     return sizes.swapaxes(0, 1)
 
 
 def _top(sizes: Floats, parts: Bools, fraction: float) -> Bools:
-    """Which of a case's parts are among its ⌈fraction · length⌉ largest."""
-    # Rounded first, since 0.07 · 100 comes out a hair above 7.
+    """Return which parts are among the ⌈fraction · length⌉ largest of their case."""
+    # Rounded first, because 0.07 · 100 is slightly above 7.
     count = np.ceil(np.round(fraction * parts.sum(axis=2, keepdims=True), 9))
     return largest(sizes, parts, count)
 
 
 def _check_predictions(predictions: Floats) -> int:
-    """How many seeds there are, if there is a probability of every case by each."""
+    """Return the number of seeds, or raise if predictions are not probabilities."""
     if predictions.ndim != 2 or not ((predictions >= 0) & (predictions <= 1)).all():
         raise InputError(
-            "Predictions are probabilities [seeds, cases], from 0 to 1, which these of shape "
-            f"{list(predictions.shape)} are not."
+            "Predictions must be probabilities [seeds, cases] from 0 to 1; these have the shape "
+            f"{list(predictions.shape)}, or some lie outside."
         )
     _check_several(len(predictions))
     return len(predictions)
@@ -281,11 +284,11 @@ def _check_predictions(predictions: Floats) -> int:
 
 def _check_several(seeds: int) -> None:
     if seeds < 2:
-        raise InputError(f"Stability compares at least 2 seeds, not {seeds}.")
+        raise InputError(f"Stability needs at least 2 seeds, not {seeds}.")
 
 
 def joined(pieces: Sequence[SeedPairs]) -> SeedPairs:
-    """The cases of all pieces, every one of which has been compared."""
+    """Return the pieces as one; every case of a piece must have been compared."""
     counts = np.array([len(piece.cases) for piece in pieces])
     pairs = np.stack([piece.pairs for piece in pieces])
     return replace(
@@ -297,3 +300,60 @@ def joined(pieces: Sequence[SeedPairs]) -> SeedPairs:
 
 def _protocol(seeds: int, what: str) -> str:
     return f"mean over cases and {math.comb(seeds, 2)} pairs of {seeds} seeds of {what}"
+
+
+declare_seed_measure(
+    "attention-kl",
+    attention_kl,
+    "How differently do models of two seeds distribute the importance?",
+    "lower is better",
+    (0.0, MOST_NATS),
+    lambda small: small.importances,
+    "Jain (2019)",
+)
+declare_seed_measure(
+    "jaccard-index",
+    jaccard_index,
+    "Do models of two seeds find the same parts most important?",
+    "higher is better",
+    (0.0, 1.0),
+    lambda small: small.importances,
+    "Jain (2019)",
+)
+declare_seed_measure(
+    "jaccard-distance",
+    jaccard_distance,
+    "What percentage of the most important parts changes with the seed?",
+    "lower is better",
+    (0.0, 100.0),
+    lambda small: small.importances,
+    "Jain (2019)",
+)
+declare_seed_measure(
+    "overlap",
+    overlap,
+    "Do models of two seeds recommend the same items?",
+    "higher is better",
+    (0.0, 1.0),
+    lambda small: small.lists,
+)
+declare_seed_measure(
+    "prediction-difference",
+    prediction_difference,
+    "How far apart are the probabilities by models of two seeds?",
+    "lower is better",
+    (0.0, 1.0),
+    lambda small: small.probabilities,
+    "Jain (2019)",
+)
+MEASURES.add(
+    "prediction-deviation",
+    MeasureSpec(
+        prediction_deviation,
+        "How far are the probabilities from their mean over seeds?",
+        "lower is better",
+        (0.0, 0.5),
+        lambda small: small.probabilities,
+        "Jain (2019)",
+    ),
+)

@@ -1,4 +1,4 @@
-"""The models of several seeds asked the same: do they recommend alike, and for like reasons?"""
+"""Stability over seeds: do models recommend the same items, for the same reasons?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from whence.trust.stability.seed_pairs import (
 
 TOP = 10
 METHODS = ("attention-first", "attention-last", "rollout", "gradient-norm", "random")
-"""Chance is among them, to show how alike importances are that have nothing in common."""
+"""With random importances, to show how similar unrelated ones are."""
 
 
 def seed_stability(
@@ -40,19 +40,19 @@ def seed_stability(
     seed: int = 0,
     memory: int | None = None,
 ) -> dict[str, tuple[list[float], Measure]]:
-    """By column, a pseudo-value for each model, in their order, and the mean over cases.
+    """Return, by column, a pseudo-value for each model and the mean over cases.
 
-    The columns are "top-10 overlap", and "KL" and "Jaccard distance %" of each method by its name.
-    What is explained is the item held out, the same for every model. `seed` draws at most so many
-    of the held-out cases; an explainer that draws starts from the seed of the model, and uses about
-    `memory` bytes at a time.
+    The columns are "top-10 overlap", and "KL" and "Jaccard distance %" of each method. The held-out
+    item is explained, which is the same for every model. `seed` draws at most `cases` held-out
+    cases; random explainers start from the seed of each model. About `memory` bytes are used at a
+    time.
     """
     check_interval_over(len(models))
     lengths = {model.config.max_len for model in models.values()}
     if len(lengths) > 1:
         read = ", ".join(map(str, sorted(lengths)))
         raise InputError(
-            f"Seeds are compared whose models read equally far back, not {read} items."
+            f"All models must have the same max_len to be compared; these have {read}."
         )
     asked = _draw(split, held, cases, seed)
     lists = np.stack([_best(model, asked, split) for model in models.values()])
@@ -75,21 +75,21 @@ def seed_stability(
 
 
 def _draw(split: Split, held: HeldOut, most: int, seed: int) -> Cases:
-    """At most so many of the held-out cases, in their order."""
+    """Return at most `most` of the held-out cases, in their order."""
     if held not in split.held:
-        raise InputError(f"Nothing is held out as '{held}': {did_you_mean(held, split.held)}")
+        raise InputError(f"The split has no part '{held}': {did_you_mean(held, split.held)}")
     every = split.held[held]
     if most < 1 or not len(every):
         raise InputError(
-            f"Stability needs at least one case; {len(every):,} {held} events are held out, and "
-            f"{most:,} are asked for."
+            f"Stability needs at least one case; the split holds out {len(every):,} {held} events, "
+            f"and cases is {most:,}."
         )
     order = Randomness(seed).numpy("evaluation").permutation(len(every))
     return every[np.sort(order[:most])]
 
 
 def _best(model: Recommender, cases: Cases, split: Split) -> Ints:
-    """`[B, 10]`: what the model recommends; `PAD` where a user has met nearly everything."""
+    """Return the recommendations `[B, 10]`; `PAD` for users with too few unseen items."""
     pieces = []
     for some in row_slices(len(cases), cases_at_once(split.interactions.item_count)):
         items, scores = top_unseen(model, cases[some], model.config.max_len, TOP)
@@ -100,7 +100,7 @@ def _best(model: Recommender, cases: Cases, split: Split) -> Ints:
 def _sizes(
     model: Recommender, cases: Cases, methods: Sequence[str], seed: int, memory: int | None
 ) -> dict[str, Floats]:
-    """By method, `[B, n]`: how much each part matters to this model, for or against."""
+    """Return, by method, the magnitudes of the importances `[B, n]` for this model."""
     pieces = []
     for some in row_slices(len(cases), cases_at_once(model.config.max_len**2)):
         batch, targets = batch_and_targets(model, cases[some], model.config.max_len)

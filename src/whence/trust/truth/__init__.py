@@ -1,1 +1,3 @@
-"""Whether explainers find the true cause where it is known, and the audit's question about it."""
+"""Do explainers find the true reason, where it is known?"""
+
+from whence.trust.truth import truth_finding as truth_finding

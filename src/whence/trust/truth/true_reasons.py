@@ -1,4 +1,8 @@
-"""Truth on a world in the likeness of the data: there the same kind of model can be marked."""
+"""True reasons: on a synthetic world they are known, so explainers can be tested against them.
+
+`precision_on_world` makes a world that resembles the data, trains the same kind of model there and
+tests explainers on it.
+"""
 
 from __future__ import annotations
 
@@ -23,28 +27,29 @@ from whence.progress import progress_bar
 from whence.ranking import batch_and_targets
 from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, train
-from whence.worlds import REASONS, StatisticPair, WorldQuestions, compare_statistics, world_like
+from whence.trust.measures import MEASURES, MeasureSpec
+from whence.worlds import REASONS, WorldQuestions, StatisticPair, compare_statistics, world_like
 
 HELD: Final[HeldOut] = "test"
-LEARNED: Final = "recall@10"
+RECALL: Final = "recall@10"
 USERS: Final = 5_000
-"""Of the world, at most."""
+"""The largest number of users of the world."""
 IN_STEPS: Final = ("warmup", "average_every", "validate_every")
-"""Settings of a training that stay the same share of all its steps."""
+"""Training settings that scale with the number of steps."""
 
 
 def precision_at_cause(explanation: Explanation, questions: WorldQuestions) -> Measure:
-    """How often the strongest part is the true cause (for taste: an item of the genre)."""
+    """Return how often the strongest part is the true cause (for taste: an item of the genre)."""
     hits = hits_at_cause(explanation, questions)
     return mean_measure(hits, f"the strongest part is the true reason; {questions.reason} events")
 
 
 def hits_at_cause(explanation: Explanation, questions: WorldQuestions) -> Floats:
-    """`[B]`: 1 where the strongest part is the true cause, else 0.
+    """Return 1 if the strongest part is the true cause, else 0 `[B]`.
 
-    "Strongest" is most in favour, or most against where the question is what prevented the target;
-    a method without a sign can only say how much. Where several parts are equally strong, the case
-    counts with the share of them that is true.
+    The strongest part is the one most in favour, or most against if the question is what prevented
+    the target; a method without signs has only magnitudes. If several parts are equally strong,
+    the case counts with the share of them that is true.
     """
     _check(explanation, questions)
     against = explanation.signed and questions.reason == "prevented"
@@ -56,15 +61,15 @@ def hits_at_cause(explanation: Explanation, questions: WorldQuestions) -> Floats
 
 
 def sign_at_cause(explanation: Explanation, questions: WorldQuestions) -> Measure:
-    """How often the true cause speaks for what it caused, or against what it prevented.
+    """Return how often the true cause has the right sign: for what it caused, against otherwise.
 
-    For taste a case counts with the share of the items of the genre that speak for the target. A
-    sign of 0 takes no side and is not right; a method without signs cannot be asked.
+    For taste, a case counts with the share of the genre's items that are in favour. An importance
+    of 0 is not right. Raises for a method without signs.
     """
     _check(explanation, questions)
     if not explanation.signed:
         raise InputError(
-            f"{explanation.method} does not tell for from against, so it has no sign at the cause."
+            f"{explanation.method} has no signs; use an explainer whose importances have signs."
         )
     side = -1 if questions.reason == "prevented" else 1
     right = questions.truth & (np.sign(explanation.scores) == side)
@@ -73,31 +78,54 @@ def sign_at_cause(explanation: Explanation, questions: WorldQuestions) -> Measur
 
 
 def _check(explanation: Explanation, questions: WorldQuestions) -> None:
-    """Refuse what was not asked, and where nothing was."""
+    """Raise if there are no questions, or if the explanation is of others."""
     if not len(questions.truth):
-        raise InputError(f"The world has no {questions.reason} events to ask about.")
+        raise InputError(f"The world has no {questions.reason} events to test.")
     if explanation.scores.shape != questions.truth.shape:
-        told, asked = list(explanation.scores.shape), list(questions.truth.shape)
+        found, asked = list(explanation.scores.shape), list(questions.truth.shape)
         raise InputError(
-            f"An explanation of {told} cases by slots does not answer questions of {asked}."
+            f"The explanation is of shape {found} and the questions of shape {asked}; explain the "
+            "cases of these questions."
         )
 
 
+MEASURES.add(
+    "precision-at-cause",
+    MeasureSpec(
+        precision_at_cause,
+        "Is the strongest part the true cause, on a synthetic world?",
+        "higher is better",
+        (0.0, 1.0),
+        lambda small: (small.signed, small.questions),
+    ),
+)
+MEASURES.add(
+    "sign-at-cause",
+    MeasureSpec(
+        sign_at_cause,
+        "Does the true cause have the right sign, on a synthetic world?",
+        "higher is better",
+        (0.0, 1.0),
+        lambda small: (small.signed, small.questions),
+    ),
+)
+
+
 @dataclass(frozen=True)
-class Mark:
-    """How right an explainer is about one kind of reason."""
+class ReasonScore:
+    """How often an explainer is right about one kind of reason."""
 
     precision: Measure
     """How often the strongest part is the true reason."""
     sign: Measure | None
-    """How often the true reason has the right sign; None of a method without signs."""
+    """How often the true reason has the right sign; `None` for a method without signs."""
     hits: tuple[float, ...]
-    """Of each case, how often: for differences between explainers, case by case."""
+    """By case, for comparing explainers case by case."""
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What the model that was trained on the world foresees there, and what popularity does."""
+class WorldAccuracy:
+    """The accuracy on the world of the model trained there, and of popularity."""
 
     model: Measure
     popularity: Measure
@@ -105,14 +133,14 @@ class Learned:
 
 @dataclass(frozen=True)
 class TruthOnWorld:
-    """What a world in the likeness of the data says of explainers."""
+    """How explainers do on a world that resembles the data."""
 
     alike: Sequence[StatisticPair]
-    """The data beside the world, a row a figure."""
-    marks: Mapping[str, Mapping[str, Mark]]
-    """By explainer, then by reason; a reason that nothing has in the world is left out."""
-    learned: Learned | None
-    """None where no events of the world are held out for it."""
+    """Statistics of the data and of the world."""
+    scores: Mapping[str, Mapping[str, ReasonScore]]
+    """By explainer, then by reason; reasons that do not occur in the world are left out."""
+    accuracy: WorldAccuracy | None
+    """`None` if the split holds out no events of the world."""
 
 
 def precision_on_world(
@@ -128,15 +156,15 @@ def precision_on_world(
     memory: int | None = None,
     show_progress: bool = True,
 ) -> TruthOnWorld:
-    """Train the run's kind of model on a world like the data, and mark explainers by its truth.
+    """Train the run's kind of model on a world like the data, and test explainers there.
 
-    Model and training are set as in the run, but for the number of steps. Of each reason at most
-    so many cases are asked, the same of the models of all seeds; `seed` makes the world and draws
-    them. One seed has an interval over cases, several have theirs over seeds. Explainers use about
-    `memory` bytes at a time.
+    Model and training settings are those of the run, except for the number of steps. Each reason is
+    tested on at most `cases` cases, the same for all seeds; `seed` makes the world and draws them.
+    With one seed the interval is over cases, with several over seeds. About `memory` bytes are used
+    at a time.
     """
     if not explainers or cases < 1:
-        raise InputError("Marks on a world need an explainer and at least one case.")
+        raise InputError("Name at least one explainer, and use at least one case.")
     for explainer in explainers:
         find_explainer(explainer)
     world = world_like(interactions, users=users, seed=seed)
@@ -144,7 +172,7 @@ def precision_on_world(
     asked = [world.questions(reason, length, cases, seed) for reason in REASONS]
     asked = [questions for questions in asked if len(questions.cases)]
     if not asked:
-        raise InputError("In a world like these data nothing has a reason: there is too little.")
+        raise InputError("A world like these data has no events with known reasons; use more data.")
     trained = train(
         world.interactions,
         model=run.model,
@@ -156,59 +184,61 @@ def precision_on_world(
         show_progress=show_progress,
     )
     pairs = [(explainer, questions) for explainer in explainers for questions in asked]
-    marks: dict[str, dict[str, Mark]] = {explainer: {} for explainer in explainers}
-    for explainer, questions in progress_bar("marking", len(pairs), show_progress).track(pairs):
+    scores: dict[str, dict[str, ReasonScore]] = {explainer: {} for explainer in explainers}
+    for explainer, questions in progress_bar("testing", len(pairs), show_progress).track(pairs):
         said = [
-            _answer(model, questions, explainer, own, memory)
+            _explain(model, questions, explainer, own, memory)
             for own, model in trained.models.items()
         ]
-        marks[explainer][questions.reason] = _mark(said, questions)
-    learned = _learned(trained, world.interactions, run.training["split"])
-    return TruthOnWorld(compare_statistics(interactions, world.interactions), marks, learned)
+        scores[explainer][questions.reason] = _score(said, questions)
+    accuracy = _accuracy(trained, world.interactions, run.training["split"])
+    return TruthOnWorld(compare_statistics(interactions, world.interactions), scores, accuracy)
 
 
-def _learned(trained: Run, interactions: Interactions, by: str) -> Learned | None:
-    """On the same events: a model that is no better than popularity has no reasons to find."""
+def _accuracy(trained: Run, interactions: Interactions, by: str) -> WorldAccuracy | None:
+    """Compare with popularity: a model that is no better has no reasons to find."""
     split = split_by(by, interactions)
     if not len(split.held[HELD]):
         return None
-    own = [Measure.from_dict(found[HELD][LEARNED]) for found in trained.metrics.values()]
+    own = [Measure.from_dict(found[HELD][RECALL]) for found in trained.metrics.values()]
     rule = Evaluation(split, HELD, trained.first.config.max_len).full(Popularity(split))
-    return Learned(_over_seeds(own), rule.measures()[LEARNED])
+    return WorldAccuracy(_over_seeds(own), rule.measures()[RECALL])
 
 
 def _in_fewer_steps(run: Run, steps: int) -> dict[str, Any]:
-    """The same training, as far as a number of steps allows; without snapshots."""
+    """Return the run's training settings, scaled to fewer steps and without snapshots."""
     training = run.training
-    own = {field.name for field in fields(TrainingConfig)} & training.keys()  # some may be newer
+    own = {
+        field.name for field in fields(TrainingConfig)
+    } & training.keys()  # the run may have newer settings
     settings = asdict(build(TrainingConfig, {name: training[name] for name in own}))
     before = max(1, settings["steps"])
-    if settings["epochs"]:  # which validate_every counts
+    if settings["epochs"]:  # then validate_every counts epochs
         before = max(1, *(found["steps"] for found in run.metrics.values()))
         settings["validate_every"] *= max(1, before // settings["epochs"])
     shares = {name: max(1, settings[name] * steps // before) for name in IN_STEPS if settings[name]}
     return {**settings, **shares, "steps": steps, "epochs": 0, "snapshots": 0}
 
 
-def _answer(
+def _explain(
     model: Recommender, questions: WorldQuestions, explainer: str, seed: int, memory: int | None
 ) -> Explanation:
     batch, targets = batch_and_targets(model, questions.cases, model.config.max_len)
     return explain_batch(model, batch, targets, explainer, seed, memory=memory)
 
 
-def _mark(said: Sequence[Explanation], questions: WorldQuestions) -> Mark:
-    """The answers of one explainer about the models of all seeds."""
+def _score(said: Sequence[Explanation], questions: WorldQuestions) -> ReasonScore:
+    """Score the explanations of one explainer for the models of all seeds."""
     signs = [sign_at_cause(one, questions) for one in said if one.signed]
     precisions = [precision_at_cause(one, questions) for one in said]
     hits = np.mean([hits_at_cause(one, questions) for one in said], axis=0)
-    return Mark(
+    return ReasonScore(
         _over_seeds(precisions), _over_seeds(signs) if signs else None, tuple(hits.tolist())
     )
 
 
 def _over_seeds(measures: Sequence[Measure]) -> Measure:
-    """The mean with its interval over seeds, where there are several."""
+    """Return the mean with its interval over seeds, if there are several."""
     first = measures[0]
     if len(measures) == 1:
         return first

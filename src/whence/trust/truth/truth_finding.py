@@ -1,4 +1,4 @@
-"""Likeness: on a world made like the data the true reasons are known, and explainers are marked."""
+"""Audit stage: on a synthetic world like the data, true reasons are known and can be checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from whence.arrays import Floats
 from whence.measure import Measure, bootstrap_interval
-from whence.trust import precision_on_world
 from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import (
     ENOUGH,
@@ -22,126 +21,134 @@ from whence.trust.audit.finding import (
     Table,
     dot,
 )
+from whence.trust.audit.stage import STAGES, Stage
 from whence.trust.audit.words import between, percent, short, too_few
-from whence.trust.truth.true_reasons import LEARNED, USERS, Learned, Mark
+from whence.trust.measures import SCORES
+from whence.trust.truth.true_reasons import (
+    RECALL,
+    USERS,
+    ReasonScore,
+    WorldAccuracy,
+    precision_on_world,
+)
 from whence.worlds import StatisticPair
 
 STEPS: Final = 1_000
-"""Of the training on the world, at most; no more than the run's own had."""
+"""Training steps on the world, at most those of the run."""
 EPOCHS: Final = 5
-"""The same where a step sees few users: how often to go through the world."""
+"""Passes over the world, if these take more steps."""
 MOST: Final = 0.5
-"""From here on the true reason is named more often than not."""
+"""From this precision on, the true reason is named more often than not."""
 REASONS: Final = {
     "caused": "the one that caused the choice",
-    "taste": "of the genre that the choice shows a taste for",
-    "prevented": "the one that kept another from being chosen",
+    "taste": "of the genre that the user prefers",
+    "prevented": "the one that prevented another choice",
 }
-"""What the item is that should be ranked first."""
+"""What the item ranked first should be."""
 
 
-def likeness(audited: AuditContext) -> Finding:
-    """Train the same kind of model on a world like the data, and ask for reasons there."""
-    run = audited.run
+def find_true_reasons(context: AuditContext) -> Finding:
+    """Train the same kind of model on a world like the data, and test explainers there."""
+    run = context.run
     found = precision_on_world(
         run,
         run.interactions,
-        audited.methods,
-        steps=_steps(audited),
-        cases=audited.cases,
-        seed=audited.seed,
-        memory=audited.memory,
-        show_progress=audited.show_progress,
+        context.methods,
+        steps=_steps(context),
+        cases=context.n_cases,
+        seed=context.seed,
+        memory=context.memory,
+        show_progress=context.show_progress,
     )
-    reasons = [reason for reason in REASONS if reason in found.marks[CONTROL]]
+    reasons = [reason for reason in REASONS if reason in found.scores[CONTROL]]
     main = reasons[0]
-    right = {name: marks[main].precision for name, marks in found.marks.items()}
-    chance = right.pop(CONTROL)
-    inputs = {name: float(audited.explanations[name].evaluations.mean()) for name in right}
-    hits = {name: np.array(marks[main].hits) for name, marks in found.marks.items()}
+    right = {name: scores[main].precision for name, scores in found.scores.items()}
+    at_random = right.pop(CONTROL)
+    inputs = {name: float(context.explanations[name].evaluations.mean()) for name in right}
+    hits = {name: np.array(scores[main].hits) for name, scores in found.scores.items()}
     ranking = _ranking(right, hits, inputs)
     best = max(ranking, key=lambda one: one.value)
     few = "" if best.cases >= ENOUGH else f"; {too_few(best.cases, ENOUGH)}"
     return Finding(
         answer=_answer(best),
-        summary=f"On a world made like the data, the item that {best.explainer} ranks first is "
-        f"{REASONS[main]} in {percent(best.value)} of the cases, a random item in "
-        f"{percent(chance.value)}{few}.",
+        summary=f"On a synthetic world like the data, the item that {best.explainer} ranks first "
+        f"is {REASONS[main]} in {percent(best.value)} of the cases, a random item in "
+        f"{percent(at_random.value)}{few}.",
         figures=(
-            *_foreseen(found.learned, run.model, run.verb),
+            *_accuracy_figure(found.accuracy, run.model, run.verb),
             *(
-                _figure(name, reason, marks[reason])
+                _figure(name, reason, scores[reason])
                 for reason in reasons
-                for name, marks in found.marks.items()
+                for name, scores in found.scores.items()
             ),
         ),
-        charts=(_chart(main, {name: marks[main] for name, marks in found.marks.items()}),),
-        tables=(_beside_each_other(found.alike),),
+        charts=(_chart(main, {name: scores[main] for name, scores in found.scores.items()}),),
+        tables=(_likeness_table(found.alike),),
         notes=(
-            *_what_was_learned(found.learned),
-            f"The world has {_users(found.alike):,} users, with the data's lengths of histories "
-            "and popularity of items, and reasons of its own: that an explainer finds those is a "
-            "good sign for the data, not a proof. One model was trained there; the intervals are "
+            *_accuracy_note(found.accuracy),
+            f"The world has {_users(found.alike):,} users, with the history lengths and item "
+            "popularity of the data, but its own reasons. An explainer that finds those is "
+            "promising for the data, not proven. One model was trained there; the intervals are "
             "over cases.",
         ),
         ranking=ranking,
     )
 
 
-def _steps(audited: AuditContext) -> int:
-    """Enough to learn from the world, but no more than the run had itself."""
-    training = audited.run.training
-    users = min(USERS, audited.split.interactions.user_count)
+def _steps(context: AuditContext) -> int:
+    """Return enough steps to learn the world, but no more than the run had."""
+    training = context.run.training
+    users = min(USERS, context.split.interactions.user_count)
     enough = max(STEPS, EPOCHS * math.ceil(users / int(training["batch_size"])))
-    return min(enough, int(audited.run.metrics[audited.seed]["steps"]))
+    return min(enough, int(context.run.metrics[context.model_seed]["steps"]))
 
 
-def _foreseen(learned: Learned | None, model: str, verb: str) -> list[Figure]:
-    """The accuracy of the model that the explainers are asked about."""
-    if learned is None:
+def _accuracy_figure(accuracy: WorldAccuracy | None, model: str, verb: str) -> list[Figure]:
+    """Return the accuracy of the model that the explainers are tested on."""
+    if accuracy is None:
         return []
     return [
         Figure(
-            f"{LEARNED} on the world",
+            f"{RECALL} on the world",
             model,
-            learned.model,
-            f"On the world, what a user {verb} next is among the first ten of the model that was "
-            f"trained there in {percent(learned.model.value)} of the cases "
-            f"({between(learned.model)}), by popularity alone in "
-            f"{percent(learned.popularity.value)}.",
+            accuracy.model,
+            f"On the world, the item that a user {verb} next is among the first ten of the model "
+            f"trained there in {percent(accuracy.model.value)} of the cases "
+            f"({between(accuracy.model)}), by popularity alone in "
+            f"{percent(accuracy.popularity.value)}.",
         )
     ]
 
 
-def _what_was_learned(learned: Learned | None) -> list[str]:
-    """A caution that every precision here depends on."""
-    if learned is None:
+def _accuracy_note(accuracy: WorldAccuracy | None) -> list[str]:
+    """Return a caution that applies to every precision here."""
+    if accuracy is None:
         return []
     return [
-        "What a model has not learned, no explainer can find: the one trained on the world has "
-        f"what comes next among its first ten in {percent(learned.model.value)} of the cases, "
-        f"popularity in {percent(learned.popularity.value)}."
+        "No explainer can find what a model has not learned: the model trained on the world has "
+        f"the next item among its first ten in {percent(accuracy.model.value)} of the cases, "
+        f"popularity in {percent(accuracy.popularity.value)}."
     ]
 
 
 def _users(alike: Sequence[StatisticPair]) -> int:
-    """Of the world."""
+    """Return the number of users of the world."""
     return next(int(one.world) for one in alike if one.figure == "users")
 
 
-def _chart(reason: str, marks: Mapping[str, Mark]) -> Chart:
+def _chart(reason: str, scores: Mapping[str, ReasonScore]) -> Chart:
     return Chart(
         "dots",
-        "the true reason is named first",
-        f"How often the item that each explainer ranks first is {REASONS[reason]}; the dashed line "
-        "is chance.",
-        tuple(dot(name, mark.precision) for name, mark in marks.items()),
+        "the true reason is ranked first",
+        f"How often the item that an explainer ranks first is {REASONS[reason]}; the dashed line "
+        "is a random item.",
+        tuple(dot(name, one.precision) for name, one in scores.items()),
     )
 
 
-def _beside_each_other(alike: Sequence[StatisticPair]) -> Table:
+def _likeness_table(alike: Sequence[StatisticPair]) -> Table:
     return Table(
-        "How alike the data and the world are",
+        "How similar the data and the world are",
         ("the data", "the world"),
         tuple((one.figure, short(one.data), short(one.world)) for one in alike),
     )
@@ -150,15 +157,15 @@ def _beside_each_other(alike: Sequence[StatisticPair]) -> Table:
 def _ranking(
     right: Mapping[str, Measure], hits: Mapping[str, Floats], inputs: Mapping[str, float]
 ) -> tuple[Standing, ...]:
-    """By how often the true reason is named, compared case by case."""
+    """Compare case by case how often the true reason is ranked first."""
     best = max(right, key=lambda name: right[name].value)
-    chance = float(hits[CONTROL].mean())
+    at_random = float(hits[CONTROL].mean())
     return tuple(
         Standing(
             name,
             one.value,
-            f"names the true reason first in {percent(one.value)} of the cases on a world like "
-            f"the data (chance: {percent(chance)})",
+            f"ranks the true reason first in {percent(one.value)} of the cases on a synthetic "
+            f"world like the data (random: {percent(at_random)})",
             bootstrap_interval(hits[name] - hits[CONTROL]),
             bootstrap_interval(hits[best] - hits[name]),
             inputs[name],
@@ -168,14 +175,14 @@ def _ranking(
     )
 
 
-def _figure(name: str, reason: str, mark: Mark) -> Figure:
+def _figure(name: str, reason: str, score: ReasonScore) -> Figure:
     item = "A random item" if name == CONTROL else f"The item that {name} ranks first"
     return Figure(
         f"precision at the cause: {reason}",
         name,
-        mark.precision,
-        f"{item} is {REASONS[reason]} in {percent(mark.precision.value)} of the cases "
-        f"({between(mark.precision)}).",
+        score.precision,
+        f"{item} is {REASONS[reason]} in {percent(score.precision.value)} of the cases "
+        f"({between(score.precision)}).",
     )
 
 
@@ -185,3 +192,22 @@ def _answer(best: Standing) -> Answer:
     if not best.better_than_random:
         return "no"
     return "yes" if best.value >= MOST else "partly"
+
+
+STAGES.add(
+    "truth",
+    Stage(
+        "True reasons",
+        "Do explainers find the true reason, where it is known?",
+        find_true_reasons,
+        (
+            "the best explainer ranks it first in most cases",
+            "clearly more often than a random item",
+            "not clearly more often",
+        ),
+        needs=SCORES,
+        needs_history=True,
+    ),
+    aliases=("likeness",),
+    place=40,
+)

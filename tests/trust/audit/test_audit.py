@@ -27,7 +27,7 @@ from whence.models import Recommender
 from whence.run import Run
 from whence.spoken import OF_HISTORIES
 from whence.trust import (
-    Mark,
+    ReasonScore,
     TruthOnWorld,
     attention_permutation,
     coalition_values,
@@ -37,10 +37,11 @@ from whence.trust import (
 )
 from whence.trust.accuracy import accuracy_finding as accuracy_module
 from whence.trust.agreement import agreement_finding as agreement_module
-from whence.trust.audit.auditor import Audit, audit
+from whence.trust.audit import auditor
+from whence.trust.audit.auditor import audit, open_audit_folder
 from whence.trust.audit.context import CONTROL, AuditContext, default_methods
-from whence.trust.audit.finding import ENOUGH, Finding, Standing, read_finding
-from whence.trust.audit.folder import open_audit_folder
+from whence.trust.audit.finding import ENOUGH, Finding, Standing
+from whence.trust.audit.result import Audit
 from whence.trust.audit.stage import STAGES, Stage
 from whence.trust.audit.verdict import reach_verdict
 from whence.trust.audit.words import listed, percent, points, points_between, signed, too_few
@@ -48,7 +49,7 @@ from whence.trust.faithfulness import explained_item as of_target_module
 from whence.trust.permutation.permutation_finding import REPEATS
 from whence.trust.stability import stability_finding as stability_module
 from whence.trust.truth import truth_finding as likeness_module
-from whence.trust.truth.true_reasons import Learned
+from whence.trust.truth.true_reasons import WorldAccuracy
 from whence.worlds import StatisticPair
 
 METHODS = ("attention-last", "rollout", "gradient-norm", "leave-one-out")
@@ -99,17 +100,17 @@ def test_every_question_is_answered_in_sentences(whole: tuple[Audit, Path]) -> N
 
 def test_findings_survive_being_written(whole: tuple[Audit, Path]) -> None:
     for finding in whole[0].findings.values():
-        assert read_finding(json.loads(json.dumps(finding.as_dict()))) == finding
+        assert Finding.from_dict(json.loads(json.dumps(finding.as_dict()))) == finding
 
 
 def test_the_document_keeps_its_form(whole: tuple[Audit, Path]) -> None:
     found, folder = whole
     document = json.loads((folder / "audit.json").read_text())
     assert document == json.loads(json.dumps(found.as_dict()))
-    assert document["format"] == 1
-    assert list(document) == ["format", "whence", "run", "settings", "verdict", "stages"]
-    assert list(document["run"]) == ["folder", "model", "model_settings", "seeds", "data"]
-    assert list(document["settings"]) == ["seed", "methods", "cases", "held"]
+    assert document["format"] == 2
+    assert list(document) == ["format", "whence", "run", "settings", "command", "verdict", "stages"]
+    assert list(document["run"]) == ["folder", "model", "model_settings", "seeds", "data", "part"]
+    assert list(document["settings"]) == ["model_seed", "methods", "cases", "held"]
     assert list(document["verdict"]) == ["explainer", "sentence", "basis", "caution"]
     assert [stage["stage"] for stage in document["stages"]] == list(STAGES)
     for stage in document["stages"]:
@@ -137,19 +138,19 @@ def test_accuracy_is_what_training_measured(whole: tuple[Audit, Path], three: Ru
 
 
 def test_agreement_is_scipys(three: Run) -> None:
-    audited = AuditContext(three, 0, (*METHODS, CONTROL), 30)
-    finding = STAGES["agreement"].find(audited)
+    context = AuditContext(three, 0, (*METHODS, CONTROL), 30)
+    finding = STAGES["agreement"].find(context)
     rho, same = [], []
-    for case in range(len(audited.asked)):
-        parts = audited.explanations[CONTROL].parts[case]
-        sizes = [np.abs(audited.explanations[name].scores[case, parts]) for name in METHODS]
+    for case in range(len(context.cases)):
+        parts = context.explanations[CONTROL].parts[case]
+        sizes = [np.abs(context.explanations[name].scores[case, parts]) for name in METHODS]
         pairs = list(combinations(sizes, 2))
         rho.append([stats.spearmanr(one, other).statistic for one, other in pairs])
         same.append([one.argmax() == other.argmax() for one, other in pairs])
     overall, first, three_first, *_ = finding.figures
     assert overall.measure.value == pytest.approx(np.mean(rho))
     assert first.measure.value == pytest.approx(np.mean(same))
-    said = [audited.explanations[name] for name in METHODS]
+    said = [context.explanations[name] for name in METHODS]
     shared = [top_agreement(one, other).value for one, other in combinations(said, 2)]
     assert three_first.measure.value == pytest.approx(np.mean(shared))
     tiles = {(row["one"], row["other"]): row["value"] for row in finding.charts[0].rows}
@@ -158,18 +159,18 @@ def test_agreement_is_scipys(three: Run) -> None:
 
 
 def test_faithfulness_is_what_leaving_out_does(three: Run) -> None:
-    audited = AuditContext(three, 0, (*METHODS, CONTROL), 30)
-    finding = STAGES["faithfulness"].find(audited)
+    context = AuditContext(three, 0, (*METHODS, CONTROL), 30)
+    finding = STAGES["faithfulness"].find(context)
     figures = {(one.of, one.name): one.measure for one in finding.figures}
     for name in METHODS:
         changed = []
-        for case in range(len(audited.asked)):
-            history = audited.batch[case : case + 1]
+        for case in range(len(context.cases)):
+            history = context.batch[case : case + 1]
             present = torch.ones_like(history, dtype=torch.bool)
-            present[0, audited.explanations[name].strongest(case, 1)] = False
+            present[0, context.explanations[name].strongest(case, 1)] = False
             with torch.no_grad():
-                whole = audited.model.score(history, ALL)
-                less = audited.model.score(history, ALL, present=present)
+                whole = context.model.score(history, ALL)
+                less = context.model.score(history, ALL, present=present)
             changed.append(int(whole.argmax()) != int(less.argmax()))
         one = figures[name, "first recommendation changed by one item"]
         assert one.value == pytest.approx(np.mean(changed))
@@ -179,37 +180,37 @@ def test_faithfulness_is_what_leaving_out_does(three: Run) -> None:
     best = max(finding.ranking, key=lambda one: one.value)
     assert best.behind_best == (0.0, 0.0)
     assert finding.summary.startswith(
-        f"Deleting items in the order of {best.explainer} moves the recommendations "
-        f"{percent(best.value)} of the way from a random order to the best found, over 30 "
-        "histories; "
+        f"Deleting items in the order of {best.explainer} changes the recommendations by "
+        f"{percent(best.value)} of the distance between a random order and the best found, over "
+        "30 histories; "
     )
-    assert finding.notes[0].startswith("Of 30 of the 30 histories")
+    assert finding.notes[0].startswith("Tested on 30 of the 30 histories")
     names = {row["name"] for row in finding.charts[0].rows}
     assert names == {*METHODS, "random", "best found"}
 
 
 def test_what_the_recommendation_loses_without_its_reason(three: Run) -> None:
-    """The same by hand, a history at a time; and what is foretold on parts of it."""
-    audited = AuditContext(three, 0, (*METHODS, CONTROL), 30)
-    figures = {(one.of, one.name): one for one in STAGES["faithfulness"].find(audited).figures}
-    values = coalition_values(audited.model, audited.batch, audited.targets, 128)
+    """The same by hand, one history at a time; and the scores predicted from some items."""
+    context = AuditContext(three, 0, (*METHODS, CONTROL), 30)
+    figures = {(one.of, one.name): one for one in STAGES["faithfulness"].find(context).figures}
+    values = coalition_values(context.model, context.batch, context.targets, 128)
     for name in (*METHODS, CONTROL):
-        said = audited.explanations[name]
+        said = context.explanations[name]
         lost = whole = 0.0
-        for case, target in enumerate(audited.targets.tolist()):
-            history = audited.batch[case : case + 1]
+        for case, target in enumerate(context.targets.tolist()):
+            history = context.batch[case : case + 1]
             slots = np.flatnonzero(said.parts[case])
             present = torch.ones_like(history, dtype=torch.bool)
             present[0, slots[said.scores[case, slots].argmax()]] = False
             with torch.no_grad():
-                before = audited.model.score(history, ALL).softmax(dim=1)[0, target]
-                after = audited.model.score(history, ALL, present=present).softmax(dim=1)[0, target]
+                before = context.model.score(history, ALL).softmax(dim=1)[0, target]
+                after = context.model.score(history, ALL, present=present).softmax(dim=1)[0, target]
             lost, whole = lost + float(before - after), whole + float(before)
         found = figures[name, "probability lost without its reason"]
         assert found.measure.value == pytest.approx(lost / whole, rel=1e-4)
         assert found.measure.interval[0] <= found.measure.value <= found.measure.interval[1]
-        foretold = figures[name, "foretold on parts of a history"].measure
-        assert foretold.value == pytest.approx(value_correlation(said, values).value)
+        predicted = figures[name, "score predicted from some items"].measure
+        assert predicted.value == pytest.approx(value_correlation(said, values).value)
 
 
 def test_a_few_cases_make_nothing_clear(three: Run) -> None:
@@ -217,13 +218,13 @@ def test_a_few_cases_make_nothing_clear(three: Run) -> None:
     finding = STAGES["faithfulness"].find(few)
     assert finding.answer == "partly"
     assert finding.summary.endswith(
-        "7 cases are too few to call a difference clear, which takes 20."
+        "7 cases are too few to call a difference clear; at least 20 are needed."
     )
     assert not any(one.better_than_random for one in finding.ranking)
     assert all(one.as_good_as_best for one in finding.ranking)
     leads = {"popularity": Measure(1.0, (1.0, 1.0), 19, "made up", "higher is better", (-1.0, 1.0))}
     answer, said = accuracy_module._verdict(leads["popularity"], leads, "watched")
-    assert (answer, said.split("; ")[1]) == ("partly", f"{too_few(19, 20)}.")
+    assert (answer, said.split("; ", 1)[1]) == ("partly", f"{too_few(19, 20)}.")
     enough = {"popularity": replace(leads["popularity"], n=20)}
     assert accuracy_module._verdict(enough["popularity"], enough, "watched")[0] == "yes"
 
@@ -252,13 +253,13 @@ def test_where_ten_are_all_that_is_left_lists_are_not_measured() -> None:
     )
     found = quick(run, stages=["accuracy", "stability"], cases=20)
     assert found.obstacles == {
-        "accuracy": "A list of 10 has all that is left of the catalog, so that being among the "
-        "first ten says nothing."
+        "accuracy": "A list of 10 holds everything that is left to recommend, so being in it says "
+        "nothing."
     }
     stability = found.findings["stability"]
     assert "overlap of the first 10" not in {one.name for one in stability.figures}
     assert "recommendations, and" not in stability.summary
-    assert "recommendations are not compared" in stability.notes[-1]
+    assert "the lists are not compared" in stability.notes[-1]
 
 
 def test_memory_and_progress_reach_every_stage(three: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,17 +272,17 @@ def test_memory_and_progress_reach_every_stage(three: Run, monkeypatch: pytest.M
 
         return stand_in
 
-    monkeypatch.setattr(likeness_module, "precision_on_world", recording("likeness"))
+    monkeypatch.setattr(likeness_module, "precision_on_world", recording("truth"))
     monkeypatch.setattr(stability_module, "seed_stability", recording("stability"))
-    found = quick(three, stages=["likeness", "stability"], memory=2**20, show_progress=True)
+    found = quick(three, stages=["truth", "stability"], memory=2**20, show_progress=True)
     assert set(found.obstacles.values()) == {"Enough is known."}
-    assert handed["likeness"]["memory"] == handed["stability"]["memory"] == 2**20
-    assert handed["likeness"]["show_progress"] is True
+    assert handed["truth"]["memory"] == handed["stability"]["memory"] == 2**20
+    assert handed["truth"]["show_progress"] is True
 
 
 def test_of_a_single_pair_nobody_is_most_alike(three: Run) -> None:
     finding = STAGES["agreement"].find(AuditContext(three, 0, ("rollout", "fading", CONTROL), 20))
-    assert "most alike" not in finding.summary
+    assert "closest pair" not in finding.summary
 
 
 def test_the_ends_of_agreement_are_those_of_the_chart(three: Run) -> None:
@@ -296,26 +297,25 @@ def test_the_ends_of_agreement_are_those_of_the_chart(three: Run) -> None:
     assert rho.pop(("rollout", "signed-rollout")) == pytest.approx(1.0)
     (closest, high), *_, (furthest, low) = sorted(rho.items(), key=lambda pair: -pair[1])
     least = {pair for pair, value in rho.items() if value == pytest.approx(low)}
-    said, (most, end) = finding.summary, finding.summary.split("; ")[-2:]
-    assert most == (
-        "most alike, apart from rollout and signed-rollout, which order items the same, are "
-        f"{listed(closest)} ({signed(high)})"
-    )
-    assert end in {f"least alike {listed(pair)} ({signed(low)})." for pair in least | {furthest}}
+    said = finding.summary
+    assert " rollout and signed-rollout always give the same order. The closest pair is " in said
+    assert f"The closest pair is {listed(closest)} ({signed(high)}), the most distant " in said
+    ends = [f"the most distant {listed(pair)} ({signed(low)})." for pair in least | {furthest}]
+    assert said.endswith(tuple(ends))
     overall, same, *_ = (one.measure.value for one in finding.figures)
     assert said.startswith(
-        f"Two explainers order a history's items alike at {signed(overall)} (1: the same order; "
+        f"The rank correlation of two explainers is {signed(overall)} on average (1 is the same "
     )
-    assert f"name the same first item in {percent(same)} of the histories (chance: " in said
+    assert f"put the same item first in {percent(same)} of the histories (random: " in said
 
 
 @pytest.mark.parametrize(
     ("rho", "band"),
     [
-        (0.27, "from 0.3 on: partly"),
-        (0.3, "from 0.7 on: yes"),
-        (0.69, "from 0.7 on: yes"),
-        (0.9, "from 0.7 on: yes"),
+        (0.27, "from 0.3 on the answer is partly"),
+        (0.3, "from 0.7 on it is yes"),
+        (0.69, "from 0.7 on it is yes"),
+        (0.9, "from 0.7 on it is yes"),
     ],
 )
 def test_the_band_that_decides_is_told(rho: float, band: str) -> None:
@@ -325,35 +325,35 @@ def test_the_band_that_decides_is_told(rho: float, band: str) -> None:
 def test_differences_are_told_in_points() -> None:
     lead = Measure(-0.03, (-0.054, -0.003), 50, "made up", "higher is better", (-1.0, 1.0))
     assert accuracy_module._lead("last item", lead).reading == (
-        "That is 3.0 percentage points fewer than by the rule 'last item' (−5.4 to −0.3)."
+        "That is 3.0 percentage points fewer than with the rule 'last item' (−5.4 to −0.3)."
     )
 
 
 def test_chance_is_explained_only_where_it_is_above_nothing() -> None:
     found = Measure(0.48, (0.44, 0.52), 50, "made up", "higher is better", (-1.0, 1.0))
     said = (
-        "The sum of {} importances over random items of the history correlates at 0.48 (0.44 to "
-        "0.52) with the model's score for those alone"
+        "The sum of {} importances over random items of the history has a correlation of 0.48 "
+        "(0.44 to 0.52) with the model's score for these alone"
     )
-    tell = partial(of_target_module._foretold_sentence, spoken=OF_HISTORIES)
+    tell = partial(of_target_module._coalition_sentence, spoken=OF_HISTORIES)
     assert tell(CONTROL, found, found) == f"{said.format('random')}."
     fading = said.format("fading's")
     assert tell("fading", found, found) == (
-        f"{fading}; random importances: 0.48, because more items score higher."
+        f"{fading}; random importances have 0.48, because more items score higher."
     )
     none = replace(found, value=-0.01, interval=(-0.05, 0.03))
-    assert tell("fading", found, none).endswith("; random importances: −0.01.")
+    assert tell("fading", found, none).endswith("; random importances have −0.01.")
 
 
 def test_permutation_is_relative_to_the_probability(three: Run) -> None:
-    audited = AuditContext(three, 0, METHODS, 30)
-    share, often, plain, spread = STAGES["permutation"].find(audited).figures
-    found = attention_permutation(audited.model, audited.batch, repeats=REPEATS)
+    context = AuditContext(three, 0, METHODS, 30)
+    share, often, plain, spread = STAGES["permutation"].find(context).figures
+    found = attention_permutation(context.model, context.batch, repeats=REPEATS)
     relative = found.top / found.confidence
     assert share.measure.value == pytest.approx(np.nanmean(relative))
     assert often.measure.value == pytest.approx(np.mean(relative[~np.isnan(relative)] >= 0.1))
     assert plain.measure.value == pytest.approx(np.nanmean(found.top))
-    said = audited.explanations["attention-last"]
+    said = context.explanations["attention-last"]
     alone = [2 ** importance_entropy(said[case]).value for case in range(len(said))]
     assert spread.measure.value == pytest.approx(np.mean(alone))
     assert 1 < spread.measure.value < said.parts.sum(axis=1).mean()
@@ -371,13 +371,15 @@ def test_likeness_holds_explainers_against_chance_case_by_case(
     }
     marks = {
         name: {
-            "caused": Mark(replace(measure, value=float(np.mean(hits))), None, hits),
-            "taste": Mark(replace(measure, value=0.25), None, hits),
+            "caused": ReasonScore(replace(measure, value=float(np.mean(hits))), None, hits),
+            "taste": ReasonScore(replace(measure, value=0.25), None, hits),
         }
         for name, hits in right.items()
     }
     alike = [StatisticPair("users", 300, 4280)]
-    learned: Learned | None = Learned(replace(measure, value=0.12), replace(measure, value=0.05))
+    learned: WorldAccuracy | None = WorldAccuracy(
+        replace(measure, value=0.12), replace(measure, value=0.05)
+    )
     asked: dict[str, Any] = {}
 
     def made_up(*given: object, **settings: Any) -> TruthOnWorld:  # noqa: ANN401
@@ -385,7 +387,7 @@ def test_likeness_holds_explainers_against_chance_case_by_case(
         return TruthOnWorld(alike, marks, learned)
 
     monkeypatch.setattr(likeness_module, "precision_on_world", made_up)
-    finding = likeness_module.likeness(AuditContext(three, 0, tuple(right), 30))
+    finding = likeness_module.find_true_reasons(AuditContext(three, 0, tuple(right), 30))
     assert (asked["steps"], asked["cases"]) == (30, 30), "no more than the run and the audit have"
     assert finding.answer == "yes"
     rollout, left_out = finding.ranking
@@ -410,17 +412,19 @@ def test_likeness_holds_explainers_against_chance_case_by_case(
     for name, hits in right.items():
         marks[name]["caused"] = replace(marks[name]["caused"], hits=hits[:19])
     learned = None
-    few = likeness_module.likeness(AuditContext(three, 0, tuple(right), 30))
+    few = likeness_module.find_true_reasons(AuditContext(three, 0, tuple(right), 30))
     assert (len(few.figures), len(few.notes)) == (6, 1), "nothing is said of what is not known"
     assert (few.answer, any(one.better_than_random for one in few.ranking)) == ("partly", False)
-    assert few.summary.endswith("19 cases are too few to call a difference clear, which takes 20.")
+    assert few.summary.endswith(
+        "19 cases are too few to call a difference clear; at least 20 are needed."
+    )
 
 
 def test_what_is_explained_is_what_would_be_recommended(three: Run) -> None:
-    audited = AuditContext(three, 1, METHODS, 5)
+    context = AuditContext(three, 1, METHODS, 5)
     users = three.interactions.users["user"].to_pylist()
     for user, target, end in zip(
-        audited.asked.users, audited.targets.tolist(), audited.asked.ends, strict=True
+        context.cases.users, context.targets.tolist(), context.cases.ends, strict=True
     ):
         known = three.interactions.items[three.interactions.offsets[user] : end]
         ids = three.catalog.raw_ids(known)
@@ -432,10 +436,11 @@ def test_a_question_that_cannot_be_asked_says_why_and_the_others_go_on(run: Run)
     found = quick(run, stages=["accuracy", "stability"])
     assert list(found.findings) == ["accuracy"]
     assert found.obstacles == {
-        "stability": "This needs at least 3 seeds, and the run has 2; train with --seeds 3 or more."
+        "stability": "This stage needs at least 3 seeds, and the run has 2; train with --seeds 3 "
+        "or more."
     }
     assert found.verdict.explainer is None
-    assert "nothing was measured" in found.verdict.sentence
+    assert "no stage that compares explainers was run" in found.verdict.sentence
 
 
 def test_without_the_data_only_accuracy_is_known(
@@ -525,14 +530,16 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ran: list[str] = []
 
     def counting(name: str, stage: Stage) -> Stage:
-        def find(audited: AuditContext) -> Finding:
+        def find(context: AuditContext) -> Finding:
             ran.append(name)
-            return stage.find(audited)
+            return stage.find(context)
 
         return replace(stage, find=find)
 
-    for name, stage in STAGES.items():
-        monkeypatch.setitem(STAGES, name, counting(name, stage))
+    wrapped = {name: counting(name, stage) for name, stage in STAGES.items()}
+    monkeypatch.setattr(
+        auditor, "chosen_stages", lambda names: {name: wrapped[name] for name in names}
+    )
     return ran
 
 
@@ -571,25 +578,26 @@ def test_what_is_found_of_one_run_is_not_told_of_another(
 def test_a_stage_that_is_stopped_leaves_those_before_it(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(audited: AuditContext) -> Finding:
+    def stop(context: AuditContext) -> Finding:
         raise KeyboardInterrupt
 
-    broken = replace(STAGES["agreement"], find=stop)
-    with monkeypatch.context() as patch:
-        patch.setitem(STAGES, "agreement", broken)
-        with pytest.raises(KeyboardInterrupt):
-            quick(run, out=tmp_path / "audit", stages=["accuracy", "agreement"])
+    stages = {**STAGES, "agreement": replace(STAGES["agreement"], find=stop)}
+    monkeypatch.setattr(
+        auditor, "chosen_stages", lambda names: {name: stages[name] for name in names}
+    )
+    with pytest.raises(KeyboardInterrupt):
+        quick(run, out=tmp_path / "audit", stages=["accuracy", "agreement"])
     assert [path.name for path in (tmp_path / "audit").rglob("*.json")] == ["accuracy.json"]
 
 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"stages": ["acuracy"]}, "no stage 'acuracy': did you mean 'accuracy'"),
+        ({"stages": ["acuracy"]}, "no audit stage 'acuracy': did you mean 'accuracy'"),
         ({"cases": 0}, "at least one history, not 0"),
-        ({"seed": 7}, "has no seed 7; it has 0, 1, 2"),
+        ({"model_seed": 7}, "has no seed 7; it has 0, 1, 2"),
         ({"methods": ["rolout"]}, "no explainer 'rolout'"),
-        ({"methods": ["random"]}, "'random' is what explainers are held against"),
+        ({"methods": ["random"]}, "'random' is what explainers are compared with"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_written(
@@ -602,7 +610,9 @@ def test_mistakes_are_told_before_anything_is_written(
 
 def test_a_folder_of_something_else_is_left_alone(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis.doc").write_text("all my work")
-    with pytest.raises(InputError, match=r"holds thesis.doc, so it is not an audit's"):
+    with pytest.raises(
+        InputError, match="contains thesis.doc, so it is not the folder of an audit"
+    ):
         open_audit_folder(tmp_path, run, {})
     (tmp_path / "audit").mkdir()
     for name in (".audit.json.partial-7", ".DS_Store"):
@@ -611,7 +621,7 @@ def test_a_folder_of_something_else_is_left_alone(run: Run, tmp_path: Path) -> N
     shutil.rmtree(tmp_path / "audit")
     with pytest.raises(InputError, match="is a file"):
         open_audit_folder(tmp_path / "thesis.doc", run, {})
-    with pytest.raises(InputError, match="in memory alone"):
+    with pytest.raises(InputError, match="in memory only"):
         open_audit_folder(tmp_path / "new", replace(run, folder=None), {})
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.doc"]
 
@@ -641,14 +651,14 @@ def test_the_cheapest_of_the_best_is_recommended() -> None:
     found = reach_verdict({"faithfulness": ranked(dear, cheap, worse, cheaper)}, QUESTIONS)
     assert (found.explainer, found.basis) == ("fading", "faithfulness")
     assert found.sentence == (
-        "Use fading: it is right in 61 % of the cases, and has the model score 2 inputs a history. "
-        "shapley (62 %, 256 inputs) is not clearly better; as far as these cases tell, "
-        "gradient-norm may be as good."
+        "Use fading: it is right in 61 % of the cases, and needs 2 model inputs per history. "
+        "shapley (62 %, 256 inputs) is not clearly better; on these cases, gradient-norm may be as "
+        "good."
     )
     alone = reach_verdict({"faithfulness": ranked(replace(cheap, value=0.7), dear)}, QUESTIONS)
     assert alone.sentence.endswith(
-        "score 2 inputs a history. No other does better; "
-        "as far as these cases tell, shapley may be as good."
+        "needs 2 model inputs per history. No other explainer does better; on these cases, shapley "
+        "may be as good."
     )
 
 
@@ -656,54 +666,55 @@ def test_the_truth_weighs_more_than_faithfulness() -> None:
     found = reach_verdict(
         {
             "faithfulness": ranked(standing("rollout", 0.9, 1)),
-            "likeness": ranked(standing("fading", 0.6, 2)),
+            "truth": ranked(standing("fading", 0.6, 2)),
         },
         QUESTIONS,
     )
-    assert (found.explainer, found.basis) == ("fading", "likeness")
+    assert (found.explainer, found.basis) == ("fading", "truth")
 
 
 def test_one_that_does_well_by_both_is_preferred() -> None:
     likeness = ranked(standing("rollout", 0.7, 1), standing("fading", 0.6, 2))
     faithful = ranked(standing("rollout", 0.01, 1, over=-0.1), standing("fading", 0.4, 2))
-    found = reach_verdict({"likeness": likeness, "faithfulness": faithful}, QUESTIONS)
-    assert (found.explainer, found.basis, found.caution) == ("fading", "likeness", "")
+    found = reach_verdict({"truth": likeness, "faithfulness": faithful}, QUESTIONS)
+    assert (found.explainer, found.basis, found.caution) == ("fading", "truth", "")
     assert found.sentence.endswith(
-        "rollout (70 %, 1 inputs) is not clearly better. Left aside, since without what they call "
-        "important the recommendations change not clearly more than by chance: rollout."
+        "rollout (70 %, 1 inputs) is not clearly better. Not considered, because leaving out what "
+        "they call important changes the recommendations no more than a random choice: rollout."
     )
 
 
 def test_where_none_does_well_by_both_it_is_said() -> None:
     likeness = ranked(standing("rollout", 0.7, 1), standing("fading", 0.3, 2, behind=0.2))
     faithful = ranked(standing("rollout", 0.01, 1, over=-0.1), standing("fading", 0.4, 2))
-    found = reach_verdict({"likeness": likeness, "faithfulness": faithful}, QUESTIONS)
+    found = reach_verdict({"truth": likeness, "faithfulness": faithful}, QUESTIONS)
     assert found.explainer == "rollout"
     assert found.caution == (
-        "On this very model rollout is right in 1.0 % of the cases, which is not clearly better "
-        "than chance."
+        "On this model, rollout is right in 1.0 % of the cases, which is not clearly better than "
+        "random."
     )
     few = ranked(standing("rollout", 0.5, 1, cases=7))
-    found = reach_verdict({"likeness": likeness, "faithfulness": few}, QUESTIONS)
-    assert found.caution.endswith("which cannot be told from chance by 7 cases; it takes 20.")
+    found = reach_verdict({"truth": likeness, "faithfulness": few}, QUESTIONS)
+    assert found.caution.endswith(
+        "which cannot be told from random with 7 cases; at least 20 are needed."
+    )
 
 
 def test_nothing_is_recommended_that_chance_can_do() -> None:
-    found = reach_verdict({"likeness": ranked(standing("rollout", 0.1, 1, over=-0.1))}, QUESTIONS)
+    found = reach_verdict({"truth": ranked(standing("rollout", 0.1, 1, over=-0.1))}, QUESTIONS)
     assert found.explainer is None
-    assert "not clearly better than chance" in found.sentence
+    assert "not clearly better than random" in found.sentence
     assert found.caution == ""
-    few = reach_verdict({"likeness": ranked(standing("rollout", 0.9, 1, cases=7))}, QUESTIONS)
+    few = reach_verdict({"truth": ranked(standing("rollout", 0.9, 1, cases=7))}, QUESTIONS)
     assert few.explainer is None
-    assert few.sentence.endswith("cannot be told from chance by 7 cases; it takes 20.")
+    assert few.sentence.endswith("cannot be told from random with 7 cases; at least 20 are needed.")
 
 
 def test_what_was_answered_with_no_is_told_with_the_verdict() -> None:
     poor = Finding("no", "No.", ())
     found = reach_verdict({"accuracy": poor, "agreement": poor}, QUESTIONS)
     assert found.caution == (
-        "Mind what was answered with no: Is the model any good? Do the explainers agree with each "
-        "other?"
+        "Answered with no: Is the model accurate? Do the explainers agree with each other?"
     )
 
 

@@ -22,8 +22,9 @@ from whence.explainers import EXPLAINERS, explain_batch
 from whence.report.audit_page import write_audit
 from whence.run import Run
 from whence.spoken import OF_GROUPS, OF_HISTORIES
-from whence.trust.audit.auditor import Audit, audit
+from whence.trust.audit.auditor import audit
 from whence.trust.audit.context import CONTROL, AuditContext, default_methods
+from whence.trust.audit.result import Audit
 from whence.trust.audit.stage import STAGES
 
 NAMES = ["its genres", "your personal history", "who else chose it"]
@@ -51,7 +52,7 @@ def whole(three: Run) -> Audit:
 
 
 @pytest.fixture(scope="module")
-def audited(three: Run) -> AuditContext:
+def context(three: Run) -> AuditContext:
     return AuditContext(three, 0, default_methods(three.first), 40)
 
 
@@ -59,16 +60,15 @@ def test_only_what_needs_items_or_attention_is_left_out(whole: Audit) -> None:
     assert set(whole.findings) == {
         "accuracy", "calibration", "faithfulness", "agreement", "stability"
     }  # fmt: skip
-    for name, title in (("likeness", "True reasons"), ("popularity", "Popularity")):
+    for name, title in (("truth", "True reasons"), ("popularity", "Popularity")):
         assert whole.obstacles[name] == (
-            f"InterpretableNCF answers by groups of features and reads no history, so that "
-            f"'{title}' has no items to speak of; for items as reasons, train a model that reads "
-            "histories."
+            "InterpretableNCF predicts from groups of features and reads no history, so the stage "
+            f"'{title}' has no items to name."
         )
     assert "no 'attentions'" in whole.obstacles["permutation"]
     assert whole.verdict.basis == "faithfulness"
     assert whole.verdict.explainer in THROUGH_ITS_SCORES
-    assert re.search(r"has the model score \d+ inputs? a case", whole.verdict.sentence)
+    assert re.search(r"needs \d+ model inputs? per case", whole.verdict.sentence)
 
 
 def test_experts_stand_beside_the_usual_explainers(three: Run, interactions: Interactions) -> None:
@@ -83,22 +83,22 @@ def test_experts_stand_beside_the_usual_explainers(three: Run, interactions: Int
         audit(three, methods=["rollout"])
 
 
-def test_one_of_two_gradients_is_enough(audited: AuditContext) -> None:
-    norm = explain_batch(audited.model, audited.batch, audited.targets, "gradient-norm")
-    np.testing.assert_allclose(norm.scores, audited.explanations["gradient-input"].magnitude())
+def test_one_of_two_gradients_is_enough(context: AuditContext) -> None:
+    norm = explain_batch(context.model, context.batch, context.targets, "gradient-norm")
+    np.testing.assert_allclose(norm.scores, context.explanations["gradient-input"].magnitude())
 
 
-def test_faithfulness_hides_the_parts(audited: AuditContext) -> None:
-    finding = STAGES["faithfulness"].find(audited)
+def test_faithfulness_hides_the_parts(context: AuditContext) -> None:
+    finding = STAGES["faithfulness"].find(context)
     figures = {(one.of, one.name): one.measure.value for one in finding.figures}
-    for name in audited.explainers:
-        changed, said = [], audited.explanations[name]
-        for case, row in enumerate(audited.batch):
+    for name in context.explainers:
+        changed, said = [], context.explanations[name]
+        for case, row in enumerate(context.batch):
             present = torch.ones(1, 3, dtype=torch.bool)
             present[0, said.strongest(case, 1)] = False
             with torch.no_grad():
                 before, after = (
-                    audited.model.score(row[None], ALL, present=some).argmax()
+                    context.model.score(row[None], ALL, present=some).argmax()
                     for some in (None, present)
                 )
             changed.append(bool(before != after))
@@ -106,41 +106,41 @@ def test_faithfulness_hides_the_parts(audited: AuditContext) -> None:
         assert found == pytest.approx(np.mean(changed)), name
     assert finding.notes[0].startswith(DATASETS)
     assert "cut to" not in finding.notes[1], "groups have no newest"
-    assert finding.notes[-1].endswith("parts are left out by way of 'averages'.")
+    assert finding.notes[-1].endswith("Deleted parts are removed by 'averages'.")
 
 
-def test_agreement_is_between_orders_of_groups(audited: AuditContext) -> None:
-    finding = STAGES["agreement"].find(audited)
+def test_agreement_is_between_orders_of_groups(context: AuditContext) -> None:
+    finding = STAGES["agreement"].find(context)
     figures = {(one.of, one.name): one.measure.value for one in finding.figures}
-    sizes = [audited.explanations[name].magnitude() for name in audited.explainers]
+    sizes = [context.explanations[name].magnitude() for name in context.explainers]
     rho = [
         [stats.spearmanr(*pair).statistic for pair in zip(one, other, strict=True)]
         for one, other in combinations(sizes, 2)
     ]
     assert figures["every pair", "rank agreement"] == pytest.approx(np.mean(rho))
     assert ("every pair", "shared first three") not in figures, "there are but three"
-    assert {of for of, _ in figures} == {"every pair", *audited.explainers}
+    assert {of for of, _ in figures} == {"every pair", *context.explainers}
     assert finding.notes[0].startswith(DATASETS)
 
 
-def test_experts_who_all_see_one_group_put_it_first(audited: AuditContext) -> None:
-    notes = STAGES["agreement"].find(audited).notes
+def test_experts_who_all_see_one_group_put_it_first(context: AuditContext) -> None:
+    notes = STAGES["agreement"].find(context).notes
     first = {
-        name: audited.explanations[name].magnitude().argmax(axis=1) for name in audited.methods
+        name: context.explanations[name].magnitude().argmax(axis=1) for name in context.methods
     }
     assert (first["experts"] == 0).all(), "every expert sees content"
     assert "experts puts 'its genres' first in every case." in notes
-    for name in audited.explainers:
+    for name in context.explainers:
         always = len({*first[name]}) == 1
         assert any(note.startswith(f"{name} puts") for note in notes) == always
 
 
-def test_stability_is_how_alike_importance_is_shared_out(three: Run, audited: AuditContext) -> None:
-    finding = STAGES["stability"].find(audited)
+def test_stability_is_how_alike_importance_is_shared_out(three: Run, context: AuditContext) -> None:
+    finding = STAGES["stability"].find(context)
     figures = {(one.of, one.name): one for one in finding.figures}
-    assert {of for of, name in figures if name == "difference of shares"} == {*audited.methods}
-    cases = audited.draw("test", 40)
-    batch, targets = audited.model.read(cases, 1), torch.from_numpy(cases.targets)
+    assert {of for of, name in figures if name == "difference of shares"} == {*context.methods}
+    cases = context.draw("test", 40)
+    batch, targets = context.model.read(cases, 1), torch.from_numpy(cases.targets)
     for name in ("experts", "shapley"):
         apart = []
         for one, other in combinations(three.models.values(), 2):
@@ -156,17 +156,20 @@ def test_stability_is_how_alike_importance_is_shared_out(three: Run, audited: Au
     assert rows["experts"] == pytest.approx(
         figures["experts", "difference of shares"].measure.value / chance
     )
-    steadiest = min(audited.explainers, key=rows.__getitem__)
-    assert f"differ by {steadiest}, the steadiest explainer, in how importance" in finding.summary
+    steadiest = min(context.explainers, key=rows.__getitem__)
+    assert (
+        f"distribute importance over the parts by {steadiest}, the most stable explainer"
+        in finding.summary
+    )
     same = 1 - rows[steadiest]
     assert finding.answer == ("yes" if same >= 0.7 else "partly" if same >= 0.3 else "no")
 
 
 def test_the_page_speaks_of_parts(whole: Audit, tmp_path: Path) -> None:
     """Items are what is recommended; of those left out and ordered there is no word."""
-    page = write_audit(whole, tmp_path / "audit.html", "whence audit RUN").read_text()
+    page = write_audit(whole, tmp_path / "audit.html").read_text()
     assert "up to 40 test cases." in page
-    assert "what it says of a part</th>" in page
+    assert "the importance of a part</th>" in page
     assert "What the score loses when a part is hidden" in page
     for name in ("faithfulness", "agreement", "stability"):
         finding = whole.findings[name]
@@ -194,7 +197,7 @@ def test_experts_can_be_asked_for_by_name(three: Run, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["audit", str(three.folder), *asked, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "Deleting parts in the order of experts" in " ".join(done.output.split())
-    assert "differ by experts" in (tmp_path / "audit.html").read_text()
+    assert "over the parts by experts" in (tmp_path / "audit.html").read_text()
 
 
 def test_a_model_that_uses_nothing_has_no_reasons_to_compare() -> None:
@@ -213,8 +216,8 @@ def test_a_model_that_uses_nothing_has_no_reasons_to_compare() -> None:
             weights.data.zero_()
     found = audit(run, stages=["agreement", "stability"], cases=20, show_progress=False)
     assert found.obstacles["agreement"] == (
-        "Agreement needs two explainers that tell the parts of a case apart, and there is none."
+        "Agreement needs two explainers that rank the parts of a case, and there is none."
     )
     stability = found.findings["stability"]
-    assert "steadiest" not in stability.summary
+    assert "most stable" not in stability.summary
     assert stability.answer == "yes", "by the lists, which are the same"

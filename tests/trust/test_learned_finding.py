@@ -84,7 +84,7 @@ def test_neighbours_of_items_and_of_users_beside_chance() -> None:
     }
     for (whose, what), (near, chance) in sides.items():
         share = figures[whose, f"neighbours of the same {what}"].measure
-        less_chance = figures[whose, f"neighbours of the same {what}, less chance"].measure
+        less_chance = figures[whose, f"neighbours of the same {what}, above random"].measure
         assert share.value == pytest.approx(near)
         assert less_chance.value == pytest.approx(near - chance)
         assert less_chance.interval[0] < less_chance.value < less_chance.interval[1]
@@ -127,11 +127,11 @@ def test_genres_that_lie_apart_are_learned(monkeypatch: pytest.MonkeyPatch) -> N
     finding = found_of(run)
     assert finding.answer == "yes"
     assert finding.summary == (
-        "Of the 10 nearest items, 100 % have a genre in common, by chance 48 %. Of the way from "
-        "chance to all alike that is 100 % for items."
+        "100 % of the 10 nearest items have a genre in common (random: 48 %). On a scale from "
+        "random neighbours (0 %) to all alike (100 %), that is 100 % for items."
     )
     assert finding.tables[0].rows == (("Drama", "100 %", "48 %"), ("Horror", "100 %", "48 %"))
-    assert finding.notes[1] == "Of users it is not measured: FISM has no 'user_vectors'."
+    assert finding.notes[1] == "Not measured for users: FISM has no 'user_vectors'."
 
 
 def test_a_few_make_nothing_clear() -> None:
@@ -139,7 +139,7 @@ def test_a_few_make_nothing_clear() -> None:
     finding = found_of(trained(events(ages=some)))
     assert finding.answer == "partly"
     assert finding.summary.endswith(
-        "12 cases are too few to call a difference clear, which takes 20."
+        "12 cases are too few to call a difference clear; at least 20 are needed."
     )
 
 
@@ -149,18 +149,18 @@ def test_a_few_make_nothing_clear() -> None:
         (
             {},
             "gmf",
-            "of items, these data have no genres; a column 'genres' of the items says them; of "
+            "for items, these data have no genres; a column 'genres' of the items says them; for "
             "users, these data have no ages; a column 'age' of the users says them",
         ),
         (
             {"genres": ["Drama"] * ITEMS, "ages": list(range(USERS))},
             "fism",
-            "of items, all have a genre in common; of users, FISM has no 'user_vectors'",
+            "for items, all have a genre in common; for users, FISM has no 'user_vectors'",
         ),
         (
             {"genres": list(map(str, range(ITEMS))), "ages": [30] * 5 + [None] * (USERS - 5)},
             "gmf",
-            "of items, no two have a genre in common; of users, vectors of [5, 4] have no 10 "
+            "for items, no two have a genre in common; for users, vectors of [5, 4] have no 10 "
             "neighbours each; ask for 1 or more, and fewer than there are vectors",
         ),
     ],
@@ -170,8 +170,8 @@ def test_why_nothing_is_measured_is_one_sentence(
 ) -> None:
     run = trained(events(**features), model)
     told = whence.audit(run, stages=["learned"], show_progress=False).obstacles
-    assert told == {"learned": f"Whether neighbours are alike is not measured: {why}."}
-    with pytest.raises(InputError, match="Whether neighbours are alike is not measured"):
+    assert told == {"learned": f"Neighbours cannot be compared: {why}."}
+    with pytest.raises(InputError, match="Neighbours cannot be compared"):
         found_of(run)
 
 
@@ -194,9 +194,9 @@ FAR, NEAR, UNCLEAR = alike(0.2, 0.1), alike(0.1, 0.05), alike(0.2, -0.1)
         (
             {"genre": FAR, "age": UNCLEAR},
             "partly",
-            "and 40 % for users; for users it is not clearly more than chance.",
+            "and 40 % for users; for users it is not clearly more than random.",
         ),
-        ({"genre": UNCLEAR}, "no", "for items it is not clearly more than chance."),
+        ({"genre": UNCLEAR}, "no", "for items it is not clearly more than random."),
     ],
 )
 def test_the_answer_goes_by_what_is_clear_and_far(

@@ -27,12 +27,12 @@ from whence.trust import (
     popularity_bias,
 )
 from whence.trust.audit.auditor import audit
-from whence.trust.audit.class_questions import questions
+from whence.trust.audit.class_questions import class_questions
 from whence.trust.audit.context import CONTROL, HELD, AuditContext, default_methods
 from whence.trust.audit.stage import STAGES
 from whence.trust.calibration import calibration_finding as calibration_module
 
-ABOUT_HISTORIES = {"likeness", "popularity"}
+ABOUT_HISTORIES = {"truth", "popularity"}
 ABOUT_REASONS = {"faithfulness", "agreement"}
 OF_GROUPS = {"content-ncf", "intrp-ncf"}
 
@@ -82,7 +82,7 @@ def test_every_model_can_be_audited(name: str, tmp_path: Any) -> None:  # noqa: 
         for figure in finding.figures:
             low, high = figure.measure.interval
             assert low <= figure.measure.value <= high or figure.measure.n < 3, figure
-    page = write_audit(found, tmp_path / "audit.html", "whence audit RUN").read_text()
+    page = write_audit(found, tmp_path / "audit.html").read_text()
     assert page.count("<svg") == sum(len(one.charts) for one in found.findings.values())
     assert set(found.settings["methods"]) == set(default_methods(run.first))
     if not explained:
@@ -93,17 +93,17 @@ def test_every_model_can_be_audited(name: str, tmp_path: Any) -> None:  # noqa: 
 
 
 def test_questions_are_the_item_that_came_and_items_never_met() -> None:
-    audited = audited_of("deepicf")
-    put = questions(audited, HELD, 30)
-    data = audited.split.interactions
-    cases = audited.draw(HELD, 30)
+    context = audited_of("deepicf")
+    put = class_questions(context, HELD, 30)
+    data = context.split.interactions
+    cases = context.draw(HELD, 30)
     assert put.targets.shape == (30, 5), "as many as it learned by"
     assert put.targets[:, 0].tolist() == cases.targets.tolist()
     assert (put.true[:, 0] == 0).all()
     assert (put.true[:, 1:] == 1).all()
     for row, user in enumerate(cases.users):
         assert not set(put.targets[row, 1:].tolist()) & set(data.history(user).tolist())
-    again = questions(audited_of("deepicf"), HELD, 30)
+    again = class_questions(audited_of("deepicf"), HELD, 30)
     assert torch.equal(put.targets, again.targets)
 
 
@@ -122,7 +122,7 @@ def three_classes() -> Run:
 
 
 def test_of_three_classes_what_came_may_be_disliked() -> None:
-    put = questions(AuditContext(three_classes(), 0, (CONTROL,), 50), HELD, 50)
+    put = class_questions(AuditContext(three_classes(), 0, (CONTROL,), 50), HELD, 50)
     came = put.targets[:, 0]
     assert torch.equal(put.true[:, 0], torch.where(came == 4, 2, 0))
     assert 0 < (came == 4).sum() < len(came)
@@ -135,21 +135,21 @@ def test_whoever_has_met_everything_is_not_asked() -> None:
         training={"steps": 1},
         show_progress=False,
     )
-    put = questions(AuditContext(run, 0, (), 5), HELD, 5)
+    put = class_questions(AuditContext(run, 0, (), 5), HELD, 5)
     assert len(put.batch) == 1
     everything = whence.train(
         interactions_of([[1, 2, 3], [2, 1, 3]]), model="gmf", training={"steps": 1},
         show_progress=False,
     )  # fmt: skip
-    with pytest.raises(InputError, match="there is none to ask about besides"):
-        questions(AuditContext(everything, 0, (), 5), HELD, 5)
+    with pytest.raises(InputError, match="no unseen items can be drawn"):
+        class_questions(AuditContext(everything, 0, (), 5), HELD, 5)
 
 
 def test_calibration_of_classes_is_that_of_their_questions() -> None:
-    audited = audited_of("deepicf-a")
-    finding = STAGES["calibration"].find(audited)
-    put = questions(audited, HELD, 300)
-    found = class_predictions(audited.model, put.batch, put.targets, put.true)
+    context = audited_of("deepicf-a")
+    finding = STAGES["calibration"].find(context)
+    put = class_questions(context, HELD, 300)
+    found = class_predictions(context.model, put.batch, put.targets, put.true)
     figures = {(one.of, one.name): one.measure for one in finding.figures}
     assert figures["deepicf-a", "mean confidence"].value == pytest.approx(found.confidence.mean())
     error = figures["deepicf-a", "expected calibration error"]
@@ -158,65 +158,65 @@ def test_calibration_of_classes_is_that_of_their_questions() -> None:
     assert error.interval == pytest.approx(expected_calibration_error(of_users).interval)
     for name in ("mean confidence", "overconfidence", "Brier score", "expected calibration error"):
         assert "interval over 60 users" in figures["deepicf-a", name].protocol
-    assert "interval over" not in figures["what came next", "expected calibration error"].protocol
+    assert "interval over" not in figures["next items", "expected calibration error"].protocol
     assert "The intervals are over users." in finding.notes
     assert {row["panel"] for row in finding.charts[0].rows} == {
-        "all cases", "what came next", "never met",
+        "all cases", "next items", "unseen items",
     }  # fmt: skip
-    cases = dict.fromkeys(("all cases", "what came next", "never met"), 0)
+    cases = dict.fromkeys(("all cases", "next items", "unseen items"), 0)
     for row in finding.charts[0].rows:
         cases[row["panel"]] += row["cases"]
-    assert cases == {"all cases": 300, "what came next": 60, "never met": 240}
+    assert cases == {"all cases": 300, "next items": 60, "unseen items": 240}
     assert ("deepicf-a", "adaptive calibration error after temperature scaling") in figures
 
 
 def test_every_class_is_looked_at_alone() -> None:
-    audited = audited_of("deepicf-a")
-    figures = {one.name: one.measure for one in STAGES["calibration"].find(audited).figures}
-    put = questions(audited, HELD, 300)
+    context = audited_of("deepicf-a")
+    figures = {one.name: one.measure for one in STAGES["calibration"].find(context).figures}
+    put = class_questions(context, HELD, 300)
     with torch.no_grad():
-        assert isinstance(audited.model, HasClasses)
-        liked = audited.model.classes(put.batch, put.targets).argmax(dim=2) == 0
-    assert figures["predicted rightly, 'liked'"].value == pytest.approx(
+        assert isinstance(context.model, HasClasses)
+        liked = context.model.classes(put.batch, put.targets).argmax(dim=2) == 0
+    assert figures["correct predictions, 'liked'"].value == pytest.approx(
         float(liked[:, 0].float().mean())
     )
     nothing = (~liked[:, 1:]).float().mean()
-    assert figures["predicted rightly, 'nothing'"].value == pytest.approx(float(nothing))
-    assert figures["predicted rightly, 'nothing'"].n == len(put.batch)
-    assert "predicted rightly, 'disliked'" not in figures, "of two classes"
+    assert figures["correct predictions, 'nothing'"].value == pytest.approx(float(nothing))
+    assert figures["correct predictions, 'nothing'"].n == len(put.batch)
+    assert "correct predictions, 'disliked'" not in figures, "of two classes"
     of_items = STAGES["calibration"].find(audited_of("sasrec")).figures
     assert not any("'" in one.name for one in of_items)
 
 
 def test_what_is_disliked_is_known_by_its_rating() -> None:
-    audited = AuditContext(three_classes(), 0, (CONTROL,), 50)
-    figures = {one.name: one.measure for one in STAGES["calibration"].find(audited).figures}
-    put = questions(audited, HELD, 500)
+    context = AuditContext(three_classes(), 0, (CONTROL,), 50)
+    figures = {one.name: one.measure for one in STAGES["calibration"].find(context).figures}
+    put = class_questions(context, HELD, 500)
     with torch.no_grad():
-        assert isinstance(audited.model, HasClasses)
-        told = audited.model.classes(put.batch, put.targets)[:, 0].argmax(dim=1)
+        assert isinstance(context.model, HasClasses)
+        told = context.model.classes(put.batch, put.targets)[:, 0].argmax(dim=1)
     came = put.true[:, 0]
-    assert figures["predicted rightly, 'disliked'"].n == int((came == 2).sum()) > 0
+    assert figures["correct predictions, 'disliked'"].n == int((came == 2).sum()) > 0
     right = float((told[came == 2] == 2).float().mean())
-    assert figures["predicted rightly, 'disliked'"].value == pytest.approx(right)
+    assert figures["correct predictions, 'disliked'"].value == pytest.approx(right)
 
 
 def test_calibration_of_next_items() -> None:
-    audited = audited_of("sasrec")
-    finding = STAGES["calibration"].find(audited)
+    context = audited_of("sasrec")
+    finding = STAGES["calibration"].find(context)
     sure, right, surprise = [], [], []
     for case in range(60):
-        one = audited.draw(HELD, 300)[case : case + 1]
+        one = context.draw(HELD, 300)[case : case + 1]
         with torch.no_grad():
-            scores = audited.model.score(torch.from_numpy(one.histories(8)), whence.ALL)[0]
-        scores[audited.split.interactions.items[one.starts[0] : one.ends[0]]] = -torch.inf
+            scores = context.model.score(torch.from_numpy(one.histories(8)), whence.ALL)[0]
+        scores[context.split.interactions.items[one.starts[0] : one.ends[0]]] = -torch.inf
         p = scores.softmax(dim=0)
         sure.append(float(p.max()))
         right.append(int(p.argmax()) == one.targets[0])
         surprise.append(-float(p[one.targets[0]].log()))
     figures = {one.name: one.measure for one in finding.figures}
     assert figures["mean confidence"].value == pytest.approx(np.mean(sure))
-    assert figures["predicted rightly"].value == pytest.approx(np.mean(right))
+    assert figures["correct predictions"].value == pytest.approx(np.mean(right))
     assert figures["negative log-likelihood"].value == pytest.approx(np.mean(surprise))
     assert {row["panel"] for row in finding.charts[0].rows} == {"all cases"}
     assert "The intervals are over cases." in finding.notes, "one a user"
@@ -225,11 +225,16 @@ def test_calibration_of_next_items() -> None:
 @pytest.mark.parametrize(
     ("error", "gap", "answer", "said"),
     [
-        ((0.08, 0.0), (0.01, -0.01), "yes", "no more than chance may do"),
-        ((0.05, 0.03), (0.04, 0.02), "yes", "it is too sure"),
-        ((0.20, 0.15), (-0.18, -0.20), "partly", "it is not sure enough"),
-        ((0.40, 0.35), (0.01, -0.01), "no", "too sure of some and not sure enough of others"),
-        ((0.45, 0.0), (0.40, 0.30), "no", "it is too sure"),
+        ((0.08, 0.0), (0.01, -0.01), "yes", "no more than random variation"),
+        ((0.05, 0.03), (0.04, 0.02), "yes", "it is overconfident"),
+        ((0.20, 0.15), (-0.18, -0.20), "partly", "it is underconfident"),
+        (
+            (0.40, 0.35),
+            (0.01, -0.01),
+            "no",
+            "overconfident in some cases and underconfident in others",
+        ),
+        ((0.45, 0.0), (0.40, 0.30), "no", "it is overconfident"),
     ],
 )
 def test_the_answer_goes_by_what_is_clear(
@@ -255,21 +260,21 @@ def test_without_validation_no_temperature_is_fitted() -> None:
         show_progress=False,
     )
     finding = STAGES["calibration"].find(AuditContext(run, 0, (CONTROL,), 30))
-    assert finding.notes[-1] == "Without validation events, no temperature can be fitted."
+    assert finding.notes[-1] == "The split has no validation events, so no temperature was fitted."
     assert "temperature" not in finding.summary
 
 
-def shuffled(audited: AuditContext) -> ClassPermutation:
+def shuffled(context: AuditContext) -> ClassPermutation:
     """By the measure itself, of the questions that the audit puts."""
-    put = questions(audited, HELD, 30)
+    put = class_questions(context, HELD, 30)
     return class_permutation(
-        audited.model, put.batch, put.targets, put.true, repeats=20, seed=audited.seed
+        context.model, put.batch, put.targets, put.true, repeats=20, seed=context.seed
     )
 
 
 def test_permutation_of_answers_is_that_of_the_questions() -> None:
-    audited = audited_of("deepicf-a")
-    finding, found = STAGES["permutation"].find(audited), shuffled(audited)
+    context = audited_of("deepicf-a")
+    finding, found = STAGES["permutation"].find(context), shuffled(context)
     relative = found.change / found.confidence
     figures = {one.name: one.measure for one in finding.figures}
     assert figures["relative change"].value == pytest.approx(np.nanmean(relative))
@@ -283,8 +288,8 @@ def test_permutation_of_answers_is_that_of_the_questions() -> None:
 
 
 def test_permutation_by_attention_and_what_it_names() -> None:
-    audited = audited_of("deepicf-a")
-    finding, found = STAGES["permutation"].find(audited), shuffled(audited)
+    context = audited_of("deepicf-a")
+    finding, found = STAGES["permutation"].find(context), shuffled(context)
     (chart,) = [one for one in finding.charts if one.across == "largest share of the attention"]
     said = found.predicted == 0
     for kind, rows in (("predicted liked", said), ("predicted otherwise", ~said)):
@@ -294,41 +299,41 @@ def test_permutation_by_attention_and_what_it_names() -> None:
         total = sum(row["cases"] * row["value"] for row in drawn)
         assert total == pytest.approx(some.sum())
     (table,) = finding.tables
-    attention = explain_batch(audited.model, audited.batch, audited.targets, "attention-last")
-    labels = audited.run.catalog.labels
+    attention = explain_batch(context.model, context.batch, context.targets, "attention-last")
+    labels = context.run.catalog.labels
     assert len(table.rows) == 5
     for case, row in enumerate(table.rows):
         weights = np.where(attention.parts[case], attention.scores[case], 0)
-        item = int(audited.batch[case, weights.argmax()])
+        item = int(context.batch[case, weights.argmax()])
         share = round(100 * weights.max() / weights.sum())
-        assert row == (*labels([int(audited.targets[case]), item]), f"{share} %")
+        assert row == (*labels([int(context.targets[case]), item]), f"{share} %")
 
 
 def test_stability_of_classes_has_predictions_beside_attention() -> None:
-    audited = audited_of("deepicf-a")
-    finding = STAGES["stability"].find(audited)
-    models = list(audited.run.models.values())
-    targets = torch.from_numpy(audited.asked.targets)[:, None]
-    found = class_stability(models, audited.batch, targets)
+    context = audited_of("deepicf-a")
+    finding = STAGES["stability"].find(context)
+    models = list(context.run.models.values())
+    targets = torch.from_numpy(context.cases.targets)[:, None]
+    found = class_stability(models, context.batch, targets)
     figures = {one.name: one.measure for one in finding.figures}
     apart = found.pairs["difference of predictions"].measure().value
     assert figures["difference of predictions"].value == pytest.approx(apart)
     shared = found.pairs["Jaccard index"].measure().value
     assert figures["shared most attended items"].value == pytest.approx(shared)
     distance = found.pairs["KL"].measure().value
-    assert figures["distance of attention"].value == pytest.approx(distance)
+    assert figures["difference of attention"].value == pytest.approx(distance)
     assert len({row["panel"] for row in finding.charts[1].rows}) == 3
 
 
 def test_stability_of_next_items_by_hand() -> None:
-    audited = audited_of("sasrec")
-    finding = STAGES["stability"].find(audited)
-    targets = torch.from_numpy(audited.asked.targets)[:, None]
+    context = audited_of("sasrec")
+    finding = STAGES["stability"].find(context)
+    targets = torch.from_numpy(context.cases.targets)[:, None]
     with torch.no_grad():
         p = torch.stack(
             [
-                model.score(audited.batch, whence.ALL).softmax(dim=1).gather(1, targets)[:, 0]
-                for model in audited.run.models.values()
+                model.score(context.batch, whence.ALL).softmax(dim=1).gather(1, targets)[:, 0]
+                for model in context.run.models.values()
             ]
         )
     apart = [(p[i] - p[j]).abs().mean() for i, j in ((0, 1), (0, 2), (1, 2))]
@@ -337,11 +342,11 @@ def test_stability_of_next_items_by_hand() -> None:
 
 
 def test_popularity_is_held_against_naming_nothing_else() -> None:
-    audited = audited_of("fism")
-    finding = STAGES["popularity"].find(audited)
-    items, counts = audited.batch.numpy(), audited.split.item_counts()
+    context = audited_of("fism")
+    finding = STAGES["popularity"].find(context)
+    items, counts = context.batch.numpy(), context.split.item_counts()
     figures = {(one.of, one.name): one.measure for one in finding.figures}
-    for name, one in audited.explanations.items():
+    for name, one in context.explanations.items():
         found = figures[name, "popularity bias"]
         assert found == popularity_bias(one, items, counts)
         assert found.value <= figures["popularity alone", "popularity bias"].value + 1e-9
