@@ -88,7 +88,7 @@ def test_every_model_can_be_audited(name: str, tmp_path: Any) -> None:  # noqa: 
     if not explained:
         assert found.settings["methods"] == []
         assert found.verdict.sentence.startswith(f"{type(run.first).__name__} knows users")
-        with pytest.raises(CapabilityError, match="reads no history, so that 'rollout' has no"):
+        with pytest.raises(CapabilityError, match="reads no history, so 'rollout' has no"):
             audit(run, methods=["rollout"])
 
 

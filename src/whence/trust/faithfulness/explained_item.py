@@ -144,7 +144,7 @@ def _lost_chart(lost: Mapping[str, Measure], spoken: Spoken) -> Chart:
         "probability that the recommendation loses",
         "The share of its own probability that the explained recommendation loses without the "
         f"{spoken.part} that an explainer finds most in its favour. This tests explainers of a "
-        "single item on what they explain.",
+        "single recommendation on what they explain.",
         tuple(dot(name, one) for name, one in lost.items()),
     )
 

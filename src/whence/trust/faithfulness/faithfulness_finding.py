@@ -210,7 +210,7 @@ def _shares_chart(shares: Mapping[str, Measure], what: str) -> Chart:
         "deletion area, from a random order to the best found",
         "The same as one number per explainer: 0 % is a random order, 100 % the best order found. "
         f"It compares the {what} of all items. Shapley values, fading and leave-one-out explain "
-        "a single item, so they are lower here by design.",
+        "a single recommendation, so they are lower here by design.",
         tuple(rows),
     )
 
