@@ -28,7 +28,7 @@ from whence.ranking import batch_and_targets
 from whence.run import Run
 from whence.training import Evaluation, TrainingConfig, train
 from whence.trust.measures import MEASURES, MeasureSpec
-from whence.worlds import REASONS, WorldQuestions, StatisticPair, compare_statistics, world_like
+from whence.worlds import REASONS, StatisticPair, WorldQuestions, compare_statistics, world_like
 
 HELD: Final[HeldOut] = "test"
 RECALL: Final = "recall@10"
