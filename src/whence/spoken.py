@@ -1,4 +1,4 @@
-"""What a reader calls that which a model's answers are made from."""
+"""What reports call the parts of a model's input: items of a history, or parts of a case."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from whence.contract import offers
 
 @dataclass(frozen=True)
 class Spoken:
-    """A part and the whole it is of, one and several."""
+    """The words for a part and for the whole, in the singular and the plural."""
 
     part: str
     a_part: str
@@ -19,15 +19,15 @@ class Spoken:
     wholes: str
 
     def say(self, words: str) -> str:
-        """Fill in the places of words: `{part}` and the others by the names that they have here."""
+        """Return the text with `{part}` and the other placeholders replaced."""
         return words.format(**asdict(self))
 
 
 OF_HISTORIES: Final = Spoken("item", "an item", "items", "history", "histories")
 OF_GROUPS: Final = Spoken("part", "a part", "parts", "case", "cases")
-"""Not "items", which are what is recommended."""
+"""These avoid "items", which are what the model recommends."""
 
 
 def spoken_of(model: object) -> Spoken:
-    """By what its parts are."""
+    """Return the words for the parts of a model."""
     return OF_GROUPS if offers(model, "part_names") else OF_HISTORIES

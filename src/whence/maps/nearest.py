@@ -48,9 +48,7 @@ def _places(vectors: Tensor, k: int) -> Tensor:
             " and fewer than there are vectors."
         )
     if not bool(vectors.isfinite().all()):
-        raise InputError(
-            "Neighbours need finite vectors; some numbers are infinite or NaN."
-        )
+        raise InputError("Neighbours need finite vectors; some numbers are infinite or NaN.")
     return vectors.double() - vectors.double().mean(dim=0)
 
 

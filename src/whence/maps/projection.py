@@ -75,7 +75,5 @@ def _checked(vectors: Tensor) -> Floats:
             f"A map needs two vectors of two dimensions or more, not {list(values.shape)}."
         )
     if not np.isfinite(values).all():
-        raise InputError(
-            "A map needs finite vectors; some numbers are infinite or NaN."
-        )
+        raise InputError("A map needs finite vectors; some numbers are infinite or NaN.")
     return values
