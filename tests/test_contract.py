@@ -1,4 +1,4 @@
-"""What every model promises, asked of every model there is."""
+"""Every model keeps the contract."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_everything_present_changes_nothing(model: Explainable, batch: torch.Ten
     torch.testing.assert_close(model.score(batch, ALL, present=present), full)
 
 
-def test_presence_of_padding_means_nothing(model: Explainable, batch: torch.Tensor) -> None:
+def test_presence_of_padding_changes_nothing(model: Explainable, batch: torch.Tensor) -> None:
     some = torch.arange(LENGTH).expand_as(batch) % 3 != 0
     one = model.score(batch, ALL, present=some | (batch == PAD))
     other = model.score(batch, ALL, present=some & (batch != PAD))
@@ -212,7 +212,7 @@ def test_why_there_are_no_items_to_name() -> None:
 
 
 @pytest.mark.parametrize("kind", [OnlyParts, OnlyDerived])
-def test_what_is_missing_is_said(kind: type) -> None:
+def test_a_missing_capability_raises_one_sentence(kind: type) -> None:
     model = kind()
     with pytest.raises(
         CapabilityError,
@@ -223,7 +223,7 @@ def test_what_is_missing_is_said(kind: type) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in LIVELY if not MODELS[name].known_users_only])
-def test_a_history_too_long_is_one_sentence(name: str) -> None:
+def test_a_history_too_long_raises_one_sentence(name: str) -> None:
     with pytest.raises(InputError, match="reads at most 8 items, not 9"):
         LIVELY[name](items=ITEMS).score(torch.zeros(1, 9, dtype=torch.int64), ALL)
 

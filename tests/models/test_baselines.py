@@ -38,7 +38,7 @@ def test_last_item_counts_what_followed_in_training() -> None:
         np.testing.assert_allclose(found, follows[item] + fame, rtol=1e-6)
 
 
-def test_last_item_falls_back_to_the_newest_present_then_to_fame() -> None:
+def test_last_item_falls_back_to_the_newest_present_then_to_popularity() -> None:
     model = LastItem(last_two(hand_made()))
     history = torch.tensor([[PAD, 1, 2]])
     without_newest = model.score(history, ALL, present=torch.tensor([[True, True, False]]))
@@ -97,7 +97,7 @@ def test_item_to_item_counts_the_newest_events_of_a_user(monkeypatch: pytest.Mon
     assert np.argwhere(similar).tolist() == [[1, 2], [2, 1]]
 
 
-def test_item_to_item_leaves_out_what_is_absent(split: Split) -> None:
+def test_item_to_item_ignores_absent_items(split: Split) -> None:
     model = ItemToItem(split)
     history = torch.tensor([[4, 9, 4]])
     without = model.score(history, ALL, present=torch.tensor([[True, False, True]]))

@@ -1,4 +1,4 @@
-"""Batch normalisation whose statistics are those of real rows."""
+"""Batch normalization whose statistics ignore filling."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pair() -> tuple[MaskedBatchNorm, nn.BatchNorm1d]:
 
 
 @given(st.lists(st.tuples(st.integers(2, 9), st.integers(0, 5), st.booleans()), max_size=4))
-def test_real_rows_go_as_in_pytorch_and_filling_is_not_counted(
+def test_real_rows_equal_pytorch_and_filling_is_ignored(
     batches: list[tuple[int, int, bool]],
 ) -> None:
     """Over several batches, values, gradients and what is remembered."""
@@ -62,7 +62,7 @@ def test_real_rows_go_as_in_pytorch_and_filling_is_not_counted(
     torch.testing.assert_close(ours.eval()(rows), theirs.eval()(rows))
 
 
-def test_what_is_remembered_is_nine_tenths_of_what_was() -> None:
+def test_running_statistics_keep_nine_tenths() -> None:
     ours, _ = pair()
     rows = rows_of(5, 0)
     ours(rows, all_real(5))
@@ -70,7 +70,7 @@ def test_what_is_remembered_is_nine_tenths_of_what_was() -> None:
     torch.testing.assert_close(ours.running_var, 0.9 + 0.1 * rows.var(dim=0))
 
 
-def test_statistics_taken_anew_are_means_over_batches() -> None:
+def test_without_momentum_statistics_are_means_over_batches() -> None:
     ours, theirs = pair()
     for one in (ours, theirs):
         one.momentum = None
@@ -81,7 +81,7 @@ def test_statistics_taken_anew_are_means_over_batches() -> None:
     torch.testing.assert_close(ours.state_dict(), theirs.state_dict())
 
 
-def test_one_real_row_is_normalised_to_the_shift() -> None:
+def test_one_real_row_is_normalized_to_the_shift() -> None:
     """Which PyTorch refuses: a user of one event may be all of a batch."""
     ours, _ = pair()
     found = ours(
@@ -92,7 +92,7 @@ def test_one_real_row_is_normalised_to_the_shift() -> None:
 
 
 @pytest.mark.parametrize("momentum", [0.1, None])
-def test_many_seeds_at_once_are_each_alone(momentum: float | None) -> None:
+def test_a_stack_of_seeds_equals_each_alone(momentum: float | None) -> None:
     each = [pair()[0] for _ in range(3)]
     for one in each:
         one.momentum = momentum

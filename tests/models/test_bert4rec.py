@@ -192,6 +192,6 @@ def test_the_sampled_loss_is_that_of_one_negative() -> None:
 @pytest.mark.parametrize(
     "settings", [{"mask_prob": -0.1}, {"mask_prob": 1.1}, {"last_mask_prob": 2.0}]
 )
-def test_shares_that_cannot_be_are_refused(settings: dict[str, float]) -> None:
+def test_impossible_shares_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(InputError, match="shares from 0 to 1"):
         BERT4RecConfig(**settings)  # type: ignore[arg-type]

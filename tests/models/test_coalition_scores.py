@@ -1,4 +1,4 @@
-"""What coalitions share is computed once, and nothing comes out differently for it."""
+"""Shared work between coalitions changes no score."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_any_coalitions_are_scored_as_one_by_one(
 @pytest.mark.parametrize("rows_of_a_slot", [0, 10**9], ids=["by slot", "by row"])
 @pytest.mark.parametrize("near", [7, 10**9], ids=["few at a time", "all at once"])
 @pytest.mark.parametrize("heads", [1, 2])
-def test_every_way_to_compute_rows_comes_to_the_same(
+def test_every_way_to_compute_rows_gives_the_same_scores(
     name: str, heads: int, near: int, rows_of_a_slot: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coalition_scores, "ROWS_OF_A_SLOT", rows_of_a_slot)
@@ -87,7 +87,7 @@ def test_every_way_to_compute_rows_comes_to_the_same(
     torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))
 
 
-def test_histories_longer_than_a_number_has_bits(name: str) -> None:
+def test_histories_longer_than_an_integer_has_bits(name: str) -> None:
     model = TRANSFORMERS[name](items=ITEMS, length=70, blocks=3)
     batch, targets = torch.arange(70)[None] % ITEMS, torch.tensor([3])
     coalitions = some_coalitions(20, 70)
@@ -110,7 +110,7 @@ def test_a_hidden_item_that_took_all_the_weight_leaves_the_others_theirs() -> No
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_padding_takes_no_part(name: str) -> None:
+def test_padding_changes_nothing(name: str) -> None:
     model = TRANSFORMERS[name](items=ITEMS, length=8)
     padded = torch.tensor([[PAD, PAD, 3, 4, 5], [PAD, PAD, 6, 7, 3]])
     targets, coalitions = torch.tensor([1, 2]), some_coalitions(10, 5)
@@ -122,7 +122,7 @@ def test_padding_takes_no_part(name: str) -> None:
     torch.testing.assert_close(found, one_by_one(model, ragged, targets, coalitions))
 
 
-def test_coalitions_that_begin_alike_share_their_rows() -> None:
+def test_coalitions_with_the_same_start_share_rows() -> None:
     chain = torch.ones(6, 6, dtype=torch.bool).tril()  # each begins with all of those before it
     order = torch.arange(6)
     assert plan_rows(chain, order, causal=True, blocks=2).size == 5 + 6
@@ -130,7 +130,7 @@ def test_coalitions_that_begin_alike_share_their_rows() -> None:
     assert plan_rows(chain, order, causal=True, blocks=1).size == 6
 
 
-def test_a_coalition_that_comes_twice_is_computed_once() -> None:
+def test_equal_coalitions_are_computed_once() -> None:
     twice = torch.tensor([[True, False, True], [False, True, True], [True, False, True]])
     plan = plan_rows(twice, torch.tensor([1, 0, 2]), causal=True, blocks=1)
     assert plan.answers == 2
@@ -146,7 +146,7 @@ def test_no_coalitions_have_no_scores(name: str) -> None:
         assert found.is_floating_point()
 
 
-def test_changed_coalitions_are_planned_anew(name: str) -> None:
+def test_changed_coalitions_get_a_new_plan(name: str) -> None:
     model = TRANSFORMERS[name](items=ITEMS, length=8)
     batch, targets = torch.arange(8)[None], torch.tensor([3])
     coalitions = some_coalitions(6, 8)
@@ -156,7 +156,9 @@ def test_changed_coalitions_are_planned_anew(name: str) -> None:
     torch.testing.assert_close(found, one_by_one(model, batch, targets, coalitions))
 
 
-def test_plans_are_kept_as_far_as_there_is_room(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_are_cached_within_the_memory_limit(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The ones last used; one that is larger than all the room is kept alone."""
     kept: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
     monkeypatch.setattr(coalition_plans, "_cache", kept)

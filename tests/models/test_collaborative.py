@@ -124,7 +124,7 @@ def test_ncf_is_its_formula(name: str) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", NCF)
-def test_a_user_taken_away_is_the_middle_of_all_tables(name: str) -> None:
+def test_an_absent_user_has_the_vector_0(name: str) -> None:
     model = model_of(name)
     w = weights_of(model)
     w["user"][:] = 0
@@ -205,7 +205,7 @@ def test_attention_does_not_take_the_largest_away_first() -> None:
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3])
-def test_given_attention_stands_in_for_its_own(classes: int) -> None:
+def test_given_attention_replaces_its_own(classes: int) -> None:
     model = model_of("deepicf-a", n_classes=classes)
     batch, targets = ragged_batch(4, 8, ITEMS), torch.tensor([0, 3, 11, 7])
     assert isinstance(model, HasAttentions)
@@ -231,12 +231,12 @@ SIZES: dict[str, Callable[[int, int], int]] = {
     "deepicf": lambda m, n: (2 * 16 + 1) * n + DEEP,
     "deepicf-a": lambda m, n: (2 * 16 + 1) * n + DEEP + 16 * 16 + 16 + 16,
 }
-"""By the numbers of users and items, padding among them, from the papers' own sizes."""
+"""The number of weights by the numbers of users and items, with padding."""
 DEEP = (16 * 64 + 3 * 64) + (64 * 32 + 3 * 32) + (32 * 16 + 3 * 16) + 16 + 1
 
 
 @pytest.mark.parametrize("name", list(SIZES))
-def test_the_published_sizes_have_so_many_weights(name: str) -> None:
+def test_the_published_sizes_have_the_published_number_of_weights(name: str) -> None:
     model = build_model(name, {}, Counts(ITEMS, USERS), torch.Generator())
     assert sum(one.numel() for one in model.parameters()) == SIZES[name](1 + USERS, 1 + ITEMS)
 
@@ -259,7 +259,7 @@ def test_neumf_takes_the_mean_of_both_logits() -> None:
         ({"dim": WIDTH + 1}, {"hidden_dims": (4,), "dim": WIDTH - 1}),  # and here together
     ],
 )
-def test_neumf_refuses_others_than_its_own_sizes(gmf: dict[str, Any], mlp: dict[str, Any]) -> None:
+def test_neumf_refuses_other_sizes_than_its_own(gmf: dict[str, Any], mlp: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="Train all three with the same settings"):
         model_of("neumf").init_from({"gmf": model_of("gmf", **gmf), "mlp": model_of("mlp", **mlp)})
 
@@ -402,7 +402,7 @@ def test_filling_and_the_order_of_pairs_change_no_loss_and_no_gradient(name: str
 
 
 @pytest.mark.parametrize("name", ["deepicf", "deepicf-a"])
-def test_what_a_new_network_tells_apart_it_does_in_half_precision_too(name: str) -> None:
+def test_a_new_network_distinguishes_items_in_half_precision(name: str) -> None:
     """Its vectors are small beside the biases of its first layer."""
     settings = {"max_len": 8, "dim": WIDTH, "layer_decay": 0.0}
     batch = hand_made()[0]
@@ -433,7 +433,7 @@ def test_the_loss_of_single_questions_is_the_mean_log_loss(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*NCF, "fism", "deepicf"])
-def test_attention_asked_of_a_model_that_has_none_is_one_sentence(name: str) -> None:
+def test_attention_given_to_a_model_without_any_raises_one_sentence(name: str) -> None:
     model = LIVELY[name]()
     batch, targets = torch.tensor([[1]]), torch.tensor([[0]])
     assert not offers(model, "attentions")
@@ -444,7 +444,7 @@ def test_attention_asked_of_a_model_that_has_none_is_one_sentence(name: str) -> 
 
 
 @pytest.mark.parametrize("name", [*NCF, *ITEM_BASED])
-def test_no_targets_no_cases_and_no_coalitions_have_empty_answers(name: str) -> None:
+def test_empty_targets_cases_and_coalitions_have_empty_scores(name: str) -> None:
     model = LIVELY[name]()
     batch = torch.tensor([[1], [2]])
     none = torch.zeros((2, 0), dtype=torch.int64)
@@ -457,7 +457,7 @@ def test_no_targets_no_cases_and_no_coalitions_have_empty_answers(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ITEM_BASED)
-def test_a_history_of_nothing_has_a_score(name: str) -> None:
+def test_an_empty_history_has_a_score(name: str) -> None:
     """The bias and the layers are all there is."""
     model = LIVELY[name]()
     empty = torch.full((2, 5), PAD)
@@ -467,7 +467,7 @@ def test_a_history_of_nothing_has_a_score(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NCF)
-def test_a_history_of_nobody_is_one_sentence(name: str) -> None:
+def test_a_new_history_raises_one_sentence(name: str) -> None:
     model = LIVELY[name]()
     one = np.array([0])
     cases = Cases(np.array([1, 2], np.int32), np.array([PAD]), one, one + 2, one)
@@ -476,7 +476,7 @@ def test_a_history_of_nobody_is_one_sentence(name: str) -> None:
 
 
 CHOOSING = ("gmf", "mlp", "neumf", "fism", "deepicf", "deepicf-a", "content-ncf", "intrp-ncf")
-"""Models of what comes of single items."""
+"""Models trained on the outcomes of single items."""
 
 
 @pytest.mark.parametrize(
@@ -497,7 +497,7 @@ CHOOSING = ("gmf", "mlp", "neumf", "fism", "deepicf", "deepicf-a", "content-ncf"
         ("deepicf-a", {"alpha": 0.5}, "AttentiveDeepICFConfig has no setting 'alpha'"),
     ],
 )
-def test_impossible_settings_are_one_sentence(
+def test_impossible_settings_raise_one_sentence(
     name: str, settings: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence):

@@ -1,4 +1,4 @@
-"""Collaborative filtering with content: sizes as published, and who may see what."""
+"""Collaborative filtering with content: published sizes, and what each expert sees."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def films() -> Interactions:
     return replace(events, catalog=Catalog(table), users=users)
 
 
-def test_content_by_hand(films: Interactions) -> None:
-    """Gender, age, and an occupation that nobody told; years about their mean, and genres."""
+def test_features_by_hand(films: Interactions) -> None:
+    """Gender, age and an unknown occupation; standardized years and genres."""
     of_users, of_items = user_features(films), item_features(films, 2)
     assert of_users.tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
     assert of_items.tolist() == [[-1, 1, 1], [1, 0, 0], [0, 0, 0]]
@@ -93,7 +93,7 @@ def test_content_by_hand(films: Interactions) -> None:
     assert words == "its genres and year and your gender and age"
 
 
-def test_too_little_room_is_one_sentence_about_all_of_it(films: Interactions) -> None:
+def test_too_many_values_raise_one_sentence(films: Interactions) -> None:
     assert content_sizes(films) == {"n_genders": 2, "n_ages": 2, "n_occupations": 0, "n_genres": 2}
     require_sizes(films, ContentSizes(n_ages=2, n_genres=2))
     with pytest.raises(InputError, match=r"^The data have 2 genres, .* --set n_genres=2\.$"):
@@ -109,7 +109,7 @@ def test_too_little_room_is_one_sentence_about_all_of_it(films: Interactions) ->
         model.fit_features(last_two(films))
 
 
-def test_nothing_known_is_no_error(films: Interactions) -> None:
+def test_data_without_features_are_no_error(films: Interactions) -> None:
     bare = replace(
         films, catalog=Catalog(pa.table({"item": [1, 2, 3]})), users=films.users.select(["user"])
     )
@@ -199,7 +199,7 @@ def test_absent_evidence_is_an_average(name: str) -> None:
     torch.testing.assert_close(found, model.score(batch, ALL))
 
 
-def test_an_unknown_user_is_one_sentence() -> None:
+def test_an_unknown_user_raises_one_sentence() -> None:
     with pytest.raises(InputError, match="InterpretableNCF knows users by their numbers"):
         case_of([PAD])
     with pytest.raises(InputError, match="Leave use_ids at true"):
@@ -256,7 +256,7 @@ def test_evidence_in_words() -> None:
     assert three.sentence == "rests on a, b and c"
 
 
-def test_what_is_named_and_not_needed_is_told() -> None:
+def test_evidence_names_what_is_seen_but_not_needed() -> None:
     """Also what would be gained without a part is a change."""
     one = Evidence(("a",), ("d",), 0.8, 0.01, (0.04,))
     unchanged = "the score hardly changes"
@@ -310,7 +310,7 @@ class Linear(CaseReader):
         ),
     ],
 )
-def test_both_halves_are_asked_of_the_model(
+def test_evidence_asks_the_model_without_each_part(
     slopes: tuple[float, float, float], sentence: str
 ) -> None:
     """The expert is the same throughout; what hiding each part costs is not."""
@@ -322,7 +322,7 @@ def test_both_halves_are_asked_of_the_model(
     assert (*found.lost_without, found.probability_lost) == pytest.approx(expected, abs=1e-6)
 
 
-def test_seeds_that_say_the_same_are_counted() -> None:
+def test_seeds_that_agree_are_counted() -> None:
     case = torch.zeros(1, 3), torch.zeros(1, dtype=torch.int64)
     models = [Linear(1.0, 1.0, 0.0), Linear(2.0, 1.0, 0.0), Linear(1.0, 0.0, 0.0)]
     (found,) = evidence_by_seeds(models, *case)
@@ -352,7 +352,7 @@ def test_a_run_counts_its_seeds(trained: Run) -> None:
     assert say(both, 0) == f"{alone}; 1 of 2 models agree"
 
 
-def test_evidence_is_held_against_the_model() -> None:
+def test_evidence_agrees_with_the_model() -> None:
     """What is lost is the share of the probability that goes without what is not seen."""
     model, targets = model_of(), torch.arange(12)
     batch = case_of([*range(12)])

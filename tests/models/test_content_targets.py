@@ -64,14 +64,14 @@ def questions(outcomes: Tensor, ratings: Tensor | None = None) -> ChoiceBatch:
 
 
 def left_over(distance: Tensor, reach: float) -> Tensor:
-    """What the weights of training are by hand: Π (1 − g) over the experts inside each."""
+    """Return the weights of training by hand: Π (1 − g) over the experts inside each."""
     left = 1 - distance**4 / (1 + distance**3) * (1 + reach**3) / reach**4
     ones = torch.ones_like(left[0])
     return torch.stack((ones, left[0], left[0], left[0] * left[1] * left[2]))
 
 
 def test_the_loss_of_three_classes_by_hand() -> None:
-    """To know nothing is (0.15, 0.7, 0.15), and the farthest from it is to be sure of a rare."""
+    """(0.15, 0.7, 0.15) means to know nothing; certainty about a rare class is farthest from it."""
     model, batch = experts_of(n_classes=3), questions(CLASSES)
     p = model.answers(model._described(batch))[..., :3].softmax(dim=1)
     centre = torch.tensor([0.15, 0.7, 0.15], dtype=torch.float64)
@@ -84,7 +84,7 @@ def test_the_loss_of_three_classes_by_hand() -> None:
 
 
 def test_the_loss_of_ratings_by_hand() -> None:
-    """Of ratings 5 and 1 about 3 by 2: a normal density, by how much of the variance is open."""
+    """Ratings 5 and 1 with mean 3 and deviation 2: a normal density with the expert's variance."""
     model = experts_of(predict_ratings=True)
     model.get_buffer("rating_mean").fill_(3)
     model.get_buffer("rating_spread").fill_(2)
@@ -114,7 +114,7 @@ def test_the_ordinary_network_has_the_same_targets() -> None:
 
 
 @pytest.mark.parametrize("settings", KINDS)
-def test_no_gradient_crosses_to_what_an_expert_does_not_see(settings: dict[str, Any]) -> None:
+def test_an_expert_has_no_gradient_for_columns_it_does_not_see(settings: dict[str, Any]) -> None:
     """Of each expert's answer; and none reaches an expert inside it, or its vectors."""
     model = experts_of(**settings, embeddings_trained_by="smallest")
     rows = model._described(questions(CLASSES)).detach().requires_grad_()
@@ -142,7 +142,7 @@ def test_the_score_is_the_logit_of_liked(name: str, classes: int) -> None:
     torch.testing.assert_close(p[..., 0], model.score(batch, targets).sigmoid())
 
 
-def test_classes_are_mixed_by_who_is_selected() -> None:
+def test_classes_are_mixed_by_the_weights_of_experts() -> None:
     model = experts_of(n_classes=3)
     batch, item = torch.tensor([[12, 13, 14]]), torch.tensor([9])
     row = model._described(ChoiceBatch(torch.tensor([4]), item, item))
@@ -173,7 +173,7 @@ def test_the_score_of_ratings_is_a_rating() -> None:
 
 @cache
 def rated(of: str = "genre", users: int = 60, items: int = 24) -> Interactions:
-    """Who rates by an item's genre alone, or who always rates high and who low."""
+    """Ratings decided by the genre of the item alone, or by the user alone."""
     rng = np.random.default_rng(3)
     chosen = [rng.permutation(items)[:14] for _ in range(users)]
     user, item = np.repeat(np.arange(users), 14), np.concatenate(chosen)
@@ -190,7 +190,7 @@ def rated(of: str = "genre", users: int = 60, items: int = 24) -> Interactions:
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("name", ["content-ncf", "intrp-ncf"])
 @pytest.mark.parametrize("settings", KINDS)
-def test_a_seed_in_a_stack_goes_the_same_way_as_alone(name: str, settings: dict[str, Any]) -> None:
+def test_a_seed_trains_the_same_in_a_stack_and_alone(name: str, settings: dict[str, Any]) -> None:
     split, config = last_two(rated()), TrainingConfig(steps=20, batch_size=32)
     chosen = {**SMALL, **settings}
     stacked = new_training(split, name, chosen, config, [0, 1], "cpu").run(show_progress=False)
@@ -199,7 +199,7 @@ def test_a_seed_in_a_stack_goes_the_same_way_as_alone(name: str, settings: dict[
     assert stacked[0].losses != pytest.approx(alone.losses, abs=1e-3)
 
 
-def test_batches_of_ratings_are_events_alone() -> None:
+def test_batches_of_ratings_hold_events_only() -> None:
     """Every one once an epoch, with its own rating, and filling at the end."""
     data = rated()
     split = last_two(data)
@@ -219,20 +219,26 @@ def test_batches_of_ratings_are_events_alone() -> None:
 
 
 @cache
-def trained(name: str, of: str, seeds: int = 1, **settings: Any) -> Run:  # noqa: ANN401
+def trained(
+    name: str,
+    of: str,
+    seeds: int = 1,
+    steps: int = 400,
+    **settings: Any,  # noqa: ANN401
+) -> Run:
     return whence.train(
         rated(of),
         model=name,
         model_settings={**SMALL, **settings},
-        training={"steps": 400, "batch_size": 128, "learning_rate": 0.01},
+        training={"steps": steps, "batch_size": 128, "learning_rate": 0.01},
         seeds=seeds,
         show_progress=False,
     )
 
 
 @pytest.mark.parametrize("of", ["genre", "user"])
-def test_who_knows_what_ratings_come_of_is_selected(of: str) -> None:
-    """Of ratings by genre, content suffices; by user, who the user is must be seen, and no more."""
+def test_the_expert_that_explains_the_ratings_is_selected(of: str) -> None:
+    """If ratings depend on the genre, content suffices; if on the user, the user is needed too."""
     model, data = trained("intrp-ncf", of, predict_ratings=True).first, rated(of)
     split = last_two(data)
     held = split.held["test"]
@@ -277,7 +283,7 @@ def test_the_error_of_ratings_by_hand() -> None:
     assert rule.value == pytest.approx(np.mean(of_mean), abs=1e-6)
 
 
-def test_who_foretells_no_ratings_has_no_error_of_them() -> None:
+def test_only_models_that_predict_ratings_have_a_rating_error() -> None:
     classes = trained("intrp-ncf", "genre", n_classes=3, n_negatives=1)
     assert "rating error" not in classes.metrics[0]["test"]
     run = trained("intrp-ncf", "genre", predict_ratings=True)
@@ -288,7 +294,7 @@ def test_who_foretells_no_ratings_has_no_error_of_them() -> None:
 
 
 def test_weights_are_chosen_by_the_lowest_rating_error() -> None:
-    """The error falls and rises again: training stops there, and goes back to the lowest."""
+    """The error falls and rises again; training keeps the weights with the lowest."""
     split = last_two(rated())
     config = TrainingConfig(
         steps=400,
@@ -310,7 +316,7 @@ def test_weights_are_chosen_by_the_lowest_rating_error() -> None:
     assert found == errors[lowest]
 
 
-def test_who_has_no_rating_error_cannot_be_chosen_by_it() -> None:
+def test_only_models_that_predict_ratings_are_chosen_by_the_rating_error() -> None:
     split, config = last_two(rated()), TrainingConfig(validate_every=1, metric="rating error")
     with pytest.raises(InputError, match="is for models that predict ratings, such as content-ncf"):
         new_training(split, "intrp-ncf", SMALL, config, [0], "cpu")
@@ -323,7 +329,7 @@ def test_who_has_no_rating_error_cannot_be_chosen_by_it() -> None:
         new_training(bare, "intrp-ncf", {**SMALL, "predict_ratings": True}, config, [0], "cpu")
 
 
-def test_the_audit_tells_how_far_off_ratings_are() -> None:
+def test_the_audit_reports_the_rating_error() -> None:
     run = trained("intrp-ncf", "genre", 3, predict_ratings=True)
     finding = audit(run, stages=["accuracy"], show_progress=False).findings["accuracy"]
     figures = {(one.of, one.name): one for one in finding.figures}
@@ -339,7 +345,7 @@ def test_the_audit_tells_how_far_off_ratings_are() -> None:
 
 
 def test_the_audit_of_ratings_speaks_of_ratings() -> None:
-    """By hand: how far apart seeds expect what came next, and what goes with the first reason."""
+    """By hand: the differences between seeds, and what the score loses without the first reason."""
     run = trained("intrp-ncf", "genre", 3, predict_ratings=True)
     context = AuditContext(run, 0, ("shapley", CONTROL), 30)
     batch = run.first.read(context.cases, 1)
@@ -369,8 +375,8 @@ def test_the_audit_of_ratings_speaks_of_ratings() -> None:
         assert Finding.from_dict(json.loads(json.dumps(finding.as_dict()))) == finding
 
 
-def test_three_classes_by_genre_are_told_by_content() -> None:
-    """What is never met is of no genre; among events, the disliked are told from the liked."""
+def test_content_tells_disliked_from_liked() -> None:
+    """Only genres decide what is liked; unseen items have none."""
     model, data = trained("intrp-ncf", "genre", n_classes=3, n_negatives=1).first, rated()
     held = last_two(data).held["test"]
     batch, targets = model.read(held, 1), torch.from_numpy(held.targets)[:, None]
@@ -384,7 +390,7 @@ def test_three_classes_by_genre_are_told_by_content() -> None:
 
 @pytest.mark.parametrize("settings", KINDS)
 def test_runs_explain_themselves_and_are_audited(settings: dict[str, Any]) -> None:
-    run = trained("intrp-ncf", "genre", 3, **settings)
+    run = trained("intrp-ncf", "genre", 3, steps=40, **settings)
     found = whence.recommend(run, user=3, k=2)
     assert all(pick.reason.sentence.startswith("rests on ") for pick in found.picks)
     assert {"experts", "shapley"} <= set(whence.compare(run, user=3))
@@ -394,11 +400,13 @@ def test_runs_explain_themselves_and_are_audited(settings: dict[str, Any]) -> No
         answered -= {"calibration"}
         assert "predicts ratings and no probabilities" in asked.obstacles["calibration"]
     assert set(asked.findings) == answered
-    ordinary = audit(trained("content-ncf", "genre", 3, **settings), cases=20, show_progress=False)
+    ordinary = audit(
+        trained("content-ncf", "genre", 3, steps=40, **settings), cases=20, show_progress=False
+    )
     assert set(ordinary.findings) == answered
 
 
-def test_it_is_trained_from_the_command_line(tmp_path: Path) -> None:
+def test_training_from_the_command_line(tmp_path: Path) -> None:
     lines = [
         f"{user},{item},{1 + (user + item) % 5}"
         for user in range(8)
@@ -448,21 +456,23 @@ def test_it_is_trained_from_the_command_line(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_learned_is_one_sentence(settings: dict[str, Any], said: str) -> None:
+def test_settings_that_cannot_be_trained_raise_one_sentence(
+    settings: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InputError, match=said):
         whence.train(rated(), model="intrp-ncf", model_settings=settings, show_progress=False)
 
 
 @pytest.mark.parametrize("name", ["content-ncf", "intrp-ncf"])
-def test_ratings_are_learned_of_what_was_rated_alone(name: str) -> None:
-    """Whatever is said of negatives, even that there are none."""
+def test_ratings_are_trained_on_rated_events_only(name: str) -> None:
+    """Whatever n_negatives says."""
     for negatives in ({}, {"n_negatives": 0}):
         settings = {**SMALL, "predict_ratings": True, **negatives}
         assert build_model(name, settings, rated().counts, torch.Generator()).task == Ratings()
 
 
-def test_held_out_ratings_are_not_known() -> None:
-    """The units that are learned in are those of the events for training."""
+def test_held_out_ratings_are_not_used() -> None:
+    """Ratings are standardized by those of the training events."""
     data = rated()
     split, ratings = last_two(data), data.ratings
     assert ratings is not None
@@ -477,8 +487,8 @@ def test_held_out_ratings_are_not_known() -> None:
         assert float(model.get_buffer("rating_spread")) == pytest.approx(ratings[known].std())
 
 
-def test_ratings_that_say_nothing_are_one_sentence() -> None:
-    """None, no numbers, and all the same."""
+def test_useless_ratings_raise_one_sentence() -> None:
+    """No ratings, missing ones, and all the same."""
     data = rated()
     assert data.ratings is not None
     bare = interactions_of([[1, 2, 3], [2, 3, 4]])

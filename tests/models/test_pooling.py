@@ -1,4 +1,4 @@
-"""Sums over a history with the target in mind, in tiles: the same as pair by pair."""
+"""Attention summed in tiles equals attention pair by pair."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def pair_by_pair(
     wide=st.integers(1, 3),
     seed=st.integers(0, 1000),
 )
-def test_tiles_add_up_to_what_pairs_do(
+def test_tiles_equal_pairs(
     histories: int, targets: int, pairs: int, width: int, wide: int, seed: int
 ) -> None:
     p, q = numbers(histories, width, WIDTH), numbers(targets, wide, WIDTH, seed=9)
@@ -97,7 +97,7 @@ def adding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     "counts", [(3, 2, 5), (1, 1, 1), (1, 1, 3), (2, 1, 3), (1, 2, 3), (1, 1, 0)]
 )
 @pytest.mark.parametrize("learned_by", ["both", "total", "pooled"])
-def test_the_gradient_is_that_of_pair_by_pair(
+def test_the_gradient_of_tiles_equals_that_of_pairs(
     at_once: int, counts: tuple[int, int, int], learned_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However few pairs are computed at a time, of one user alone too, and by either sum."""
@@ -132,7 +132,7 @@ def test_the_gradient_is_the_slope() -> None:
 
 
 @pytest.mark.usefixtures("adding")
-def test_many_seeds_at_once_are_each_alone() -> None:
+def test_a_stack_of_seeds_equals_each_alone() -> None:
     """Values and gradients, where every seed has tiles and a network of its own."""
     each = [tiles(3, 2, 5, 3, 2, seed) for seed in range(4)]
     tiled = Tiled(*(torch.stack(one) for one in zip(*each, strict=True)))
@@ -153,7 +153,7 @@ def test_many_seeds_at_once_are_each_alone() -> None:
 
 
 @pytest.mark.usefixtures("adding")
-def test_a_seed_beyond_all_numbers_spoils_no_other() -> None:
+def test_a_seed_with_nan_does_not_spoil_the_others() -> None:
     each = [tiles(3, 2, 5, 3, 2, seed) for seed in range(2)]
     tiled = Tiled(*(torch.stack(one) for one in zip(*each, strict=True)))
     p, q, network = numbers(2, 3, 3, WIDTH), numbers(2, 2, 2, WIDTH, seed=9), look(2)
@@ -168,7 +168,7 @@ def test_a_seed_beyond_all_numbers_spoils_no_other() -> None:
     assert not found[0][0].isfinite().all(), "one does"
 
 
-def test_what_all_seeds_share_need_not_be_stacked() -> None:
+def test_shared_inputs_need_not_be_stacked() -> None:
     tiled, network = tiles(3, 2, 5, 3, 2), look(4)
     p, q = numbers(3, 3, WIDTH), numbers(2, 2, WIDTH, seed=9)
     found, _ = vmap(lambda *own: attended(p, q, AttentionNetwork(*own), tiled))(*network)
@@ -184,7 +184,7 @@ def test_what_all_seeds_share_need_not_be_stacked() -> None:
     power=st.sampled_from([0.0, 0.5, 1.0]),
     seed=st.integers(0, 1000),
 )
-def test_plain_sums_are_those_of_pairs_too(
+def test_plain_sums_of_tiles_equal_those_of_pairs(
     histories: int, targets: int, pairs: int, power: float, seed: int
 ) -> None:
     """n^−α Σ p_j, of the pairs there are."""
@@ -200,7 +200,7 @@ def test_plain_sums_are_those_of_pairs_too(
     torch.testing.assert_close(summed(p, tiled, power).detach(), expected.double())
 
 
-def test_squares_add_up_in_full_precision() -> None:
+def test_sums_of_squares_have_full_precision() -> None:
     """Where products are halved, too."""
     weights = [one.detach().float() for one in (numbers(40, 3), numbers(7, seed=4))]
     expected = sum(float((one.double() ** 2).sum()) for one in weights)

@@ -164,7 +164,7 @@ def test_parameter_count() -> None:
     "settings",
     [{"n_heads": 3}, {"n_blocks": 0}, {"dropout": 1.0}, {"dropout": -0.1}, {"max_len": 0}],
 )
-def test_sizes_that_cannot_be_are_refused(settings: dict[str, float]) -> None:
+def test_impossible_sizes_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(InputError):
         SASRecConfig(**settings)  # type: ignore[arg-type]
 

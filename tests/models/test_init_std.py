@@ -1,4 +1,4 @@
-"""How widely new embeddings are spread."""
+"""The standard deviation of new embeddings."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from whence.randomness import Randomness
 Make = Callable[[float], Transformer]
 
 
-def sasrec(spread: float) -> Transformer:
-    config = SASRecConfig(max_len=100, dim=64, init_std=spread)
+def sasrec(std: float) -> Transformer:
+    config = SASRecConfig(max_len=100, dim=64, init_std=std)
     return SASRec(config, 500, Randomness(0).torch("init"))
 
 
-def bert4rec(spread: float) -> Transformer:
-    config = BERT4RecConfig(max_len=100, dim=64, init_std=spread)
+def bert4rec(std: float) -> Transformer:
+    config = BERT4RecConfig(max_len=100, dim=64, init_std=std)
     return BERT4Rec(config, 500, Randomness(0).torch("init"))
 
 
 @pytest.mark.parametrize("make", [sasrec, bert4rec])
-@pytest.mark.parametrize("spread", [0.02, 0.5])
-def test_new_embeddings_have_that_standard_deviation(make: Make, spread: float) -> None:
-    model = make(spread)
+@pytest.mark.parametrize("std", [0.02, 0.5])
+def test_new_embeddings_have_that_standard_deviation(make: Make, std: float) -> None:
+    model = make(std)
     for values, tolerance in ((model.item.data[1:], 0.02), (model.position.data, 0.05)):
-        assert float(values.std()) == pytest.approx(spread, rel=tolerance)
-        assert abs(float(values.mean())) < 0.05 * spread
+        assert float(values.std()) == pytest.approx(std, rel=tolerance)
+        assert abs(float(values.mean())) < 0.05 * std
     assert not model.item[0].any(), "padding"
     if isinstance(model, BERT4Rec):
-        assert float(model.mask.data.std()) == pytest.approx(spread, rel=0.3)
+        assert float(model.mask.data.std()) == pytest.approx(std, rel=0.3)
 
 
 @pytest.mark.parametrize("make", [sasrec, bert4rec])
@@ -49,7 +49,7 @@ def test_it_scales_embeddings_and_nothing_else(make: Make) -> None:
 
 @pytest.mark.parametrize("config", [SASRecConfig, BERT4RecConfig])
 @pytest.mark.parametrize("wrong", [0.0, -0.1, math.inf, math.nan])
-def test_what_is_no_spread_is_refused(
+def test_an_impossible_init_std_is_refused(
     config: type[SASRecConfig] | type[BERT4RecConfig], wrong: float
 ) -> None:
     with pytest.raises(InputError, match=f"init_std must be a number above 0, not {wrong}\\."):
