@@ -39,7 +39,7 @@ from whence_studies.tables.toys import ACCURACY, ATTRIBUTION, NOTEBOOK, ROWS, To
 from whence_studies.toy_data import TOYS
 
 TABLE_1 = """
-NCF-MLP    content alone  38.6  21.8
+NCF-MLP    content only   38.6  21.8
 NCF-MLP    plain          71.5  43.8
 Intrp-MLP  plain          67.8  40.6
 """
