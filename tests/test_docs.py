@@ -30,7 +30,10 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+# tests/test_contributing.py runs those of CONTRIBUTING.md, which add entries to registries.
+@pytest.mark.parametrize(
+    "page", [one for one in PAGES if one.name != "CONTRIBUTING.md"], ids=lambda page: page.name
+)
 def test_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "example"}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import LIVELY, ragged_batch
@@ -70,6 +70,7 @@ def test_padding_is_no_part(name: str) -> None:
     assert np.array_equal(explain_batch(*cases, "random").parts, (batch != PAD).numpy())
 
 
+@settings(max_examples=6)
 @given(history=st.lists(st.integers(0, ITEMS - 1), min_size=1, max_size=MAX_LEN), pads=st.data())
 @pytest.mark.parametrize(("name", "method"), PAIRS)
 def test_padding_changes_no_importance(

@@ -17,7 +17,7 @@ from whence.data.histories import Cases
 from whence.data.splits import HeldOut, Split, split_by
 from whence.devices import device_of
 from whence.errors import InputError
-from whence.explainers import EXPLAINERS, able, compare_batch
+from whence.explainers import EXPLAINERS, able, compare_batch, find_explainer
 from whence.explanation import Explanation
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
@@ -207,5 +207,6 @@ def _default_shapley(model: Recommender) -> str:
 
 
 def with_control(methods: Sequence[str]) -> tuple[str, ...]:
-    """Return each method once, and the random control at the end."""
-    return (*dict.fromkeys(method for method in methods if method != CONTROL), CONTROL)
+    """Return each method once, by its registered name, and the random control at the end."""
+    names = [find_explainer(method)[0] for method in methods]
+    return (*dict.fromkeys(name for name in names if name != CONTROL), CONTROL)
