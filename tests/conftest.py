@@ -1,4 +1,4 @@
-"""Small real things the tests share."""
+"""Small data, models and runs that tests share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ settings.load_profile("whence")
 
 
 def postgres_folder() -> Path | None:
-    """Where the server's programs are; Debian keeps them off the path."""
+    """Return the folder of the server's programs; Debian keeps them off the path."""
     found = shutil.which("initdb")
     if found is not None:
         return Path(found).resolve().parent
@@ -206,7 +206,7 @@ def tiny(data_folder: Path, tmp_path: Path) -> Callable[..., Path]:
 def lively_sasrec(
     blocks: int = 2, heads: int = 2, length: int = 8, items: int = 30, seed: int = 0
 ) -> SASRec:
-    """Untrained, in float64, with weights large enough that every part matters."""
+    """Return an untrained SASRec in float64, with weights so large that every part matters."""
     config = SASRecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads)
     generator = Randomness(seed).torch("init")
     return lively(SASRec(config, items, generator), generator)
@@ -215,14 +215,14 @@ def lively_sasrec(
 def lively_bert4rec(
     blocks: int = 2, heads: int = 2, length: int = 8, items: int = 30, seed: int = 0
 ) -> BERT4Rec:
-    """The same of the other."""
+    """Return an untrained BERT4Rec of the same kind."""
     config = BERT4RecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads)
     generator = Randomness(seed).torch("init")
     return lively(BERT4Rec(config, items, generator), generator)
 
 
 def lively_of(name: str) -> Callable[..., Recommender]:
-    """The same of a collaborative model; as many users as items, so that batches serve for both."""
+    """Return a builder of such collaborative models; they have as many users as items."""
 
     def build(length: int = 8, items: int = 30, seed: int = 0, **settings: Any) -> Recommender:  # noqa: ANN401
         generator = Randomness(seed).torch("init")
@@ -264,9 +264,9 @@ LIVELY: dict[str, Callable[..., Recommender]] = {
     **TRANSFORMERS,
     **{name: lively_of(name) for name in MODELS if name not in TRANSFORMERS},
 }
-"""How to build each trainable model for tests, in float64, with `items` and `length`."""
+"""How to build each model for tests, in float64, with `items` and `length`."""
 READING = [name for name in LIVELY if not MODELS[name].known_users_only]
-"""Those that read a history, and not who the user is."""
+"""The models that read a history."""
 
 
 def ragged_batch(cases: int, length: int, items: int, seed: int = 0) -> torch.Tensor:
@@ -297,7 +297,7 @@ NCF_EVENTS: dict[int, tuple[list[int], list[int]]] = {
 
 
 def ncf_layout(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Interactions:
-    """A made-up `ml-1m-ncf` in the layout by MovieLens' own ids, read by its name.
+    """Write a synthetic `ml-1m-ncf` in the layout by MovieLens' own ids, and load it by name.
 
     In the published order the last event of user 3 is the first; and the test item of user 11 is
     among its own negatives.

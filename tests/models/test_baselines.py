@@ -49,7 +49,7 @@ def test_last_item_falls_back_to_the_newest_present_then_to_popularity() -> None
 
 
 def cosines(data: Interactions, ends: npt.NDArray[np.int64]) -> Table:
-    """Of every two items, by loops over pairs of sets of users."""
+    """Return the cosine of every two items, by loops over pairs of sets of users."""
     users = [
         {u for u in range(data.user_count) if item in data.items[data.offsets[u] : ends[u]]}
         for item in range(data.item_count)

@@ -15,8 +15,8 @@ WIDTH = 3
 
 
 def rows_of(count: int, seed: int) -> Tensor:
-    chance = torch.Generator().manual_seed(seed)
-    return 3 * torch.randn(count, WIDTH, generator=chance, dtype=torch.float64) + 1
+    generator = torch.Generator().manual_seed(seed)
+    return 3 * torch.randn(count, WIDTH, generator=generator, dtype=torch.float64) + 1
 
 
 def all_real(count: int) -> RealRows:

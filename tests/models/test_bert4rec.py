@@ -15,7 +15,7 @@ from whence.models.tasks import Batch
 from whence.randomness import Randomness, no_dropout
 
 MASK = -2
-"""Where a history has the mask."""
+"""Stands for the mask in a history."""
 
 
 def plain_bert4rec(model: BERT4Rec, history: list[int], hidden: set[int]) -> torch.Tensor:
@@ -127,13 +127,13 @@ def masked_batch(
     cases: int, negatives: bool = False, seed: int = 0
 ) -> tuple[list[list[int]], Batch]:
     """Histories of up to 9 items, some of which are hidden, and the same as training packs them."""
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     histories, rows, right = [], [], []
     padded = torch.full((cases, 9), PAD)
     place = 0
     for case in range(cases):
-        history = chance.integers(0, 30, chance.integers(1, 10)).tolist()
-        hidden = np.flatnonzero(chance.random(len(history)) < 0.4).tolist() or [0]
+        history = rng.integers(0, 30, rng.integers(1, 10)).tolist()
+        hidden = np.flatnonzero(rng.random(len(history)) < 0.4).tolist() or [0]
         rows += [place + slot for slot in hidden]
         right += [history[slot] for slot in hidden]
         place += len(history)

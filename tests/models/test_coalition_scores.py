@@ -25,10 +25,10 @@ def one_by_one(model: Recommender, batch: Tensor, targets: Tensor, coalitions: T
 
 
 def some_coalitions(count: int, slots: int, seed: int = 0) -> Tensor:
-    """Of all sizes, with the empty and the full one and one that comes twice."""
-    chance = torch.Generator().manual_seed(seed)
-    share = torch.rand((count, 1), generator=chance)
-    drawn = torch.rand((count, slots), generator=chance) < share
+    """Return coalitions of all sizes: the empty and the full one, and one twice."""
+    generator = torch.Generator().manual_seed(seed)
+    share = torch.rand((count, 1), generator=generator)
+    drawn = torch.rand((count, slots), generator=generator) < share
     drawn[0], drawn[1], drawn[2] = False, True, drawn[3]
     return drawn
 
@@ -123,7 +123,7 @@ def test_padding_changes_nothing(name: str) -> None:
 
 
 def test_coalitions_with_the_same_start_share_rows() -> None:
-    chain = torch.ones(6, 6, dtype=torch.bool).tril()  # each begins with all of those before it
+    chain = torch.ones(6, 6, dtype=torch.bool).tril()  # each starts with all of those before it
     order = torch.arange(6)
     assert plan_rows(chain, order, causal=True, blocks=2).size == 5 + 6
     assert plan_rows(chain, order, causal=False, blocks=2).size == 1 + 2 + 3 + 4 + 5 + 5 + 6

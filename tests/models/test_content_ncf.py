@@ -237,9 +237,9 @@ def test_a_recommendation_says_what_it_rests_on(trained: Run) -> None:
         assert pick.reason.evidence is not None
         assert pick.reason.sentence.startswith("rests on ")
         assert "evidence" in pick.reason.as_dict()
-    told = whence.compare(trained, user=3)
-    assert {"experts", "shapley", "integrated-gradients"} <= set(told)
-    names = [told["experts"].part_name(0, slot) for slot in range(3)]
+    explanations = whence.compare(trained, user=3)
+    assert {"experts", "shapley", "integrated-gradients"} <= set(explanations)
+    names = [explanations["experts"].part_name(0, slot) for slot in range(3)]
     assert names == ["its genres", "your personal history", "who else chose it"]
     assert whence.reason(trained, user=3).rank == 1
 
@@ -318,7 +318,7 @@ def test_evidence_asks_the_model_without_each_part(
     assert found.sentence == sentence
     whole = torch.tensor(sum(slopes)).sigmoid().item()
     without = [torch.tensor(sum(slopes) - one).sigmoid().item() for one in slopes]
-    expected = [1 - chance / whole for chance in without]
+    expected = [1 - one / whole for one in without]
     assert (*found.lost_without, found.probability_lost) == pytest.approx(expected, abs=1e-6)
 
 

@@ -115,17 +115,17 @@ def test_the_ordinary_network_has_the_same_targets() -> None:
 
 @pytest.mark.parametrize("settings", KINDS)
 def test_an_expert_has_no_gradient_for_columns_it_does_not_see(settings: dict[str, Any]) -> None:
-    """Of each expert's answer; and none reaches an expert inside it, or its vectors."""
+    """Nor for an expert inside it, or for that expert's vectors."""
     model = experts_of(**settings, embeddings_trained_by="smallest")
     rows = model._described(questions(CLASSES)).detach().requires_grad_()
     widths = [range(*pair) for pair in ((0, 32), (32, 40), (40, 48))]
     for expert, sees in enumerate(([0], [0, 1], [0, 2], [0, 1, 2])):
         (whole,) = torch.autograd.grad(model.answers(rows, detach=False)[expert].sum(), rows)
-        (taught,) = torch.autograd.grad(model.answers(rows)[expert].sum(), rows)
+        (trained_here,) = torch.autograd.grad(model.answers(rows)[expert].sum(), rows)
         for kind, columns in enumerate(widths):
             assert bool(whole[:, columns].any()) == (kind in sees)
             smallest = kind in sees and expert == (0, 1, 2)[kind]
-            assert bool(taught[:, columns].any()) == smallest
+            assert bool(trained_here[:, columns].any()) == smallest
         assert model.first.bias is not None
         (own,) = torch.autograd.grad(model.answers(rows)[expert].sum(), model.first.bias)
         assert own[expert].any()
@@ -424,9 +424,9 @@ def test_training_from_the_command_line(tmp_path: Path) -> None:
         of_ratings = settings == "predict_ratings=true"
         assert ("rating error" in done.output) == of_ratings
         assert ("mean rating" in done.output) == of_ratings
-        told = CliRunner().invoke(app, ["recommend", str(out), "--user", "3"]).output
-        assert "rests on" in told
-        assert "without it" not in told, "which is said of items of a history"
+        shown = CliRunner().invoke(app, ["recommend", str(out), "--user", "3"]).output
+        assert "rests on" in shown
+        assert "without it" not in shown, "only items of a history are removed"
         again = whence.open_run(out).first
         assert isinstance(again, InterpretableRatedNCF) == of_ratings
         if isinstance(again, RatedNCF):

@@ -15,8 +15,8 @@ from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, NOTHING
 
 
 def outputs_of(count: int, classes: int, seed: int) -> torch.Tensor:
-    chance = torch.Generator().manual_seed(seed)
-    return 2 * torch.randn(count, classes, generator=chance, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    return 2 * torch.randn(count, classes, generator=generator, dtype=torch.float64)
 
 
 @pytest.mark.needs("sklearn")
@@ -96,9 +96,9 @@ def test_the_logit_is_that_of_the_first_class(classes: int) -> None:
     torch.testing.assert_close(liked_logit(outputs), torch.logit(p))
 
 
-def drawn(*shape: int, spread: float = 1.0) -> torch.Tensor:
-    chance = torch.Generator().manual_seed(sum(shape))
-    values = torch.randn(shape, generator=chance, dtype=torch.float64) * spread
+def drawn(*shape: int, scale: float = 1.0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    values = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
     return values.requires_grad_()
 
 
@@ -111,15 +111,15 @@ def cross_entropy(
 @given(
     count=st.integers(1, 9),
     items=st.integers(1, 40),
-    width=st.integers(1, 5),
+    dim=st.integers(1, 5),
     at_once=st.integers(1, 400),
-    spread=st.sampled_from([0.1, 1.0, 30.0]),
+    scale=st.sampled_from([0.1, 1.0, 30.0]),
 )
 def test_the_softmax_equals_that_of_pytorch(
-    count: int, items: int, width: int, at_once: int, spread: float
+    count: int, items: int, dim: int, at_once: int, scale: float
 ) -> None:
     """Whatever the shapes, the chunks, and the size of the numbers."""
-    rows, table = drawn(count, width, spread=spread), drawn(1 + items, width)
+    rows, table = drawn(count, dim, scale=scale), drawn(1 + items, dim)
     targets = torch.arange(count) * 7 % items
     mix = drawn(count).detach()
     found = cross_entropy(rows, table, targets, at_once)

@@ -19,8 +19,8 @@ ITEMS, WIDTH, SIZE = 9, 3, 4
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
-    chance = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=chance, dtype=torch.float64).requires_grad_()
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
 
 
 def look(*seeds: int) -> AttentionNetwork:
@@ -201,7 +201,7 @@ def test_plain_sums_of_tiles_equal_those_of_pairs(
 
 
 def test_sums_of_squares_have_full_precision() -> None:
-    """Where products are halved, too."""
+    """Also under autocast, which halves the precision of products."""
     weights = [one.detach().float() for one in (numbers(40, 3), numbers(7, seed=4))]
     expected = sum(float((one.double() ** 2).sum()) for one in weights)
     with torch.autocast("cpu", torch.bfloat16):

@@ -110,7 +110,7 @@ def test_no_row_sees_the_future() -> None:
 
 
 def test_a_masked_top_logit_does_not_underflow() -> None:
-    """When the item that took all the attention goes, the rest shares it anew."""
+    """Without the item that had all the attention, the others share it."""
     block = Block(2, 1).double()
     with torch.no_grad():
         for layer in (block.query, block.key):
@@ -129,14 +129,14 @@ def test_packed_histories_score_as_padded_ones(heads: int, cases: int) -> None:
     model = lively_sasrec(heads=heads)
     batch = ragged_batch(cases, 8, 30, seed=cases)
     packed = pack(batch)
-    chance = torch.Generator().manual_seed(0)
-    targets = torch.randint(0, 30, (len(packed.items), 2), generator=chance)
+    generator = torch.Generator().manual_seed(0)
+    targets = torch.randint(0, 30, (len(packed.items), 2), generator=generator)
     rows, _ = model.encode(batch)
     padded = (model.embed(targets[packed.real]) @ rows[batch != PAD][:, :, None]).squeeze(-1)
     found = model.next_scores(packed, targets, drop=no_dropout)[packed.real]
     torch.testing.assert_close(found, padded)
     weights = list(model.parameters())
-    mix = torch.randn(found.shape, dtype=found.dtype, generator=chance)
+    mix = torch.randn(found.shape, dtype=found.dtype, generator=generator)
     expected = torch.autograd.grad((padded * mix).sum(), weights)
     torch.testing.assert_close(torch.autograd.grad((found * mix).sum(), weights), expected)
 

@@ -93,7 +93,7 @@ class Recommender(nn.Module, CaseReader):
     """How often `loss` calls dropout. A wrong number only costs time."""
 
     def fit_features(self, split: Split) -> None:
-        """Store what the model reads of users and items beside their events, before training.
+        """Store the features of users and items that the model reads, before training.
 
         Events may be used only if they are for training.
         """
