@@ -206,7 +206,8 @@ def test_baselines_are_in_the_table_and_the_document(csv: Path, tmp_path: Path) 
 def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         settings = "steps=10,dim=8,max_len=4"
-        whence("train", csv, "--out", tmp_path / name, "--set", settings, "--json")
+        model = "sasrec" if name == "one" else "SASRec"
+        whence("train", csv, "--model", model, "--out", tmp_path / name, "--set", settings)
     files = [tmp_path / name / "seeds" / "0" / "weights.safetensors" for name in ("one", "two")]
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -214,7 +215,11 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (["train", "nowhere.csv", "--out", "x"], 2, "There is no file 'nowhere.csv'"),
+        (
+            ["train", "nowhere.csv", "--out", "x"],
+            2,
+            "There is no file and no dataset 'nowhere.csv'",
+        ),
         (["train", "{csv}", "--out", "x", "--set", "step=3"], 2, "did you mean 'steps'"),
         (["train", "{csv}", "--out", "x", "--set", "steps=three"], 2, "needs a whole number"),
         (
@@ -228,7 +233,7 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["train", "{csv}"], 2, "--out"),
         (["train", "{csv}", "--out", "x", "--device", "gpu"], 2, "no device 'gpu'"),
         (["recommend", "{csv}", "--user", "u3"], 3, "is not a run"),
-        (["explain", "{run}", "-u", "u3", "--memory", "lots"], 2, "'lots' is no size of memory"),
+        (["explain", "{run}", "-u", "u3", "--memory", "lots"], 2, "'lots' is not a size of memory"),
         (["explain", "{run}", "-i", "zzz"], 2, "No item matches 'zzz'"),
         (["explain", "{run}", "-u", "u3", "--method", "shapley:error=0"], 2, "a share above 0"),
         (
@@ -248,8 +253,8 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["explainers", "--measured", "no.json"], 2, "no.json cannot be read: No such file or dir"),
         (["explainers", "--measured", "."], 2, "cannot be read: Is a directory."),
         (["explainers", "--measured", "{csv}"], 2, "cannot be read as JSON"),
-        (["data", "stats", "."], 2, "is a folder; name a file in it"),
-        (["demo", "--data", "nothing"], 2, "no dataset of that name"),
+        (["data", "stats", "."], 2, "is a folder. Give a file in it"),
+        (["demo", "--data", "nothing"], 2, "There is no file and no dataset 'nothing'"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_the_right_exit_code(
@@ -325,7 +330,8 @@ def test_models_are_listed_with_their_settings_and_defaults() -> None:
         assert plain({**asdict(TrainingConfig()), **spec.training}) == defaults(found["training"])
     table = " ".join(whence("models").stdout.split())
     assert all(name in table for name in MODELS)
-    one = " ".join(whence("models", "mlp").stdout.split())
+    one = " ".join(whence("models", "MLP").stdout.split())
+    assert "Settings of mlp" in one, "capitals do not matter"
     assert "hidden_dims 64-32-16" in one
     assert "steps 2500" in one
     assert "Initial weights can come from runs of gmf and mlp" in whence("models", "neumf").stdout

@@ -83,7 +83,7 @@ def test_a_run_can_be_the_folder_one_is_in(
         (["{run}", "--method", "magic"], 2, "no explainer 'magic'"),
         (["{run}", "--method", "random"], 2, "name at least one other explainer."),
         (["{run}", "--cases", "0"], 2, "--cases"),
-        (["{run}", "--memory", "lots"], 2, "'lots' is no size of memory"),
+        (["{run}", "--memory", "lots"], 2, "'lots' is not a size of memory"),
         (["{run}", "--device", "gpu"], 2, "no device 'gpu'"),
         (["{run}", "--out", "{run}"], 2, "so it is not the folder of an audit; name another."),
     ],

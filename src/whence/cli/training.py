@@ -135,7 +135,7 @@ def models(
     if as_json:
         print_json(document)
     else:
-        out.print(_settings_tables(model, document))
+        out.print(_settings_tables(MODELS.name_of(model), document))
 
 
 def _model_document(spec: "ModelSpec") -> dict[str, Any]:
