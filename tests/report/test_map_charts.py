@@ -71,7 +71,7 @@ def test_a_map_without_groups_is_grey() -> None:
     many = tuple(map(str, range(9)))
     crowd = replace(FILMS, groups=Groups("genre", many, np.zeros((5, 9), dtype=bool)))
     assert len(rows_of(learned_chart(crowd))) == 5
-    with pytest.raises(InputError, match="At most 7 groups can be told apart, not 9"):
+    with pytest.raises(InputError, match="at most 7 groups in colour, not 9"):
         learned_chart(crowd, many)
 
 

@@ -1,4 +1,4 @@
-"""The pictures of an audit, from what its stages found."""
+"""The charts of an audit, drawn from the rows of its findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from whence.trust.audit.finding import Chart
 from whence.trust.audit.words import percent
 
 REFERENCE: Final = "#6b7580"
-"""What others are held against: chance, or the best order found."""
+"""The colour of what explainers are compared with: random, or the best order found."""
 REFERENCES: Final = ("best found", "random", "popularity alone")
 OTHERS: Final = "other explainers"
 NO_GROUP: Final = (maps.OTHERS, maps.SEVERAL)
@@ -31,23 +31,27 @@ NAMES: Final = alt.Axis(ticks=False, domain=False, labelPadding=8)
 GRID: Final = "#e9ebed"
 LINES: Final = {"best found": [6, 3], "random": [2, 3]}
 WIDTH: Final = 300
-"""Narrow, for phones; a page on a larger screen draws it larger."""
+"""Narrow, for phones; larger screens scale it up."""
 
 
 Drawn = alt.LayerChart | alt.HConcatChart
 
 
 def draw(chart: Chart, chosen: str | None) -> Drawn:
-    """A finding's chart, with the recommended explainer in green."""
+    """Return a finding's chart, with the recommended explainer in green."""
     return DRAWN[chart.kind](chart, chosen)
 
 
 def _dots(chart: Chart, chosen: str | None) -> alt.LayerChart:
-    """A dot with its interval each, the highest first; a dashed line at chance."""
+    """Draw a dot with its interval per name, the highest first, and a dashed line at random."""
     ranked = sorted(chart.rows, key=lambda row: -row["value"])
     share = max(abs(float(row["value"])) for row in ranked) <= 1
     rows = [
-        {**row, "label": percent(row["value"]) if share else f"{row['value']:.2f}"}
+        {
+            **row,
+            "label": percent(row["value"]) if share else f"{row['value']:.2f}",
+            "end": row["value"] if row["high"] is None else row["high"],
+        }
         for row in ranked
     ]
     names = [str(row["name"]) for row in rows]
@@ -61,25 +65,25 @@ def _dots(chart: Chart, chosen: str | None) -> alt.LayerChart:
     )
     dot: alt.Chart = base.mark_circle(size=90, opacity=1).encode(x="value:Q")
     number: alt.Chart = base.mark_text(align="left", dx=8, fontSize=11).encode(
-        x="high:Q", text="label:N"
+        x="end:Q", text="label:N"
     )
-    chance: alt.Chart = (
+    at_random: alt.Chart = (
         alt.Chart(inline([row for row in rows if row["name"] == "random"]))
         .mark_rule(strokeDash=LINES["random"], color=REFERENCE)
         .encode(x="value:Q")
     )
     layers = [span, dot, number]
-    layers = [chance, *layers] if "random" in names else layers
+    layers = [at_random, *layers] if "random" in names else layers
     return _sized(alt.LayerChart(layer=layers), WIDTH, 24 * len(rows))
 
 
 def _matrix(chart: Chart, chosen: str | None) -> alt.LayerChart:
-    """A tile a pair."""
+    """Draw a tile per pair."""
     return matrix_chart(list(map(dict, chart.rows)), chart.title)
 
 
 def _lines(chart: Chart, chosen: str | None) -> alt.LayerChart:
-    """A curve each; only the recommended one and those it is held against have a name."""
+    """Draw a curve per explainer; only the recommended one and the references are named."""
     named = [*([chosen] if chosen else []), *REFERENCES, OTHERS]
     rows = [{**row, "shown": row["name"] if row["name"] in named else OTHERS} for row in chart.rows]
     domain = [name for name in named if any(row["shown"] == name for row in rows)]
@@ -115,13 +119,13 @@ def _lines(chart: Chart, chosen: str | None) -> alt.LayerChart:
 
 
 def _reliability(chart: Chart, chosen: str | None) -> alt.HConcatChart:
-    """A diagram a panel, all from the least sure to the surest."""
+    """Draw a reliability diagram per panel, all on the same axis."""
     panels = _panels(chart)
     return reliability_panels(panels, dict.fromkeys(panels, _ends(chart)))
 
 
 def _bins(chart: Chart, chosen: str | None) -> alt.HConcatChart:
-    """Lines over bins, a panel for each kind."""
+    """Draw lines over bins, in a panel per kind."""
     panels = [
         line_panel(
             rows, list(dict.fromkeys(row["line"] for row in rows)), _ends(chart), chart.across, name
@@ -132,17 +136,19 @@ def _bins(chart: Chart, chosen: str | None) -> alt.HConcatChart:
 
 
 def _points(chart: Chart, chosen: str | None) -> alt.HConcatChart:
-    """A map a panel, each with groups of its own."""
+    """Draw a map per panel, each with its own groups."""
     panels = [
         points_chart(rows, _in_colour(rows), chart.across, name, WIDTH)
         for name, rows in _panels(chart).items()
     ]
-    beside: alt.HConcatChart = alt.HConcatChart(hconcat=panels).resolve_scale(color="independent")
-    return styled(beside)
+    maps_drawn: alt.HConcatChart = alt.HConcatChart(hconcat=panels).resolve_scale(
+        color="independent"
+    )
+    return styled(maps_drawn)
 
 
 def _in_colour(rows: list[dict[str, Any]]) -> list[str]:
-    """The groups that a map shows."""
+    """Return the groups that a map shows in colour."""
     return [name for name in dict.fromkeys(row["of"] for row in rows) if name not in NO_GROUP]
 
 
@@ -152,7 +158,7 @@ def _panels(chart: Chart) -> dict[str, list[dict[str, Any]]]:
 
 
 def _ends(chart: Chart) -> tuple[float, float]:
-    """Of all bins that have cases."""
+    """Return the first and the last edge of the bins that have cases."""
     first, last = (min(row["from"] for row in chart.rows), max(row["to"] for row in chart.rows))
     return (0.0, 1.0) if first == last else (first, last)
 
@@ -181,8 +187,8 @@ def _sized(chart: alt.LayerChart, width: float, height: int) -> alt.LayerChart:
 
 
 def alternative(chart: Chart) -> str:
-    """The picture in words, for those who do not see it."""
+    """Return the chart in words, for screen readers."""
     if chart.kind != "dots":
         return f"{chart.title}. {chart.reading}"
-    told = ", ".join(f"{row['name']} {row['value']:.2f}" for row in chart.rows)
-    return f"{chart.title}: {told}"
+    values = ", ".join(f"{row['name']} {row['value']:.2f}" for row in chart.rows)
+    return f"{chart.title}: {values}"

@@ -1,4 +1,4 @@
-"""Charts of what a model has learned, of how it reads one history, and of how films are rated."""
+"""Charts of learned maps, of the reasons for several targets, and of ratings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from whence.report.charts import AGAINST, BLANK, NEUTRAL, inline, styled
 
 SIDE: Final = 460
 SHOWN: Final = 12
-"""Items of a history that fit side by side."""
+"""The number of items of a history that fit into a chart."""
 TILE: Final = (46, 30)
 BARS, WIDE = (360, 200), 40
 """The size of a chart of ratings, and the width of its bars."""
@@ -25,10 +25,10 @@ COLOURS: Final = (AGAINST, NEUTRAL, "#d9a441", "#2a7f62", "#8a5a9e", "#c9788f", 
 
 
 def learned_chart(learned: LearnedMap, shown: Sequence[str] = ()) -> alt.Chart:
-    """A point for every item or user; those of the groups shown in colour, above all others."""
+    """Draw a point per item or user, with the groups `shown` in colour above all others."""
     names = list(shown or learned.groups.names[: len(COLOURS)])
     if len(names) > len(COLOURS):
-        raise InputError(f"At most {len(COLOURS)} groups can be told apart, not {len(names)}.")
+        raise InputError(f"A map shows at most {len(COLOURS)} groups in colour, not {len(names)}.")
     return styled(
         points_chart(learned.rows(names), names, learned.groups.what, learned.title, SIDE)
     )
@@ -37,7 +37,7 @@ def learned_chart(learned: LearnedMap, shown: Sequence[str] = ()) -> alt.Chart:
 def points_chart(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], what: str, title: str, side: int
 ) -> alt.Chart:
-    """The rows of a `LearnedMap`, with so many names in colour."""
+    """Draw the rows of a `LearnedMap`, with these groups in colour."""
     there = [name for name in [*names, SEVERAL, OTHERS] if any(row["of"] == name for row in rows)]
     colours = {**dict(zip(names, COLOURS, strict=False)), SEVERAL: DARK, OTHERS: GREY}
     chart: alt.Chart = (
@@ -62,7 +62,7 @@ def points_chart(
 
 
 def reason_chart(explanation: Explanation, shown: int = SHOWN) -> alt.LayerChart:
-    """A row for every target, a column for each of the strongest items, oldest first, in shares."""
+    """Draw a row per target and a column per strong item, oldest first, with their shares."""
     shares = signed_shares(explanation)
     strongest = np.argsort(-np.abs(shares).max(axis=0), kind="stable")
     slots = [int(slot) for slot in strongest[:shown] if explanation.parts[:, slot].any()]
@@ -106,7 +106,7 @@ def reason_chart(explanation: Explanation, shown: int = SHOWN) -> alt.LayerChart
 
 
 def rating_chart(counts: Mapping[float, int]) -> alt.LayerChart:
-    """A bar for every rating, as the share of all that is given so; a dashed line at the mean."""
+    """Draw a bar per rating with its share of all ratings, and a dashed line at the mean."""
     total = sum(counts.values())
     mean = sum(rating * count for rating, count in counts.items()) / total
     rows = [
@@ -139,7 +139,7 @@ def rating_chart(counts: Mapping[float, int]) -> alt.LayerChart:
 
 
 def signed_shares(explanation: Explanation) -> Floats:
-    """`[B, n]`: importances over the sum of their sizes, with their signs."""
+    """Return importances divided by the sum of their magnitudes, with signs `[B, n]`."""
     scores = np.where(explanation.parts, explanation.scores, 0.0)
     total = np.abs(scores).sum(axis=1, keepdims=True)
     shares: Floats = scores / np.where(total > 0, total, 1.0)
@@ -147,6 +147,6 @@ def signed_shares(explanation: Explanation) -> Floats:
 
 
 def _axis(field: str) -> alt.X | alt.Y:
-    """Coordinates of a map have no meaning by themselves."""
+    """Return an axis without labels, because coordinates of a map have no meaning."""
     channel = alt.X if field == "x" else alt.Y
     return channel(f"{field}:Q", title=None, axis=None, scale=alt.Scale(zero=False, padding=8))

@@ -1,4 +1,4 @@
-"""Charts of what is drawn by confidence: shuffled attention, and stability over seeds."""
+"""Charts by confidence: shuffled attention, and stability over seeds."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from whence.report.charts import AGAINST, COUNTS, DIAGRAM, FEW_TICKS, FOR, NEUTR
 from whence.trust.bins import Binned
 
 COLOURS: Final = (AGAINST, "#d9a441", NEUTRAL, FOR, "#7a5195", "#8a94a0")
-"""Of lines in one panel, the first first."""
-SURE: Final = "how sure of the predicted class"
+"""The colours of the lines in a panel, in their order."""
+SURE: Final = "confidence in the predicted class"
 CHANGE: Final = "mean change of its probability"
 BANDS: Final = "shuffled attention; bands: 95 % intervals over users"
-LARGEST: Final = "largest share of the attention that a part has"
+LARGEST: Final = "largest share of attention of one part"
 MEDIAN: Final = "median change of the probability"
-BOXES: Final = "dots: the median of the cases; bars: half of them; lines: nine of ten"
+BOXES: Final = "dots: medians; bars: the middle half of the cases; lines: 5 % to 95 %"
 LIKED: Final = "mean probability of being liked"
 OVER_SEEDS: Final = "over the seeds; bands: 95 % intervals over users"
 ROW_HEIGHT, COLUMNS = 30, 3
@@ -25,23 +25,23 @@ AXIS: Final = alt.Axis(tickCount=4, format="~g")
 
 
 def permutation_chart(lines: Mapping[str, Binned]) -> alt.ConcatChart:
-    """What shuffled attention changes by confidence, a line each, and how many cases there are.
+    """Draw what shuffled attention changes by confidence, and the number of cases.
 
-    A dot stands over the mean confidence of its bin; empty bins have none.
+    A dot stands at the mean confidence of its bin; empty bins have none.
     """
-    return _beside([_line_panel(lines, SURE, CHANGE)], BANDS)
+    return _concatenated([_line_panel(lines, SURE, CHANGE)], BANDS)
 
 
 def stability_chart(measures: Mapping[str, Binned]) -> alt.ConcatChart:
-    """Side by side by name: a measure over seeds, by the mean prediction."""
+    """Draw each measure over seeds by the mean prediction, in a panel of its own."""
     panels = [_line_panel({name: one}, LIKED, name) for name, one in measures.items()]
-    return _beside(panels, OVER_SEEDS)
+    return _concatenated(panels, OVER_SEEDS)
 
 
 def attention_chart(kinds: Mapping[str, Binned]) -> alt.HConcatChart:
-    """How the median changes are spread, by bins of the largest share of attention.
+    """Draw the distribution of the median changes, by the largest share of attention.
 
-    The kinds have the same bins, the largest shares on top, and the cases of each are counted.
+    All kinds have the same bins, the largest shares on top, with the number of cases of each.
     """
     digits = _digits(next(iter(kinds.values())).edges.tolist())
     rows = [
@@ -67,7 +67,7 @@ def attention_chart(kinds: Mapping[str, Binned]) -> alt.HConcatChart:
 
 
 def _line_panel(lines: Mapping[str, Binned], across: str, up: str) -> alt.VConcatChart:
-    """Every line, over the bins of all."""
+    """Draw all lines over the bins of all."""
     first = min(one.edges[0] for one in lines.values())
     last = max(one.edges[-1] for one in lines.values())
     return line_panel(_rows(lines), list(lines), (float(first), float(last)), across, up)
@@ -76,7 +76,7 @@ def _line_panel(lines: Mapping[str, Binned], across: str, up: str) -> alt.VConca
 def line_panel(
     rows: list[dict[str, Any]], lines: list[str], ends: tuple[float, float], across: str, up: str
 ) -> alt.VConcatChart:
-    """Every line with its band, from 0 on, and how many cases each bin has below."""
+    """Draw all lines with their bands, and below them the number of cases in each bin."""
     base = _base(lines, rows)
     band: alt.Chart = base.mark_area(opacity=0.18).encode(
         x=_x(ends),
@@ -100,13 +100,13 @@ def line_panel(
 
 
 def _digits(edges: list[float]) -> int:
-    """As few as tell the edges apart, at least two."""
+    """Return the fewest digits that distinguish all edges, at least two."""
     every = range(2, 17)
     return next((one for one in every if len({f"{x:.{one}g}" for x in edges}) == len(edges)), 17)
 
 
 def _base(lines: list[str], rows: list[dict[str, Any]]) -> alt.Chart:
-    """The rows in the colours of their lines."""
+    """Return a chart of the rows in the colours of their lines."""
     legend = alt.Legend(title=None, symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1)
     several = len(lines) > 1
     colour = alt.Color(
@@ -121,7 +121,7 @@ def _base(lines: list[str], rows: list[dict[str, Any]]) -> alt.Chart:
 
 
 def _x(ends: tuple[float, float], title: str | None = None) -> alt.X:
-    """From the first edge of all bins to the last; only a title has numbers beside it."""
+    """Return an axis from the first to the last edge; it has labels only with a title."""
     scale = alt.Scale(domain=list(ends), nice=False)
     return alt.X(
         "place:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5, labels=title is not None)
@@ -132,7 +132,7 @@ def _rows(lines: Mapping[str, Binned]) -> list[dict[str, Any]]:
     return [{"line": name, **row} for name, one in lines.items() for row in one.rows()]
 
 
-def _beside(panels: list[alt.VConcatChart], title: str) -> alt.ConcatChart:
+def _concatenated(panels: list[alt.VConcatChart], title: str) -> alt.ConcatChart:
     return styled(alt.ConcatChart(concat=panels, columns=COLUMNS, title=_small(title)))
 
 

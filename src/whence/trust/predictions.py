@@ -153,7 +153,7 @@ def check_some(cases: int) -> None:
 
 def check_logits(logits: Tensor, true: Tensor) -> None:
     """Raise if logits have no softmax, or if a true class does not exist."""
-    if not bool(logits.amax(dim=1).isfinite().all()):  # which is NaN where any is
+    if not bool(logits.amax(dim=1).isfinite().all()):  # NaN if any logit is NaN
         raise InputError(
             "Logits must be numbers, or −∞ for an impossible class, with at least one number per "
             "case; some of these are not."

@@ -97,11 +97,11 @@ def _centred_ranks(values: Floats, parts: Bools) -> Floats:
 
 def _kendall(first: Floats, second: Floats, parts: Bools) -> Floats:
     one, two = (orders(values, parts) for values in (first, second))
-    alike, untied, untied_too = (
+    same_order, untied, untied_too = (
         pairs.sum(axis=(1, 2), dtype=np.float64) for pairs in (one * two, np.abs(one), np.abs(two))
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        tau: Floats = alike / np.sqrt(untied * untied_too)
+        tau: Floats = same_order / np.sqrt(untied * untied_too)
     return tau
 
 
