@@ -184,14 +184,14 @@ def test_reasons_teach(
     runpy.run_path(str(EXAMPLES / "reasons_teach.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == [
-        "| all alike",
+        "| equal",
         "| by attributed cause, shuffled among skips",
         "| by attributed cause",
         "| by true cause",
     ]
     found = json.loads(path.read_text())["found"]
     assert all(0 <= one <= 1 for values in found.values() for one in values)
-    assert found["all alike"] != found["by true cause"]
+    assert found["equal"] != found["by true cause"]
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,7 @@ def test_reasons_weigh(
     runpy.run_path(str(EXAMPLES / "reasons_weigh.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" | ")[0] for line in lines[-5:]] == [
-        "| all alike",
+        "| equal",
         "| by leave-one-out or genre shares, shuffled among events",
         "| by leave-one-out",
         "| by leave-one-out or genre shares",
@@ -218,7 +218,7 @@ def test_reasons_weigh(
     found = json.loads(path.read_text())["found"]
     assert {len(values) for values in found.values()} == {2}
     assert all(0 <= one <= 1 for values in found.values() for one in values)
-    assert found["all alike"] != found["by true cause"]
+    assert found["equal"] != found["by true cause"]
 
 
 @pytest.fixture(scope="module")
@@ -226,18 +226,18 @@ def small_world() -> World:
     return make_world(WorldConfig(users=20, items=90, events=9, genres=4, seed=2))
 
 
-def test_events_weigh_by_models_that_were_not_taught_by_their_users(
+def test_events_weigh_by_models_that_were_not_train_on_half_their_users(
     weighing: dict[str, Any], small_world: World
 ) -> None:
     split = last_two(small_world.interactions)
-    asked = weighing["learned_from"](split)
+    asked = weighing["trained_events"](split)
     offsets = split.interactions.offsets
     for start, end in pairwise(offsets):
         own = asked[start:end].tolist()
         assert own == [False, *[True] * (len(own) - 3), False, False]
     user = split.interactions.user_of_event()
     for half in (0, 1):
-        taught = weighing["taught_by"](split, half).trained()
+        taught = weighing["train_on_half"](split, half).trained()
         assert taught.tolist() == (split.trained() & (user % 2 == half)).tolist()
 
 
@@ -247,9 +247,9 @@ def test_a_genre_is_a_reason_where_it_is_commoner_than_usual(
     """Counted event by event."""
     split, genre = last_two(small_world.interactions), small_world.genre
     data = split.interactions
-    found = weighing["brought_by_taste"](small_world, split, 4)
+    found = weighing["taste_contribution"](small_world, split, 4)
     usual = Counter(genre[data.items[split.trained()]].tolist())
-    for event in np.flatnonzero(weighing["learned_from"](split)).tolist():
+    for event in np.flatnonzero(weighing["trained_events"](split)).tolist():
         first = data.offsets[data.user_of_event()[event]]
         history = genre[data.items[max(first, event - 4) : event]].tolist()
         own = int(genre[data.items[event]])
@@ -264,7 +264,7 @@ def test_films_of_the_genre_bring_what_the_logit_loses_without_each(
     genre = small_world.genre
     cases = last_two(small_world.interactions).held["test"][:6]
     model = LIVELY["sasrec"](items=small_world.interactions.item_count, length=6)
-    found = weighing["left_out"](model, cases, genre, 6)
+    found = weighing["genre_contribution"](model, cases, genre, 6)
     for case, target in enumerate(cases.targets.tolist()):
         batch = torch.from_numpy(cases[case : case + 1].histories(6))
         asked, brought = torch.tensor([[target]]), 0.0
@@ -282,7 +282,7 @@ def test_weights_are_the_share_of_a_chance_and_are_shuffled_among_what_is_asked(
     weighing: dict[str, Any],
 ) -> None:
     """What halves the odds by its absence has half of them."""
-    gone = weighing["share_gone"](np.array([-1.0, 0.0, np.log(2), np.log(4)]))
+    gone = weighing["probability_lost"](np.array([-1.0, 0.0, np.log(2), np.log(4)]))
     np.testing.assert_allclose(gone, [0, 0, 0.5, 0.75], rtol=1e-6)
     asked = np.arange(40) % 4 > 0
     weights = np.linspace(0, 1, 40, dtype=np.float32)
@@ -305,7 +305,7 @@ def test_a_session_is_drawn(
     halves = next(batches(files, read_tracks(files.tracks)))
     assert halves.causes is not None
     different = [len(set(causes) - {NO_CAUSE, Cause.CHANCE}) for causes in halves.causes.tolist()]
-    assert found["of_most_causes"](halves) == different.index(max(different))
+    assert found["with_most_causes"](halves) == different.index(max(different))
 
 
 def test_the_area_is_the_share_of_pairs_in_order(teaching: dict[str, Any]) -> None:
@@ -323,7 +323,7 @@ def test_only_skips_from_habit_count_for_less(teaching: dict[str, Any]) -> None:
     there = np.ones((1, 4), dtype=bool)
     halves = SessionBatch(rows, there, rows[..., :31], there, labels, causes.astype(np.int8))
     assert teaching["by_cause"](halves).tolist() == [[1, 0, 1, 1]]
-    assert teaching["alike"](halves).tolist() == [[1, 1, 1, 1]]
+    assert teaching["equal"](halves).tolist() == [[1, 1, 1, 1]]
     model = make_network(NetworkConfig("interpretable gru", dim=2), 0)
     weights = teaching["by_attribution"](model)(halves)
     assert ((weights[0, :2] > 0) & (weights[0, :2] < 1)).all()

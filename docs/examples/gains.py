@@ -1,4 +1,4 @@
-"""Shared by the examples that ask whether reasons improve a recommender: what each way gains."""
+"""Shared by the examples that ask whether reasons improve a recommender: gains as a table."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from whence.measure import mean_over_seeds
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Found = dict[str, list[float]]
-"""One value a seed, by how it was learned; the first is what the others are held against."""
+ValuesBySeed = dict[str, list[float]]
+"""One value per seed, by weighting; the others are compared with the first."""
 
 
 S = TypeVar("S", bound="DataclassInstance")
-"""Settings of an example: whole numbers, of seeds among them."""
+"""Settings of an example: integers, including the number of seeds."""
 
 
 def measure_and_print(
     what: str,
     settings_of: type[S],
-    measure: Callable[[S, str, bool], Found],
+    measure: Callable[[S, str, bool], ValuesBySeed],
     headings: tuple[str, str, str],
 ) -> None:
-    """With the settings of the command line; `what` is the example's own description."""
+    """Measure with the settings of the command line; `what` describes the example."""
     chosen = _parse(what, settings_of)
     named = {field.name: getattr(chosen, field.name) for field in fields(settings_of)}
     settings, device = settings_of(**named), check_device(chosen.device)
@@ -41,8 +41,8 @@ def measure_and_print(
         write_json(chosen.json, document)
 
 
-def as_markdown(found: Found, headings: tuple[str, str, str]) -> str:
-    """A line for every way, and what it gains over the first, seed by seed."""
+def as_markdown(found: ValuesBySeed, headings: tuple[str, str, str]) -> str:
+    """Return one line per weighting, with its gain over the first, paired by seed."""
     lines = [f"| {' | '.join(headings)} |", "|---|---|---|"]
     first = next(iter(found))
     for name, values in found.items():

@@ -2,12 +2,12 @@
 
     python docs/examples/reasons_teach.py [--seeds 5] [--device cuda] [--json measured.json]
 
-On sessions whose causes are known, an interpretable network learns to predict skips and says which
-evidence each rests on. A second network, which sees the music alone and is to know which tracks a
-listener dislikes, then learns from the same skips: all alike; a skip by the share of its
-attribution that goes to the track itself; by such a share of some other skip, as a control; and, as
-far as one could come, a skip only where the true cause is the track. Printed is how well each ranks
-the tracks disliked above the others.
+On sessions with known causes, an interpretable network learns to predict skips and says which
+evidence each rests on. A second network sees only the music and should learn which tracks a
+listener dislikes. It trains on the same skips with four weightings: equal weights; the share of the
+attribution that goes to the track; the same shares shuffled among skips, as a control; and 1 only
+if the true cause is the track, as an upper bound. The script prints how well each ranks disliked
+tracks above the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from gains import Found, measure_and_print
+from gains import ValuesBySeed, measure_and_print
 from scipy import stats
 
 from whence.arrays import Floats32
@@ -47,8 +47,8 @@ MUSIC = KNOWN_SPANS["music"]
 TASTE = Family.of({"music": range(MUSIC.start, MUSIC.stop)}, {"music": ["music"]})
 """What the second network sees."""
 ABOUT_THE_TRACK = [EXPERTS.index(name) for name in ("S3", "S4", "S6")]
-"""Experts that know the track and nothing of the listener's doings."""
-ALIKE, ATTRIBUTED, TRUE = "all alike", "by attributed cause", "by true cause"
+"""Experts that see the track and nothing about the listener."""
+EQUAL, ATTRIBUTED, TRUE = "equal", "by attributed cause", "by true cause"
 CONTROL = "by attributed cause, shuffled among skips"
 
 Weigh = Callable[[SessionBatch], Floats32]
@@ -56,12 +56,12 @@ Weigh = Callable[[SessionBatch], Floats32]
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is made, and how long both learn."""
+    """The amount of data, and the length of both trainings."""
 
     sessions: int = 3_000
-    """To learn from, and as many to test on."""
+    """For training, and as many for testing."""
     off_genre: int = 20
-    """Of a hundred tracks, how many are of another genre than their session."""
+    """Percentage of tracks from another genre than their session."""
     dim: int = 8
     steps: int = 800
     taste_steps: int = 200
@@ -69,12 +69,12 @@ class Settings:
     seeds: int = 5
 
 
-HEADINGS = ("skips count", "disliked ranked above others", "more than all alike")
+HEADINGS = ("weight of skips", "AUC of disliked tracks", "gain over equal weights")
 
 
-def measure(settings: Settings, device: str, quiet: bool = False) -> Found:
-    """One value a seed, by how skips were weighed; every seed has sessions of its own."""
-    found: Found = {ALIKE: [], CONTROL: [], ATTRIBUTED: [], TRUE: []}
+def measure(settings: Settings, device: str, quiet: bool = False) -> ValuesBySeed:
+    """Return one value per seed for each weighting; every seed has its own sessions."""
+    found: ValuesBySeed = {EQUAL: [], CONTROL: [], ATTRIBUTED: [], TRUE: []}
     for seed in range(settings.seeds):
         with tempfile.TemporaryDirectory() as folder:
             listening = ListeningConfig(
@@ -83,78 +83,78 @@ def measure(settings: Settings, device: str, quiet: bool = False) -> Found:
                 off_genre=settings.off_genre / 100,
                 seed=seed,
             )
-            parts = split_files(write_sessions(Path(folder) / "sessions", listening))
-            for name, value in measure_seed(parts, settings, seed, device, quiet).items():
+            split = split_files(write_sessions(Path(folder) / "sessions", listening))
+            for name, value in measure_seed(split, settings, seed, device, quiet).items():
                 found[name].append(value)
     return found
 
 
 def measure_seed(
-    parts: SessionSplit, settings: Settings, seed: int, device: str, quiet: bool
+    split: SessionSplit, settings: Settings, seed: int, device: str, quiet: bool
 ) -> dict[str, float]:
-    """All on the same sessions, from the same first weights and in the same order."""
-    tracks = read_tracks(parts.train.tracks)
+    """Measure all weightings with the same sessions, initial weights and order."""
+    tracks = read_tracks(split.train.tracks)
     network = NetworkConfig(dim=settings.dim, n_heads=2, n_layers=1)
     training = SkipConfig(settings.steps, settings.batch_size, learning_rate=3e-3, validate_every=0)
     fitted = fit_skips(
-        parts, tracks, network, training, seed, device=device, show_progress=not quiet
+        split, tracks, network, training, seed, device=device, show_progress=not quiet
     )
     if not quiet:
-        print(evaluate(fitted.model, parts.test, tracks).scores.measures()["accuracy"])
+        print(evaluate(fitted.model, split.test, tracks).scores.measures()["accuracy"])
     attributed = by_attribution(fitted.model)
     weighing = {
-        ALIKE: alike,
+        EQUAL: equal,
         CONTROL: shuffled(attributed, Randomness(seed).numpy("explain")),
         ATTRIBUTED: attributed,
         TRUE: by_cause,
     }
     return {
-        name: ranking(learn_taste(parts, tracks, settings, seed, device, weigh), parts, tracks)
+        name: ranking(learn_taste(split, tracks, settings, seed, device, weigh), split, tracks)
         for name, weigh in weighing.items()
     }
 
 
-def alike(halves: SessionBatch) -> Floats32:
-    """Every track counts the same."""
-    return np.ones(halves.labels.shape, dtype=np.float32)
+def equal(batch: SessionBatch) -> Floats32:
+    """Weight every track equally."""
+    return np.ones(batch.labels.shape, dtype=np.float32)
 
 
-def by_cause(halves: SessionBatch) -> Floats32:
-    """A skip counts where the track was its cause; what was played always does."""
-    about = np.isin(halves.causes, (Cause.MUSIC, Cause.POPULARITY))
-    return np.where(halves.skipped, about, True).astype(np.float32)
+def by_cause(batch: SessionBatch) -> Floats32:
+    """Weight a skip by whether the track caused it; played tracks have weight 1."""
+    about = np.isin(batch.causes, (Cause.MUSIC, Cause.POPULARITY))
+    return np.where(batch.skipped, about, True).astype(np.float32)
 
 
 def by_attribution(model: SequentialModel) -> Weigh:
-    """A skip counts by the share of its attribution that goes to the track."""
+    """Weight a skip by the share of its attribution that goes to the track."""
 
     @torch.no_grad()
-    def weigh(halves: SessionBatch) -> Floats32:
+    def weigh(batch: SessionBatch) -> Floats32:
         device = next(model.parameters()).device
-        tensors = session_tensors(halves, device)
+        tensors = session_tensors(batch, device)
         selected = model.attribute(tensors.known, tensors.upcoming).cpu().numpy()
         share = selected[..., ABOUT_THE_TRACK].sum(axis=-1) / (selected.sum(axis=-1) + 1e-9)
-        return np.where(halves.skipped, share, 1.0).astype(np.float32)
+        return np.where(batch.skipped, share, 1.0).astype(np.float32)
 
     return weigh
 
 
 def shuffled(weigh: Weigh, rng: np.random.Generator) -> Weigh:
-    """The same weights, each of some other skip of the batch: a control without reasons."""
+    """Shuffle the weights among the skips of a batch: a control without reasons."""
 
-    def weigh_anew(halves: SessionBatch) -> Floats32:
-        weights = weigh(halves)
-        skips = halves.skipped & halves.upcoming_mask
+    def weigh_shuffled(batch: SessionBatch) -> Floats32:
+        weights = weigh(batch)
+        skips = batch.skipped & batch.upcoming_mask
         weights[skips] = rng.permutation(weights[skips])
         return weights
 
-    return weigh_anew
+    return weigh_shuffled
 
 
 def learn_taste(
-    parts: SessionSplit, tracks: Tracks, settings: Settings, seed: int, device: str, weigh: Weigh
+    split: SessionSplit, tracks: Tracks, settings: Settings, seed: int, device: str, weigh: Weigh
 ) -> SequentialModel:
-    """A network that sees the music of both halves and nothing else."""
+    """Train a network that sees only the music of both halves."""
     model = OrdinaryTransformer(
         TASTE,
         {"music": UPCOMING["music"]},
@@ -166,10 +166,10 @@ def learn_taste(
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     step = epoch = 0
     while step < settings.taste_steps:
-        for halves in batches(parts.train, tracks, settings.batch_size, seed=1_000 * seed + epoch):
-            weights = torch.from_numpy(weigh(halves)).to(device)
+        for batch in batches(split.train, tracks, settings.batch_size, seed=1_000 * seed + epoch):
+            weights = torch.from_numpy(weigh(batch)).to(device)
             with deterministic(device):
-                loss = model.loss(*session_tensors(halves, device), weights)
+                loss = model.loss(*session_tensors(batch, device), weights)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -181,21 +181,21 @@ def learn_taste(
 
 
 @torch.no_grad()
-def ranking(model: SequentialModel, parts: SessionSplit, tracks: Tracks) -> float:
-    """How often a track that was disliked for its music is ranked above one that was not."""
+def ranking(model: SequentialModel, split: SessionSplit, tracks: Tracks) -> float:
+    """Return how often a track disliked for its music is ranked above one that was not."""
     device = next(model.parameters()).device
     scores, disliked = [], []
-    for halves in batches(parts.test, tracks):
-        tensors = session_tensors(halves, device)
+    for batch in batches(split.test, tracks):
+        tensors = session_tensors(batch, device)
         logits = model.scores(tensors.known, tensors.upcoming)[..., 1].cpu().numpy()
-        scores.append(logits[halves.upcoming_mask])
-        assert halves.causes is not None
-        disliked.append(halves.causes[halves.upcoming_mask] == Cause.MUSIC)
+        scores.append(logits[batch.upcoming_mask])
+        assert batch.causes is not None
+        disliked.append(batch.causes[batch.upcoming_mask] == Cause.MUSIC)
     return area(np.concatenate(scores), np.concatenate(disliked))
 
 
 def area(scores: Floats32, right: npt.NDArray[np.bool_]) -> float:
-    """Under the curve of hits against false alarms: the share of pairs in order, ties a half."""
+    """Return the area under the ROC curve: the share of pairs in order, ties counting half."""
     ranks = stats.rankdata(scores)
     hits, misses = int(right.sum()), int((~right).sum())
     return float((ranks[right].sum() - hits * (hits + 1) / 2) / (hits * misses))

@@ -1,16 +1,17 @@
-"""Do reasons improve a recommender in a world? What is watched from habit says little about taste.
+"""Do reasons improve a recommender in a synthetic world? Habit says little about taste.
 
     python docs/examples/reasons_weigh.py [--seeds 5] [--device cuda] [--json measured.json]
 
-In a world where the cause of every event is known, half are only popular or mere noise. Two
-SASRecs, each trained on half of the users, foretell every event of the other half, and
-leave-one-out says what the films of the same genre in the history bring: the one that a sequel
-continues is among them. Where the model has not learned a taste, the genre's share in the history
-may still tell of one. The weight of an event is the share of its chance that would be gone without
-that reason. A third SASRec then learns to foretell the events of all users, from whole histories:
-all events alike; each by its weight; by the weight of some other event, as a control; and, as far
-as one could come, only those that in truth follow an earlier film or a taste. Printed is how often
-each finds such events, held out, among the first ten.
+In a world with known causes, half of the events are only popular or noise. Two SASRecs, each
+trained on half of the users, predict every event of the other half. Leave-one-out gives the
+contribution of the history's films of the same genre, including the one that a sequel continues. If
+the model has not learned a taste, the genre's share in the history may still reveal it. The weight
+of an event is the share of its probability that would be lost without that reason.
+
+A third SASRec then trains on the whole histories of all users with several weightings: equal
+weights; these weights; these weights shuffled among events, as a control; and 1 only for events
+that truly follow an earlier film or a taste, as an upper bound. The script prints how often each
+has such held-out events among its first ten.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import torch
-from gains import Found, measure_and_print
+from gains import ValuesBySeed, measure_and_print
 
-from whence.arrays import Bools, Floats, Ints32
+from whence.arrays import Bools, Floats, Floats32, Ints32
 from whence.contract import PAD
 from whence.data import Interactions, Split, last_two
 from whence.data.histories import Cases
@@ -34,40 +35,38 @@ from whence.training.evaluation import Evaluation
 from whence.training.recommenders import fit
 from whence.worlds import Kind, World, WorldConfig, make_world
 
-ALIKE, BY_MODEL, TRUE = "all alike", "by leave-one-out", "by true cause"
+EQUAL, BY_MODEL, TRUE = "equal", "by leave-one-out", "by true cause"
 ATTRIBUTED = "by leave-one-out or genre shares"
 CONTROL = f"{ATTRIBUTED}, shuffled among events"
-AS_USUAL = 8
-"""Films of the usual genres that are thought into every history, so that few prove little."""
-
-Weights = npt.NDArray[np.float32]
+PRIOR_FILMS = 8
+"""Pseudo-count of films with the usual genres, so that short histories prove little."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the world is like, and how long all learn."""
+    """The world, and the length of all trainings."""
 
     users: int = 3_000
     items: int = 400
     events: int = 20
     caused: int = 20
-    """Of a hundred events, how many are sequels, as long as there is one to watch."""
+    """Percentage of events that are sequels, if there is one to watch."""
     taste: int = 30
-    """The same of those that follow taste; the rest are only popular."""
+    """Percentage of events that follow taste; the rest are only popular."""
     noise: int = 10
-    """Of a hundred events of every kind, how many are anything at all."""
+    """Percentage of events of every kind that are random."""
     max_len: int = 20
     dim: int = 32
     steps: int = 600
     seeds: int = 5
 
 
-HEADINGS = ("events count", "recall@10", "more than all alike")
+HEADINGS = ("weight of events", "recall@10", "gain over equal weights")
 
 
-def measure(settings: Settings, device: str, quiet: bool = False) -> Found:
-    """One value a seed, by how events were weighed; every seed has a world of its own."""
-    found: Found = {name: [] for name in (ALIKE, CONTROL, BY_MODEL, ATTRIBUTED, TRUE)}
+def measure(settings: Settings, device: str, quiet: bool = False) -> ValuesBySeed:
+    """Return one value per seed for each weighting; every seed has its own world."""
+    found: ValuesBySeed = {name: [] for name in (EQUAL, CONTROL, BY_MODEL, ATTRIBUTED, TRUE)}
     for seed in range(settings.seeds):
         config = WorldConfig(
             users=settings.users,
@@ -86,15 +85,17 @@ def measure(settings: Settings, device: str, quiet: bool = False) -> Found:
 def measure_seed(
     world: World, settings: Settings, seed: int, device: str, quiet: bool
 ) -> dict[str, float]:
-    """All in the same world, from the same first weights and in the same order."""
+    """Measure all weightings in the same world, with the same initial weights and order."""
     split = last_two(world.interactions)
-    asked, reasoned = learned_from(split), has_reason(world)
-    by_model = brought_by_films(world, split, settings, seed, device, quiet)
-    attributed = share_gone(np.maximum(by_model, brought_by_taste(world, split, settings.max_len)))
+    asked, reasoned = trained_events(split), has_reason(world)
+    by_model = film_contribution(world, split, settings, seed, device, quiet)
+    attributed = probability_lost(
+        np.maximum(by_model, taste_contribution(world, split, settings.max_len))
+    )
     weighing = {
-        ALIKE: np.ones_like(attributed),
+        EQUAL: np.ones_like(attributed),
         CONTROL: shuffled(attributed, asked, Randomness(seed).numpy("explain")),
-        BY_MODEL: share_gone(by_model),
+        BY_MODEL: probability_lost(by_model),
         ATTRIBUTED: attributed,
         TRUE: reasoned.astype(np.float32),
     }
@@ -116,84 +117,86 @@ def measure_seed(
 
 
 def has_reason(world: World) -> Bools:
-    """Which events follow an earlier film or a taste."""
+    """Return which events follow an earlier film or a taste."""
     return np.isin(world.kind, (Kind.CAUSED, Kind.TASTE))
 
 
-def learned_from(split: Split) -> Bools:
-    """Which events training asks for: all for training but every user's first."""
+def trained_events(split: Split) -> Bools:
+    """Return which events are training targets: all but every user's first."""
     asked = split.trained()
     asked[split.interactions.offsets[:-1]] = False
     return asked
 
 
-def share_gone(brought: Floats) -> Weights:
-    """The share of an event's chance that is gone without what brings so much to its logit."""
-    return (1 - np.exp(-np.maximum(brought, 0))).astype(np.float32)
+def probability_lost(contribution: Floats) -> Floats32:
+    """Return the share of an event's probability lost without this contribution to its logit."""
+    return (1 - np.exp(-np.maximum(contribution, 0))).astype(np.float32)
 
 
-def brought_by_films(
+def film_contribution(
     world: World, split: Split, settings: Settings, seed: int, device: str, quiet: bool
 ) -> Floats:
-    """Of every event, to the logit of a model that was not taught by its user."""
-    data, asked = split.interactions, learned_from(split)
-    brought = np.zeros(len(data))
+    """Return the films' contribution to each event's logit, by the model of the other users."""
+    data, asked = split.interactions, trained_events(split)
+    contribution = np.zeros(len(data))
     for half in (0, 1):
-        model = _sasrec(taught_by(split, half), settings, seed, device, quiet)
+        model = _sasrec(train_on_half(split, half), settings, seed, device, quiet)
         events = np.flatnonzero(asked & (data.user_of_event() % 2 != half))
-        brought[events] = left_out(model, cases_at(data, events), world.genre, settings.max_len)
-    return brought
+        contribution[events] = genre_contribution(
+            model, cases_at(data, events), world.genre, settings.max_len
+        )
+    return contribution
 
 
-def brought_by_taste(world: World, split: Split, max_len: int) -> Floats:
-    """Of every event: ln of how much commoner its genre is in the history than it is with all."""
-    events = np.flatnonzero(learned_from(split))
+def taste_contribution(world: World, split: Split, max_len: int) -> Floats:
+    """Return for each event ln of how much more common its genre is in the history than overall."""
+    events = np.flatnonzero(trained_events(split))
     cases = cases_at(split.interactions, events)
     trained = world.genre[split.interactions.items[split.trained()]]
     usual = (np.bincount(trained, minlength=world.config.genres) / len(trained))[world.genre]
     expected = usual[cases.targets]
-    there, same = of_genre(cases, world.genre, max_len)
-    share = (same.sum(axis=1) + AS_USUAL * expected) / (there.sum(axis=1) + AS_USUAL)
-    brought = np.zeros(len(split.interactions))
-    brought[events] = np.log(share / expected)
-    return brought
+    there, same = same_genre(cases, world.genre, max_len)
+    share = (same.sum(axis=1) + PRIOR_FILMS * expected) / (there.sum(axis=1) + PRIOR_FILMS)
+    contribution = np.zeros(len(split.interactions))
+    contribution[events] = np.log(share / expected)
+    return contribution
 
 
-def taught_by(split: Split, half: int) -> Split:
-    """The same where every second user has events for training, and the others have none."""
+def train_on_half(split: Split, half: int) -> Split:
+    """Return the split with training events for every second user only."""
     begins = split.interactions.offsets[:-1]
     own = np.arange(len(begins)) % 2 == half
     return replace(split, train_ends=np.where(own, split.train_ends, begins))
 
 
 def cases_at(data: Interactions, events: npt.NDArray[np.int64]) -> Cases:
-    """The history before each event, and the item that came."""
+    """Return the history before each event, and the event's item."""
     users = data.user_of_event()[events].astype(np.int64)
     return Cases(
         data.items, users, data.offsets[users], events, data.items[events].astype(np.int64)
     )
 
 
-def of_genre(cases: Cases, genre: Ints32, max_len: int) -> tuple[Bools, Bools]:
-    """`[B, max_len]`: where a film is in the history, and where one of the genre of what came."""
+def same_genre(cases: Cases, genre: Ints32, max_len: int) -> tuple[Bools, Bools]:
+    """Return where the history has a film, and where one of the target's genre, `[B, max_len]`."""
     histories = cases.histories(max_len)
     there = histories != PAD
     return there, there & (genre[histories] == genre[cases.targets][:, None])
 
 
-def left_out(model: Recommender, cases: Cases, genre: Ints32, max_len: int) -> Floats:
-    """`[B]`: what the films of its genre bring to the logit of what came, by leave-one-out."""
+def genre_contribution(model: Recommender, cases: Cases, genre: Ints32, max_len: int) -> Floats:
+    """Return the contribution of films of the target's genre to its logit, by leave-one-out."""
     device = next(model.parameters()).device
     batch = torch.from_numpy(cases.histories(max_len)).to(device)
     targets = torch.from_numpy(cases.targets).to(device)
     found = explain_batch(model, batch, targets, "leave-one-out")
-    _, same = of_genre(cases, genre, max_len)
-    brought: Floats = np.where(same, found.scores, 0).sum(axis=1)
-    return brought
+    _, same = same_genre(cases, genre, max_len)
+    contribution: Floats = np.where(same, found.scores, 0).sum(axis=1)
+    return contribution
 
 
-def shuffled(weights: Weights, asked: Bools, rng: np.random.Generator) -> Weights:
-    """The same weights, each of some other event: a control without reasons."""
+def shuffled(weights: Floats32, asked: Bools, rng: np.random.Generator) -> Floats32:
+    """Shuffle the weights among events: a control without reasons."""
     moved = weights.copy()
     moved[asked] = rng.permutation(weights[asked])
     return moved
@@ -206,7 +209,7 @@ def _sasrec(split: Split, settings: Settings, seed: int, device: str, quiet: boo
 
 
 def hits(model: Recommender, split: Split, reasoned: Bools, settings: Settings) -> float:
-    """Of the test events that had a reason, how many are among the first ten."""
+    """Return the share of test events with a reason that are among the first ten."""
     found = Evaluation(split, "test", settings.max_len).full(model).values["recall@10"]
     return float(found[reasoned[split.held["test"].ends]].mean())
 

@@ -1,11 +1,11 @@
-"""Does averaging keep weights away from a saddle? Figures 4.9 and 4.10 of Jain (2019), run again.
+"""Does averaging keep weights away from a saddle? Repeats Figures 4.9 and 4.10 of Jain (2019).
 
     python docs/examples/saddle.py [--starts 20] [--rate 0.01] [--picture saddle.png]
 
 Two weights (a, b) have the loss b²/2 − a²/2 + a⁴/4, with a saddle at (0, 0) and minima at (±1, 0);
-the print does not tell its own. SGD with momentum starts high on the ridge a = 0, which leads down
-to the saddle. Prints a Markdown table over the starts and draws the first of them if asked, as PNG,
-SVG or HTML; half a minute on one CPU core.
+the thesis does not give its own loss. SGD with momentum starts high on the ridge a = 0, which leads
+down to the saddle. The script prints a Markdown table over the starts. With `--picture` it draws
+the first start as PNG, SVG or HTML. It takes half a minute on one CPU core.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ARROW = "M0,0L0.55,1.4L0,1L-0.55,1.4Z"  # its tip is at the point, and turns abo
 APART = 0.07  # what an epoch must have moved for an arrow
 SHOWN = (
     "One start; epochs are black and red in turns. "
-    "Yellow: where training goes on from the average. White: lines of equal loss."
+    "Yellow: where training resumes from the average. White: lines of equal loss."
 )
 
 
@@ -65,7 +65,7 @@ class Place(nn.Module):
         self.weights = nn.Parameter(torch.from_numpy(start))
 
     def forward(self) -> torch.Tensor:
-        """The loss where it is."""
+        """Return the loss."""
         a, b = self.weights
         loss: torch.Tensor = b**2 / 2 - a**2 / 2 + a**4 / 4
         return loss
@@ -73,16 +73,16 @@ class Place(nn.Module):
 
 @dataclass(frozen=True)
 class Walk:
-    """Where the weights were: in each epoch at its beginning and after each of its steps."""
+    """The weights at the start of each epoch and after each of its steps."""
 
     epochs: Points
-    """`[epochs, steps + 1, 2]`; where averaging goes on elsewhere, that is the next beginning."""
+    """`[epochs, steps + 1, 2]`; if averaging moves the weights, the next epoch starts there."""
     end: Points
-    """The weights one is given."""
+    """The final weights."""
 
     @cached_property
     def closest(self) -> float:
-        """To the saddle, at any step."""
+        """Smallest distance to the saddle at any step."""
         return float(distance(self.epochs, SADDLE).min())
 
     @cached_property
@@ -93,44 +93,44 @@ class Walk:
 
 
 def walk(rule: AveragingRule, epoch: int, seed: int, rate: float = RATE) -> Walk:
-    """Train two weights; whatever the rule, a seed has the same start and the same noise."""
+    """Train two weights; for every rule, a seed has the same start and the same noise."""
     rng = np.random.default_rng(seed)
     place = Place(np.array([WIDTH * rng.standard_normal(), HEIGHT]))
-    optimiser = torch.optim.SGD(place.parameters(), lr=rate, momentum=MOMENTUM)
+    optimizer = torch.optim.SGD(place.parameters(), lr=rate, momentum=MOMENTUM)
     been: list[Points] = []
 
     def note(*_: object) -> None:
         been.append(place.weights.detach().numpy().copy())
 
-    optimiser.register_step_post_hook(note)  # before averaging, which moves the weights afterwards
+    optimizer.register_step_post_hook(note)  # before averaging, which moves the weights afterwards
     averaging = None
     if rule != "none":
-        averaging = average_weights(place, optimiser, rule, epoch=epoch, start=STEPS * 3 // 4)
+        averaging = average_weights(place, optimizer, rule, epoch=epoch, start=STEPS * 3 // 4)
     for step in range(STEPS):
         if step % epoch == 0:
             note()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         place().backward()
         assert place.weights.grad is not None
         place.weights.grad += torch.from_numpy(NOISE * rng.standard_normal(2))
-        optimiser.step()
+        optimizer.step()
     if averaging is not None:
         averaging.finish()
     return Walk(np.reshape(been, (-1, epoch + 1, 2)), place.weights.detach().numpy())
 
 
 def distance(points: Points, place: tuple[float, float]) -> Points:
-    """Of each point."""
+    """Return the distance of each point."""
     return np.asarray(np.linalg.norm(points - place, axis=-1))
 
 
 def to_minimum(points: Points) -> Points:
-    """The distance to the nearer one."""
+    """Return the distance to the nearer minimum."""
     return np.minimum(*(distance(points, minimum) for minimum in MINIMA))
 
 
 def row(name: str, epoch: int | str, walks: list[Walk], plain: list[Walk]) -> str:
-    """Of the table."""
+    """Return one row of the table."""
     arrivals = [walk.arrival for walk in walks if walk.arrival is not None]
     further = [one.closest - other.closest for one, other in zip(walks, plain, strict=True)]
     cells = (
@@ -151,7 +151,7 @@ def _in_whole_steps(arrivals: list[int]) -> str:
 
 
 def picture(walks: dict[str, Walk]) -> alt.FacetChart:
-    """A panel a walk on the same surface, its epochs in turns black and red."""
+    """Draw one panel per walk on the same surface, with alternating colours for epochs."""
     rows = [row for name, walk in walks.items() for row in _rows(name, walk)]
     ink = alt.Color("colour:N", scale=None)
     base = alt.Chart().encode(x=_x("a"), y=_y("b"))
@@ -186,7 +186,7 @@ def picture(walks: dict[str, Walk]) -> alt.FacetChart:
 
 
 def _rows(name: str, walk: Walk) -> list[dict[str, Any]]:
-    """The way of each epoch: where an arrow goes, and whether it begins where none had ended."""
+    """Return the path of each epoch, with its arrows and restarts."""
     rows: list[dict[str, Any]] = []
     for epoch, points in enumerate(walk.epochs):
         arrow = points[0]
@@ -206,7 +206,7 @@ def _rows(name: str, walk: Walk) -> list[dict[str, Any]]:
 
 
 def _surface() -> list[alt.Chart]:
-    """Where the loss is below each level, the lower the darker; the saddle's own line is drawn."""
+    """Draw the loss levels, darker where lower, and the level of the saddle as a line."""
     chart = alt.Chart(inline([row for level in LEVELS for row in _below(level)])).encode(
         x=_x("a"),
         y=_y("low"),
@@ -228,7 +228,7 @@ def _surface() -> list[alt.Chart]:
 
 
 def _below(level: float) -> list[dict[str, Any]]:
-    """|b| ≤ √(2·level + a² − a⁴/2), where there is a root: one island, or two below the saddle."""
+    """Return the area below a level: |b| ≤ √(2·level + a² − a⁴/2), one island or two."""
     root = math.sqrt(1 + 4 * level)
     outer, inner = math.sqrt(1 + root), math.sqrt(max(0.0, 1 - root))
     islands = [(-outer, -inner), (inner, outer)] if level < 0 else [(-outer, outer)]
@@ -243,7 +243,7 @@ def _below(level: float) -> list[dict[str, Any]]:
 
 
 def _marks(walk: Walk) -> list[alt.Chart]:
-    """The start, the saddle and the minima, by name."""
+    """Label the start, the saddle and the minima."""
     places = [("start", *walk.epochs[0][0], 24, 0), ("saddle", *SADDLE, 32, 0)]
     places += [("minimum", *minimum, 0, 24) for minimum in MINIMA]
     fields = ("place", "a", "b", "right", "down")
@@ -270,7 +270,7 @@ def _y(field: str) -> alt.Y:
 
 
 def save(chart: alt.FacetChart, path: Path) -> None:
-    """As the name of the file says."""
+    """Save in the format of the file name."""
     match path.suffix:
         case ".svg":
             path.write_text(to_svg(chart, "Paths of SGD, ASWA and NASWA past a saddle"))
@@ -281,7 +281,7 @@ def save(chart: alt.FacetChart, path: Path) -> None:
 
 
 def main() -> None:
-    """Walk from every start by every rule, and with epochs of several lengths."""
+    """Walk from every start by every rule, with several epoch lengths."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", type=int, default=20)
     parser.add_argument("--rate", type=float, default=RATE)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from whence.errors import InputError
 from whence.experts import Family, LearnedFamily, all_subsets, learn_family
-from whence.experts.learned import Round, _without_the_least
+from whence.experts.learned import Round, _drop_experts
 from whence.randomness import Randomness
 from whence_studies.toy_data import TOYS
 
@@ -40,7 +40,7 @@ def learned(budget: int, seed: int, noise: int = NOISE) -> LearnedFamily:
 @pytest.mark.parametrize("budget", [3, 6])
 def test_learn_family_finds_the_needed_subsets(budget: int) -> None:
     found = learned(budget, seed=budget)
-    assert found.found == {frozenset({"x1"}), frozenset({"x2"}), frozenset({"x3", "x4"})}
+    assert found.subsets == {frozenset({"x1"}), frozenset({"x2"}), frozenset({"x3", "x4"})}
     assert len(found.rounds[0].family) == 5 + comb(5, 2) + 1
     sizes = [len(one.family) for one in found.rounds]
     assert sizes == sorted(set(sizes), reverse=True)
@@ -50,18 +50,18 @@ def test_learn_family_finds_the_needed_subsets(budget: int) -> None:
 
 def test_learn_family_keeps_the_budget() -> None:
     found = learned(1, seed=0, noise=0)
-    assert found.found == {frozenset({"x3", "x4"})}, "it decides over half of the cases"
+    assert found.subsets == {frozenset({"x3", "x4"})}, "it decides over half of the cases"
 
 
 def test_least_selected_experts_are_dropped() -> None:
     """Half of those too many, rounded up; then only those below the least share; never the top."""
-    family = all_subsets({"a": [0], "b": [1], "c": [2]}, most=1)
+    family = all_subsets({"a": [0], "b": [1], "c": [2]}, max_groups=1)
     assert family.names == ("a", "b", "c", "a+b+c")
     done = Round(family, (0.5, 0.04, 0.46, 0.0))
-    assert _without_the_least(done, 1, 0.05).names == ("a", "c", "a+b+c")
-    assert _without_the_least(done, 2, 0.05).names == ("a", "c", "a+b+c")
-    assert _without_the_least(done, 3, 0.05).names == ("a", "c", "a+b+c")
-    assert len(_without_the_least(done, 3, 0.01)) == 4
+    assert _drop_experts(done, 1, 0.05).names == ("a", "c", "a+b+c")
+    assert _drop_experts(done, 2, 0.05).names == ("a", "c", "a+b+c")
+    assert _drop_experts(done, 3, 0.05).names == ("a", "c", "a+b+c")
+    assert len(_drop_experts(done, 3, 0.01)) == 4
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, 2), (2, 2), (4, 1), (5, 3)])
@@ -75,15 +75,15 @@ def test_all_subsets_up_to_a_size(count: int, most: int) -> None:
 
 def test_invalid_requests_are_rejected() -> None:
     groups = {f"x{place}": [place] for place in range(30)}
-    with pytest.raises(InputError, match="466 subsets of at most 2 of 30 groups, more than 256"):
+    with pytest.raises(InputError, match="466 subsets of at most 2 of 30 groups, but only 256"):
         all_subsets(groups)
-    with pytest.raises(InputError, match="at least one group, not 0"):
+    with pytest.raises(InputError, match="Set max_groups to at least 1"):
         all_subsets(groups, 0)
     with pytest.raises(InputError, match=r"^The group 'a\+b' has a '\+' in its name, which joins"):
         all_subsets({"a": [0], "b": [1], "a+b": [2]})
-    with pytest.raises(InputError, match="at least one expert, not 0"):
+    with pytest.raises(InputError, match="Set budget to at least 1"):
         learn_family(groups, list, torch.zeros(1, 30), (2,), budget=0)
-    with pytest.raises(InputError, match="no rows on which to look who is selected"):
+    with pytest.raises(InputError, match="no rows to measure the selection on"):
         learn_family({"x": [0]}, list, torch.zeros(0, 1), (2,), budget=1)
 
 

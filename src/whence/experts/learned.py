@@ -1,9 +1,9 @@
-"""Learned subsets: training itself finds which experts are needed.
+"""Learned subsets: training finds which experts are needed.
 
-It begins with an expert for every small subset of the groups. In every round a network is trained
-anew, and the experts that are least often the one most selected leave, half of those too many at a
-time, until no more are left than the budget allows. The expert that sees everything stays: what the
-others leave over must have somewhere to go.
+The first round has an expert for every small subset of the groups. Every round trains a new network
+and drops the experts that are least often selected most, half of the surplus at a time, until the
+budget is met. The expert that sees everything always stays, because cases that the others reject
+must go somewhere.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from whence.experts.targets import Target
 from whence.experts.training import LEARNING_RATE, Batch, fit
 from whence.randomness import Randomness
 
-LEAST = 0.05
-"""An expert that is first in a smaller share of the cases leaves, whatever the budget allows."""
-MOST_CANDIDATES = 256
-JOINED = "+"
+MIN_SHARE = 0.05
+"""An expert that comes first in a smaller share of the cases is dropped, whatever the budget."""
+MAX_CANDIDATES = 256
+SEPARATOR = "+"
 
 
 @dataclass(frozen=True)
 class Round:
-    """A family that was trained, and how often each of its experts was the one most selected."""
+    """A trained family, and how often each of its experts is selected most."""
 
     family: Family
     shares: tuple[float, ...]
@@ -40,38 +40,38 @@ class Round:
 
 @dataclass(frozen=True)
 class LearnedFamily:
-    """What is left, and how it came about."""
+    """The remaining experts, and the rounds that led to them."""
 
     family: Family
     rounds: tuple[Round, ...]
 
     @property
-    def found(self) -> set[frozenset[str]]:
-        """The subsets that training has chosen, all but the one that sees everything."""
+    def subsets(self) -> set[frozenset[str]]:
+        """The learned subsets, without the one that sees everything."""
         return {
             frozenset(one.groups) for one in self.family.subsets if not _is_top(self.family, one)
         }
 
 
-def all_subsets(groups: Mapping[str, Iterable[int]], most: int = 2) -> Family:
-    """Every subset of at most so many groups, all pairs by default, and the one of all groups."""
-    if most < 1:
-        raise InputError(f"Subsets have at least one group, not {most}.")
+def all_subsets(groups: Mapping[str, Iterable[int]], max_groups: int = 2) -> Family:
+    """Return every subset of at most `max_groups` groups, and the one of all groups."""
+    if max_groups < 1:
+        raise InputError(f"Set max_groups to at least 1, not {max_groups}.")
     names = list(groups)
-    joined = next((name for name in names if JOINED in name), None)
+    joined = next((name for name in names if SEPARATOR in name), None)
     if joined is not None:
         raise InputError(
-            f"The group '{joined}' has a '{JOINED}' in its name, which joins the names of groups "
-            "in a subset; give it another name."
+            f"The group '{joined}' has a '{SEPARATOR}' in its name, which joins group names in a "
+            "subset. Rename the group."
         )
-    sizes = [size for size in range(1, len(names) + 1) if size <= most or size == len(names)]
+    sizes = [size for size in range(1, len(names) + 1) if size <= max_groups or size == len(names)]
     chosen = [some for size in sizes for some in combinations(names, size)]
-    if len(chosen) > MOST_CANDIDATES:
+    if len(chosen) > MAX_CANDIDATES:
         raise InputError(
-            f"There are {len(chosen)} subsets of at most {most} of {len(names)} groups, more than "
-            f"{MOST_CANDIDATES}; join some groups or allow fewer in a subset."
+            f"There are {len(chosen)} subsets of at most {max_groups} of {len(names)} groups, but "
+            f"only {MAX_CANDIDATES} are allowed. Merge groups or lower max_groups."
         )
-    return Family.of(groups, {JOINED.join(some): some for some in chosen})
+    return Family.of(groups, {SEPARATOR.join(some): some for some in chosen})
 
 
 def learn_family(
@@ -81,22 +81,22 @@ def learn_family(
     hidden_dims: Sequence[int],
     *,
     budget: int,
-    most: int = 2,
-    least: float = LEAST,
+    max_groups: int = 2,
+    min_share: float = MIN_SHARE,
     seed: int = 0,
     learning_rate: float = LEARNING_RATE,
     target: Target = TWO_CLASSES,
     recipe: Recipe = DEFAULT,
 ) -> LearnedFamily:
-    """Of subsets of at most `most` groups, at most `budget` besides the one of all groups.
+    """Learn at most `budget` subsets of at most `max_groups` groups, besides that of all groups.
 
-    `batches` gives every round its batches, and on `rows` it is looked who is selected.
+    `batches` yields the batches of a round. The selection is measured on `rows`.
     """
     if budget < 1:
-        raise InputError(f"A budget allows at least one expert, not {budget}.")
+        raise InputError(f"Set budget to at least 1, not {budget}.")
     if not len(rows):
-        raise InputError("There are no rows on which to look who is selected; give some.")
-    family, rounds = all_subsets(groups, most), list[Round]()
+        raise InputError("There are no rows to measure the selection on. Pass at least one.")
+    family, rounds = all_subsets(groups, max_groups), list[Round]()
     rows = first_columns(rows, family.n_columns)
     while True:
         model = InterpretableMLP(
@@ -104,7 +104,7 @@ def learn_family(
         )
         fit(model, batches(), learning_rate)
         rounds.append(Round(family, _shares(model, rows)))
-        fewer = _without_the_least(rounds[-1], budget, least)
+        fewer = _drop_experts(rounds[-1], budget, min_share)
         if len(fewer) == len(family):
             return LearnedFamily(family, tuple(rounds))
         family = fewer
@@ -112,14 +112,14 @@ def learn_family(
 
 @torch.no_grad()
 def _shares(model: InterpretableMLP, rows: Tensor) -> tuple[float, ...]:
-    """Of the cases in which each expert is most selected; of equals the simplest."""
+    """Return how often each expert is selected most; the simplest one in a tie."""
     first = model.attribute(rows).argmax(dim=1)
     counts = torch.bincount(first, minlength=len(model.family))
     return tuple((counts / len(rows)).tolist())
 
 
-def _without_the_least(done: Round, budget: int, least: float) -> Family:
-    """Half of those too many leave; where none are, those that are hardly selected."""
+def _drop_experts(done: Round, budget: int, min_share: float) -> Family:
+    """Drop half of the surplus experts, or without a surplus those that are hardly selected."""
     family = done.family
     share = dict(zip(family.names, done.shares, strict=True))
     top = tuple(one for one in family.subsets if _is_top(family, one))
@@ -128,7 +128,7 @@ def _without_the_least(done: Round, budget: int, least: float) -> Family:
     if too_many > 0:
         others = others[: len(others) - (too_many + 1) // 2]
     else:
-        others = [one for one in others if share[one.name] >= least]
+        others = [one for one in others if share[one.name] >= min_share]
     return Family(family.groups, tuple(others) + top)
 
 
