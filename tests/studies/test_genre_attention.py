@@ -22,7 +22,7 @@ from whence_studies.measurements.genre_attention import (
     BY_KEY,
     BY_KEY_SHUFFLED,
     BY_QUERY,
-    CHOSEN,
+    GENRES,
     MEASUREMENT,
     OWN,
     OWN_SHUFFLED,
@@ -37,7 +37,7 @@ from whence_studies.measurements.measurement import MeasuredRun
 
 ITEMS = 40
 OF_ITEM = np.arange(ITEMS) % 5
-"""The genre of every film by its place in `CHOSEN`; 4 is none of them."""
+"""The genre of every film by its place in `GENRES`; 4 is none of them."""
 
 
 def catalog(genre_of: list[str | None]) -> Catalog:
@@ -45,7 +45,7 @@ def catalog(genre_of: list[str | None]) -> Catalog:
     return Catalog(pa.table({"item": ids, "genres": pa.array(genre_of, pa.string())}))
 
 
-FILMS = catalog([(*CHOSEN, "Drama")[genre] for genre in OF_ITEM])
+FILMS = catalog([(*GENRES, "Drama")[genre] for genre in OF_ITEM])
 
 
 def made(query: Tensor, key: Tensor, items: Tensor) -> SASRec:
@@ -133,7 +133,7 @@ def test_stripes_by_hand(split: Split) -> None:
     found = measured(split, made(torch.eye(8), picks_second, items), how=GenreOptions(20, films=4))
     gets = 4 * np.exp(range(4)) / np.exp(range(4)).sum()
     for (_, key), column in BLOCKS.items():
-        assert found[column] == pytest.approx([gets[CHOSEN.index(key)]])
+        assert found[column] == pytest.approx([gets[GENRES.index(key)]])
     assert found[BY_KEY] == pytest.approx([gets.std()])
     assert found[BY_QUERY] == pytest.approx([0], abs=1e-12)
     assert found[OWN] == pytest.approx([0], abs=1e-12)
@@ -175,14 +175,14 @@ def test_films_of_several_of_the_genres_are_of_none() -> None:
     texts = ["Sci-Fi|Horror", "Drama|Sci-Fi", None, "Romance", "Animation|Children's", "Horror"]
     found = films_by_genre(catalog(texts), 1)
     assert [films.tolist() for films in found] == [[1], [3], [4], [5]]
-    with pytest.raises(InputError, match="1 films are of Sci-Fi and of no other of .* needs 2"):
+    with pytest.raises(InputError, match="1 films have Sci-Fi and no other genre of .* needs 2"):
         films_by_genre(catalog(texts), 2)
     with pytest.raises(InputError, match="These data have no genres"):
         films_by_genre(Catalog(pa.table({"item": [1]})), 1)
 
 
 def test_what_cannot_be_measured_is_said() -> None:
-    with pytest.raises(InputError, match="pairs and films are whole numbers from 1 on"):
+    with pytest.raises(InputError, match="pairs and films must be at least 1"):
         GenreOptions(0)
-    with pytest.raises(InputError, match="a transformer's first block, which GMF does not"):
+    with pytest.raises(InputError, match="first block of a transformer, which GMF does not"):
         film_logits(LIVELY["gmf"](), np.arange(3))

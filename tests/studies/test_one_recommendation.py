@@ -19,8 +19,8 @@ from whence.run import Run
 from whence_studies.measurements.measurement import MeasuredRun, SeedColumn
 from whence_studies.measurements.one_recommendation import (
     AGREEMENT,
-    BACK,
     MEASUREMENT,
+    POSITIONS,
     RANK,
     ROLLOUT,
     SHAPLEY,
@@ -75,7 +75,7 @@ def test_the_explained_item_is_the_first_seeds_first_unmet(
     assert ranks[0] == 1
     (title,) = run.catalog.labels([int(target)])
     assert found[RANK].label == title
-    assert f"seed 0 recommends first, “{title}”" in found[RANK].protocol
+    assert f"the top recommendation of seed 0, “{title}”" in found[RANK].protocol
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_bars_are_the_newest_items_the_newest_first(
     name: str, method: str, run: Run, found: dict[str, SeedColumn], history: list[int]
 ) -> None:
     target = torch.tensor([run.catalog.find(found[RANK].label or "")])
-    bars = [found[column] for column in BACK[name].values()]
+    bars = [found[column] for column in POSITIONS[name].values()]
     assert [one.label for one in bars] == run.catalog.labels(history[: -len(bars) - 1 : -1])
     for place, (seed, model) in enumerate(run.models.items()):
         by_hand = explain_batch(model, torch.tensor([history[-LENGTH:]]), target, method, seed)
@@ -96,8 +96,8 @@ def test_the_bars_are_the_newest_items_the_newest_first(
 
 def test_agreement_is_over_the_newest_items(found: dict[str, SeedColumn]) -> None:
     for place, rho in enumerate(found[AGREEMENT].per_seed):
-        sizes = [abs(found[column].per_seed[place]) for column in BACK[SHAPLEY].values()]
-        reach = [found[column].per_seed[place] for column in BACK[ROLLOUT].values()]
+        sizes = [abs(found[column].per_seed[place]) for column in POSITIONS[SHAPLEY].values()]
+        reach = [found[column].per_seed[place] for column in POSITIONS[ROLLOUT].values()]
         assert rho == pytest.approx(stats.spearmanr(sizes, reach).statistic)
 
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_shown_is_said(run: Run, split: Split) -> None:
         models = {0: lively_sasrec(length=length, items=len(run.catalog))}
         return MeasuredRun(replace(run, models=models), split, "validation", False)
 
-    with pytest.raises(InputError, match="shows 10 items, and this model reads 8"):
+    with pytest.raises(InputError, match="shows 10 items, but the model reads only 8"):
         example(asked(8), ExampleOptions())
     with pytest.raises(InputError, match="No validation event has a history of 500 items"):
         example(asked(500), ExampleOptions())

@@ -19,14 +19,14 @@ from whence.run import Run
 from whence_studies.measurements.measurement import MeasuredRun, NoOptions, SeedColumn
 from whence_studies.measurements.one_user_attention import (
     ALIKE,
-    BY_CHANCE,
     CELLS,
     DATASETS,
-    EVEN,
     LARGEST,
     MEASUREMENT,
     OTHER,
     PLACES,
+    RANDOM_PICK,
+    UNIFORM,
     attention_map,
 )
 
@@ -103,7 +103,7 @@ def test_cells_are_shares_of_attention_the_most_attended_first(
             np.testing.assert_allclose(cell.per_seed, shares[:, target, slot])
     for target, column in enumerate(LARGEST.values()):
         np.testing.assert_allclose(found[column].per_seed, shares[:, target].max(axis=1))
-    assert found[EVEN].per_seed == (1 / len(history),) * 3
+    assert found[UNIFORM].per_seed == (1 / len(history),) * 3
 
 
 def test_what_is_named_is_left_out_and_named_by_two(
@@ -121,7 +121,7 @@ def test_what_is_named_is_left_out_and_named_by_two(
         assert found[OTHER].per_seed[seed] == pytest.approx(np.mean(rest))
     pairs = [np.mean(named[one] == named[other]) for one, other in combinations(range(3), 2)]
     assert np.mean(found[ALIKE].per_seed) == pytest.approx(np.mean(pairs))
-    assert found[BY_CHANCE].per_seed == (1 / len(history),) * 3
+    assert found[RANDOM_PICK].per_seed == (1 / len(history),) * 3
 
 
 def test_the_sentence_is_said(
@@ -130,7 +130,7 @@ def test_the_sentence_is_said(
     weights = by_hand(run, targets, history, "attention-last")[0, 0]
     a, b = run.catalog.labels([targets[0], history[weights.argmax()]])
     share = 100 * weights.max() / weights.sum()
-    assert f"says: “{a}” because of “{b}” ({share:.1f} %), “" in found[EVEN].protocol
+    assert f"sentences: “{a}” because of “{b}” ({share:.1f} %), “" in found[UNIFORM].protocol
 
 
 def test_what_cannot_be_shown_is_said(run: Run, split: Split) -> None:
@@ -145,5 +145,5 @@ def test_what_cannot_be_shown_is_said(run: Run, split: Split) -> None:
     count = len(run.catalog)
     items = np.arange(count, dtype=np.int32)
     every = Cases(items, *(np.array([one]) for one in (0, 0, count - 4, count - 4)))
-    with pytest.raises(InputError, match="explains 5 items, and fewer are left to recommend"):
+    with pytest.raises(InputError, match="needs 5 recommendations, and fewer items are unseen"):
         ask(count, replace(split, held={**split.held, "validation": every}))

@@ -39,7 +39,9 @@ DeepICF+a three classes          68.69 40.54
 
 
 def test_what_table_3_1_prints() -> None:
-    held = read_json(HERE / "published" / "dataset-statistics.json")["Table 3.1 (Jain 2019)"]
+    held = read_json(HERE / "definitions" / "published" / "dataset-statistics.json")[
+        "Table 3.1 (Jain 2019)"
+    ]
     for line in TABLE_3_1.split("\n")[1:-1]:
         row, *values = line.split()
         columns = dict(zip(("interactions", "users", "items"), values, strict=True))
@@ -48,7 +50,7 @@ def test_what_table_3_1_prints() -> None:
 
 
 def test_what_table_3_2_prints() -> None:
-    held = read_json(HERE / "published" / "collaborative-accuracy.json")
+    held = read_json(HERE / "definitions" / "published" / "collaborative-accuracy.json")
     expected: dict[tuple[str, str, str], str] = {}
     for line in TABLE_3_2.split("\n")[1:-1]:
         model, *variant, hits, gain = line.split()

@@ -240,7 +240,7 @@ def test_a_claim_about_nothing_is_one_sentence(study: Study, wrong: Claim, sente
             {"measuring": {"agreement": {"point": 5}}},
             "PointSample has no setting 'point': did you mean",
         ),
-        ({"measuring": {"agreement": {"points": 0}}}, "at least 1 point, not 0"),
+        ({"measuring": {"agreement": {"points": 0}}}, "points must be at least 1, not 0"),
         (
             {"variants": {"a": Variant(measuring={"genres": {}})}},
             "There is no measurement of this study 'genres'",

@@ -30,7 +30,7 @@ from whence_studies.cache import StudyCache
 from whence_studies.measurements import calibration_by_class as calibration
 from whence_studies.measurements import permutation_by_class as permutation
 from whence_studies.measurements import stability_by_class as stability
-from whence_studies.measurements.between_seeds import deviation_over_seeds, index_by_chance
+from whence_studies.measurements.between_seeds import deviation_over_seeds, random_jaccard_index
 from whence_studies.measurements.candidates import UserSample, draw_questions, validation_questions
 from whence_studies.measurements.measurement import MeasuredRun, SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS
@@ -115,7 +115,7 @@ def slow_calibration(cases: list[Case]) -> dict[str, float]:
                 if tenth / 10 <= p < (tenth + 1) / 10 or (tenth == 9 and p == 1)
             ]
             if rows:
-                column = f"accuracy of {kind}, confidence from {tenth / 10:.1f}"
+                column = f"accuracy of {kind}, confidence {tenth / 10:.1f}–{(tenth + 1) / 10:.1f}"
                 found[column] = sum(rows) / (len(rows) + 1e-5)
     found["negative log-likelihood"] = float(np.mean([-math.log(p[true]) for _, true, p in cases]))
     squares = [sum((one - (c == true)) ** 2 for c, one in enumerate(p)) for _, true, p in cases]
@@ -194,8 +194,8 @@ def test_where_there_are_validation_events_the_temperature_is_fitted_on_them(
         expect_scaled(found, place, validation_cases(model, what.split), test)
         before = found["ECE, before scaling"].per_seed[place]
         assert before == found["ECE"].per_seed[place], "of all users"
-    assert "on the items of 4 validation events" in found["temperature"].protocol
-    assert "are measured on all test events" in found["temperature"].protocol
+    assert "on 4 validation events" in found["temperature"].protocol
+    assert "evaluated on all test events" in found["temperature"].protocol
 
 
 def validation_cases(model: Recommender, split: Split) -> list[Case]:
@@ -253,14 +253,14 @@ def test_permutation_by_kind_and_confidence(
             sure, moved = map(np.array, zip(*some, strict=True))
             assert found[f"|Δp|, {kind}"].per_seed[place] == pytest.approx(moved.mean())
             top = moved[sure >= 0.9]
-            column = f"|Δp|, {kind}, confidence from 0.9"
+            column = f"|Δp|, {kind}, confidence 0.9–1.0"
             if column in found:
                 assert found[column].per_seed[place] == pytest.approx(top.mean())
         sure, moved = map(np.array, zip(*changes["all"], strict=True))
         rho = stats.spearmanr(sure, moved).statistic
         column = "ρ(|Δp|, confidence), all"
         assert found[column].per_seed[place] == pytest.approx(rho, abs=1e-3)
-    assert any("of 10 by largest attention" in column for column in found)
+    assert any("attention decile" in column for column in found)
 
 
 def test_stability_by_tenths(asked: Callable[..., MeasuredRun]) -> None:
@@ -289,7 +289,7 @@ def test_stability_by_tenths(asked: Callable[..., MeasuredRun]) -> None:
     assert found["Jaccard index"].n == 4
     for tenth in range(10):
         rows = np.flatnonzero((10 * mean).astype(int) == tenth)
-        column = f"p from {tenth / 10:.1f}"
+        column = f"p {tenth / 10:.1f}–{(tenth + 1) / 10:.1f}"
         assert (f"KL, {column}" in found) == bool(len(rows))
         if len(rows):
             ours = found[f"Jaccard index, {column}"]
@@ -325,12 +325,14 @@ def test_the_index_by_chance_is_that_of_random_tops() -> None:
     lengths = np.array([2, 7, 10, 11, 35, 35])
     parts = np.arange(35) < lengths[:, None]
     drawn = np.random.default_rng(0).random((40, len(lengths), 35))
-    assert index_by_chance(lengths) == pytest.approx(
+    assert random_jaccard_index(lengths) == pytest.approx(
         np.mean(jaccard_index(drawn, parts).cases), abs=0.02
     )
-    assert index_by_chance(np.array([2])) == pytest.approx(1 / 2), "one of two, the same or not"
+    assert random_jaccard_index(np.array([2])) == pytest.approx(1 / 2), (
+        "one of two, the same or not"
+    )
     # Two of eleven: both in common 1 / 55, one 2 · 9 / 55 and then a third of the union.
-    assert index_by_chance(np.array([11])) == pytest.approx(1 / 55 + 18 / 55 / 3)
+    assert random_jaccard_index(np.array([11])) == pytest.approx(1 / 55 + 18 / 55 / 3)
 
 
 def test_what_the_text_says_of_the_jaccard_index() -> None:
@@ -351,7 +353,7 @@ def test_a_few_users_are_drawn_once_for_all(asked: Callable[..., MeasuredRun]) -
     assert len(one.cases) == 3
     assert len(set(one.cases.users.tolist())) == 3
     assert (one.items == other.items).all()
-    with pytest.raises(InputError, match="At least 2 users are asked, not 1"):
+    with pytest.raises(InputError, match="users must be at least 2, not 1"):
         UserSample(1)
 
 

@@ -93,7 +93,7 @@ def test_shuffling_by_tenths(measured: tuple[Run, dict[str, SeedColumn]], split:
         for tenth in (1, 4, 10):
             rows = order[6 * (tenth - 1) : 6 * tenth]
             for name, values in (("|Δp|", permuted.top), ("|Δp| / p", share)):
-                column = f"{name} of the top item, tenth {tenth}"
+                column = f"{name} of the top item, decile {tenth}"
                 assert found[column].per_seed[place] == pytest.approx(values[rows].mean())
 
 
@@ -117,11 +117,11 @@ def test_seeds_are_compared_by_tenths(
     assert np.mean(found["Jaccard index"].per_seed) == pytest.approx(same.mean())
     for tenth in (1, 5, 10):
         rows = order[6 * (tenth - 1) : 6 * tenth]
-        index = found[f"Jaccard index, tenth {tenth}"]
+        index = found[f"Jaccard index, decile {tenth}"]
         assert index.n == 6
         assert np.mean(index.per_seed) == pytest.approx(same[rows].mean())
         expected = deviation_over_seeds(came[:, rows])
-        ours = found[f"deviation of predictions, tenth {tenth}"].per_seed
+        ours = found[f"deviation of predictions, decile {tenth}"].per_seed
         assert ours == pytest.approx(expected, abs=1e-6)
 
 

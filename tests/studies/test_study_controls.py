@@ -75,5 +75,7 @@ def test_every_version_is_explained_for_itself(name: str, followed: Followed, sp
 def test_a_single_seed_has_no_other(followed: Followed, split: Split) -> None:
     run = followed()
     alone = replace(run, models={0: run.models[0]})
-    with pytest.raises(InputError, match="randomised from another seed; train at least 2"):
+    with pytest.raises(
+        InputError, match="Randomised weights come from another seed: train at least 2"
+    ):
         controls(MeasuredRun(alone, split, "validation", False), PointSample(2))

@@ -94,7 +94,7 @@ def test_the_columns_are_those_of_the_curves(
         ours = {column: one.per_seed[seed] for column, one in found.items()}
         assert ours == pytest.approx(expected, rel=1e-6, abs=1e-9)
     assert len({found[f"area of {shown}"].per_seed for shown in (*METHODS, "random")}) > 4
-    assert found["area of ∇"].protocol.startswith("12 validation events of full length")
+    assert found["area of ∇"].protocol.startswith("12 validation events with full histories")
 
 
 def test_a_curve_begins_at_nothing_and_ends_where_all_do(
@@ -115,5 +115,5 @@ def test_a_curve_begins_at_nothing_and_ends_where_all_do(
 
 @pytest.mark.parametrize("wrong", [{"histories": 0}, {"seeds": 0}])
 def test_nothing_cannot_be_deleted(wrong: dict[str, int]) -> None:
-    with pytest.raises(InputError, match="at least one history and one seed"):
+    with pytest.raises(InputError, match="histories and seeds must be at least 1"):
         DeletionOptions(**wrong)

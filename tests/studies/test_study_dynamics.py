@@ -70,7 +70,7 @@ def test_a_point_of_a_curve_is_what_that_snapshot_gives(
             assert ours == pytest.approx(values, abs=1e-9), line
             assert np.ptp(values) > 0
             if line in PAIRS:
-                least = found[f"least {line} from epoch 1 on"].per_seed[seed]
+                least = found[f"minimum {line} from epoch 1"].per_seed[seed]
                 assert least == pytest.approx(min(values[1:]), abs=1e-9)
         knees = [slow_knee([one[line] for one in of_seed]) for line in ("ρ(|φ|, α first)", RECALL)]
         assert found[KNEE_LATER].per_seed[seed] == knees[0] - knees[1]
@@ -86,7 +86,7 @@ def test_the_least_is_of_models_that_have_learned(followed: Followed, split: Spl
     swapped = {**kept, 0: kept[lowest], lowest: kept[0]}
     again = watched(replace(run, snapshots={0: swapped}), split, how)
     assert again[f"{line} after epoch 0"].per_seed == (min(values),)
-    assert again[f"least {line} from epoch 1 on"].per_seed == (sorted(values)[1],)
+    assert again[f"minimum {line} from epoch 1"].per_seed == (sorted(values)[1],)
     assert min(values) < sorted(values)[1]
 
 
@@ -119,14 +119,16 @@ def test_recall_is_of_some_events_spread_over_all(followed: Followed, split: Spl
 def test_every_epoch_needs_its_snapshot(followed: Followed, split: Split) -> None:
     run = followed()
     for fewer in ({}, {seed: {0: kept[0], 40: kept[40]} for seed, kept in run.snapshots.items()}):
-        with pytest.raises(InputError, match="a snapshot after each of 10 epochs .* snapshots=11"):
+        with pytest.raises(
+            InputError, match="snapshots before and after each of 10 epochs.* snapshots=11"
+        ):
             watched(replace(run, snapshots=fewer), split, DynamicsOptions(2))
 
 
 def test_nothing_cannot_be_watched() -> None:
-    with pytest.raises(InputError, match="at least one seed and one event"):
+    with pytest.raises(InputError, match="seeds and events must be at least 1"):
         DynamicsOptions(seeds=0)
-    with pytest.raises(InputError, match="at least one seed and one event"):
+    with pytest.raises(InputError, match="seeds and events must be at least 1"):
         DynamicsOptions(events=0)
-    with pytest.raises(InputError, match="at least 1 point, not 0"):
+    with pytest.raises(InputError, match="points must be at least 1, not 0"):
         DynamicsOptions(points=0)

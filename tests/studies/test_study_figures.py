@@ -18,9 +18,15 @@ from whence_studies.charts.study_charts import study_charts
 from whence_studies.charts.study_page import as_markdown
 from whence_studies.charts.study_tables import study_tables
 from whence_studies.checking import check_study
-from whence_studies.measurements.genre_attention import BLOCKS, CHOSEN
+from whence_studies.measurements.genre_attention import BLOCKS, GENRES
 from whence_studies.measurements.measurement import SeedColumn, SharePlot
-from whence_studies.measurements.one_recommendation import AGREEMENT, BACK, RANK, ROLLOUT, SHAPLEY
+from whence_studies.measurements.one_recommendation import (
+    AGREEMENT,
+    POSITIONS,
+    RANK,
+    ROLLOUT,
+    SHAPLEY,
+)
 from whence_studies.measurements.one_user_attention import CELLS, LARGEST
 from whence_studies.measurements.registry import MEASUREMENTS, figures_of
 from whence_studies.records import Record, read_records, write_records
@@ -35,7 +41,7 @@ SHOWN = {
     "example": ["3. Film 3", "why Goldfinger?"],
     "experts": ["S2: content, user", "Intrp-MLP, not linked", "%"],
 }
-TITLES = {column: f"Film {back}" for of in BACK.values() for back, column in of.items()}
+TITLES = {column: f"Film {back}" for of in POSITIONS.values() for back, column in of.items()}
 
 
 def results(study: Study, done: int | None = None) -> list[Record]:
@@ -85,12 +91,12 @@ def test_a_map_is_a_table_of_its_own(genres: Study) -> None:
     records = results(genres)
     variant, shades, claims, _ = study_tables(genres, records)
     assert variant.headings == ("dataset", *MEASUREMENTS["genres"].columns)
-    assert shades.headings == ("dataset", "genre of the query", *CHOSEN)
+    assert shades.headings == ("dataset", "genre of the query", *GENRES)
     found = values(records)
-    for row, query in zip(shades.rows, CHOSEN, strict=True):
+    for row, query in zip(shades.rows, GENRES, strict=True):
         assert row[:2] == ("ML-1M", query)
         shown = [float(cell.split(" ± ")[0]) for cell in row[2:]]
-        assert shown == pytest.approx([found[BLOCKS[query, key]] for key in CHOSEN], abs=1e-4)
+        assert shown == pytest.approx([found[BLOCKS[query, key]] for key in GENRES], abs=1e-4)
     assert len(claims.rows) == 3
 
 
@@ -144,13 +150,13 @@ def test_a_map_has_the_names_that_the_data_know() -> None:
 def test_bars_are_told_by_what_they_are_of(example: Study) -> None:
     records = results(example)
     *_, bars, _, _ = study_tables(example, records)
-    assert bars.headings == ("dataset", "explained", "position from the end", "item", *BACK)
+    assert bars.headings == ("dataset", "explained", "position from the end", "item", *POSITIONS)
     found = values(records)
     assert len(bars.rows) == 10
     for back, row in enumerate(bars.rows, start=1):
         assert row[:4] == ("ML-1M", "Goldfinger", str(back), f"Film {back}")
         shown = [float(cell.split(" ± ")[0]) for cell in row[4:]]
-        expected = [found[of[str(back)]] for of in BACK.values()]
+        expected = [found[of[str(back)]] for of in POSITIONS.values()]
         assert shown == pytest.approx(expected, abs=1e-4)
 
 

@@ -113,7 +113,7 @@ def test_what_nobody_knows_is_said(followed: Followed, split: Split) -> None:
         split.interactions, catalog=Catalog(split.interactions.catalog.table.select([0]))
     )
     asked = MeasuredRun(followed(), replace(split, interactions=bare), "validation", False)
-    with pytest.raises(InputError, match="Maps need a model that knows items and data with their"):
+    with pytest.raises(InputError, match="Maps need item vectors and data with genres"):
         maps(asked, NoOptions())
     table = bare.catalog.table
     alone = table.append_column("genres", pa.array([f"g{one}" for one in range(len(table))]))

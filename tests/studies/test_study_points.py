@@ -78,12 +78,12 @@ def test_full_histories_are_full_and_each_there_once(split: Split) -> None:
 
 
 def test_what_cannot_be_drawn_is_said(users: Split) -> None:
-    with pytest.raises(InputError, match="No validation event has a history of 29 items to ask"):
+    with pytest.raises(InputError, match="No validation event has a history of 29 items"):
         draw_full(users, "validation", 29, 5)
     nobody = last_two(interactions_of([[0, 1, 2], [3, 4]]))
-    with pytest.raises(InputError, match="No validation event has a history of 2 items to ask"):
+    with pytest.raises(InputError, match="No validation event has a history of 2 items"):
         draw_points(nobody, "validation", PointSample(5))
-    with pytest.raises(InputError, match="at least 1 point, not 0"):
+    with pytest.raises(InputError, match="points must be at least 1, not 0"):
         PointSample(0)
     with pytest.raises(InputError, match="drawn cannot be 'length': did you mean 'by length'"):
         PointSample(5, "length")  # type: ignore[arg-type]

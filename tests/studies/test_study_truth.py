@@ -66,7 +66,7 @@ def test_only_who_has_a_sign_is_asked_for_it() -> None:
 
 def test_elsewhere_the_truth_is_not_known(followed: Followed, split: Split) -> None:
     real = replace(followed(), loaded=interactions_of([[0, 1, 2, 3]] * 3))
-    with pytest.raises(InputError, match="known of worlds alone; these data are none"):
+    with pytest.raises(InputError, match="known only for synthetic worlds"):
         truth(MeasuredRun(real, split, "validation", False), TruthOptions(5))
-    with pytest.raises(InputError, match="at least 1 question, not 0"):
+    with pytest.raises(InputError, match="questions must be at least 1, not 0"):
         TruthOptions(0)

@@ -1,1 +1,1 @@
-"""What a study can measure of a trained run, one file a measurement."""
+"""Measurements of a trained run, one file each."""

@@ -1,4 +1,4 @@
-"""What is measured between seeds, by bins: one pseudo-value a seed in every bin."""
+"""Comparisons between seeds: one jackknife pseudo-value per seed, over all cases or by bin."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from whence.trust.bins import Bins
 from whence.trust.stability.seed_pairs import SeedPairs, check_interval_over, deviation
 
 DEVIATION: Final = "deviation of predictions"
-BY_CHANCE: Final = "random Jaccard index"
+RANDOM_INDEX: Final = "random Jaccard index"
 
 SeedValues = Mapping[str, tuple[tuple[float, ...], int]]
-"""By column one value a seed, and of how many cases."""
+"""By column: one value per seed, and the number of cases."""
 
 
 def deviation_over_seeds(predictions: Floats) -> list[float]:
-    """One value a seed of the mean over cases of `deviation`, from probabilities `[S, B]`.
+    """Return one value per seed of the mean `deviation` over cases, from probabilities `[S, B]`.
 
-    The jackknife's pseudo-values S·θ − (S−1)·θ₍₋ₖ₎, as `SeedPairs.over_seeds` has them, moved so
-    that their mean is θ as the thesis prints it: from a mean over fewer seeds distances are
-    smaller, and the pseudo-values would make up for that.
+    These are the jackknife pseudo-values S·θ − (S−1)·θ₍₋ₖ₎ of `SeedPairs.over_seeds`, shifted so
+    that their mean is θ as the thesis prints it. Distances from a mean over fewer seeds are
+    smaller, and unshifted pseudo-values would compensate for that.
     """
     seeds = len(predictions)
     check_interval_over(seeds)
@@ -35,14 +35,16 @@ def deviation_over_seeds(predictions: Floats) -> list[float]:
 
 
 def ratio_over_seeds(found: SeedPairs, chance: SeedPairs) -> list[float]:
-    """One value a seed of what `found` comes to as a share of `chance`, each a mean over pairs.
+    """Return one value per seed of the ratio of two means over pairs of seeds.
 
-    The jackknife's pseudo-values of the ratio, moved so that their mean is the ratio itself. A
-    pseudo-value of a mean is what leaves the mean without its seed as that of the others.
+    These are the jackknife pseudo-values of the ratio, shifted so that their mean is the ratio.
+    The pseudo-value of a mean is its seed's contribution, so the others give the mean without it.
     """
     of, by = np.array(found.over_seeds()), np.array(chance.over_seeds())
     if not by.mean() > 0:
-        raise InputError("By chance seeds do not differ at all here, so that there is no share.")
+        raise InputError(
+            "The random baseline does not differ between seeds, so there is no ratio to it."
+        )
     without = (of.sum() - of) / (by.sum() - by)
     values: list[float] = (
         of.mean() / by.mean() - (len(of) - 1) * (without - without.mean())
@@ -50,22 +52,22 @@ def ratio_over_seeds(found: SeedPairs, chance: SeedPairs) -> list[float]:
     return values
 
 
-def index_by_chance(lengths: Ints) -> float:
-    """The mean Jaccard index of any two sets of ⌈n / 10⌉ parts, of histories of n parts `[B]`.
+def random_jaccard_index(lengths: Ints) -> float:
+    """Return the expected Jaccard index of two random sets of ⌈n / 10⌉ of n parts, from n `[B]`.
 
-    They have x parts in common, which is hypergeometric, and so x / (2k − x) of their union.
+    They share x parts, which is hypergeometric, and so x / (2k − x) of their union.
     """
     different, counts = np.unique(lengths, return_counts=True)
     sizes = -(-different // 10)
     common = np.arange(sizes.max() + 1)
-    chances = stats.hypergeom.pmf(common, different[:, None], sizes[:, None], sizes[:, None])
-    # More in common than there are has no chance, and no share either.
+    probabilities = stats.hypergeom.pmf(common, different[:, None], sizes[:, None], sizes[:, None])
+    # Larger overlaps than the sets have probability 0.
     shares = common / np.maximum(2 * sizes[:, None] - common, 1)
-    return float(np.average((chances * shares).sum(axis=1), weights=counts))
+    return float(np.average((probabilities * shares).sum(axis=1), weights=counts))
 
 
 def of_cases(predictions: Floats, pairs: Mapping[str, SeedPairs]) -> SeedValues:
-    """The deviation of predictions `[S, B]`, and of each pair of seeds what is compared."""
+    """Return the deviation of predictions `[S, B]`, and each comparison of pairs of seeds."""
     found = {DEVIATION: (tuple(deviation_over_seeds(predictions)), predictions.shape[1])}
     for name, one in pairs.items():
         found[name] = tuple(one.over_seeds()), int((~np.isnan(one.cases)).sum())
@@ -75,7 +77,7 @@ def of_cases(predictions: Floats, pairs: Mapping[str, SeedPairs]) -> SeedValues:
 def by_bin(
     places: Floats, bins: Bins, usable: Ints, of: Callable[[Ints], SeedValues]
 ) -> Iterator[tuple[int, SeedValues]]:
-    """Of the usable cases in each bin of `places` `[B]`, from 1 on; empty bins are left out."""
+    """Yield `of` the usable cases in each non-empty bin of `places` `[B]`, numbered from 1."""
     edges = bins.edges(np.sort(places))
     bin_of = np.searchsorted(edges[1:-1], places[usable], side="right")
     for number in np.unique(bin_of):

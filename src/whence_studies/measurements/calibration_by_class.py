@@ -1,10 +1,10 @@
-"""Figure 3.7: is a model as often right about what is liked as it is sure? (Jain 2019)
+"""Figure 3.7 (Jain 2019): calibration of the predicted class, for positives and negatives.
 
-The thesis looks at positives and negatives apart, by how sure the model is of the class that it
-predicts, in tenths. Even a calibrated model is over-confident where only its positives are looked
-at, as it is then always wrong to predict a negative; so all are looked at together, too, by the
-errors that are in use since, and after temperature scaling: fitted on validation events, where the
-split has some, and else on half of the users, to be measured on the others.
+The thesis looks at positives and negatives separately, by tenths of confidence. Even a calibrated
+model is over-confident on positives alone, where predicting a negative is always wrong. So the
+measurement also covers all items, by today's calibration errors, before and after temperature
+scaling. The temperature is fitted on validation events if the split has some, otherwise on half of
+the users, and evaluated on the others.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ ERRORS: Final = (
 BEFORE, AFTER = "before scaling", "after scaling"
 TEMPERATURE: Final = "temperature"
 LOWEST: Final = 3
-"""The first tenth that a confidence can be in, of three classes."""
+"""The lowest tenth that a confidence among three classes can be in."""
 
 
 def gap(kind: str) -> str:
-    """The column of the mean confidence less the accuracy: above 0 is over-confident."""
+    """Return the column of the mean confidence minus the accuracy; above 0 is over-confident."""
     return f"confidence minus accuracy, {kind}"
 
 
 def surest_gap(kind: str) -> str:
-    """The same of what it is surest of."""
+    """Return the same column for the most confident predictions."""
     return f"{gap(kind)}, confidence ≥ 0.9"
 
 
 def jain_error(kind: str) -> str:
-    """The column of the calibration error as the thesis' code has it."""
+    """Return the column of the calibration error as in the code of the thesis."""
     return f"ECE in 10 bins, {kind}"
 
 
 def accuracy_from(kind: str, tenth: int) -> str:
-    """The column of the accuracy of what it is so sure of."""
+    """Return the column of the accuracy in one tenth of confidence."""
     return f"accuracy of {kind}, confidence {tenth / 10:.1f}–{(tenth + 1) / 10:.1f}"
 
 
@@ -87,7 +87,7 @@ CURVES: Final = {
 
 
 def class_calibration(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColumn]:
-    """The columns of every seed's model, on the same users."""
+    """Return the columns of every seed's model, on the same users."""
     questions = draw_questions(asked.split, asked.held, how)
     apart = asked.held == "test" and len(asked.split.held["validation"])
     fitting = validation_questions(asked.split, how) if apart else None
@@ -103,7 +103,7 @@ def class_calibration(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColu
 
 
 def _fitted_on(fitting: CandidateQuestions | None) -> str:
-    """For a protocol: what the temperature is fitted on, and what it is measured on."""
+    """Return, for the protocol, what the temperature is fitted and evaluated on."""
     if fitting is None:
         return "every other of these users and evaluated on the rest"
     return (
@@ -115,7 +115,7 @@ def _fitted_on(fitting: CandidateQuestions | None) -> str:
 def of_model(
     model: Recommender, questions: CandidateQuestions, fitting: CandidateQuestions | None
 ) -> ColumnValues:
-    """By column its value, and of how many cases; without others, it is fitted on half of them."""
+    """Return each column with its number of cases; without `fitting`, half of the users fit."""
     answers = _answers(model, questions)
     predictions = answers.predictions()
     by_kind = {**positives_and_negatives(predictions), "all": predictions}
@@ -131,17 +131,17 @@ def of_model(
 
 
 class _Answers(NamedTuple):
-    """To all that is asked."""
+    """Class logits for every question."""
 
     logits: Tensor
     """`[N, C]`."""
     true: Tensor
     """`[N]`."""
     users: Tensor
-    """`[N]`: their places among those that are asked."""
+    """`[N]`: the row of the user in the questions."""
 
     def of(self, rows: Tensor) -> _Answers:
-        """Some of them."""
+        """Return the answers in these rows."""
         return _Answers(*(one[rows] for one in self))
 
     def predictions(self, temperature: float = 1.0) -> Predictions:
@@ -177,12 +177,12 @@ def _of_kind(kind: str, predictions: Predictions) -> ColumnValues:
 
 
 def over_confidence(predictions: Predictions) -> float:
-    """The mean confidence less the accuracy."""
+    """Return the mean confidence minus the accuracy."""
     return float(predictions.confidence.mean() - predictions.correct.mean())
 
 
 def errors(predictions: Predictions) -> dict[str, float]:
-    """In 15 bins, of equal width and of equally many cases."""
+    """Return the calibration errors in 15 bins, of equal width and of equal mass."""
     wide, many = (reliability(predictions, bins) for bins in (None, EqualMass()))
     found = (
         wide.error(),
@@ -196,7 +196,7 @@ def errors(predictions: Predictions) -> dict[str, float]:
 
 
 def _scaled(fitted: _Answers, others: _Answers) -> ColumnValues:
-    """Fitted on some and measured on the others; nothing where no temperature is best."""
+    """Fit on some answers and evaluate on others; return nothing if no temperature is best."""
     try:
         temperature = fit_temperature(logits_of(fitted.logits, fitted.true))
     except InputError:
@@ -205,7 +205,7 @@ def _scaled(fitted: _Answers, others: _Answers) -> ColumnValues:
 
 
 def scaled_errors(temperature: float, before: Predictions, after: Predictions) -> ColumnValues:
-    """The temperature, and the errors with and without it."""
+    """Return the temperature, and the errors with and without it."""
     return {
         TEMPERATURE: (temperature, len(before)),
         **{

@@ -1,4 +1,4 @@
-"""What users are asked about: the item that came, and its published negatives (Jain 2019)."""
+"""The questions of class studies: the target of each user and its published negatives."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ from whence_studies.measurements.measurement import SeedColumn
 
 @dataclass(frozen=True)
 class UserSample:
-    """How many users are asked, each as likely as any other."""
+    """How many users are drawn, uniformly."""
 
     users: int = 1_000
 
     def __post_init__(self) -> None:
         if self.users < 2:
-            raise InputError(f"At least 2 users are asked, not {self.users}.")
+            raise InputError(f"users must be at least 2, not {self.users}.")
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateQuestions:
-    """One case a user, and what each is asked about."""
+    """One case per user, with the items to score."""
 
     cases: Cases
     items: Ints
-    """`[B, 100]`: what came, then its negatives."""
+    """`[B, 100]`: the target, then its negatives."""
     asked: Bools
-    """`[B, 100]`: which of them are asked about: what came, and what is a negative indeed."""
+    """`[B, 100]`: which of them count; a target among its own negatives does not count there."""
     ratings: Floats | None
-    """`[B]`: of what came, where it is known."""
+    """`[B]`: ratings of the targets, if known."""
     held: HeldOut
     split: str
 
     @property
     def protocol(self) -> str:
-        """In words."""
+        """The questions in words."""
         return (
             f"the target and {self.items.shape[1] - 1} published negatives of "
             f"{len(self.cases):,} users, {self.held} events, {self.split}"
         )
 
     def of(self, model: Recommender) -> tuple[Tensor, Tensor, Tensor]:
-        """What the model reads, the items and their true classes, where the model lives."""
+        """Return the model's input, the items and their true classes, on the model's device."""
         device = device_of(model)
         batch = model.read(self.cases, model.config.max_len).to(device)
         items = torch.from_numpy(self.items).to(device)
@@ -72,16 +72,16 @@ class CandidateQuestions:
 
 
 def draw_cases(split: Split, held: HeldOut, most: int) -> Cases:
-    """At most so many of the held-out events, each once, the same for every model and seed."""
+    """Draw up to `most` held-out events without repetition, the same for every model and seed."""
     every = split.held[held]
     order = Randomness(0).numpy("evaluation").permutation(len(every))
     return every[np.sort(order[:most])]
 
 
 def draw_questions(split: Split, held: HeldOut, how: UserSample) -> CandidateQuestions:
-    """Those of at most so many users.
+    """Draw the questions of up to `how.users` users.
 
-    As published, a few items are among their own negatives; those are not asked about.
+    A few published negatives equal their target; these do not count.
     """
     cases = draw_cases(split, held, how.users)
     negatives = published_negatives(split.interactions).of(cases)
@@ -89,25 +89,25 @@ def draw_questions(split: Split, held: HeldOut, how: UserSample) -> CandidateQue
 
 
 def validation_questions(split: Split, how: UserSample) -> CandidateQuestions:
-    """Those about at most so many validation events, with as many negatives of their own.
+    """Draw questions about validation events, with as many random negatives.
 
-    The published ones are what test events are asked beside. These are drawn from all that is
-    outside the users' training events, as nothing is known of later ones.
+    The published negatives belong to test events. These are drawn from all items outside the user's
+    training events, since later events are unknown.
     """
     cases = draw_cases(split, "validation", how.users)
-    users, chance = torch.from_numpy(cases.users).long(), Randomness(0).torch("evaluation")
-    negatives = Unseen.of(split).draw(users, NEGATIVES, chance).numpy()
+    users, generator = torch.from_numpy(cases.users).long(), Randomness(0).torch("evaluation")
+    negatives = Unseen.of(split).draw(users, NEGATIVES, generator).numpy()
     return _questions(split, "validation", cases, negatives, negatives != cases.targets[:, None])
 
 
 def _questions(
-    split: Split, held: HeldOut, cases: Cases, negatives: Ints, indeed: Bools
+    split: Split, held: HeldOut, cases: Cases, negatives: Ints, valid: Bools
 ) -> CandidateQuestions:
-    """The item that came is asked about, and what is a negative indeed `[B, 99]`."""
+    """Return the questions; `valid` `[B, 99]` says which negatives count."""
     return CandidateQuestions(
         cases,
         np.concatenate((cases.targets[:, None], negatives), axis=1),
-        np.concatenate((np.ones_like(indeed[:, :1]), indeed), axis=1),
+        np.concatenate((np.ones_like(valid[:, :1]), valid), axis=1),
         ratings_of(split, cases),
         held,
         split.protocol,
@@ -115,11 +115,11 @@ def _questions(
 
 
 ColumnValues = Mapping[str, tuple[float, int]]
-"""By column its value, and of how many points it is."""
+"""By column: its value, and the number of cases."""
 
 
 def over_models(found: Sequence[ColumnValues], protocol: str) -> dict[str, SeedColumn]:
-    """One value a seed in every column that all seeds have; a bin may be empty for some."""
+    """Return one value per seed in every column that all seeds have; bins may be empty."""
     return {
         column: SeedColumn(
             per_seed=tuple(one[column][0] for one in found),

@@ -1,8 +1,8 @@
-"""Figure 4.7: how fast recommendations change without the items that matter most (Baumhauer 2021).
+"""Figure 4.7 (Baumhauer 2021): how fast recommendations change as important items are deleted.
 
-The divergence is the paper's symmetrised KL, which it calls Jensen-Shannon; the area under the
-true Jensen-Shannon divergence stands beside it. Beyond the figure there are a greedy oracle, the
-same by insertion, and the number of deletions until the model recommends something else.
+The divergence is the paper's symmetrised KL, which it calls Jensen-Shannon. The area under the true
+Jensen-Shannon divergence is measured too. New are a greedy oracle, insertion curves, and the number
+of deletions until the top recommendations change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from whence_studies.measurements.explainer_agreement import HALF, PRINTED
 from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
 from whence_studies.measurements.point_sample import draw_full
 
-EXPLAINED: Final = {
+EXPLAINERS: Final = {
     "α first": "attention-first",
     "α last": "attention-last",
     "α": "rollout",
@@ -34,9 +34,9 @@ EXPLAINED: Final = {
     "|φ*|": HALF,
 }
 ORACLE: Final = "greedy oracle"
-ORDERS: Final = {**EXPLAINED, "random": "random order", ORACLE: ORACLE}
-"""By the name shown, what the curves of that order are called."""
-SINGLE: Final = {
+ORDERS: Final = {**EXPLAINERS, "random": "random order", ORACLE: ORACLE}
+"""By displayed name: the name of the order in the curves."""
+CURVE_COLUMNS: Final = {
     "area": "area of {}",
     "JS area": "area of {}, Jensen-Shannon",
     "insertion": "area of {}, insertion",
@@ -48,14 +48,14 @@ SINGLE: Final = {
 
 @dataclass(frozen=True)
 class DeletionOptions:
-    """How many histories that fill the model's length, and how many of the seeds."""
+    """How many full-length histories, and how many of the seeds."""
 
     histories: int = 500
     seeds: int = 10
 
     def __post_init__(self) -> None:
         if min(self.histories, self.seeds) < 1:
-            raise InputError("Deletion needs at least one history and one seed.")
+            raise InputError("histories and seeds must be at least 1.")
 
 
 def _at(order: str, share: float) -> str:
@@ -73,7 +73,7 @@ CURVES: Final = {
 
 
 def deletions(asked: MeasuredRun, how: DeletionOptions) -> dict[str, SeedColumn]:
-    """The columns of every seed's model, on the same histories."""
+    """Return the columns of every seed's model, on the same histories."""
     models = list(asked.run.models.values())[: how.seeds]
     cases = draw_full(asked.split, asked.held, models[0].config.max_len, how.histories)
     bar = progress_bar("deleting", len(models), asked.show_progress, transient=True)
@@ -90,9 +90,9 @@ def deletions(asked: MeasuredRun, how: DeletionOptions) -> dict[str, SeedColumn]
 
 
 def of_model(model: Recommender, cases: Cases) -> dict[str, float]:
-    """By column its mean over the histories."""
+    """Return the mean of every column over the histories."""
     batch, targets = batch_and_targets(model, cases, model.config.max_len)
-    explained = compare_batch(model, batch, targets, list(EXPLAINED.values()))
+    explained = compare_batch(model, batch, targets, list(EXPLAINERS.values()))
     orders: list[Order] = [*explained.values(), "random order", "greedy oracle"]
     curves = deletion_curves(model, batch, orders)
     true = deletion_curves(model, batch, orders[:-1], divergence="Jensen-Shannon")
@@ -102,17 +102,17 @@ def of_model(model: Recommender, cases: Cases) -> dict[str, float]:
         columns |= _of_order(shown, curves[name])
         for kind, others in (("JS area", true), ("insertion", inserted)):
             if name in others:
-                columns[SINGLE[kind].format(shown)] = _mean(others[name].area())
+                columns[CURVE_COLUMNS[kind].format(shown)] = _mean(others[name].area())
     return columns
 
 
 def _of_order(shown: str, curves: Curves) -> Mapping[str, float]:
     heights = deletion_at(curves)
     return {
-        SINGLE["area"].format(shown): _mean(curves.area()),
-        SINGLE["shape"].format(shown): _mean(curves.shape()),
-        SINGLE["top item"].format(shown): _mean(flips(curves, 1).steps),
-        SINGLE["top ten"].format(shown): _mean(flips(curves, 10).steps),
+        CURVE_COLUMNS["area"].format(shown): _mean(curves.area()),
+        CURVE_COLUMNS["shape"].format(shown): _mean(curves.shape()),
+        CURVE_COLUMNS["top item"].format(shown): _mean(flips(curves, 1).steps),
+        CURVE_COLUMNS["top ten"].format(shown): _mean(flips(curves, 10).steps),
         **{_at(shown, share): float(height) for share, height in zip(SHARES, heights, strict=True)},
     }
 
@@ -123,7 +123,7 @@ def _mean(values: np.typing.NDArray[np.float64]) -> float:
 
 COLUMNS: Final = tuple(
     column.format(order)
-    for kind, column in SINGLE.items()
+    for kind, column in CURVE_COLUMNS.items()
     for order in ORDERS
     if order != ORACLE or kind not in ("JS area", "insertion")
 )

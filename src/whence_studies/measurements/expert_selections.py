@@ -1,7 +1,7 @@
-"""Which experts recommendations rest on, as Figure 6 (Afchar & Hennequin 2020) counts them.
+"""Which experts recommendations rest on, as in Figure 6 (Afchar & Hennequin 2020).
 
-Beside it: how large the networks are; whether selections agree with Shapley values over the same
-kinds of evidence; and whether other seeds select alike, beside what chance and other methods do.
+It also measures the size of the networks, whether selections agree with Shapley values over the
+same groups, and whether seeds select alike, compared with random selections and other methods.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from whence_studies.measurements.group_agreement import (
     SAME,
     rhos,
     same_where_chosen,
-    seeds_apart,
+    seed_differences,
 )
 from whence_studies.measurements.measurement import MeasuredRun, Measurement, SeedColumn, SharePlot
 from whence_studies.measurements.point_sample import PointSample, draw_points
@@ -44,45 +44,49 @@ from whence_studies.measurements.point_sample import PointSample, draw_points
 MOST: Final = {name: f"{name} is selected most" for name in SUBSETS}
 MEAN: Final = {name: f"mean weight of {name}" for name in SUBSETS}
 ALIKE: Final = {name: f"{SAME}, {name}" for name in SUBSETS}
-BY_BOTH: Final = "among cases where one seed selects it most, the share where another seed does too"
-"""For the protocol of these."""
+SHARED_CHOICE: Final = (
+    "among cases where one seed selects it most, the share where another seed does too"
+)
+"""The protocol of these columns."""
 SIMPLE, LARGEST = "S1 to S3 are selected most", "the expert selected most often"
-PARAMETERS, OF_ALL = "parameters", "parameters with all 3,883 films"
+PARAMETERS, ALL_FILMS = "parameters", "parameters with all 3,883 films"
 WHOLE: Final = Counts(items=3_883, users=6_040)
-"""MovieLens-1M with the films that nobody rated, which the published networks count."""
+"""MovieLens-1M with unrated films, which the published parameter counts include."""
 
 
 @dataclass(frozen=True)
 class SelectionOptions:
-    """How many held-out events explainers are asked about; experts are asked about all."""
+    """How many held-out events are explained; selections are counted over all."""
 
     points: int = 1_000
 
     def __post_init__(self) -> None:
         if self.points < 1:
-            raise InputError(f"A study asks about at least 1 point, not {self.points}.")
+            raise InputError(f"points must be at least 1, not {self.points}.")
 
 
 def evidence(asked: MeasuredRun, how: SelectionOptions) -> dict[str, SeedColumn]:
-    """Every column that the run's models have."""
+    """Return every column that the models of the run have."""
     models = list(asked.run.models.values())
     every = asked.split.held[asked.held]
     some = draw_points(asked.split, asked.held, PointSample(how.points, "uniformly"))
     bar = progress_bar("explaining", len(models), asked.show_progress, transient=True)
-    told = [_told(model, some, seed) for seed, model in enumerate(bar.track(models))]
+    explanations = [
+        _explanations(model, some, seed) for seed, model in enumerate(bar.track(models))
+    ]
     protocol = f"{len(every):,} {asked.held} events, {asked.split.protocol}"
     sampled = f"{how.points:,} {asked.held} events, {asked.split.protocol}"
     found = {**_sizes(asked.run), **_selected(models, every, protocol)}
-    for column, values in rhos(told).items():
+    for column, values in rhos(explanations).items():
         found[column] = _found(values, how.points, f"{sampled}; absolute values over three parts")
-    for column, apart in (seeds_apart(told) if len(models) > 2 else {}).items():
+    for column, apart in (seed_differences(explanations) if len(models) > 2 else {}).items():
         words = f"{sampled}; {apart.protocol}"
         found[column] = _found(apart.over_seeds(), how.points, words, apart.direction)
     return found
 
 
 def _sizes(run: Run) -> dict[str, SeedColumn]:
-    """How many numbers were learned, and how many would be with all films."""
+    """Return the number of trained parameters, and the number with all films."""
     models = [model for model in run.models.values() if isinstance(model, ContentNCF)]
     if not models:
         return {}
@@ -92,14 +96,14 @@ def _sizes(run: Run) -> dict[str, SeedColumn]:
         PARAMETERS: _found(
             [model.parameter_count for model in models], 1, "1 network, all trained parameters"
         ),
-        OF_ALL: _found(
+        ALL_FILMS: _found(
             [whole.parameter_count] * len(models), 1, f"1 network with {WHOLE.items:,} films"
         ),
     }
 
 
 def _selected(models: Sequence[Recommender], cases: Cases, protocol: str) -> dict[str, SeedColumn]:
-    """How often each expert has the largest weight, and its mean share of all weight."""
+    """Return how often each expert has the largest weight, and its mean share of the weight."""
     if not all(offers(model, "selections") for model in models):
         return {}
     weights = np.stack([selections_of(model, cases) for model in models])  # seeds, cases, experts
@@ -113,22 +117,22 @@ def _selected(models: Sequence[Recommender], cases: Cases, protocol: str) -> dic
         LARGEST: first.max(axis=0),
     }
     found = {name: _found(values, len(cases), protocol) for name, values in columns.items()}
-    return {**found, **_alike(chosen, protocol)} if len(models) > 2 else found
+    return {**found, **_seed_agreement(chosen, protocol)} if len(models) > 2 else found
 
 
-def _alike(chosen: Ints, protocol: str) -> dict[str, SeedColumn]:
-    """How often two seeds select the same expert most, and which one, of `[S, B]`."""
+def _seed_agreement(chosen: Ints, protocol: str) -> dict[str, SeedColumn]:
+    """Return how often two seeds select the same expert most, from choices `[S, B]`."""
     n = chosen.shape[1]
     found = {SAME: _found(same_choice(chosen).over_seeds(), n, protocol)}
     for expert, column in enumerate(ALIKE.values()):
         if values := same_where_chosen(chosen, expert):
-            found[column] = _found(values, n, f"{protocol}; {BY_BOTH}")
+            found[column] = _found(values, n, f"{protocol}; {SHARED_CHOICE}")
     return found
 
 
 @torch.no_grad()
 def selections_of(model: CaseReader, cases: Cases) -> Floats:
-    """`[B, H]`: α for the item that came next."""
+    """Return `[B, H]`: the selection weights for the next item."""
     assert isinstance(model, HasSelections)
     pieces = []
     for rows in row_slices(len(cases), cases_at_once(1_000)):
@@ -137,8 +141,8 @@ def selections_of(model: CaseReader, cases: Cases) -> Floats:
     return found
 
 
-def _told(model: Recommender, cases: Cases, seed: int) -> Mapping[str, Explanation]:
-    """What every method that can says of the same cases."""
+def _explanations(model: Recommender, cases: Cases, seed: int) -> Mapping[str, Explanation]:
+    """Return the explanations of the same cases by every method the model supports."""
     methods = [name for name in METHODS if name != "experts" or offers(model, "selections")]
     return compare_batch(
         model, *batch_and_targets(model, cases, model.config.max_len), methods, seed
@@ -152,7 +156,7 @@ def _found(
 
 
 MEASUREMENT: Final = Measurement(
-    (PARAMETERS, OF_ALL, SIMPLE, LARGEST, SAME, *RHO.values(), *KL.values()),
+    (PARAMETERS, ALL_FILMS, SIMPLE, LARGEST, SAME, *RHO.values(), *KL.values()),
     evidence,
     options=SelectionOptions,
     bars={
@@ -164,7 +168,7 @@ MEASUREMENT: Final = Measurement(
                 for name, groups in SUBSETS.items()
                 for across, columns in (
                     ("selected most, share of cases", MOST),
-                    ("of these, by another seed too", ALIKE),
+                    ("selected most by another seed too", ALIKE),
                     ("mean share of the weights", MEAN),
                 )
             },

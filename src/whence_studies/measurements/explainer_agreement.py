@@ -1,9 +1,9 @@
-"""Tables 4.1 to 4.6: do attention, gradients and Shapley values rank items alike? (Baumhauer 2021)
+"""Tables 4.1 to 4.6 (Baumhauer 2021): do attention, gradients and Shapley values rank alike?
 
-Importances go by the paper's symbols: ∇ is the gradient's norm, α first and α last the attention
-of the first and the last block, α attention rollout. Shapley values come twice: φ by the estimator
-that the paper prints (with its kernel mended), and φ* by one whose error is several times smaller,
-so that what is noise can be told from what is so. A dash (′) marks the same from other draws.
+Columns use the paper's symbols: ∇ is the norm of the gradient, α first and α last the attention of
+the first and the last block, α attention rollout. Shapley values come twice: φ by the published
+estimator (with its kernel corrected), and φ* by one with a several times smaller error, which
+separates noise from signal. A prime (′) marks a second draw.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ASKED: Final = {
     "φ*₁": (HALF, 0),
     "φ*₂": (HALF, 1),
 }
-"""By symbol the explainer and its seed, the same for every model: models differ, draws do not."""
+"""By symbol: the explainer and its seed, the same for every model."""
 OF_HEADS: Final = ("α first 1", "α first 2")
 
 BY_SIZE: Final = (
@@ -77,7 +77,7 @@ HISTOGRAMS: Final = ("ρ(∇, α first)", "ρ(∇, α)", "ρ(|φ|, α first)", "
 
 
 def rho(one: str, other: str) -> str:
-    """The column of a correlation; Shapley values are compared with attention by their size."""
+    """Return the column of a correlation; Shapley values enter by their absolute value."""
     return f"ρ({_by_size(one)}, {_by_size(other)})"
 
 
@@ -86,7 +86,7 @@ def _by_size(symbol: str) -> str:
 
 
 def spread(column: str) -> str:
-    """The column of a column's standard deviation over the points."""
+    """Return the column of a column's standard deviation over points."""
     return f"sd of {column}"
 
 
@@ -118,7 +118,7 @@ CURVES: Final = {
 
 
 def agreement(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
-    """Every column of every seed's model, on the same points."""
+    """Return every column of every seed's model, on the same points."""
     cases = draw_points(asked.split, asked.held, how)
     seeds = progress_bar("comparing", len(asked.run.models), asked.show_progress, transient=True)
     found = [of_model(model, cases) for model in seeds.track(asked.run.models.values())]
@@ -139,7 +139,7 @@ def agreement(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
 
 
 def of_model(model: Recommender, cases: Cases) -> dict[str, tuple[float, int]]:
-    """By column its value, and of how many points it is."""
+    """Return each column with its number of points."""
     points = per_point(explain_points(model, cases, ASKED))
     columns: dict[str, tuple[float, int]] = {}
     for column, values in points.items():
@@ -163,17 +163,17 @@ def of_model(model: Recommender, cases: Cases) -> dict[str, tuple[float, int]]:
 
 @dataclass(frozen=True)
 class PointExplanations:
-    """What several methods say of the same points."""
+    """Importances of the same points by several methods."""
 
     scores: Mapping[str, Floats]
-    """By symbol, `[B, n]`."""
+    """By symbol: `[B, n]`."""
     parts: Bools
 
 
 def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> PointExplanations:
-    """The importances of these symbols, and φ* where both its halves are among them.
+    """Return the importances of these symbols, and φ* if both of its halves are among them.
 
-    Single heads are left out where there is but one.
+    Columns of single heads are omitted if there is only one head.
     """
     batch, targets = batch_and_targets(model, cases, model.config.max_len)
     asked: dict[int, dict[str, str]] = {}
@@ -194,7 +194,7 @@ def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> 
 
 
 def per_point(explained: PointExplanations) -> dict[str, Floats]:
-    """By column `[B]`, of all that can be told from these importances; NaN where undefined."""
+    """Return every column that these importances define, `[B]`; NaN where undefined."""
     scores, parts = explained.scores, explained.parts
     sizes = {symbol: np.abs(values) for symbol, values in scores.items()}
     ranks = {symbol: centred_ranks(size, parts) for symbol, size in sizes.items()}

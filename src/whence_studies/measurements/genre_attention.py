@@ -1,8 +1,8 @@
-"""Does attention know genres, which the model is never told? As Figure 4.8 (Baumhauer 2021) asks.
+"""Figure 4.8 (Baumhauer 2021): does attention reflect genres that the model never sees?
 
-Random films of four genres attend to random films of the same four. The figure's sequences have 200
-films, and the model 50 positions: so films go into the first block without one, and all keys are
-seen by all queries.
+Random films of four genres attend to random films of the same four. The sequences of the figure
+have 200 films, and the model has 50 positions. So films enter the first block without positions,
+and every query sees every key.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from whence.progress import progress_bar
 from whence.randomness import Randomness
 from whence_studies.measurements.measurement import HeatMap, MeasuredRun, Measurement, SeedColumn
 
-CHOSEN = ("Sci-Fi", "Romance", "Animation", "Horror")
-BLOCKS = {(query, key): f"{query} to {key}" for query in CHOSEN for key in CHOSEN}
+GENRES = ("Sci-Fi", "Romance", "Animation", "Horror")
+BLOCKS = {(query, key): f"{query} to {key}" for query in GENRES for key in GENRES}
 OWN, BY_KEY, BY_QUERY = (
     "own genre minus others",
     "sd over key genres",
@@ -45,11 +45,11 @@ class GenreOptions:
 
     def __post_init__(self) -> None:
         if min(self.pairs, self.films) < 1:
-            raise InputError("pairs and films are whole numbers from 1 on.")
+            raise InputError("pairs and films must be at least 1.")
 
 
 def genres(asked: MeasuredRun, how: GenreOptions) -> dict[str, SeedColumn]:
-    """The attention between genres, what pattern it has, and what it has with genres shuffled."""
+    """Return the attention between genres and its pattern, also with shuffled genres."""
     by_genre = films_by_genre(asked.run.catalog, how.films)
     films = np.concatenate(by_genre)
     rng = Randomness(0).numpy("evaluation")
@@ -59,7 +59,7 @@ def genres(asked: MeasuredRun, how: GenreOptions) -> dict[str, SeedColumn]:
     found: dict[str, list[float]] = {}
     for seed, model in bar.track(asked.run.models.items()):
         logits = film_logits(model, films)
-        # A film that has another's genre is in that one's place.
+        # Shuffling the films gives each the genre of another.
         other = torch.from_numpy(Randomness(seed).numpy("explain").permutation(len(films)))
         other = other.to(logits.device)
         blocks = attention_between(logits, queries, keys)
@@ -84,44 +84,44 @@ def genres(asked: MeasuredRun, how: GenreOptions) -> dict[str, SeedColumn]:
 
 
 def films_by_genre(catalog: Catalog, fewest: int) -> list[Ints]:
-    """The films of each genre; those of several of the four, which belong to none, are left out."""
+    """Return the films of each genre; films with several of the four genres are omitted."""
     if "genres" not in catalog.table.column_names:
-        raise InputError("These data have no genres; a column 'genres' of the items says them.")
+        raise InputError("These data have no genres. Add a column 'genres' to the items.")
     of_films = [(text or "").split("|") for text in catalog.table["genres"].to_pylist()]
-    has = np.array([[genre in own for genre in CHOSEN] for own in of_films], dtype=bool)
+    has = np.array([[genre in own for genre in GENRES] for own in of_films], dtype=bool)
     alone = has & (has.sum(axis=1, keepdims=True) == 1)
     found = [np.flatnonzero(column) for column in alone.T]
-    for genre, films in zip(CHOSEN, found, strict=True):
+    for genre, films in zip(GENRES, found, strict=True):
         if len(films) < fewest:
             raise InputError(
-                f"{len(films)} films are of {genre} and of no other of {', '.join(CHOSEN)}; "
-                f"a sequence needs {fewest}."
+                f"{len(films)} films have {genre} and no other genre of {', '.join(GENRES)}. A "
+                f"sequence needs {fewest}: lower 'films'."
             )
     return found
 
 
 def draw_sequences(rng: np.random.Generator, sizes: Sequence[int], how: GenreOptions) -> Ints:
-    """`[pairs, 4 · films]`: films numbered genre by genre, each at most once in a sequence."""
+    """Return `[pairs, 4 · films]`: films numbered by genre, each at most once in a sequence."""
     first = np.cumsum(sizes) - sizes
     blocks = [_some(rng, size, how) + start for size, start in zip(sizes, first, strict=True)]
     return np.concatenate(blocks, axis=1)
 
 
 def _some(rng: np.random.Generator, size: int, how: GenreOptions) -> Ints:
-    """`[pairs, films]`: so many different numbers below the size."""
+    """Return `[pairs, films]`: distinct random numbers below `size`."""
     pieces = []
     for some in row_slices(how.pairs, cases_at_once(size)):
-        chance = rng.random((len(range(how.pairs)[some]), size))
-        pieces.append(np.argpartition(chance, how.films - 1, axis=1)[:, : how.films])
+        keys = rng.random((len(range(how.pairs)[some]), size))
+        pieces.append(np.argpartition(keys, how.films - 1, axis=1)[:, : how.films])
     return np.concatenate(pieces)
 
 
 @torch.no_grad()
 def film_logits(model: Recommender, films: Ints) -> Tensor:
-    """`[h, f, f]`: how the first block has each film attend to each, before the softmax."""
+    """Return `[h, f, f]`: the logits of the first block's attention between films."""
     if not isinstance(model, Transformer):
         raise InputError(
-            "Attention between films is read from a transformer's first block, which "
+            "Attention between films needs the first block of a transformer, which "
             f"{type(model).__name__} does not have."
         )
     block = model.blocks[0]
@@ -131,11 +131,11 @@ def film_logits(model: Recommender, films: Ints) -> Tensor:
 
 @torch.no_grad()
 def attention_between(logits: Tensor, queries: Ints, keys: Ints) -> Floats:
-    """`[4, 4]`: the mean attention of a genre's films to another's; 1 where it is even.
+    """Return `[4, 4]`: the mean attention from one genre to another; 1 if uniform.
 
     It is the mean over heads, pairs and films of the softmax over all keys of the pair.
     """
-    slots, heads, count = queries.shape[1], len(logits), len(CHOSEN)
+    slots, heads, count = queries.shape[1], len(logits), len(GENRES)
     total = torch.zeros(count, count, dtype=torch.float64, device=logits.device)
     at_once = cases_at_once(heads * slots**2, on_gpu=logits.is_cuda)
     for some in row_slices(len(queries), at_once):
@@ -160,10 +160,10 @@ def _columns(blocks: Floats, shuffled: Floats) -> dict[str, float]:
 
 
 def _pattern(blocks: Floats) -> dict[str, float]:
-    """A diagonal, stripes, and what is no stripe.
+    """Return the strength of a block diagonal, of stripes, and of the rest.
 
-    A query's attention has the sum 1 whatever its genre. So the blocks vary by what key genres get
-    on average, and by how query genres differ from that; the squares of both spreads add up.
+    The attention of a query sums to 1 whatever its genre. So blocks vary by the average of each
+    key genre, and by how query genres deviate from it; the squares of both add up.
     """
     own = np.eye(len(blocks), dtype=bool)
     of_keys = blocks.mean(axis=0)
@@ -175,10 +175,10 @@ def _pattern(blocks: Floats) -> dict[str, float]:
 
 
 def _protocol(how: GenreOptions) -> str:
-    slots = how.films * len(CHOSEN)
+    slots = how.films * len(GENRES)
     return (
         f"{how.pairs:,} pairs of random sequences of {slots} films, {how.films} each of "
-        f"{', '.join(CHOSEN)}, without films that have several of these genres; the first block's "
+        f"{', '.join(GENRES)}, without films that have several of these genres; the first block's "
         "attention from one sequence to the other, without positions or mask, as a multiple of "
         f"1/{slots}"
     )

@@ -1,4 +1,4 @@
-"""Experts beside other explainers of the same groups: do they agree, and do seeds agree by them?"""
+"""Agreement of experts with other explainers of the same groups, and between seeds."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ SAME: Final = "same expert by two seeds"
 KL: Final = {name: f"KL between seeds, {name}" for name in METHODS}
 
 MethodExplanations = Mapping[str, Explanation]
-"""What each method says of the same cases, by one seed's model."""
+"""By method: the explanations of the same cases, for one seed's model."""
 
 
-def rhos(told: Sequence[MethodExplanations]) -> dict[str, list[float]]:
-    """By column, one value a seed: how alike groups are ranked by size and by Shapley values."""
+def rhos(explained: Sequence[MethodExplanations]) -> dict[str, list[float]]:
+    """Return by column, per seed, how well group ranks agree with those of Shapley values."""
     return {
-        column: [_rho(one[name], one["shapley"]) for one in told]
+        column: [_rho(one[name], one["shapley"]) for one in explained]
         for name, column in RHO.items()
-        if name in told[0]
+        if name in explained[0]
     }
 
 
-def seeds_apart(told: Sequence[MethodExplanations]) -> dict[str, SeedPairs]:
-    """By column, how far every two seeds are apart."""
+def seed_differences(explained: Sequence[MethodExplanations]) -> dict[str, SeedPairs]:
+    """Return by column how much every two seeds differ."""
     return {
-        KL[name]: attention_kl(sizes, told[0][name].parts)
-        for name, sizes in sizes_by_method(told).items()
+        KL[name]: attention_kl(sizes, explained[0][name].parts)
+        for name, sizes in sizes_by_method(explained).items()
     }
 
 
-def sizes_by_method(told: Sequence[MethodExplanations]) -> dict[str, Floats]:
-    """`[S, B, n]`: how important each group is by each method."""
+def sizes_by_method(explained: Sequence[MethodExplanations]) -> dict[str, Floats]:
+    """Return `[S, B, n]`: the importance of each group by each method."""
     return {
-        name: np.stack([one[name].magnitude() for one in told])
+        name: np.stack([one[name].magnitude() for one in explained])
         for name in METHODS
-        if name in told[0]
+        if name in explained[0]
     }
 
 
 def same_where_chosen(chosen: Ints, expert: int) -> list[float]:
-    """One value a seed: where a seed selects this expert most, how often does another as well?
+    """Return, per seed, how often another seed selects this expert most where one seed does.
 
-    Of all pairs of the seeds in `[S, B]`; none where fewer than two of them ever select it.
+    It covers all pairs of the seeds in `[S, B]`; it is empty if fewer than two ever select it.
     """
     choosing = chosen == expert
     if choosing.any(axis=1).sum() < 2:
@@ -60,7 +60,7 @@ def same_where_chosen(chosen: Ints, expert: int) -> list[float]:
 
 
 def _rho(one: Explanation, other: Explanation) -> float:
-    """Over the cases in which both tell groups apart; 0 where there is none."""
+    """Return the mean over cases in which both methods distinguish groups, or 0."""
     values = spearman(one.magnitude(), other.magnitude(), one.parts)
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else 0.0

@@ -1,7 +1,7 @@
-"""Are neighbours alike in what the model was never told? As Jain (2019, Section 3.1.6) asks.
+"""Section 3.1.6 (Jain 2019): do neighbouring vectors share what the model never sees?
 
-Items are held to share a genre, as in Figure 3.1, and users an age, as in Figures 3.2 and 3.3, by
-Euclidean distance in all dimensions, and in the plane of the principal components that is drawn.
+Items may share a genre, as in Figure 3.1, and users an age, as in Figures 3.2 and 3.3. Neighbours
+are nearest by Euclidean distance, in all dimensions and in the plane of the principal components.
 """
 
 from __future__ import annotations
@@ -27,44 +27,43 @@ from whence_studies.measurements.measurement import (
 )
 
 FEW, MANY = 3, 10
-"""Neighbours, as the thesis looks at them."""
+"""The numbers of neighbours that the thesis uses."""
 FIGURED: Final = ("Horror", "Children's", "Action")
-"""The genres that Figure 3.1 has in colour."""
+"""The genres coloured in Figure 3.1."""
 NEAR, ANYWHERE = f"among the {MANY} nearest", "in the data"
 
 
-def among(what: str, k: int) -> str:
-    """The column of the share of neighbours with the same."""
+def near_share(what: str, k: int) -> str:
+    """Return the column of the share of neighbours in the same group."""
     return f"same {what}, {k} nearest"
 
 
-def by_chance(what: str) -> str:
-    """The column of the share of anybody with the same."""
+def random_share(what: str) -> str:
+    """Return the column of the share of random pairs in the same group."""
     return f"same {what}, random pairs"
 
 
-def times_chance(what: str) -> str:
-    """The column of the one over the other."""
+def ratio_to_random(what: str) -> str:
+    """Return the column of the ratio of both shares."""
     return f"same {what}, ratio to random"
 
 
-def in_plane(what: str) -> str:
-    """The column of the share among neighbours in the picture."""
+def map_share(what: str) -> str:
+    """Return the column of the share among neighbours in the 2-D map."""
     return f"same {what}, {MANY} nearest in the 2-D map"
 
 
 def cell(group: str, where: str) -> str:
-    """The column of how many are of one group, near its members or anywhere."""
+    """Return the column of the share of one group, near its members or in the data."""
     return f"{group} {where}"
 
 
 def maps(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
-    """Of items, of users, or of both, as far as the model and the data know them."""
+    """Return the columns of items, users or both, as far as the model and the data have them."""
     groups = dict(_known(asked))
     if not groups:
         raise InputError(
-            "Maps need a model that knows items and data with their genres, or one that knows "
-            "users and data with their ages."
+            "Maps need item vectors and data with genres, or user vectors and data with ages."
         )
     bar = progress_bar("maps", len(asked.run.models), asked.show_progress, transient=True)
     found: dict[str, list[float]] = {}
@@ -82,12 +81,12 @@ def maps(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
 
 
 def _known(asked: MeasuredRun) -> Iterator[tuple[str, Groups]]:
-    """What is known of both sides."""
+    """Yield the groups of items and users that the model and the data have."""
     for what, side in SIDES.items():
         if offers(asked.run.first, side.capability):
             try:
                 yield what, side.groups(asked.split.interactions)
-            except InputError:  # the data do not say
+            except InputError:  # the data lack them
                 continue
 
 
@@ -95,15 +94,15 @@ def _columns(vectors: Tensor, groups: Groups) -> dict[str, float]:
     what = groups.what
     few, many = (same_group(vectors, groups, k) for k in (FEW, MANY))
     if not many.chance:
-        raise InputError(f"No two have the same {what}; there is nothing to find near or far.")
+        raise InputError(f"No two have the same {what}, so neighbours cannot share it.")
     drawn = same_group(torch.from_numpy(pca(vectors).points), groups, MANY)
     shown = [name for name in many.by_group if name in (*FIGURED, *AGE_BANDS)]
     return {
-        among(what, FEW): few.share.value,
-        among(what, MANY): many.share.value,
-        in_plane(what): drawn.share.value,
-        by_chance(what): many.chance,
-        times_chance(what): many.share.value / many.chance,
+        near_share(what, FEW): few.share.value,
+        near_share(what, MANY): many.share.value,
+        map_share(what): drawn.share.value,
+        random_share(what): many.chance,
+        ratio_to_random(what): many.share.value / many.chance,
         **{
             cell(name, where): value
             for name in shown
@@ -135,11 +134,11 @@ MEASUREMENT: Final = Measurement(
         column
         for what in SIDES
         for column in (
-            among(what, FEW),
-            among(what, MANY),
-            in_plane(what),
-            by_chance(what),
-            times_chance(what),
+            near_share(what, FEW),
+            near_share(what, MANY),
+            map_share(what),
+            random_share(what),
+            ratio_to_random(what),
         )
     ),
     maps,

@@ -1,9 +1,9 @@
-"""Confidence of next items: the questions of Jain (2019, chapter 3) put to sequential models.
+"""Confidence of next items: Chapter 3 of Jain (2019) for sequential models.
 
-Is a model as often right about the next item as it is sure? Does shuffled attention matter where it
-is sure? Do other seeds say the same, for like reasons? What is binned is binned into tenths of the
-cases, as hardly ever is a model sure of one item among thousands; and as a small probability cannot
-change by much, its change is also taken as a share of it.
+Is the confidence calibrated? Does shuffled attention change confident predictions? Do other seeds
+agree on predictions and attention? Bins hold a tenth of the cases each, because no item among
+thousands has a high probability. Small probabilities cannot change much, so their change is also
+measured relative to the probability.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from whence.trust.stability.class_stability import DIFFERENCE
 from whence.trust.stability.seed_pairs import attention_kl, jaccard_index, prediction_difference
 from whence.trust.target_classes import attention_to_parts
 from whence_studies.measurements.between_seeds import (
-    BY_CHANCE,
     DEVIATION,
+    RANDOM_INDEX,
     SeedValues,
     by_bin,
-    index_by_chance,
     of_cases,
+    random_jaccard_index,
 )
 from whence_studies.measurements.calibration_by_class import (
     ERRORS,
@@ -57,20 +57,20 @@ from whence_studies.measurements.permutation_by_class import ShuffleOptions, ran
 TENTHS: Final = 10
 GAP: Final = "confidence minus accuracy"
 CHANGE, SHARE = "|Δp| of the top item", "|Δp| / p of the top item"
-MOVED: Final = "symmetrised KL after shuffling"
+SHUFFLED_KL: Final = "symmetrised KL after shuffling"
 CHANGES: Final = (CHANGE, SHARE)
 INDEX, KL = "Jaccard index", "KL"
-COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, BY_CHANCE, KL)
-SURE, RIGHT = "confidence", "accuracy"
+COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, RANDOM_INDEX, KL)
+CONFIDENCE, ACCURACY = "confidence", "accuracy"
 
 
 def with_confidence(column: str) -> str:
-    """The column of whether a change goes with confidence."""
+    """Return the column of the rank correlation of a change with confidence."""
     return f"ρ({column}, confidence)"
 
 
 def at(column: str, tenth: int) -> str:
-    """The column of a tenth of the cases, from the least sure one to the surest, from 1 on."""
+    """Return the column of a decile of cases by confidence, from 1 (least) to 10 (most)."""
     return f"{column}, decile {tenth}"
 
 
@@ -83,7 +83,7 @@ def _curves(title: str, y: str, columns: tuple[str, ...]) -> LinePlot:
 
 
 CURVES: Final = {
-    "reliability": _curves("Confidence and accuracy", "mean over cases", (SURE, RIGHT)),
+    "reliability": _curves("Confidence and accuracy", "mean over cases", (CONFIDENCE, ACCURACY)),
     "permutation": _curves("Change under shuffled attention", "mean over cases", CHANGES),
     "deviation": _curves("Deviation of predictions between seeds", "mean over cases", (DEVIATION,)),
     "Jaccard index": _curves(
@@ -93,7 +93,7 @@ CURVES: Final = {
 
 
 def confidence(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, SeedColumn]:
-    """The columns of every seed's model, and between them, on the same events."""
+    """Return the columns of every seed's model and between them, on the same events."""
     models = list(asked.run.models.values())
     every = asked.split.held[asked.held]
     cases = draw_cases(asked.split, asked.held, how.users)
@@ -123,7 +123,7 @@ def confidence(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, SeedColumn]
 
 
 def _halves(asked: MeasuredRun) -> tuple[Cases, Cases]:
-    """What a temperature is fitted on, and what it is measured on."""
+    """Return the cases that fit a temperature, and those that evaluate it."""
     every = asked.split.held[asked.held]
     if asked.held == "test" and "validation" in asked.split.held:
         return asked.split.held["validation"], every
@@ -143,13 +143,13 @@ def _calibration(model: Recommender, cases: Cases) -> ColumnValues:
     diagram = reliability(predictions, EqualMass(TENTHS))
     if len(diagram.count) == TENTHS:
         for tenth in range(TENTHS):
-            columns[at(SURE, tenth + 1)] = float(diagram.confidence[tenth])
-            columns[at(RIGHT, tenth + 1)] = float(diagram.accuracy[tenth])
+            columns[at(CONFIDENCE, tenth + 1)] = float(diagram.confidence[tenth])
+            columns[at(ACCURACY, tenth + 1)] = float(diagram.accuracy[tenth])
     return {column: (value, len(cases)) for column, value in columns.items()}
 
 
 def _scaling(model: Recommender, fitted: Cases, measured: Cases) -> ColumnValues:
-    """Nothing where no temperature is best."""
+    """Return the scaled errors, or nothing if no temperature is best."""
     try:
         temperature = fit_temperature(next_item_logits(model, fitted, model.config.max_len))
     except InputError:
@@ -164,7 +164,7 @@ def _permutation(model: Recommender, cases: Cases, shuffles: int) -> ColumnValue
     known = ~np.isnan(permuted.top)
     sure = permuted.confidence[known]
     changes = {CHANGE: permuted.top[known], SHARE: permuted.top[known] / sure}
-    columns = {MOVED: float(permuted.moved[known].mean())}
+    columns = {SHUFFLED_KL: float(permuted.moved[known].mean())}
     for name, values in changes.items():
         columns[name] = float(values.mean())
         columns[with_confidence(name)] = rank_correlation(values, sure)
@@ -189,7 +189,7 @@ def _changes_by_tenth(
 
 
 def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> dict[str, SeedColumn]:
-    """All cases, and by tenths of how sure the seeds are of their top items on average."""
+    """Return the columns over all cases, and by decile of the seeds' mean confidence."""
     found = [_predictions(model, cases) for model in models]
     came = np.exp(np.stack([one.log_likelihood for one in found])).clip(0.0, 1.0)
     sure = np.mean([one.confidence for one in found], axis=0)
@@ -198,7 +198,7 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
     lengths = parts.sum(axis=1)
     usable = np.flatnonzero(lengths >= 2)
     if not len(usable):
-        raise InputError("No history has two parts whose attention could be compared.")
+        raise InputError("No history has two items whose attention could be compared.")
 
     def of(rows: Ints) -> SeedValues:
         pairs = {
@@ -209,7 +209,7 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
         return of_cases(came[:, rows], pairs)
 
     columns = dict(of(usable))
-    columns[BY_CHANCE] = (index_by_chance(lengths[usable]),) * len(models), len(usable)
+    columns[RANDOM_INDEX] = (random_jaccard_index(lengths[usable]),) * len(models), len(usable)
     bins = EqualMass(TENTHS)
     if len(bins.edges(np.sort(sure))) == TENTHS + 1:
         for number, some in by_bin(sure, bins, usable, of):
@@ -223,7 +223,7 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
 
 @torch.no_grad()
 def _attention(model: Recommender, cases: Cases) -> tuple[Floats, Bools]:
-    """`[B, n]` twice: the last block's attention to each part, and which slots are parts."""
+    """Return `[B, n]` twice: the last block's attention to each part, and which slots are parts."""
     assert isinstance(model, HasAttentions)
     length = model.config.max_len
     pieces = []
@@ -245,7 +245,7 @@ MEASUREMENT: Final = Measurement(
         GAP,
         *ERRORS,
         *OF_SCALING,
-        MOVED,
+        SHUFFLED_KL,
         *(name for column in CHANGES for name in (column, with_confidence(column))),
         *COMPARED,
     ),

@@ -1,4 +1,4 @@
-"""One recommendation and its reasons side by side, as Figure 5.1 (Baumhauer 2021) shows them."""
+"""Figure 5.1 (Baumhauer 2021): one recommendation and its explanations."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from whence_studies.measurements.measurement import BarPlot, MeasuredRun, Measur
 
 NEWEST = 10
 SHAPLEY, ROLLOUT, SIGNED = "Shapley value", "rollout", "signed rollout"
-BACK = {
+POSITIONS = {
     method: {f"{back}": f"{method}, {back} from the end" for back in range(1, NEWEST + 1)}
     for method in (SHAPLEY, ROLLOUT, SIGNED)
 }
-"""By method and how far back the item stands, the column."""
+"""By method and position from the end: the column."""
 RANK, AGREEMENT = "rank of the recommendation", "ρ(rollout, |Shapley value|)"
 
 
 @dataclass(frozen=True)
 class ExampleOptions:
-    """How many are drawn for the Shapley values."""
+    """How many coalitions estimate the Shapley values."""
 
     coalitions: int = 4_096
 
 
 def example(asked: MeasuredRun, how: ExampleOptions) -> dict[str, SeedColumn]:
-    """What every seed says of the newest items, for the item that the first seed recommends.
+    """Return the importance of the newest items for the first seed's top recommendation.
 
-    The history is the first that fills the model's length, whatever comes out.
+    The history is the first that fills the model's length, so it is not selected by its result.
     """
     length = asked.run.first.config.max_len
     case = first_full(asked, length)
@@ -72,16 +72,18 @@ def example(asked: MeasuredRun, how: ExampleOptions) -> dict[str, SeedColumn]:
         AGREEMENT: found(rho, f"{shown}; Spearman's rho over the {NEWEST} newest items"),
         **{
             column: found(newest[:, method, place], shown, title)
-            for method, panel in enumerate(BACK.values())
+            for method, panel in enumerate(POSITIONS.values())
             for place, (column, title) in enumerate(zip(panel.values(), titles, strict=True))
         },
     }
 
 
 def first_full(asked: MeasuredRun, length: int) -> Cases:
-    """The first held-out event, by user, whose history fills the model's length."""
+    """Return the first held-out event, by user, whose history fills the model's length."""
     if length < NEWEST:
-        raise InputError(f"The example shows {NEWEST} items, and this model reads {length}.")
+        raise InputError(
+            f"The example shows {NEWEST} items, but the model reads only {length}: raise max_len."
+        )
     every = asked.split.held[asked.held]
     full = np.flatnonzero(every.ends - every.starts >= length)
     if not len(full):
@@ -90,10 +92,12 @@ def first_full(asked: MeasuredRun, length: int) -> Cases:
 
 
 def _recommended(asked: MeasuredRun, case: Cases, length: int) -> tuple[int, Floats]:
-    """The unmet item that the first seed has first, and where every seed has it."""
+    """Return the first seed's top unseen item, and its rank for every seed."""
     scores = torch.cat([score_unseen(one, case, length) for one in asked.run.models.values()])
     if not bool(scores[0].isfinite().any()):
-        raise InputError("The example's user has met every item; there is none to recommend.")
+        raise InputError(
+            "The user of the example has seen every item, so there is none to recommend."
+        )
     target = int(scores[0].argmax())
     ranks: Floats = 1.0 + (scores > scores[:, [target]]).sum(dim=1).double().numpy()
     return target, ranks
@@ -102,7 +106,7 @@ def _recommended(asked: MeasuredRun, case: Cases, length: int) -> tuple[int, Flo
 def _newest(
     model: Recommender, case: Cases, target: int, methods: Sequence[Explainer], seed: int
 ) -> Floats:
-    """`[methods, items]`: the importance of the newest items, the newest first."""
+    """Return `[methods, items]`: the importance of the newest items, the newest first."""
     device = device_of(model)
     batch = model.read(case, model.config.max_len).to(device)
     found = compare_batch(model, batch, torch.tensor([target], device=device), methods, seed)
@@ -117,7 +121,7 @@ MEASUREMENT = Measurement(
         "example": BarPlot(
             title="The ten newest items",
             about=RANK,
-            panels=BACK,
+            panels=POSITIONS,
             headings=("explained", "position from the end", "item"),
             signed=(SHAPLEY, SIGNED),
         )

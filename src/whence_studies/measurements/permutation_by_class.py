@@ -1,4 +1,4 @@
-"""Figures 2.15, 3.8 and 3.9: does shuffled attention matter where a model is sure? (Jain 2019)"""
+"""Figures 2.15, 3.8 and 3.9 (Jain 2019): does shuffled attention change confident predictions?"""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measu
 KINDS: Final = ("false negatives", "false positives", "all")
 SAID: Final = ("predicted liked", "predicted otherwise")
 LOWEST: Final = 3
-"""The first tenth that a confidence can be in, of three classes."""
+"""The lowest tenth that a confidence among three classes can be in."""
 PARTS: Final = 10
 
 
 @dataclass(frozen=True)
 class ShuffleOptions(UserSample):
-    """How often, too."""
+    """How many users are drawn, and how often their attention is shuffled."""
 
     shuffles: int = REPEATS
 
@@ -42,22 +42,22 @@ class ShuffleOptions(UserSample):
 
 
 def change(kind: str) -> str:
-    """The column of the mean change."""
+    """Return the column of the mean change."""
     return f"|Δp|, {kind}"
 
 
 def with_confidence(kind: str) -> str:
-    """The column of whether the change goes with confidence."""
+    """Return the column of the rank correlation of the change with confidence."""
     return f"ρ(|Δp|, confidence), {kind}"
 
 
 def change_from(kind: str, tenth: int) -> str:
-    """The column of the mean change of what it is so sure of."""
+    """Return the column of the mean change in one tenth of confidence."""
     return f"|Δp|, {kind}, confidence {tenth / 10:.1f}–{(tenth + 1) / 10:.1f}"
 
 
 def change_at(said: str, part: int) -> str:
-    """The column of the mean of median changes, by the largest share of attention."""
+    """Return the column of the mean median change in a decile of the largest attention."""
     return f"median |Δp|, {said}, attention decile {part}"
 
 
@@ -86,7 +86,7 @@ CURVES: Final = {
 
 
 def class_permutations(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, SeedColumn]:
-    """The columns of every seed's model, on the same users and shuffles."""
+    """Return the columns of every seed's model, on the same users and shuffles."""
     questions = draw_questions(asked.split, asked.held, how)
     models = asked.run.models.values()
     bar = progress_bar("shuffling", len(models), asked.show_progress, transient=True)
@@ -100,7 +100,7 @@ def class_permutations(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, See
 
 
 def of_model(model: Recommender, questions: CandidateQuestions, shuffles: int) -> ColumnValues:
-    """By column its value, and of how many cases."""
+    """Return each column with its number of cases."""
     permuted = class_permutation(model, *questions.of(model), repeats=shuffles)
     unasked = ~questions.asked
     permuted = replace(
@@ -123,7 +123,7 @@ def _by_kind(permuted: ClassPermutation) -> ColumnValues:
 
 
 def rank_correlation(one: Floats, other: Floats) -> float:
-    """Spearman's ρ over cases; NaN where all are the same."""
+    """Return Spearman's ρ over cases; NaN if either side is constant."""
     if min(np.ptp(one), np.ptp(other)) == 0:
         return float("nan")
     return float(stats.spearmanr(one, other).statistic)
@@ -138,7 +138,7 @@ def _by_confidence(permuted: ClassPermutation) -> ColumnValues:
 
 
 def _by_attention(permuted: ClassPermutation) -> ColumnValues:
-    """In ten bins of equally many; nothing where so many have the same share that some are lost."""
+    """Return the columns in ten equal-mass bins, or none if ties leave fewer bins."""
     columns: dict[str, tuple[float, int]] = {}
     for said, found in permuted.by_attention(EqualMass(PARTS)).items():
         if len(found.count) == PARTS:
@@ -148,7 +148,7 @@ def _by_attention(permuted: ClassPermutation) -> ColumnValues:
 
 
 def _bins(found: Binned) -> list[tuple[float, float, int]]:
-    """Lower edge, mean and count of each."""
+    """Return the lower edge, mean and count of each bin."""
     return list(
         zip(found.edges[:-1].tolist(), found.mean.tolist(), found.count.tolist(), strict=True)
     )

@@ -1,4 +1,4 @@
-"""The points that a study asks about: held-out events, drawn the same for every model and seed."""
+"""The points of a study: held-out events, drawn the same for every model and seed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ FEWEST_ITEMS = 2
 
 @dataclass(frozen=True)
 class PointSample:
-    """How many points, and how users come to be asked."""
+    """How many points are drawn, and how."""
 
     points: int = 1_000
     drawn: PointSampling = "by length"
-    """A user is drawn as often as there are events of theirs, or as often as every other."""
+    """Whether users are drawn in proportion to their events, or uniformly."""
 
     def __post_init__(self) -> None:
         require_choice("drawn", self.drawn, PointSampling)
         if self.points < 1:
-            raise InputError(f"A study asks about at least 1 point, not {self.points}.")
+            raise InputError(f"points must be at least 1, not {self.points}.")
 
     @property
     def words(self) -> str:
-        """For a protocol."""
+        """The sample in words, for a protocol."""
         by = (
             "users drawn in proportion to history length"
             if self.drawn == "by length"
@@ -43,11 +43,11 @@ class PointSample:
 
 
 def draw_points(split: Split, held: HeldOut, how: PointSample) -> Cases:
-    """With replacement, so that chances are exactly as said."""
+    """Draw points with replacement, so that the probabilities are exact."""
     every = split.held[held]
     every = every[np.flatnonzero(every.ends - every.starts >= FEWEST_ITEMS)]
     if not len(every):
-        raise InputError(f"No {held} event has a history of {FEWEST_ITEMS} items to ask about.")
+        raise InputError(f"No {held} event has a history of {FEWEST_ITEMS} items.")
     weight = np.ones(len(every))
     if how.drawn == "by length":
         weight = np.diff(split.interactions.offsets)[every.users].astype(np.float64)
@@ -56,10 +56,10 @@ def draw_points(split: Split, held: HeldOut, how: PointSample) -> Cases:
 
 
 def draw_full(split: Split, held: HeldOut, length: int, most: int) -> Cases:
-    """At most so many whose history fills the model's length, each once."""
+    """Draw up to `most` events whose history fills `max_len`, without repetition."""
     every = split.held[held]
     every = every[np.flatnonzero(every.ends - every.starts >= length)]
     if not len(every):
-        raise InputError(f"No {held} event has a history of {length} items to ask about.")
+        raise InputError(f"No {held} event has a history of {length} items.")
     order = Randomness(0).numpy("evaluation").permutation(len(every))
     return every[np.sort(order[:most])]

@@ -1,7 +1,4 @@
-"""Published negatives: hits and gains among 100 items, and accuracy per class, as Jain (2019) asks.
-
-In per cent, as the tables print them.
-"""
+"""Hits and NDCG among 100 published items, and accuracy per class, in per cent (Jain 2019)."""
 
 from __future__ import annotations
 
@@ -14,17 +11,17 @@ from whence.trust.accuracy.class_accuracy import CLASSES, published_class_accura
 from whence_studies.measurements.measurement import MeasuredRun, Measurement, NoOptions, SeedColumn
 
 MEASURED: Final = {f"{name} (%)": f"{name}{AS_PUBLISHED}" for name in (f"HR@{TOP}", f"NDCG@{TOP}")}
-"""By column, what training measured."""
+"""By column: the metric of training."""
 OF_CLASSES: Final = {f"accuracy on {name} (%)": name for name in CLASSES}
 
 
 def published_negatives(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
-    """What training measured, and of models that tell classes how often they tell them rightly."""
+    """Return the metrics of training, and the accuracy per class of models with classes."""
     measured = [metrics.get(asked.held, {}) for metrics in asked.run.metrics.values()]
     first = measured[0]
     if any(name not in first for name in MEASURED.values()):
         raise InputError(
-            f"The {asked.held} events have no published negatives; take those of ml-1m-ncf, with "
+            f"The {asked.held} events have no published negatives. Use ml-1m-ncf with "
             "the split last-one."
         )
     hits = {
@@ -40,17 +37,17 @@ def published_negatives(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedCo
 
 
 def _of_classes(asked: MeasuredRun) -> dict[str, SeedColumn]:
-    """Nothing of a model that tells none, and no column of a class that no user has."""
+    """Return the accuracy of each class that occurs, or nothing for a model without classes."""
     run = asked.run
     try:
-        told = [
+        accuracies = [
             published_class_accuracy(model, asked.split, model.config.max_len, asked.held)
             for model in run.models.values()
         ]
     except CapabilityError:
         return {}
     by_column: dict[str, list[Measure]] = {
-        column: [one for seed in told if (one := seed.get(name)) is not None]
+        column: [one for seed in accuracies if (one := seed.get(name)) is not None]
         for column, name in OF_CLASSES.items()
     }
     return {

@@ -1,8 +1,8 @@
-"""Controls: do importances agree where nothing was learned? (after Adebayo et al. 2018)
+"""Controls (after Adebayo et al. 2018): do importances agree in models that learned nothing?
 
 If rollout and gradients agreed in any network of this shape, their agreement would say nothing
-about what was learned. So a model is asked again untrained, and with some of its weights put back
-to where another seed began.
+about what was learned. So a model is also explained untrained, and with some weights replaced by
+the initial weights of another seed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ RANDOMISED: Final = {
     "blocks randomised": ("blocks.",),
     "items randomised": ("item", "position"),
 }
-"""By version, how the names of the weights begin that are not the trained ones."""
+"""By version: prefixes of the names of the replaced weights."""
 VERSIONS: Final = (TRAINED, UNTRAINED, *RANDOMISED)
 
 
 def controls(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
-    """The columns of every version of every seed's model, on the same points."""
+    """Return the columns of every version of every seed's model, on the same points."""
     cases = draw_points(asked.split, asked.held, how)
     bar = progress_bar("controls", len(asked.run.models), asked.show_progress, transient=True)
     per_seed: dict[str, list[float]] = {}
@@ -55,21 +55,21 @@ def controls(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
 
 
 def versions(run: Run, seed: int) -> Iterator[tuple[str, Recommender]]:
-    """The model as trained and as it never was, one after the other."""
+    """Yield the trained model, the untrained one, and the randomised ones."""
     seeds = list(run.models)
     if len(seeds) < 2:
-        raise InputError("Weights are randomised from another seed; train at least 2.")
+        raise InputError("Randomised weights come from another seed: train at least 2 seeds.")
     other = seeds[(seeds.index(seed) + 1) % len(seeds)]
     trained, fresh = run.models[seed], run.snapshot(0, other).state_dict()
     last = max(int(name.split(".")[1]) for name in fresh if name.startswith("blocks."))
     yield TRAINED, trained
     yield UNTRAINED, run.snapshot(0, seed)
-    for version, beginnings in RANDOMISED.items():
+    for version, prefixes in RANDOMISED.items():
         model = deepcopy(trained)
-        begin = tuple(one.format(last=last) for one in beginnings)
+        prefix = tuple(one.format(last=last) for one in prefixes)
         model.load_state_dict(
             {
-                name: fresh[name] if name.startswith(begin) else weight
+                name: fresh[name] if name.startswith(prefix) else weight
                 for name, weight in trained.state_dict().items()
             }
         )

@@ -1,4 +1,4 @@
-"""What a study can measure of a trained run, by name; each gives one value a seed."""
+"""The measurements by name."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from whence_studies.study import Study
 
 
 def accuracy(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
-    """What training measured of every seed, by full ranking and among 100 random items."""
+    """Return the metrics of training: full ranking, and ranking among 100 random items."""
     measured = [metrics.get(asked.held) for metrics in asked.run.metrics.values()]
     if None in measured:
-        raise InputError(f"No {asked.held} events are held out to measure accuracy on.")
+        raise InputError(f"The split holds out no {asked.held} events to measure accuracy on.")
     first, *_ = found = [one for one in measured if one is not None]
     return {
         column: SeedColumn(
@@ -51,7 +51,7 @@ def accuracy(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
 
 
 def stability(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
-    """Whether the seeds recommend alike, and for like reasons."""
+    """Return how much seeds agree on recommendations and importances."""
     found = seed_stability(asked.run.models, asked.split, asked.held)
     return {
         column: SeedColumn(tuple(per_seed), over.n, over.protocol, over.direction)
@@ -87,7 +87,7 @@ MEASUREMENTS: dict[str, Measurement] = {
 
 
 def columns_of(study: Study) -> list[str]:
-    """What a study shows, each once, that of its figures last."""
+    """Return the columns of a study, each once, those of figures last."""
     known = [column for one in study.measurements for column in MEASUREMENTS[one].columns]
     drawn = [column for figure in figures_of(study) for column in figure.columns]
     grouped = [column for group in study.groups.values() for column in group]
@@ -95,7 +95,7 @@ def columns_of(study: Study) -> list[str]:
 
 
 def figures_of(study: Study) -> list[Figure]:
-    """What a study draws beside its tables: curves, then maps, then bars."""
+    """Return the figures of a study: curves, then maps, then bars."""
     measured = [MEASUREMENTS[one] for one in study.measurements]
     curves = ChainMap(*(dict(one.curves) for one in measured))
     maps = ChainMap(*(dict(one.maps) for one in measured))

@@ -1,6 +1,6 @@
-"""Figures 3.10 and 3.11: do other seeds say the same of a target, for like reasons? (Jain 2019)
+"""Figures 3.10 and 3.11 (Jain 2019): do seeds agree on predictions and attention?
 
-As in the thesis, of the item that came, by the mean probability over seeds that it is liked.
+As in the thesis, for the target, by its mean probability over seeds of being liked.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from whence.trust.bins import EqualWidth
 from whence.trust.stability.class_stability import DIFFERENCE, class_stability
 from whence.trust.target_classes import LIKED, class_logits
 from whence_studies.measurements.between_seeds import (
-    BY_CHANCE,
     DEVIATION,
+    RANDOM_INDEX,
     SeedValues,
     by_bin,
-    index_by_chance,
     of_cases,
+    random_jaccard_index,
 )
 from whence_studies.measurements.candidates import CandidateQuestions, UserSample, draw_questions
 from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
 
 INDEX: Final = "Jaccard index"
-COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, BY_CHANCE, "Jaccard distance %", "KL")
+COMPARED: Final = (DEVIATION, DIFFERENCE, INDEX, RANDOM_INDEX, "Jaccard distance %", "KL")
 DRAWN: Final = (DEVIATION, INDEX, "KL")
 TENTHS: Final = 10
 
 
 def at(column: str, tenth: int) -> str:
-    """The column of the items of which the mean probability is from so many tenths on."""
+    """Return the column of the items in one tenth of the mean probability."""
     return f"{column}, p {tenth / 10:.1f}–{(tenth + 1) / 10:.1f}"
 
 
@@ -56,7 +56,7 @@ CURVES: Final = {
 
 
 def class_stabilities(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColumn]:
-    """All users, and by tenths."""
+    """Return the columns over all users, and by tenth."""
     questions = draw_questions(asked.split, asked.held, how)
     models = list(asked.run.models.values())
     print_line(f"comparing {len(models)} seeds", asked.show_progress)
@@ -65,7 +65,7 @@ def class_stabilities(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColu
     lengths = models[0].parts(batch).sum(dim=1).cpu().numpy()
     usable = np.flatnonzero(lengths >= 2)
     if not len(usable):
-        raise InputError("No history has two parts whose attention could be compared.")
+        raise InputError("No history has two items whose attention could be compared.")
 
     def of(rows: Ints) -> SeedValues:
         some = torch.from_numpy(rows).to(batch.device)
@@ -73,7 +73,7 @@ def class_stabilities(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColu
         return of_cases(liked[:, rows], pairs)
 
     columns = dict(of(usable))
-    columns[BY_CHANCE] = (index_by_chance(lengths[usable]),) * len(models), len(usable)
+    columns[RANDOM_INDEX] = (random_jaccard_index(lengths[usable]),) * len(models), len(usable)
     for number, found in by_bin(liked.mean(axis=0), EqualWidth(TENTHS), usable, of):
         columns |= {at(name, number - 1): found[name] for name in DRAWN}
     protocol = (
@@ -89,7 +89,7 @@ def class_stabilities(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColu
 
 @torch.no_grad()
 def _liked(model: Recommender, questions: CandidateQuestions) -> Floats:
-    """`[B]`: the probability that the item that came is liked."""
+    """Return `[B]`: the probability that the target is liked."""
     batch, items, true = questions.of(model)
     pieces = class_logits(model, batch, items[:, :1], true[:, :1])()
     found = [logits.double().softmax(dim=1)[:, LIKED].cpu() for logits, _ in pieces]

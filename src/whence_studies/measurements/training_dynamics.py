@@ -1,4 +1,4 @@
-"""Figure 4.6: how agreement and recall come about in training (Baumhauer 2021)."""
+"""Figure 4.6 (Baumhauer 2021): how agreement and recall develop in training."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KNEE_LATER: Final = f"epochs from the knee of {RECALL} to the knee of {rho('φ',
 
 @dataclass(frozen=True)
 class DynamicsOptions(PointSample):
-    """On how many points, and of how many of the seeds; recall on as many events again."""
+    """How many points, seeds, and events for recall."""
 
     seeds: int = 5
     events: int = 2_000
@@ -37,7 +37,7 @@ class DynamicsOptions(PointSample):
     def __post_init__(self) -> None:
         super().__post_init__()
         if min(self.seeds, self.events) < 1:
-            raise InputError("Dynamics need at least one seed and one event.")
+            raise InputError("seeds and events must be at least 1.")
 
 
 def _at(column: str, epoch: int) -> str:
@@ -58,7 +58,7 @@ CURVES: Final = {
 
 
 def dynamics(asked: MeasuredRun, how: DynamicsOptions) -> dict[str, SeedColumn]:
-    """The columns of every epoch's snapshot, of the first seeds."""
+    """Return the columns of every epoch's snapshot, for the first seeds."""
     run = asked.run
     steps = _steps(run)
     cases = draw_points(asked.split, asked.held, how)
@@ -88,7 +88,7 @@ def dynamics(asked: MeasuredRun, how: DynamicsOptions) -> dict[str, SeedColumn]:
 
 
 def _columns(curves: dict[str, Floats]) -> dict[str, Floats]:
-    """By column one value a seed, from curves `[S, epochs]`."""
+    """Return one value per seed in every column, from curves `[S, epochs]`."""
     found = {
         _at(column, epoch): curve[:, epoch]
         for column, curve in curves.items()
@@ -101,7 +101,7 @@ def _columns(curves: dict[str, Floats]) -> dict[str, Floats]:
 
 
 def knee(curves: Floats) -> Floats:
-    """`[S]`: the epoch at which each curve `[S, epochs]` is furthest above the line to its end."""
+    """Return `[S]`: the epoch at which each curve `[S, epochs]` is highest above its chord."""
     share = np.linspace(0, 1, curves.shape[1])
     chord = curves[:, :1] + share * (curves[:, -1:] - curves[:, :1])
     epochs: Floats = (curves - chord).argmax(axis=1).astype(np.float64)
@@ -109,18 +109,18 @@ def knee(curves: Floats) -> Floats:
 
 
 def _steps(run: Run) -> list[int]:
-    """Of the snapshots: the untrained one and one an epoch."""
+    """Return the steps of the snapshots: the untrained one and one per epoch."""
     kept = sorted(next(iter(run.snapshots.values()), {}))
     if len(kept) != EPOCHS + 1:
         raise InputError(
-            f"Dynamics need a snapshot after each of {EPOCHS} epochs and one before; train with "
+            f"Dynamics need snapshots before and after each of {EPOCHS} epochs: train with "
             f"snapshots={EPOCHS + 1}."
         )
     return kept
 
 
 def _some_events(split: Split, held: HeldOut, most: int) -> Split:
-    """The same split with at most so many of the held-out events."""
+    """Return the same split with at most `most` of the held-out events."""
     every = split.held[held]
     rows = np.linspace(0, len(every) - 1, min(most, len(every))).round().astype(np.int64)
     return replace(split, held={held: every[rows]})

@@ -37,27 +37,27 @@ SIGNED: Final = tuple(name for name in EXPLAINERS if find_explainer(name)[1].sig
 
 @dataclass(frozen=True)
 class TruthOptions:
-    """How many questions of every kind of reason are asked."""
+    """How many questions are asked for every kind of reason."""
 
     questions: int = 500
 
     def __post_init__(self) -> None:
         if self.questions < 1:
-            raise InputError(f"A world is asked at least 1 question, not {self.questions}.")
+            raise InputError(f"questions must be at least 1, not {self.questions}.")
 
 
 def precision(explainer: str, reason: str) -> str:
-    """The column of how often the strongest part is the true reason."""
+    """Return the column of how often the strongest part is the true reason."""
     return f"precision of {explainer}, {reason}"
 
 
 def sign(explainer: str, reason: str) -> str:
-    """The column of how often the true reason has the right sign."""
+    """Return the column of how often the true reason has the right sign."""
     return f"sign of {explainer}, {reason}"
 
 
 def truth(asked: MeasuredRun, how: TruthOptions) -> dict[str, SeedColumn]:
-    """The columns of every seed's model, asked the same questions."""
+    """Return the columns of every seed's model, for the same questions."""
     world = _world_of(asked.run)
     length = asked.run.first.config.max_len
     questions = [world.questions(reason, length, how.questions) for reason in REASONS]
@@ -82,17 +82,17 @@ def truth(asked: MeasuredRun, how: TruthOptions) -> dict[str, SeedColumn]:
 def _world_of(run: Run) -> World:
     settings = run.interactions.origin.get("world")
     if settings is None:
-        raise InputError("True reasons are known of worlds alone; these data are none.")
+        raise InputError('True reasons are known only for synthetic worlds. Use data = "world".')
     return make_world(build(WorldConfig, settings))
 
 
 def _answers(model: Recommender, questions: WorldQuestions, seed: int) -> dict[str, float]:
     batch, targets = batch_and_targets(model, questions.cases, model.config.max_len)
     found = {}
-    for name, said in compare_batch(model, batch, targets, EXPLAINERS, seed).items():
-        found[precision(name, questions.reason)] = precision_at_cause(said, questions).value
-        if said.signed:
-            found[sign(name, questions.reason)] = sign_at_cause(said, questions).value
+    for name, explanation in compare_batch(model, batch, targets, EXPLAINERS, seed).items():
+        found[precision(name, questions.reason)] = precision_at_cause(explanation, questions).value
+        if explanation.signed:
+            found[sign(name, questions.reason)] = sign_at_cause(explanation, questions).value
     return found
 
 

@@ -1,4 +1,4 @@
-"""What datasets hold, as Baumhauer (2021) and Jain (2019) print it: sizes, and ratings."""
+"""Sizes and ratings of datasets, as published by Baumhauer (2021) and Jain (2019)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from whence_studies.study import Study
 
 EQUAL, DIFFERS = "equal", "differs"
 MISPRINTS = {
-    ("Beauty", "users"): f"{DIFFERS}: two digits are swapped in print",
+    ("Beauty", "users"): f"{DIFFERS}: two digits are swapped in the paper",
     ("Train", "items"): (
-        f"{DIFFERS}: printed is the catalog, and two films are in the test part alone"
+        f"{DIFFERS}: the paper counts the catalog, and two films occur only in the test part"
     ),
-    ("Full", "mean rating"): f"{DIFFERS}: printed is 'around 3', beside the picture",
+    ("Full", "mean rating"): f"{DIFFERS}: the paper says 'around 3' next to the figure",
 }
-"""Where the print itself is wrong."""
+"""Published values that are wrong themselves."""
 
 
 def count(study: Study) -> list[Record]:
-    """Every cell of the tables."""
+    """Return every cell of the tables."""
     return [
         record
         for table, rows in study.published.items()
@@ -66,7 +66,7 @@ def _baumhauer(_: str, data: Interactions) -> dict[str, float]:
 
 
 def _jain(row: str, data: Interactions) -> dict[str, float]:
-    """The whole, or without or with alone the last rating of each user."""
+    """Count all ratings, all but each user's last one, or only these."""
     test = np.zeros(len(data), dtype=bool)
     test[last_one(data).held["test"].ends] = True
     part = {"Full": np.ones(len(data), dtype=bool), "Train": ~test, "Test": test}[row]
@@ -89,7 +89,7 @@ COUNTS: dict[str, Callable[[str, Interactions], dict[str, float]]] = {
 
 
 def _verdict(row: str, column: str, found: float | None, printed: str) -> str:
-    """Equal, as far as it was printed."""
+    """Return whether both are equal to the published precision."""
     if found is None:
         return NEEDS_FILE
     decimals = len(printed.partition(".")[2])

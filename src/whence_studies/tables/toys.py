@@ -37,7 +37,7 @@ from whence.progress import progress_bar
 from whence.randomness import Randomness
 from whence.trust.stability.seed_pairs import same_choice
 from whence_studies.claims import over_seeds
-from whence_studies.measurements.group_agreement import METHODS, SAME, rhos, seeds_apart
+from whence_studies.measurements.group_agreement import METHODS, SAME, rhos, seed_differences
 from whence_studies.records import Record
 from whence_studies.results import compare_with_published
 from whence_studies.study import TOYS as TASKS
@@ -198,7 +198,7 @@ def _compare_methods(models: Sequence[InterpretableMLP], drawn: ToyPoints) -> Va
         compare_batch(model, drawn.rows, drawn.labels, METHODS, seed)
         for seed, model in enumerate(models)
     ]
-    distances = seeds_apart(explanations)
+    distances = seed_differences(explanations)
     return {
         **rhos(explanations),
         **{column: pairs.over_seeds() for column, pairs in distances.items()},

@@ -23,11 +23,11 @@ from whence_studies.checking import check_study
 from whence_studies.claims import HOLDS
 from whence_studies.measurements.expert_selections import (
     ALIKE,
-    BY_BOTH,
+    ALL_FILMS,
     LARGEST,
     MEAN,
     MOST,
-    OF_ALL,
+    SHARED_CHOICE,
     SIMPLE,
     selections_of,
 )
@@ -183,10 +183,10 @@ def test_the_movielens_study_from_end_to_end(
     assert simple == pytest.approx(1 - (most[-1] or 0))
     assert found["content-ncf", "plain", SAME].value is None, "it has no experts"
     alike = [found["intrp-ncf", "plain", column] for column in ALIKE.values()]
-    assert any(one.value is not None and BY_BOTH in one.protocol for one in alike)
+    assert any(one.value is not None and SHARED_CHOICE in one.protocol for one in alike)
     assert all(found["intrp-ncf", "plain", one].value is not None for one in (LARGEST, SAME))
     assert found["intrp-ncf", "plain", "KL between seeds, shapley"].value is not None
-    less, more = (found["content-ncf", row, OF_ALL].value for row in ("content only", "plain"))
+    less, more = (found["content-ncf", row, ALL_FILMS].value for row in ("content only", "plain"))
     assert (more or 0) - (less or 0) == (3_883 + 6_040) * 4 + 2 * 4 * 6
     claims = [one for one in records if one.row == study.claims[0].text]
     assert claims[0].verdict in (HOLDS, "does not hold", "undecided")
