@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Generic, NamedTuple
 
@@ -80,9 +80,8 @@ class Training(Generic[ModelT]):
             self.task.start_phase(model, self.phase)
         if states:
             self.stack.restore(self.step, [states[seed] for seed in seeds])
-        self._unread: Tensor | None = None
-        """`[steps, S]`: losses of the last steps that are still on the device."""
-        self._unread_count = 0
+        self._unread: list[Tensor] = []
+        """`[S]` per step: the latest losses, which are still on the device."""
 
     def run(
         self,
@@ -104,9 +103,12 @@ class Training(Generic[ModelT]):
         if snapshots is not None and self.step in self.plan.snapshot_steps:
             self.save_snapshots(snapshots)
         saver = None if checkpoint is None else PeriodicSaver(lambda: self.save(checkpoint))
-        bar = progress_bar(self.title, self.plan.steps, show_progress)
+        bar = progress_bar(self.title, self.plan.steps) if show_progress else None
+        steps = count() if self.plan.steps is None else range(self.plan.steps)
         try:
-            for _ in bar.track(self._all_steps(), done=self.step):
+            for _ in (
+                islice(steps, self.step, None) if bar is None else bar.track(steps, done=self.step)
+            ):
                 if self.is_over:
                     break
                 if until is not None and time.monotonic() >= until:
@@ -117,16 +119,15 @@ class Training(Generic[ModelT]):
                 if snapshots is not None and self.step in self.plan.snapshot_steps:
                     self.save_snapshots(snapshots)
                 if self._is_time_for_news:
-                    bar.say(self.news())
+                    news = self.news()
+                    if bar is not None:
+                        bar.say(news)
                 if saver is not None:
                     saver()
         finally:
             if checkpoint is not None and self.can_be_saved:
                 self.save(checkpoint)
         return self.result()
-
-    def _all_steps(self) -> Iterable[int]:
-        return count() if self.plan.steps is None else range(self.plan.steps)
 
     @property
     def title(self) -> str:
@@ -186,9 +187,10 @@ class Training(Generic[ModelT]):
                 losses = self.stack.advance(self.step, rate)
             except OutOfBatches:
                 return False
-            self._note(losses)
+            # The next recorded step writes its losses to the same address.
+            self._unread.append(losses if self.stack.recorded is None else losses.clone())
             self.step += 1
-            if self._unread_count == STEPS_BETWEEN_READINGS:
+            if len(self._unread) == STEPS_BETWEEN_READINGS:
                 self.read_losses()
             if self.validates_now:
                 self._validate()
@@ -202,19 +204,13 @@ class Training(Generic[ModelT]):
                 self.task.start_phase(model, phase)
             self.stack.reset_optimizer()
 
-    def _note(self, losses: Tensor) -> None:
-        if self._unread is None:
-            self._unread = losses.new_zeros((STEPS_BETWEEN_READINGS, len(losses)))
-        self._unread[self._unread_count] = losses
-        self._unread_count += 1
-
     def read_losses(self) -> None:
         """Fetch the latest losses from the device, and leave out the seeds that have diverged."""
-        if self._unread is None:
+        if not self._unread:
             return
         with self._atomic():
-            latest = self._unread[: self._unread_count].T.tolist()
-            self._unread_count = 0
+            latest = torch.stack(self._unread, dim=1).tolist()
+            self._unread = []
             for seed, losses in zip(self.stack.seeds, latest, strict=True):
                 log = self.logs[seed]
                 bad = next((n for n, loss in enumerate(losses) if not math.isfinite(loss)), None)

@@ -119,7 +119,7 @@ class Stack(Generic[ModelT]):
         with self._autocast():
             losses = self.losses()
         self.optimizer.zero_grad(set_to_none=True)
-        losses.sum().backward()
+        (losses if len(self) == 1 else losses.sum()).backward()
         if self.plan.clip is not None:
             self._clip(self.plan.clip)
         self._wait_for("average")
