@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import LIVELY, ragged_batch
+from whence import contract
 from whence.capabilities import require
 from whence.contract import (
     ALL,
@@ -31,6 +36,25 @@ from whence.models.baselines import BASELINES
 from whence.models.deepicf import AttentiveDeepICF
 
 LENGTH, ITEMS = 8, 30
+
+
+def test_the_contract_needs_nothing_but_torch() -> None:
+    """Reading data needs `PAD` from it, and even PyTorch is imported only by a function."""
+    tree = ast.parse(Path(contract.__file__).read_text(encoding="utf-8"))
+    packages = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else names(node))
+        if name
+    }
+    assert packages - sys.stdlib_module_names == {"torch"}
+    code = "import sys, whence.contract; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def names(node: ast.Import) -> list[str]:
+    return [alias.name for alias in node.names]
 
 
 def test_every_model_is_tested_here() -> None:
