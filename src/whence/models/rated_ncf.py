@@ -137,7 +137,7 @@ MODELS.add(
     ModelSpec(
         InterpretableNCFConfig,
         interpretable_ncf,
-        summary="The same inputs, read by experts that say which of them counted.",
+        summary="Content NCF built of experts, so that it says which inputs a prediction rests on.",
         training=EVENT_TRAINING,
         known_users_only=True,
         sizes_in_data=content_sizes,
