@@ -44,7 +44,7 @@ def test_a_difference_is_that_of_pairs() -> None:
     assert found.interval == pytest.approx((reference.low, reference.high))
 
 
-def test_by_hand() -> None:
+def test_differences_by_hand() -> None:
     """Differences 1, 2, 3: mean 2, standard deviation 1, t 4.303 with 2 degrees of freedom."""
     found = compare_sides(claim("higher"), [2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
     assert found.value == 2
@@ -52,7 +52,7 @@ def test_by_hand() -> None:
     assert claim_verdict(claim("higher"), found.interval) == UNDECIDED
 
 
-def test_the_interval_of_spreads_ends_where_pearson_begins_to_object() -> None:
+def test_the_interval_of_a_spread_ratio_matches_pearson() -> None:
     """At its ends, sum and difference of the scaled pairs are correlated with p = 0.05."""
     rng = np.random.default_rng(1)
     old = rng.normal(0, 1, 10)
@@ -65,7 +65,7 @@ def test_the_interval_of_spreads_ends_where_pearson_begins_to_object() -> None:
         assert stats.pearsonr(scaled + old, scaled - old).pvalue == pytest.approx(0.05)
 
 
-def test_the_interval_of_spreads_covers_the_truth_in_95_of_100() -> None:
+def test_the_interval_of_a_spread_ratio_covers_95_percent() -> None:
     rng = np.random.default_rng(2)
     covered = 0
     for _ in range(1000):
@@ -100,7 +100,7 @@ def test_only_a_whole_interval_decides(
     assert claim_verdict(judged, None) == UNDECIDED
 
 
-def test_a_ratio_is_judged_by_one() -> None:
+def test_a_ratio_is_compared_with_1() -> None:
     judged = claim("spread lower")
     found = [claim_verdict(judged, one) for one in ((0.2, 0.9), (0.5, 1.2), (1.1, 2.0))]
     assert found == [HOLDS, UNDECIDED, FAILS]
@@ -113,13 +113,13 @@ def test_too_few_seeds_decide_nothing() -> None:
     assert spread_ratio([1.0, 1.0, 1.0], [1.0, 3.0, 2.0]) == (None, None, None)
 
 
-def test_values_that_go_wholly_together_have_an_exact_ratio() -> None:
+def test_perfectly_correlated_values_have_an_exact_ratio() -> None:
     old = [0.1, 0.7, 0.3, 0.45]
     found = spread_ratio([0.3 * one + 1 for one in old], old)
     assert found.interval == pytest.approx((0.3, 0.3), abs=1e-6)
 
 
-def test_every_expectation_has_words() -> None:
+def test_every_expectation_has_a_protocol() -> None:
     for expect in get_args(Expectation):
         assert "new" in claim_protocol(claim(expect))
     assert "not higher by more than 0.01" in claim_protocol(claim("not higher", 0.01))
@@ -144,7 +144,7 @@ def alone(expect: Expectation, limit: float = 0.0, margin: float = 0.0) -> Claim
         ("strong", [(0.7, 1.2)], [(0.699, 0.8), (0.1, 0.7)], [(-0.9, 0.699)]),
     ],
 )
-def test_a_band_holds_its_lower_bound_and_not_its_upper(
+def test_a_band_includes_its_lower_bound_only(
     expect: Expectation,
     holds: list[tuple[float, float]],
     undecided: list[tuple[float, float]],
@@ -165,9 +165,7 @@ def test_a_band_holds_its_lower_bound_and_not_its_upper(
         ("not lower", FAILS, UNDECIDED, HOLDS),
     ],
 )
-def test_a_limit_is_what_zero_is_to_differences(
-    expect: Expectation, below: str, across: str, above: str
-) -> None:
+def test_a_limit_replaces_zero(expect: Expectation, below: str, across: str, above: str) -> None:
     intervals = (0.45, 0.49), (0.48, 0.52), (0.51, 0.6)
     judged = alone(expect, limit=0.5)
     assert [claim_verdict(judged, one) for one in intervals] == [below, across, above]
@@ -176,7 +174,7 @@ def test_a_limit_is_what_zero_is_to_differences(
     assert [claim_verdict(with_margin, one) for one in intervals] == [below, across, above]
 
 
-def test_alone_it_is_the_mean_over_seeds() -> None:
+def test_one_side_is_the_mean_over_seeds() -> None:
     values = np.random.default_rng(3).normal(0.6, 0.1, 7)
     found = compare_sides(alone("strong"), values.tolist(), None)
     reference = stats.ttest_1samp(values, 0).confidence_interval(0.95)
@@ -184,7 +182,7 @@ def test_alone_it_is_the_mean_over_seeds() -> None:
     assert found.interval == pytest.approx((reference.low, reference.high))
 
 
-def test_bands_and_limits_have_words() -> None:
+def test_protocols_of_bands_and_limits() -> None:
     assert claim_protocol(alone("weak")).endswith("expected weak (below 0.3)")
     assert claim_protocol(alone("moderate")).endswith("expected moderate (0.3 to below 0.7)")
     assert claim_protocol(alone("strong")).endswith("expected strong (0.7 or more)")

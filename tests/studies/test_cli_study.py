@@ -34,7 +34,7 @@ def run(path: Path, *more: object) -> Result:
     return done
 
 
-def test_a_study_from_its_first_minute_to_its_page(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_study_from_start_to_page(tiny: Tiny, tmp_path: Path) -> None:
     path = tiny()
     stopped = run(path, "--minutes", 0)
     assert "0 of 2 rows done. Run the same command to resume." in stopped.output
@@ -51,7 +51,7 @@ def test_a_study_from_its_first_minute_to_its_page(tiny: Tiny, tmp_path: Path) -
     assert again.output in done.output
 
 
-def test_a_run_without_the_cache_does_not_wipe_what_was_found(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_run_without_the_cache_keeps_earlier_records(tiny: Tiny, tmp_path: Path) -> None:
     path = tiny()
     run(path)
     found = read_records("tiny", tmp_path / "out")
@@ -60,7 +60,7 @@ def test_a_run_without_the_cache_does_not_wipe_what_was_found(tiny: Tiny, tmp_pa
     assert read_records("tiny", tmp_path / "out") == found
 
 
-def test_one_unreadable_file_of_records_does_not_end_the_list(tmp_path: Path) -> None:
+def test_the_list_survives_an_unreadable_file(tmp_path: Path) -> None:
     (tmp_path / "sequential-accuracy.json").write_text("{")
     listed = study("list", "--results", tmp_path)
     assert listed.exit_code == 0
@@ -68,7 +68,7 @@ def test_one_unreadable_file_of_records_does_not_end_the_list(tmp_path: Path) ->
     assert "stability-averaging" in listed.output
 
 
-def test_show_gives_the_records_back(tiny: Tiny, tmp_path: Path) -> None:
+def test_show_prints_the_records(tiny: Tiny, tmp_path: Path) -> None:
     path = tiny()
     run(path, "--minutes", 0)
     shown = study("show", path, "--results", tmp_path / "out", "--json")
@@ -80,13 +80,13 @@ def test_show_gives_the_records_back(tiny: Tiny, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "tiny.md").exists()
 
 
-def test_show_without_records_says_how_to_get_them(tmp_path: Path) -> None:
+def test_show_without_records_says_how_to_make_them(tmp_path: Path) -> None:
     done = study("show", "sequential-accuracy", "--results", tmp_path)
     assert isinstance(done.exception, InputError)
     assert "'whence study run sequential-accuracy' to make them" in str(done.exception)
 
 
-def test_records_of_another_study_file_are_not_shown_as_its_own(tiny: Tiny, tmp_path: Path) -> None:
+def test_records_of_a_changed_study_are_refused(tiny: Tiny, tmp_path: Path) -> None:
     run(tiny(), "--minutes", 0)
     renamed = (
         ("one = {", "three = {"),
@@ -102,7 +102,7 @@ def test_records_of_another_study_file_are_not_shown_as_its_own(tiny: Tiny, tmp_
         assert study("show", path, "--results", tmp_path / "out").exit_code == 0
 
 
-def test_the_list_says_what_is_here_and_what_is_done(
+def test_the_list_shows_available_data_and_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WHENCE_DATA", str(tmp_path))
@@ -116,7 +116,7 @@ def test_the_list_says_what_is_here_and_what_is_done(
     assert "some" in listed or "no" in listed
 
 
-def test_where_nothing_can_be_drawn_it_says_where_to_draw(tiny: Tiny, tmp_path: Path) -> None:
+def test_without_drawing_packages_it_says_how_to_draw_later(tiny: Tiny, tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "for name in ('altair', 'vl_convert', 'jinja2'):\n"
@@ -135,7 +135,7 @@ def test_where_nothing_can_be_drawn_it_says_where_to_draw(tiny: Tiny, tmp_path: 
 
 
 @pytest.mark.kill
-def test_ctrl_c_leaves_the_records_so_far_and_says_130(tiny: Tiny, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_records_and_exits_with_130(tiny: Tiny, tmp_path: Path) -> None:
     path = tiny(("steps = 8", "steps = 1000000"))
     command = [sys.executable, "-m", "whence", "study", "run", str(path), "--out", str(tmp_path),
                "--cache", str(tmp_path / "cache")]  # fmt: skip

@@ -31,7 +31,9 @@ FIELDS = [
         (None, "33", NEEDS_FILE),
     ],
 )
-def test_equal_means_as_far_as_printed(found: float | None, printed: str, verdict: str) -> None:
+def test_equal_means_to_the_published_precision(
+    found: float | None, printed: str, verdict: str
+) -> None:
     assert _verdict("row", "column", found, printed) == verdict
 
 
@@ -68,7 +70,7 @@ def test_without_the_files_the_records_say_so(
     assert page.count("– needs your copy of the data.") == 3
 
 
-def test_committed_records_have_the_agreed_fields() -> None:
+def test_committed_records_have_all_fields() -> None:
     for path in RESULTS.glob("*.json"):
         for record in json.loads(path.read_text()):
             assert [field for field in record if field != "label"] == FIELDS

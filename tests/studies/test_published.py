@@ -70,7 +70,7 @@ PAGES: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_tables_4_1_to_4_6_print(name: str) -> None:
+def test_published_values_of_tables_4_1_to_4_6(name: str) -> None:
     study = find_study(name)
     columns, page = PAGES[name]
     variant = next(iter(study.variants))

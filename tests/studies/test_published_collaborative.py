@@ -38,7 +38,7 @@ DeepICF+a three classes          68.69 40.54
 """In the order of the page: DeepICF*, *+Pretrain, NeuMF*+Pretrain, (ours), +cls-wt, (3-output)."""
 
 
-def test_what_table_3_1_prints() -> None:
+def test_published_values_of_table_3_1() -> None:
     held = read_json(HERE / "definitions" / "published" / "dataset-statistics.json")[
         "Table 3.1 (Jain 2019)"
     ]
@@ -49,7 +49,7 @@ def test_what_table_3_1_prints() -> None:
     assert not held
 
 
-def test_what_table_3_2_prints() -> None:
+def test_published_values_of_table_3_2() -> None:
     held = read_json(HERE / "definitions" / "published" / "collaborative-accuracy.json")
     expected: dict[tuple[str, str, str], str] = {}
     for line in TABLE_3_2.split("\n")[1:-1]:
@@ -109,7 +109,7 @@ def test_columns_are_what_training_measured_in_per_cent(data: Interactions) -> N
     assert found["HR@10 (%)"].n == 4
 
 
-def test_models_that_tell_classes_have_columns_of_them(data: Interactions) -> None:
+def test_models_with_classes_have_class_columns(data: Interactions) -> None:
     run = trained(data, "last-one")
     config = SASRecConfig(max_len=6, dim=8)
     telling = {}
@@ -130,7 +130,7 @@ def test_models_that_tell_classes_have_columns_of_them(data: Interactions) -> No
     assert found["accuracy on liked (%)"].protocol.endswith("; last-one split by time")
 
 
-def test_other_events_are_one_sentence(data: Interactions) -> None:
+def test_events_without_published_negatives_raise(data: Interactions) -> None:
     run = trained(data, "last-two")
     asked = MeasuredRun(run, last_two(data), "validation", show_progress=False)
     with pytest.raises(InputError, match="validation events have no published negatives"):

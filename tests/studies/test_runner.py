@@ -66,9 +66,7 @@ def study(tiny: Tiny) -> Study:
     return find_study(str(tiny()))
 
 
-def test_the_records_are_what_training_by_hand_gives(
-    study: Study, data_folder: Path, tmp_path: Path
-) -> None:
+def test_records_equal_a_training_by_hand(study: Study, data_folder: Path, tmp_path: Path) -> None:
     records = run(study, tmp_path / "cache")
     columns = ["recall@10 of 101", "recall@10", "NDCG@10", "MRR"]
     assert [(one.row, one.column) for one in records[:-1]] == [
@@ -105,9 +103,7 @@ def test_the_records_are_what_training_by_hand_gives(
     assert rows_done(study, records) == (2, 2)
 
 
-def test_what_is_trained_serves_again_and_serves_others(
-    study: Study, tiny: Tiny, tmp_path: Path
-) -> None:
+def test_trained_runs_are_shared_between_studies(study: Study, tiny: Tiny, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     records = run(study, cache)
     before = times(cache)
@@ -121,7 +117,7 @@ def test_what_is_trained_serves_again_and_serves_others(
     assert len({path.parents[2] for path in times(cache) if path.name == "metrics.json"}) == 4
 
 
-def test_without_time_nothing_is_trained_and_the_next_call_goes_on(
+def test_without_time_nothing_is_trained_and_the_next_call_resumes(
     study: Study, tmp_path: Path
 ) -> None:
     records = run(study, tmp_path / "cache", minutes=0)
@@ -131,9 +127,7 @@ def test_without_time_nothing_is_trained_and_the_next_call_goes_on(
     assert run(study, tmp_path / "cache") == run(study, tmp_path / "calm")
 
 
-def test_stopped_in_the_middle_of_trainings_it_comes_to_the_same(
-    tiny: Tiny, tmp_path: Path
-) -> None:
+def test_a_stopped_study_gives_the_same_records(tiny: Tiny, tmp_path: Path) -> None:
     study = find_study(str(tiny(("steps = 6", "steps = 60"), ("steps = 8", "steps = 90"))))
     stops = 0
     records = run(study, tmp_path / "cache", minutes=0.3 / 60)
@@ -146,7 +140,7 @@ def test_stopped_in_the_middle_of_trainings_it_comes_to_the_same(
 
 
 @pytest.mark.kill
-def test_killed_again_and_again_it_comes_to_the_same(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_killed_study_gives_the_same_records(tiny: Tiny, tmp_path: Path) -> None:
     path = tiny(("steps = 6", "steps = 500"))
     cache = tmp_path / "cache"
     command = [sys.executable, "-m", "whence", "study", "run", str(path), "--out", str(tmp_path),
@@ -179,7 +173,7 @@ def test_every_new_record_is_kept_at_once(study: Study, tmp_path: Path) -> None:
     assert kept == [(0, 2), (1, 2), (2, 2)]
 
 
-def test_what_cannot_be_used_is_made_again(study: Study, tmp_path: Path) -> None:
+def test_unusable_cache_entries_are_replaced(study: Study, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     records = run(study, cache)
     for path in [*(cache / "runs").rglob("weights.safetensors")][:2]:
@@ -191,7 +185,7 @@ def test_what_cannot_be_used_is_made_again(study: Study, tmp_path: Path) -> None
     assert run(study, cache) == records
 
 
-def test_data_that_are_not_here_are_said_to_be_missing(
+def test_missing_data_are_reported(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WHENCE_DATA", str(tmp_path))
@@ -214,7 +208,7 @@ def test_only_some_datasets(tiny: Tiny, tmp_path: Path) -> None:
         run(study, tmp_path / "cache", only="Word")
 
 
-def test_a_seed_that_is_missing_is_left_out_of_pairs(study: Study) -> None:
+def test_a_missing_seed_is_left_out_of_pairs(study: Study) -> None:
     def measured(seeds: tuple[int, ...], *values: float) -> dict[str, CachedColumns]:
         found = SeedColumn(values, 300, "p", "higher is better")
         return {"accuracy": CachedColumns(seeds, {"recall@10 of 101": found})}
@@ -249,13 +243,13 @@ def test_a_seed_that_is_missing_is_left_out_of_pairs(study: Study) -> None:
         (None, "0.82", ONE_SEED),
     ],
 )
-def test_agreement_is_as_far_as_printed(
+def test_agreement_is_to_the_published_precision(
     interval: tuple[float, float] | None, printed: str | None, expected: str
 ) -> None:
     assert compare_with_published(Estimate(0.8, 0.1, interval), printed) == expected
 
 
-def test_published_values_stand_beside_ours(tiny: Tiny, tmp_path: Path) -> None:
+def test_records_hold_published_values(tiny: Tiny, tmp_path: Path) -> None:
     (tmp_path / "published").mkdir()
     (tmp_path / "published" / "tiny.json").write_text(
         '{"recall@10 of 101": {"SASRec": {"World": {"one": "0.95"}}}}'
@@ -265,7 +259,7 @@ def test_published_values_stand_beside_ours(tiny: Tiny, tmp_path: Path) -> None:
     assert records[4].verdict == UNPUBLISHED
 
 
-def test_records_are_read_as_they_were_written(study: Study, tmp_path: Path) -> None:
+def test_records_round_trip(study: Study, tmp_path: Path) -> None:
     records = run(study, tmp_path / "cache")
     write_records(records, tmp_path)
     assert read_records("tiny", tmp_path) == records
@@ -276,7 +270,7 @@ def test_records_are_read_as_they_were_written(study: Study, tmp_path: Path) -> 
         read_records("none", tmp_path)
 
 
-def test_where_runs_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WHENCE_CACHE", str(tmp_path))
     assert default_folder() == tmp_path
     monkeypatch.delenv("WHENCE_CACHE")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from whence.cli import main
 from whence.errors import InputError
 from whence_studies.cache import StudyCache
 from whence_studies.charts.study_tables import study_tables
@@ -28,7 +28,7 @@ def test_every_study_can_be_run(name: str) -> None:
     check_study(study)
 
 
-def test_what_table_3_2_prints() -> None:
+def test_published_values_of_table_3_2() -> None:
     """Transcribed a second time, in the order of the page."""
     study = find_study("sequential-accuracy")
     page = """
@@ -65,7 +65,7 @@ def test_the_trainings_of_table_3_2() -> None:
         assert same == training
 
 
-def test_what_is_said_of_less_goes_first(tiny: Callable[..., Path]) -> None:
+def test_the_most_specific_settings_win(tiny: Callable[..., Path]) -> None:
     path = tiny(
         ('{ name = "sasrec" }', '{ name = "sasrec", settings = { dim = 4 }, '
          'on = { World = { dropout = 0.5, n_blocks = 9 } }, '
@@ -78,7 +78,7 @@ def test_what_is_said_of_less_goes_first(tiny: Callable[..., Path]) -> None:
     assert two[1] == {"batch_size": 8, "steps": 8}
 
 
-def test_a_variant_of_some_models_alone(tiny: Callable[..., Path]) -> None:
+def test_a_variant_for_some_models(tiny: Callable[..., Path]) -> None:
     """It has no cell with the others, no claim is judged there, and tables are blank there."""
     path = tiny(
         ('SASRec = { name = "sasrec" }',
@@ -110,7 +110,7 @@ def test_a_variant_of_some_models_alone(tiny: Callable[..., Path]) -> None:
          "variants that no model is trained with"),
     ],
 )  # fmt: skip
-def test_a_claim_about_what_is_not_trained(
+def test_a_claim_about_an_untrained_cell_is_refused(
     change: tuple[str, str], sentence: str, tiny: Callable[..., Path]
 ) -> None:
     path = tiny(
@@ -145,7 +145,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("change", "sentence"), MISTAKES)
-def test_a_mistake_is_one_sentence_that_names_the_file(
+def test_a_mistake_is_one_error_that_names_the_file(
     change: tuple[str, str], sentence: str, tiny: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = tiny(change)
@@ -156,7 +156,7 @@ def test_a_mistake_is_one_sentence_that_names_the_file(
 
 
 @pytest.mark.parametrize("printed", ['"0.8 or so"', '{"x": "0.8"}'])
-def test_what_is_published_must_be_numbers(
+def test_published_values_must_be_numbers(
     printed: str, tiny: Callable[..., Path], tmp_path: Path
 ) -> None:
     (tmp_path / "published").mkdir()
@@ -167,7 +167,7 @@ def test_what_is_published_must_be_numbers(
             check_study(read_study(tiny(), "tiny"))
 
 
-def test_records_must_be_told_apart(tiny: Callable[..., Path], data_folder: Path) -> None:
+def test_duplicate_names_are_refused(tiny: Callable[..., Path], data_folder: Path) -> None:
     again = f'[datasets]\nOther = {{ data = "{data_folder}" }}'
     with pytest.raises(InputError, match="occurs twice among the datasets"):
         check_study(read_study(tiny(("[datasets]", again)), "tiny"))
@@ -180,19 +180,26 @@ def test_records_must_be_told_apart(tiny: Callable[..., Path], data_folder: Path
         (("World = { data = ", "World = { data = 'ml-1m-sasrek' } #"), "did you mean 'ml-1m-sas"),
     ],
 )
-def test_on_the_command_line_a_mistake_is_code_2(
-    change: tuple[str, str], sentence: str, tiny: Callable[..., Path], tmp_path: Path
+def test_a_mistake_exits_with_code_2(
+    change: tuple[str, str],
+    sentence: str,
+    tiny: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tiny(change)
-    done = subprocess.run(
-        [sys.executable, "-m", "whence", "study", "run", path.name],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "WHENCE_CACHE": str(tmp_path / "cache")},
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert sentence in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WHENCE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setattr(sys, "argv", ["whence", "study", "run", path.name])
+    with pytest.raises(SystemExit) as left:
+        main()
+    said = capsys.readouterr()
+    assert left.value.code == 2
+    assert sentence in " ".join(said.err.split())
+    assert "Traceback" not in said.err
+    assert said.out == ""
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -204,7 +211,7 @@ def test_the_study_in_the_guide_can_be_run(tmp_path: Path) -> None:
     assert all(f"`{name}`" in guide for name in study_files())
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         find_study(str(tmp_path / "none.toml"))
     with pytest.raises(InputError, match="did you mean 'sequential-accuracy'"):

@@ -93,12 +93,12 @@ def test_two_rows_are_compared_as_welch_does() -> None:
         (claim("weak", None), FAILS),
     ],
 )
-def test_a_row_beside_a_limit_or_another(made: Claim, expected: str) -> None:
+def test_a_row_is_compared_with_a_limit_or_a_row(made: Claim, expected: str) -> None:
     judged = judge_by_records(study_with(made), CELLS)[-1]
     assert judged.verdict == expected
 
 
-def test_a_side_that_is_not_there_says_why() -> None:
+def test_an_absent_side_says_why() -> None:
     study = study_with(claim("higher"))
     only = judge_by_records(study, CELLS[:1])
     assert (only[-1].value, only[-1].verdict) == (None, NOT_RUN)
@@ -113,7 +113,7 @@ def test_a_side_that_is_not_there_says_why() -> None:
     assert again == former, "what was found before is judged again"
 
 
-def test_a_side_that_nobody_wrote_waits_for_what_its_row_waits_for() -> None:
+def test_a_missing_record_takes_the_reason_of_its_row() -> None:
     """Cells of a file that is not there are written for some columns alone."""
     study = study_with(claim("higher", None, limit=50))
     other = record("one", "accuracy of the first track", [], NEEDS_FILE)
@@ -134,7 +134,7 @@ def test_sides_of_other_columns() -> None:
     assert judge_by_records(study_with(made), cells)[-1].verdict == HOLDS
 
 
-def test_claims_stand_below_the_tables_and_have_a_chart() -> None:
+def test_claims_follow_the_tables_and_have_a_chart() -> None:
     study = study_with(claim("higher"), replace(claim("lower", "three"), text="or so"))
     records = judge_by_records(study, CELLS)
     tables = study_tables(study, records)
@@ -159,7 +159,7 @@ def test_claims_stand_below_the_tables_and_have_a_chart() -> None:
         (claim("spread lower", None), "needs a second side"),
     ],
 )
-def test_claims_that_cannot_be_judged_are_refused(wrong: Claim, said: str) -> None:
+def test_invalid_claims_are_refused(wrong: Claim, said: str) -> None:
     with pytest.raises(InputError, match=said):
         check_study(study_with(wrong))
     with pytest.raises(InputError, match="Two of the claims are 'it is so'"):

@@ -31,7 +31,7 @@ STRANGE = {
 
 @pytest.mark.parametrize("seed", [0, 2])
 @pytest.mark.parametrize("name", list(TRANSFORMERS))
-def test_randomised_weights_are_where_another_seed_began(
+def test_randomised_weights_are_the_initial_ones_of_another_seed(
     name: str, seed: int, followed: Followed
 ) -> None:
     run = followed(name)
@@ -54,7 +54,7 @@ def test_randomised_weights_are_where_another_seed_began(
 
 
 @pytest.mark.parametrize("name", list(TRANSFORMERS))
-def test_every_version_is_explained_for_itself(name: str, followed: Followed, split: Split) -> None:
+def test_every_version_is_explained_separately(name: str, followed: Followed, split: Split) -> None:
     run, how = followed(name), PointSample(8)
     asked = MeasuredRun(run, split, "validation", False)
     found = controls(asked, how)
@@ -72,7 +72,7 @@ def test_every_version_is_explained_for_itself(name: str, followed: Followed, sp
             assert ours == pytest.approx(expected, abs=1e-9), version
 
 
-def test_a_single_seed_has_no_other(followed: Followed, split: Split) -> None:
+def test_a_single_seed_is_refused(followed: Followed, split: Split) -> None:
     run = followed()
     alone = replace(run, models={0: run.models[0]})
     with pytest.raises(

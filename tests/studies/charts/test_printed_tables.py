@@ -38,7 +38,7 @@ TRAINED = replace(
 )
 
 
-def test_what_is_counted_stands_beside_the_print() -> None:
+def test_counts_are_shown_with_published_values() -> None:
     same = replace(COUNTED, column="items", value=3.0, published=3.0, verdict="equal")
     absent = replace(COUNTED, row="Steam", value=None, verdict=NEEDS_FILE)
     (table,) = printed_tables([COUNTED, same, absent])
@@ -55,7 +55,7 @@ def test_what_is_counted_stands_beside_the_print() -> None:
     )
 
 
-def test_tables_are_apart_and_rows_say_how_they_came_about() -> None:
+def test_tables_are_separate_and_rows_name_their_protocol() -> None:
     other = replace(TRAINED, row="last", seeds=(), protocol="Made here", interval=(79.06, 81.06))
     counted, made = printed_tables([COUNTED, TRAINED, other])
     assert counted.title == "Table 1"
@@ -65,7 +65,7 @@ def test_tables_are_apart_and_rows_say_how_they_came_about() -> None:
     assert made.measured == (("2 seeds, 20,000 cases each: network", "100 steps"),)
 
 
-def test_of_many_columns_rows_go_across() -> None:
+def test_a_table_with_many_columns_is_turned() -> None:
     """And columns that fewer rows have stand apart."""
     many = [replace(TRAINED, column=f"c{number}") for number in range(19)]
     both = [replace(one, row="second") for one in many[:9]]
@@ -78,7 +78,7 @@ def test_of_many_columns_rows_go_across() -> None:
     assert [row[0] for row in rest.rows] == [f"c{number}" for number in range(9, 19)]
 
 
-def test_what_experts_are_selected_for_is_drawn() -> None:
+def test_selections_of_experts_are_drawn() -> None:
     records = [
         replace(TRAINED, row=row, column=f"{what}: {name}", value=10.0, interval=(8.0, 11.0))
         for row in ("one", "two")

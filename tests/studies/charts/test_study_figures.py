@@ -87,7 +87,7 @@ def experts() -> Study:
     return replace(study, models=models, variants=variants, claims=())
 
 
-def test_a_map_is_a_table_of_its_own(genres: Study) -> None:
+def test_a_heat_map_has_a_table(genres: Study) -> None:
     records = results(genres)
     variant, shades, claims, _ = study_tables(genres, records)
     assert variant.headings == ("dataset", *MEASUREMENTS["genres"].columns)
@@ -100,7 +100,7 @@ def test_a_map_is_a_table_of_its_own(genres: Study) -> None:
     assert len(claims.rows) == 3
 
 
-def test_a_map_is_drawn_where_its_cells_are(genres: Study) -> None:
+def test_a_heat_map_draws_its_cells(genres: Study) -> None:
     records = results(genres)
     chart = study_charts(genres, records)["Attention between genres"].to_dict()
     (drawn,) = chart["datasets"].values()
@@ -114,7 +114,7 @@ def test_a_map_is_drawn_where_its_cells_are(genres: Study) -> None:
     assert high - 1 == pytest.approx(1 - low) == max(abs(cell["value"] - 1) for cell in drawn)
 
 
-def test_a_map_has_the_names_that_the_data_know() -> None:
+def test_a_heat_map_takes_names_from_the_data() -> None:
     """Each variant has titles of its own, in a row above its cells, and a panel with them."""
     study = find_study("collaborative-example")
     for_each = {"plain": "Jaws", "two classes": "Heat"}
@@ -147,7 +147,7 @@ def test_a_map_has_the_names_that_the_data_know() -> None:
     assert [int(name.split(".")[0]) for name in order] == sorted([*range(1, 11)] * 2)
 
 
-def test_bars_are_told_by_what_they_are_of(example: Study) -> None:
+def test_bars_have_labels(example: Study) -> None:
     records = results(example)
     *_, bars, _, _ = study_tables(example, records)
     assert bars.headings == ("dataset", "explained", "position from the end", "item", *POSITIONS)
@@ -160,7 +160,7 @@ def test_bars_are_told_by_what_they_are_of(example: Study) -> None:
         assert shown == pytest.approx(expected, abs=1e-4)
 
 
-def test_bars_speak_for_or_against_where_they_can(example: Study) -> None:
+def test_signed_bars_speak_for_or_against(example: Study) -> None:
     chart = study_charts(example, results(example))["The ten newest items"].to_dict()
     (drawn,) = chart["datasets"].values()
     assert len(drawn) == 30
@@ -191,7 +191,7 @@ def test_shares_are_bars_with_intervals(experts: Study) -> None:
 
 
 @pytest.mark.parametrize("name", ["genres", "example", "experts"])
-def test_they_become_pictures(name: str, request: pytest.FixtureRequest) -> None:
+def test_figures_become_png_and_svg(name: str, request: pytest.FixtureRequest) -> None:
     study: Study = request.getfixturevalue(name)
     (figure,) = figures_of(study)
     chart = study_charts(study, results(study))[figure.title]
@@ -219,7 +219,7 @@ def test_without_values_there_is_a_table_and_no_chart(genres: Study, example: St
     assert bars.rows[0] == ("ML-1M", ABSENT, "1", ABSENT, *[ABSENT] * 3)
 
 
-def test_several_variants_are_told_apart(genres: Study, example: Study) -> None:
+def test_several_variants_are_named(genres: Study, example: Study) -> None:
     two = {"a": Variant(), "b": Variant({"n_blocks": 3})}
     genres, example = replace(genres, variants=two), replace(example, variants=two)
     *_, shades, _, _ = study_tables(genres, results(genres))
@@ -236,7 +236,7 @@ def test_several_variants_are_told_apart(genres: Study, example: Study) -> None:
     assert chart["resolve"]["scale"]["y"] == "independent"
 
 
-def test_a_figure_that_is_not_measured_is_refused(genres: Study, example: Study) -> None:
+def test_an_unmeasured_figure_is_refused(genres: Study, example: Study) -> None:
     with pytest.raises(InputError, match="There is no map 'genre': did you mean 'genres'"):
         check_study(replace(genres, maps=("genre",)))
     with pytest.raises(InputError, match="There is no bar chart 'example'"):

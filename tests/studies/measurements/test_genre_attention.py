@@ -89,7 +89,7 @@ def slow_attention(model: SASRec, queries: list[list[int]], keys: list[list[int]
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_it_is_what_loops_over_pairs_and_films_give(
+def test_attention_equals_loops_over_pairs_and_films(
     heads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = lively_sasrec(blocks=2, heads=heads, items=ITEMS)
@@ -152,7 +152,7 @@ def test_the_columns_are_those_declared_and_the_spreads_add_up(split: Split) -> 
     assert measured(split, *models, how=how) == found
 
 
-def test_sequences_have_each_film_once_and_every_film_as_often() -> None:
+def test_sequences_have_each_film_once_and_are_uniform() -> None:
     drawn = draw_sequences(np.random.default_rng(0), [6, 9, 4, 5], GenreOptions(3_000, films=4))
     assert drawn.shape == (3_000, 16)
     assert (np.diff(np.sort(drawn, axis=1), axis=1) > 0).all()
@@ -171,7 +171,7 @@ def test_the_draw_is_the_same_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None
     assert (whole == pieces).all()
 
 
-def test_films_of_several_of_the_genres_are_of_none() -> None:
+def test_films_with_several_genres_are_omitted() -> None:
     texts = ["Sci-Fi|Horror", "Drama|Sci-Fi", None, "Romance", "Animation|Children's", "Horror"]
     found = films_by_genre(catalog(texts), 1)
     assert [films.tolist() for films in found] == [[1], [3], [4], [5]]
@@ -181,7 +181,7 @@ def test_films_of_several_of_the_genres_are_of_none() -> None:
         films_by_genre(Catalog(pa.table({"item": [1]})), 1)
 
 
-def test_what_cannot_be_measured_is_said() -> None:
+def test_impossible_measurements_raise() -> None:
     with pytest.raises(InputError, match="pairs and films must be at least 1"):
         GenreOptions(0)
     with pytest.raises(InputError, match="first block of a transformer, which GMF does not"):

@@ -22,9 +22,7 @@ from whence_studies.measurements.true_causes import MEASUREMENT, TruthOptions, t
 Followed = Callable[..., Run]
 
 
-def test_the_columns_are_what_the_world_knows(
-    followed: Followed, split: Split, world: World
-) -> None:
+def test_columns_agree_with_the_world(followed: Followed, split: Split, world: World) -> None:
     run = followed()
     found = truth(MeasuredRun(run, split, "validation", False), TruthOptions(25))
     assert sorted(found) == sorted(MEASUREMENT.all_columns)
@@ -54,7 +52,7 @@ def test_the_columns_are_what_the_world_knows(
                     assert found[sign].per_seed[seed] == sign_at_cause(said, questions).value
 
 
-def test_only_who_has_a_sign_is_asked_for_it() -> None:
+def test_only_signed_explainers_have_sign_columns() -> None:
     asked = [name for name in EXPLAINERS if f"precision of {name}, taste" in MEASUREMENT.columns]
     signed = [name for name in asked if f"sign of {name}, taste" in MEASUREMENT.columns]
     assert signed == [name for name in asked if EXPLAINERS[name].signed]
@@ -64,7 +62,7 @@ def test_only_who_has_a_sign_is_asked_for_it() -> None:
     assert cells == set(MEASUREMENT.columns)
 
 
-def test_elsewhere_the_truth_is_not_known(followed: Followed, split: Split) -> None:
+def test_data_without_known_reasons_raise(followed: Followed, split: Split) -> None:
     real = replace(followed(), loaded=interactions_of([[0, 1, 2, 3]] * 3))
     with pytest.raises(InputError, match="known only for synthetic worlds"):
         truth(MeasuredRun(real, split, "validation", False), TruthOptions(5))

@@ -57,13 +57,13 @@ def found(run: Run, split: Split) -> dict[str, SeedColumn]:
     return example(MeasuredRun(run, split, "validation", False), ExampleOptions(64))
 
 
-def test_every_column_is_there_with_a_value_a_seed(found: dict[str, SeedColumn]) -> None:
+def test_every_column_has_one_value_per_seed(found: dict[str, SeedColumn]) -> None:
     assert sorted(found) == sorted(MEASUREMENT.all_columns)
     assert {len(one.per_seed) for one in found.values()} == {2}
     assert len(MEASUREMENT.bars["example"].columns) == 30
 
 
-def test_the_explained_item_is_the_first_seeds_first_unmet(
+def test_the_explained_item_is_the_top_unseen_item_of_the_first_seed(
     run: Run, found: dict[str, SeedColumn], history: list[int]
 ) -> None:
     batch = torch.tensor([history[-LENGTH:]])
@@ -82,7 +82,7 @@ def test_the_explained_item_is_the_first_seeds_first_unmet(
     ("name", "method"),
     [(SHAPLEY, "shapley:coalitions=64"), (ROLLOUT, "rollout"), (SIGNED, "signed-rollout")],
 )
-def test_the_bars_are_the_newest_items_the_newest_first(
+def test_bars_are_the_newest_items_in_order(
     name: str, method: str, run: Run, found: dict[str, SeedColumn], history: list[int]
 ) -> None:
     target = torch.tensor([run.catalog.find(found[RANK].label or "")])
@@ -101,7 +101,7 @@ def test_agreement_is_over_the_newest_items(found: dict[str, SeedColumn]) -> Non
         assert rho == pytest.approx(stats.spearmanr(sizes, reach).statistic)
 
 
-def test_what_cannot_be_shown_is_said(run: Run, split: Split) -> None:
+def test_histories_that_cannot_be_shown_raise(run: Run, split: Split) -> None:
     def asked(length: int) -> MeasuredRun:
         models = {0: lively_sasrec(length=length, items=len(run.catalog))}
         return MeasuredRun(replace(run, models=models), split, "validation", False)

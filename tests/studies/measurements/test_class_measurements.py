@@ -132,7 +132,7 @@ def slow_calibration(cases: list[Case]) -> dict[str, float]:
         ("gmf", {}),
     ],
 )
-def test_calibration_is_that_of_every_item(
+def test_calibration_over_every_item(
     name: str, settings: dict[str, int], asked: Callable[..., MeasuredRun]
 ) -> None:
     what = asked(name, **settings)
@@ -184,7 +184,7 @@ def surprise(cases: list[Case], log_t: float) -> float:
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3])
-def test_where_there_are_validation_events_the_temperature_is_fitted_on_them(
+def test_the_temperature_is_fitted_on_validation_events(
     classes: int, asked: Callable[..., MeasuredRun]
 ) -> None:
     what = asked(split="last-two", n_classes=classes)
@@ -321,7 +321,7 @@ def test_pseudo_values_of_the_deviation() -> None:
     assert deviation_over_seeds(same) == pytest.approx([0.0] * 4)
 
 
-def test_the_index_by_chance_is_that_of_random_tops() -> None:
+def test_the_random_jaccard_index_equals_a_simulation() -> None:
     lengths = np.array([2, 7, 10, 11, 35, 35])
     parts = np.arange(35) < lengths[:, None]
     drawn = np.random.default_rng(0).random((40, len(lengths), 35))
@@ -335,7 +335,7 @@ def test_the_index_by_chance_is_that_of_random_tops() -> None:
     assert random_jaccard_index(np.array([11])) == pytest.approx(1 / 55 + 18 / 55 / 3)
 
 
-def test_what_the_text_says_of_the_jaccard_index() -> None:
+def test_the_published_jaccard_index() -> None:
     """“Around 0.5” for positive predictions with high confidence (Section 3.4.4)."""
     study = find_study("collaborative-stability")
     printed = {
@@ -347,7 +347,7 @@ def test_what_the_text_says_of_the_jaccard_index() -> None:
     assert printed == {("Jaccard index, p 0.9–1.0", "two classes"): "0.5"}
 
 
-def test_a_few_users_are_drawn_once_for_all(asked: Callable[..., MeasuredRun]) -> None:
+def test_users_are_drawn_once_for_all_models(asked: Callable[..., MeasuredRun]) -> None:
     what = asked(n_classes=2)
     one, other = (draw_questions(what.split, "test", UserSample(3)) for _ in range(2))
     assert len(one.cases) == 3
@@ -357,7 +357,7 @@ def test_a_few_users_are_drawn_once_for_all(asked: Callable[..., MeasuredRun]) -
         UserSample(1)
 
 
-def test_what_a_model_lacks_is_said(asked: Callable[..., MeasuredRun]) -> None:
+def test_missing_capabilities_raise(asked: Callable[..., MeasuredRun]) -> None:
     with pytest.raises(CapabilityError, match="GMF has no 'attentions'"):
         permutation.class_permutations(asked("gmf"), permutation.ShuffleOptions(4, shuffles=2))
     with pytest.raises(CapabilityError, match="SASRec has no 'classes'"):

@@ -52,7 +52,7 @@ def written(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_table_a_measure_with_datasets_down_and_variants_across(study: Study) -> None:
+def test_one_table_per_measure(study: Study) -> None:
     study = replace(study, models={"SASRec": study.models["SASRec"]})
     records = results(study)
     *measures, claims, _ = study_tables(study, records)
@@ -97,7 +97,7 @@ def test_charts_are_pictures(written: Path) -> None:
         assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
 
 
-def test_the_page_asks_for_nothing(written: Path) -> None:
+def test_the_page_loads_no_other_file(written: Path) -> None:
     page = (written / "sequential-accuracy.html").read_text()
     markup = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     links = re.findall(r"""(?:src|href)\s*=\s*["']?([^"'> ]*)|url\(([^)]*)\)""", markup)
@@ -117,7 +117,7 @@ def test_the_page_in_a_browser(written: Path, width: int) -> None:
         assert page.locator("tbody tr").count() == 2 * (4 * 4 + 2) + 2
 
 
-def test_names_cannot_smuggle_markup(study: Study, tmp_path: Path) -> None:
+def test_names_are_escaped(study: Study, tmp_path: Path) -> None:
     claim = Claim(
         text=EVIL,
         source=EVIL,
@@ -134,7 +134,7 @@ def test_names_cannot_smuggle_markup(study: Study, tmp_path: Path) -> None:
     assert EVIL not in page
 
 
-def test_several_models_are_told_apart(study: Study, tmp_path: Path) -> None:
+def test_several_models_are_named(study: Study, tmp_path: Path) -> None:
     both = replace(study, models={**study.models, "BERT4Rec": StudyModel(name="bert4rec")})
     records = results(both)
     first, *_, claims, _ = study_tables(both, records)

@@ -80,7 +80,7 @@ def test_calibration_and_temperature(
         assert plain == pytest.approx(cost(0.0, log_p, test.targets), rel=1e-4)
 
 
-def test_shuffling_by_tenths(measured: tuple[Run, dict[str, SeedColumn]], split: Split) -> None:
+def test_shuffling_by_decile(measured: tuple[Run, dict[str, SeedColumn]], split: Split) -> None:
     run, found = measured
     cases = draw_cases(split, "test", 60)
     for place, model in enumerate(run.models.values()):
@@ -97,7 +97,7 @@ def test_shuffling_by_tenths(measured: tuple[Run, dict[str, SeedColumn]], split:
                 assert found[column].per_seed[place] == pytest.approx(values[rows].mean())
 
 
-def test_seeds_are_compared_by_tenths(
+def test_seeds_are_compared_by_decile(
     measured: tuple[Run, dict[str, SeedColumn]], split: Split
 ) -> None:
     run, found = measured

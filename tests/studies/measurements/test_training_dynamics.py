@@ -52,7 +52,7 @@ def by_hand(model: Recommender, split: Split, points: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", list(TRANSFORMERS))
-def test_a_point_of_a_curve_is_what_that_snapshot_gives(
+def test_points_of_curves_equal_their_snapshots(
     name: str, followed: Followed, split: Split
 ) -> None:
     run = followed(name)
@@ -76,7 +76,7 @@ def test_a_point_of_a_curve_is_what_that_snapshot_gives(
         assert found[KNEE_LATER].per_seed[seed] == knees[0] - knees[1]
 
 
-def test_the_least_is_of_models_that_have_learned(followed: Followed, split: Split) -> None:
+def test_the_minimum_excludes_the_untrained_model(followed: Followed, split: Split) -> None:
     """The epoch that would be the least is put first, where it does not count."""
     run, how, line = followed(), DynamicsOptions(4, seeds=1, events=5), "ρ(|φ|, α first)"
     found = watched(run, split, how)
@@ -125,7 +125,7 @@ def test_every_epoch_needs_its_snapshot(followed: Followed, split: Split) -> Non
             watched(replace(run, snapshots=fewer), split, DynamicsOptions(2))
 
 
-def test_nothing_cannot_be_watched() -> None:
+def test_zero_seeds_are_refused() -> None:
     with pytest.raises(InputError, match="seeds and events must be at least 1"):
         DynamicsOptions(seeds=0)
     with pytest.raises(InputError, match="seeds and events must be at least 1"):

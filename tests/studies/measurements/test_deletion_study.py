@@ -97,9 +97,7 @@ def test_the_columns_are_those_of_the_curves(
     assert found["area of ∇"].protocol.startswith("12 validation events with full histories")
 
 
-def test_a_curve_begins_at_nothing_and_ends_where_all_do(
-    followed: Callable[..., Run], split: Split
-) -> None:
+def test_curves_start_at_zero_and_end_together(followed: Callable[..., Run], split: Split) -> None:
     found = deletions(
         MeasuredRun(followed(), split, "validation", False), DeletionOptions(5, seeds=1)
     )
@@ -114,6 +112,6 @@ def test_a_curve_begins_at_nothing_and_ends_where_all_do(
 
 
 @pytest.mark.parametrize("wrong", [{"histories": 0}, {"seeds": 0}])
-def test_nothing_cannot_be_deleted(wrong: dict[str, int]) -> None:
+def test_zero_histories_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(InputError, match="histories and seeds must be at least 1"):
         DeletionOptions(**wrong)

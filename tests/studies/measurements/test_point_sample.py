@@ -36,7 +36,7 @@ def same(one: Cases, two: Cases) -> bool:
     ("drawn", "weight", "other"),
     [("by length", [4, 10, 30], [2, 8, 28]), ("uniformly", [1, 1, 1], [4, 10, 30])],
 )
-def test_users_are_drawn_as_often_as_said(
+def test_users_are_drawn_by_their_weights(
     users: Split, drawn: PointSampling, weight: list[int], other: list[int]
 ) -> None:
     """By all of a user's events, also those that the history is without."""
@@ -48,7 +48,7 @@ def test_users_are_drawn_as_often_as_said(
     assert stats.chisquare(counts, 20_000 * wrong).pvalue < 1e-6
 
 
-def test_a_point_is_the_event_that_is_held_out(users: Split) -> None:
+def test_a_point_is_a_held_out_event(users: Split) -> None:
     by_held: dict[HeldOut, int] = {"validation": 2, "test": 1}
     for held, back in by_held.items():
         cases = draw_points(users, held, PointSample(200))
@@ -65,7 +65,7 @@ def test_every_call_draws_the_same(users: Split) -> None:
     assert not same(one, draw_points(users, "validation", PointSample(50, "uniformly")))
 
 
-def test_full_histories_are_full_and_each_there_once(split: Split) -> None:
+def test_full_histories_are_full_and_distinct(split: Split) -> None:
     every = split.held["validation"]
     full = np.flatnonzero(every.ends - every.starts >= 20)
     assert 40 < len(full) < len(every)
@@ -77,7 +77,7 @@ def test_full_histories_are_full_and_each_there_once(split: Split) -> None:
     assert same(some, draw_full(split, "validation", 20, 30))
 
 
-def test_what_cannot_be_drawn_is_said(users: Split) -> None:
+def test_impossible_samples_raise(users: Split) -> None:
     with pytest.raises(InputError, match="No validation event has a history of 29 items"):
         draw_full(users, "validation", 29, 5)
     nobody = last_two(interactions_of([[0, 1, 2], [3, 4]]))

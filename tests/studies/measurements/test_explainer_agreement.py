@@ -134,7 +134,7 @@ def _of_heads(column: str) -> bool:
 
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("name", list(TRANSFORMERS))
-def test_every_column_is_what_loops_over_points_give(users: Split, name: str, heads: int) -> None:
+def test_every_column_equals_loops_over_points(users: Split, name: str, heads: int) -> None:
     models = [
         TRANSFORMERS[name](heads=heads, length=LENGTH, items=ITEMS, seed=seed) for seed in (0, 1)
     ]
@@ -168,7 +168,7 @@ def test_every_column_is_what_loops_over_points_give(users: Split, name: str, he
     assert found["ρ(∇, α)"].protocol.startswith("15 validation events, last-two split by")
 
 
-def test_estimates_from_other_draws_differ_where_not_all_coalitions_are_asked(users: Split) -> None:
+def test_sampled_estimates_differ_between_draws(users: Split) -> None:
     found = measured(users, TRANSFORMERS["sasrec"](length=LENGTH, items=ITEMS))
     noisy, steady = (found[f"ρ({pair})"].per_seed[0] for pair in ("|φ|, |φ′|", "|φ*₁|, |φ*₂|"))
     assert noisy < steady < 1

@@ -54,7 +54,7 @@ def kept(cache: Path) -> tuple[dict[Path, int], dict[str, int]]:
     return runs, files
 
 
-def test_one_training_serves_both_and_each_is_measured_its_own_way(
+def test_variants_that_differ_in_measuring_share_a_training(
     study: Study, tmp_path: Path, data_folder: Path
 ) -> None:
     records = run(study, tmp_path / "cache")
@@ -87,7 +87,7 @@ def test_one_training_serves_both_and_each_is_measured_its_own_way(
     assert records[-1].value == pytest.approx(difference)
 
 
-def test_stopped_between_the_two_it_goes_on(study: Study, tmp_path: Path) -> None:
+def test_it_resumes_between_two_variants(study: Study, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     assert {one.verdict for one in run(study, cache, minutes=0)} == {NOT_RUN}
 
@@ -109,9 +109,7 @@ def test_stopped_between_the_two_it_goes_on(study: Study, tmp_path: Path) -> Non
     assert files.items() < files_after.items(), "nor measured again"
 
 
-def test_other_points_are_measured_and_not_trained_anew(
-    study: Study, tiny: Tiny, tmp_path: Path
-) -> None:
+def test_other_points_do_not_train_again(study: Study, tiny: Tiny, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     records = run(study, cache)
     runs, files = kept(cache)
@@ -125,7 +123,7 @@ def test_other_points_are_measured_and_not_trained_anew(
     assert changed[0].protocol.startswith("5 validation events")
 
 
-def test_what_is_measured_is_kept_by_how() -> None:
+def test_measured_values_are_cached_by_their_options() -> None:
     one, two = PointSample(4), PointSample(4, "uniformly")
     keys = {
         MeasuringPlan("agreement", "validation", one).key,

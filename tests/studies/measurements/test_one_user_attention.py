@@ -73,13 +73,13 @@ def by_hand(run: Run, targets: list[int], history: list[int], method: str) -> np
     return np.stack([one.scores[:, -len(history) :] for one in said])
 
 
-def test_every_column_is_there_with_a_value_a_seed(found: dict[str, SeedColumn]) -> None:
+def test_every_column_has_one_value_per_seed(found: dict[str, SeedColumn]) -> None:
     assert sorted(found) == sorted(MEASUREMENT.all_columns)
     assert {len(one.per_seed) for one in found.values()} == {3}
     assert len(CELLS) == 50
 
 
-def test_explained_is_what_the_first_seed_recommends(
+def test_the_first_seeds_recommendations_are_explained(
     run: Run, targets: list[int], history: list[int]
 ) -> None:
     padded = [PAD] * (LENGTH - len(history)) + history
@@ -88,7 +88,7 @@ def test_explained_is_what_the_first_seed_recommends(
     assert targets == best[: len(PLACES)]
 
 
-def test_cells_are_shares_of_attention_the_most_attended_first(
+def test_cells_are_shares_of_attention_in_descending_order(
     run: Run, found: dict[str, SeedColumn], targets: list[int], history: list[int]
 ) -> None:
     weights = by_hand(run, targets, history, "attention-last")
@@ -106,7 +106,7 @@ def test_cells_are_shares_of_attention_the_most_attended_first(
     assert found[UNIFORM].per_seed == (1 / len(history),) * 3
 
 
-def test_what_is_named_is_left_out_and_named_by_two(
+def test_score_drops_and_agreement_of_named_items(
     run: Run, found: dict[str, SeedColumn], targets: list[int], history: list[int]
 ) -> None:
     named = by_hand(run, targets, history, "attention-last").argmax(axis=2)
@@ -124,7 +124,7 @@ def test_what_is_named_is_left_out_and_named_by_two(
     assert found[RANDOM_PICK].per_seed == (1 / len(history),) * 3
 
 
-def test_the_sentence_is_said(
+def test_the_protocol_contains_the_sentences(
     run: Run, found: dict[str, SeedColumn], targets: list[int], history: list[int]
 ) -> None:
     weights = by_hand(run, targets, history, "attention-last")[0, 0]
@@ -133,7 +133,7 @@ def test_the_sentence_is_said(
     assert f"sentences: “{a}” because of “{b}” ({share:.1f} %), “" in found[UNIFORM].protocol
 
 
-def test_what_cannot_be_shown_is_said(run: Run, split: Split) -> None:
+def test_histories_that_cannot_be_shown_raise(run: Run, split: Split) -> None:
     def ask(length: int, held: Split = split) -> None:
         models = {0: lively_of("deepicf-a")(length=length, items=len(run.catalog))}
         attention_map(

@@ -114,7 +114,7 @@ def test_between_models_on_every_dataset(study: Study, values: Values) -> None:
         )
 
 
-def test_between_datasets_seeds_are_no_pairs(study: Study, values: Values) -> None:
+def test_datasets_are_compared_without_pairs(study: Study, values: Values) -> None:
     of = claim(ClaimSide(dataset="Games", column=ONE), ClaimSide(dataset="ML-1M", column=ONE))
     found = judged(study, values, of)
     assert list(found) == [(DATA["Games"], name) for name in NAMES.values()]
@@ -127,7 +127,7 @@ def test_between_datasets_seeds_are_no_pairs(study: Study, values: Values) -> No
         assert "means over seeds, Welch's" in found[DATA["Games"], name].protocol
 
 
-def test_between_columns_and_variants_everywhere(study: Study, values: Values) -> None:
+def test_columns_and_variants_are_compared_on_every_dataset(study: Study, values: Values) -> None:
     of = claim(ClaimSide(variant="points drawn uniformly", column=ONE), ClaimSide(column=OTHER))
     found = judged(study, values, of)
     assert len(found) == 8
@@ -141,7 +141,7 @@ def test_between_columns_and_variants_everywhere(study: Study, values: Values) -
         assert record.column == ONE
 
 
-def test_against_a_limit_and_only_where_it_is_about(study: Study, values: Values) -> None:
+def test_a_limit_applies_to_the_named_datasets(study: Study, values: Values) -> None:
     of = claim(ClaimSide(column=ONE), limit=0.4, models=("SASRec",), datasets=("Steam", "Games"))
     found = judged(study, values, of)
     assert list(found) == [(DATA["Steam"], "sasrec"), (DATA["Games"], "sasrec")]
@@ -155,7 +155,7 @@ def test_against_a_limit_and_only_where_it_is_about(study: Study, values: Values
 
 
 @pytest.mark.parametrize(("shift", "expected"), [(0.2, "weak"), (0.5, "moderate"), (0.8, "strong")])
-def test_in_bands(study: Study, values: Values, shift: float, expected: str) -> None:
+def test_bands(study: Study, values: Values, shift: float, expected: str) -> None:
     close = {place: shift + 0.01 * (one - 0.5) for place, one in values.items()}
     bands: tuple[Expectation, ...] = ("weak", "moderate", "strong")
     for band in bands:
@@ -164,7 +164,7 @@ def test_in_bands(study: Study, values: Values, shift: float, expected: str) -> 
         assert {one.verdict for one in found.values()} == {verdict}
 
 
-def test_where_either_side_is_absent_nothing_is_judged(study: Study, values: Values) -> None:
+def test_a_claim_with_an_absent_side_is_not_judged(study: Study, values: Values) -> None:
     of = claim(ClaimSide(dataset="Games", column=ONE), ClaimSide(dataset="ML-1M", column=ONE))
     for absent in ("Games", "ML-1M"):
         found = judged(study, values, of, absent)
@@ -224,7 +224,7 @@ WRONG_CLAIMS = [
 
 
 @pytest.mark.parametrize(("wrong", "sentence"), WRONG_CLAIMS)
-def test_a_claim_about_nothing_is_one_sentence(study: Study, wrong: Claim, sentence: str) -> None:
+def test_a_claim_with_unknown_names_is_refused(study: Study, wrong: Claim, sentence: str) -> None:
     refused(replace(study, claims=(wrong,)), sentence)
 
 
@@ -251,7 +251,7 @@ def test_a_claim_about_nothing_is_one_sentence(study: Study, wrong: Claim, sente
         ),
     ],
 )
-def test_what_is_not_measured_so_is_one_sentence(
+def test_unknown_measuring_options_are_refused(
     study: Study, changes: dict[str, Any], sentence: str
 ) -> None:
     refused(replace(study, published={}, **changes), sentence)
@@ -267,7 +267,7 @@ def refused(study: Study, sentence: str) -> None:
     assert said[-1] in ".?"
 
 
-def test_a_variant_is_measured_in_its_own_way(study: Study) -> None:
+def test_a_variant_has_its_own_measuring_options(study: Study) -> None:
     study = replace(study, measuring={"agreement": {"points": 7}})
     plain, uniform = (study.measuring_options(cell, "agreement") for cell in study.cells()[:2])
     assert plain == {"points": 7}

@@ -73,9 +73,7 @@ def records(blocks: Study) -> list[Record]:
     return results(blocks)
 
 
-def test_a_table_a_group_and_variant_with_columns_across(
-    blocks: Study, records: list[Record]
-) -> None:
+def test_one_table_per_group_and_variant(blocks: Study, records: list[Record]) -> None:
     *groups, histograms, claims, judged = study_tables(blocks, records)
     assert histograms.title == "Distribution of correlations over points"
     assert (claims.title, judged.title) == ("Claims", JUDGED)
@@ -100,7 +98,7 @@ def test_a_table_a_group_and_variant_with_columns_across(
         assert any("(" in cell for row in table.rows for cell in row) == printed
 
 
-def test_what_is_printed_stands_beside_with_a_sign(blocks: Study, records: list[Record]) -> None:
+def test_published_values_have_a_sign(blocks: Study, records: list[Record]) -> None:
     tables = {table.title: table for table in study_tables(blocks, records)}
     means = tables["Correlations, points by history length"]
     spreads = tables["Standard deviation over points, points by history length"]
@@ -112,7 +110,7 @@ def test_what_is_printed_stands_beside_with_a_sign(blocks: Study, records: list[
     assert ends == ["0.97)", "0.84)", "0.60)", "0.61)", "0.99)", "0.97)", "0.97)", "0.96)"]
 
 
-def test_an_absent_dataset_keeps_what_is_printed(blocks: Study) -> None:
+def test_an_absent_dataset_keeps_published_values(blocks: Study) -> None:
     by_length, uniform, *_, histograms, _, _ = study_tables(blocks, results(blocks, "Steam"))
     assert by_length.rows[1][2] == f"{ABSENT} (0.84)"
     assert uniform.rows[1][2] == ABSENT
@@ -120,7 +118,7 @@ def test_an_absent_dataset_keeps_what_is_printed(blocks: Study) -> None:
     assert by_length.notes[0] == "– needs your copy of the data: Steam."
 
 
-def test_the_chart_of_a_group_is_its_table(blocks: Study, records: list[Record]) -> None:
+def test_the_chart_of_a_group_shows_its_table(blocks: Study, records: list[Record]) -> None:
     charts = study_charts(blocks, records)
     assert [*charts, JUDGED] == [table.title for table in study_tables(blocks, records)]
     found = by_place(records)
@@ -213,7 +211,7 @@ def test_a_grid_with_gaps_has_every_panel_under_its_own_name() -> None:
     }
 
 
-def test_one_variant_is_not_said(blocks: Study) -> None:
+def test_a_single_variant_is_not_named(blocks: Study) -> None:
     plain = next(iter(blocks.variants.items()))
     study = replace(
         blocks,
@@ -257,7 +255,7 @@ def test_claims_are_drawn_by_their_limits(blocks: Study) -> None:
     assert table.rows[-1][5].startswith(("holds: ", "undecided: ", "does not hold: "))
 
 
-def test_a_column_that_is_drawn_too_is_one_record() -> None:
+def test_a_drawn_column_is_one_record() -> None:
     study = find_study("sequential-truth")
     assert len(set(columns_of(study))) == len(columns_of(study))
     records = results(study)

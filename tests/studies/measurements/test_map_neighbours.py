@@ -92,7 +92,7 @@ def test_users_share_ages(followed: Followed, split: Split, interactions: Intera
     assert not any("genre" in column for column in found)
 
 
-def test_a_study_draws_them(tiny: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_study_draws_maps(tiny: Callable[..., Path], tmp_path: Path) -> None:
     path = tiny(
         (
             'measurements = ["accuracy"]',
@@ -108,7 +108,7 @@ def test_a_study_draws_them(tiny: Callable[..., Path], tmp_path: Path) -> None:
     assert values["one", "Horror in the data"].value is None, "no genre of this world"
 
 
-def test_what_nobody_knows_is_said(followed: Followed, split: Split) -> None:
+def test_data_without_groups_raise(followed: Followed, split: Split) -> None:
     bare = replace(
         split.interactions, catalog=Catalog(split.interactions.catalog.table.select([0]))
     )
