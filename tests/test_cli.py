@@ -290,7 +290,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_exits_with_130(csv: Path, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == [".run.unfinished", "log"]
     other = whence("train", csv, "--out", tmp_path / "run", "--set", "steps=7")
     assert other.returncode == 2
-    sentence = "with steps 1000000, now it is steps 7; say the same as then to go on"
+    sentence = "now it is steps=7. Use the same settings to resume it."
     assert sentence in " ".join(other.stderr.split())
     again = whence("train", csv, "--out", tmp_path / "run", "--set", "steps=7", "--overwrite")
     assert again.returncode == 0, again.stderr
@@ -398,8 +398,8 @@ def test_train_makes_room_for_the_content_of_the_data(
     names = ("n_genders", "n_ages", "n_occupations", "n_genres")
     sizes = {name: settings[name] for name in names}
     assert sizes == {"n_genders": 2, "n_ages": 40, "n_occupations": 21, "n_genres": 24}
-    told = whence("recommend", run, "--user", "u1", "--json")
-    assert json.loads(told.stdout)["recommendations"], "the run opens again"
+    shown = whence("recommend", run, "--user", "u1", "--json")
+    assert json.loads(shown.stdout)["recommendations"], "the run opens again"
 
 
 def test_a_run_that_cannot_initialize_a_model_is_one_sentence(
@@ -420,6 +420,6 @@ def test_explain_mentions_places_if_the_model_has_them(csv: Path, tmp_path: Path
     for model, has_places in (("sasrec", True), ("fism", False)):
         settings = "steps=2,dim=8,max_len=4"
         whence("train", csv, "--model", model, "--out", tmp_path / model, "--set", settings)
-        told = whence("explain", tmp_path / model, "-u", "u3").stdout
-        assert "how its probability changes" in told
-        assert ("hide an item but keep its place" in told) == has_places
+        shown = whence("explain", tmp_path / model, "-u", "u3").stdout
+        assert "how its probability changes" in shown
+        assert ("hide an item but keep its place" in shown) == has_places

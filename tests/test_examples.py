@@ -41,8 +41,8 @@ EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _beside_each_other() -> Iterator[None]:
-    """As for a script that is run: what lies beside it can be imported."""
+def _import_each_other() -> Iterator[None]:
+    """Let examples import each other, as scripts in one folder can."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(EXAMPLES))
         yield

@@ -46,7 +46,7 @@ def test_a_reason_is_only_given_when_leaving_the_item_out_hurts(run: Run) -> Non
     for user in range(1, 40):
         found = whence.recommend(run, user=user, k=3)
         items = run.interactions.history(run.interactions.find_user(user)).tolist()
-        chance = run.first.score(torch.tensor([items[-12:]]), ALL).softmax(-1)[0]
+        probability = run.first.score(torch.tensor([items[-12:]]), ALL).softmax(-1)[0]
         for pick in found.picks:
             target = run.catalog.find(str(pick.item))
             for support in pick.reason.supports:
@@ -54,7 +54,7 @@ def test_a_reason_is_only_given_when_leaving_the_item_out_hurts(run: Run) -> Non
                 left_out = run.catalog.find(str(support.item))
                 shorter = [item for item in items if item != left_out]
                 without = run.first.score(torch.tensor([shorter[-12:]]), ALL).softmax(-1)[0]
-                lost = 1 - (without[target] / chance[target]).item()
+                lost = 1 - (without[target] / probability[target]).item()
                 assert support.probability_lost == pytest.approx(lost, abs=1e-4)
                 assert lost >= NOTICEABLE - 1e-4
                 without[items] = -1

@@ -59,7 +59,6 @@ def demo(
     say(f"Next: {program()} explain {folder / 'run'} --user {found.user}")
 
 
-@app.command()
 def doctor() -> None:
     """Print which packages are installed and what they enable."""
     from whence.doctor import environment
@@ -69,7 +68,7 @@ def doctor() -> None:
 
 
 app.add_typer(data_commands.app, name="data")
-for command in (train, models, recommend, explain, explainers, audit):
+for command in (train, models, recommend, explain, explainers, audit, doctor):
     app.command()(command)
 # The studies are a separate package that uses this one. It is looked up by name, so that the
 # library never imports it.
