@@ -26,7 +26,7 @@ from whence_studies.skips import (
 from whence_studies.skips.networks import NetworkKind
 from whence_studies.skips.skip_evaluation import session_tensors
 
-CATEGORIES: tuple[NetworkKind, ...] = ("interpretable transformer", "ordinary transformer")
+KINDS: tuple[NetworkKind, ...] = ("interpretable transformer", "ordinary transformer")
 
 
 def config(kind: NetworkKind) -> NetworkConfig:
@@ -42,7 +42,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> SessionBatch:
     return halves
 
 
-@pytest.mark.parametrize("kind", CATEGORIES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_cross_attention_is_weighted_by_selection(
     kind: NetworkKind, sessions: SessionBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +84,7 @@ def test_no_sessions_are_rejected(sessions: SessionBatch) -> None:
         cross_attention(model, sessions[:0])
 
 
-@pytest.mark.parametrize("kind", [*CATEGORIES, "interpretable gru", "ordinary gru"])
+@pytest.mark.parametrize("kind", [*KINDS, "interpretable gru", "ordinary gru"])
 def test_network_round_trips_through_its_file(
     kind: NetworkKind, sessions: SessionBatch, tmp_path: Path
 ) -> None:

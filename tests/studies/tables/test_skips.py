@@ -1,10 +1,12 @@
-"""Tables 2 and 3 of Afchar & Hennequin (2020): the print transcribed again, and who fills it."""
+"""Tables 2 and 3 of Afchar & Hennequin (2020): the published values, and how they are filled."""
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from safetensors.torch import save_file
@@ -95,6 +97,23 @@ def _data_are_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "none"))
 
 
+class TrainedStudy(NamedTuple):
+    """The cache of a study without the user's files, and its records."""
+
+    folder: Path
+    records: list[Record]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedStudy:
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WHENCE_DATA", str(folder / "none"))
+        patch.setenv("XDG_DATA_HOME", str(folder / "none"))
+        workspace = Workspace(folder, show_progress=False)
+        return TrainedStudy(folder, measure(find_study("attribution-skips"), workspace, FEW, TINY))
+
+
 def test_published_values() -> None:
     published = find_study("attribution-skips").published
     for table, page in PAGES.items():
@@ -113,9 +132,8 @@ def test_published_values() -> None:
     assert list(published) == list(PAGES)
 
 
-def test_without_files_rows_say_why(tmp_path: Path) -> None:
-    study = find_study("attribution-skips")
-    records = measure(study, Workspace(tmp_path, show_progress=False), FEW, TINY)
+def test_without_files_rows_say_why(trained: TrainedStudy) -> None:
+    study, records = find_study("attribution-skips"), trained.records
     why = {record.verdict for record in records if record.dataset == "spotify-sessions"}
     assert why == {NEEDS_FILE, ONLY_PUBLISHED}
     assert {one.verdict for one in records if one.dataset == "deezer-sessions"} == {PRIVATE}
@@ -130,7 +148,7 @@ def test_without_files_rows_say_why(tmp_path: Path) -> None:
     page = as_markdown(study, records)
     assert "| last | – (63) | – (74.2) | – (54.3) |" in page
     assert "– needs your copy of the data: random; last; mean; Transformer (128);" in page
-    assert "– published alone: WSDM leader-board." in page
+    assert f"– {ONLY_PUBLISHED}: WSDM leader-board." in page
     assert "– private data." in page
 
 
@@ -158,8 +176,9 @@ def test_with_files_baselines_use_the_last_tenth(tmp_path: Path) -> None:
             assert (one.verdict == "agrees") == meets
 
 
-def test_networks_train_on_the_users_files(tmp_path: Path) -> None:
-    """Once for the same files, and anew for others; what has had no time is not run yet."""
+def test_networks_train_on_the_users_files(trained: TrainedStudy, tmp_path: Path) -> None:
+    """Once for the same files, and again for others; without time they are not run."""
+    shutil.copytree(trained.folder / "skips", tmp_path / "skips")
     config = ListeningConfig(sessions=150, logs=3, tracks=100, seed=1)
     write_sessions(tmp_path / "spotify-sessions", config)
     study = find_study("attribution-skips")
@@ -210,8 +229,8 @@ def test_how_ablations_are_trained() -> None:
     """More rows for each network that has experts, and none for others."""
     every = ablations(SMALL)
     assert list(every.networks) == ABLATIONS
-    told = every.protocol(f"{INTERPRETABLE_GRU}{NOT_LINKED}")
-    assert told.startswith("8 experts of 16 features, not linked; 6,000 steps")
+    protocol = every.protocol(f"{INTERPRETABLE_GRU}{NOT_LINKED}")
+    assert protocol.startswith("8 experts of 16 features, not linked; 6,000 steps")
     for row in EXPERT_ROWS:
         linked, apart = (
             make_network(one, 0)
@@ -242,14 +261,13 @@ def test_ablations_run_after_plain_rows(tmp_path: Path, monkeypatch: pytest.Monk
     assert {one.row for one in made if one.value is None} == set(ABLATIONS)
 
 
-def test_networks_train_on_synthetic_sessions(tmp_path: Path) -> None:
-    """Every seed once: the second time nothing is trained; without time nothing is there."""
-    study = find_study("attribution-skips")
+def test_networks_train_on_synthetic_sessions(trained: TrainedStudy, tmp_path: Path) -> None:
+    """Every seed trains once: the second time nothing is trained, and without time nothing is."""
+    study, records = find_study("attribution-skips"), trained.records
     late = Workspace(tmp_path, until=time.monotonic(), show_progress=False)
     rows = (INTERPRETABLE, ORDINARY, INTERPRETABLE_GRU, ORDINARY_GRU)
     before = [one for one in measure(study, late, FEW, TINY) if one.row in rows]
     assert {one.verdict for one in before} == {NOT_RUN}
-    records = measure(study, Workspace(tmp_path, show_progress=False), FEW, TINY)
     found = {(one.row, one.column): one for one in records}
     for row in rows:
         for column in COLUMNS:
@@ -270,7 +288,7 @@ def test_networks_train_on_synthetic_sessions(tmp_path: Path) -> None:
     assert found[INTERPRETABLE, BY_TRACK].value == pytest.approx(
         sum(found[INTERPRETABLE, f"most selected: {name}"].value for name in ("S3", "S4", "S6"))  # type: ignore[misc]
     )
-    assert measure(study, late, FEW, TINY) == records
+    assert measure(study, replace(late, folder=trained.folder), FEW, TINY) == records
 
 
 def test_derived_columns() -> None:
@@ -345,10 +363,9 @@ def test_only_missing_files_are_made_again(tmp_path: Path, monkeypatch: pytest.M
     assert lost.exists()
 
 
-def test_seeds_are_compared_on_synthetic_sessions(tmp_path: Path) -> None:
-    """Rows have what they can; shares are in percent, and correlations and divergences are not."""
-    study = find_study("attribution-skips")
-    records = measure(study, Workspace(tmp_path, show_progress=False), FEW, TINY)
+def test_seeds_are_compared_on_synthetic_sessions(trained: TrainedStudy) -> None:
+    """Shares are in percent, and correlations and divergences are not."""
+    study, records = find_study("attribution-skips"), trained.records
     found = {
         (one.row, one.column): one
         for one in records
@@ -372,7 +389,7 @@ def test_seeds_are_compared_on_synthetic_sessions(tmp_path: Path) -> None:
     assert 0 < sum(one.n or 0 for one, _ in by_cause.values()) <= 20, "a track has one cause"
     for column, (one, other) in by_cause.items():
         assert one.n == other.n, "the same tracks"
-        assert one.protocol.startswith(f"{SYNTHETIC_SEEDS}; {column}: of the tracks")
+        assert one.protocol.startswith(f"{SYNTHETIC_SEEDS}; {column}: tracks with")
         assert one.value is not None
         assert 0 <= one.value <= 100
     assert found[INTERPRETABLE, "KL relative to other cases, random"].value == pytest.approx(
