@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_one_sentence(
     refused("neumf is initialized from runs of gmf and mlp, not of gmf\\.", "neumf", [gmf], LAYERS)
     refused("not of gmf and gmf", "neumf", [gmf, gmf], LAYERS)
     refused("No other model can initialize sasrec", "sasrec", [fism], {})
-    refused("its own width and layers", "neumf", [gmf, mlp], {"dim": 6})
+    refused("Train all three with the same settings", "neumf", [gmf, mlp], {"dim": 6})
     refused("train both with the same width", "deepicf-a", [fism], {"dim": 5})
 
 

@@ -107,7 +107,7 @@ def test_a_seed_in_a_stack_weighs_as_alone(name: str, split: Split) -> None:
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
 def test_weights_that_cannot_be_are_refused(bad: float, split: Split) -> None:
     weights = np.ones(len(split.interactions), dtype=np.float32)
-    with pytest.raises(InputError, match="one number for each event"):
+    with pytest.raises(InputError, match="one finite number from 0 for each event"):
         replace(split, weights=weights[1:])
     with pytest.raises(InputError, match="nothing to learn"):
         replace(split, weights=(~split.trained()).astype(np.float32))
