@@ -116,6 +116,17 @@ def test_no_page_is_empty() -> None:
     assert all(len(page.read_text()) > 200 for page in PAGES)
 
 
+TODAY = [page for page in PAGES if page.name != "CHANGELOG.md"]
+"""Pages without names of former versions."""
+
+
+@pytest.mark.parametrize("page", TODAY, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    places = (ROOT, ROOT / "src", ROOT / "src" / "whence", ROOT / "src" / "whence_studies")
+    for name in re.findall(r"`(\w+(?:/\w+)+\.py)`", page.read_text()):
+        assert any((place / name).exists() for place in places), name
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
