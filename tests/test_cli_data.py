@@ -1,4 +1,4 @@
-"""`whence data` as a user meets it: real processes, real files, full disks."""
+"""`whence data` as a user runs it: real files, full disks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from command_line import Done, whence
+from whence import former
 from whence.cli.options import SPLITS as SPLIT_OPTIONS
 from whence.cli.options import Format, Repeats
 from whence.data import SPLITS, load
@@ -23,21 +25,22 @@ from whence.data.preparation import REPEATS
 from whence.data.readers.tabular import FORMATS
 
 
-def whence(
-    *arguments: object, before: Callable[[], None] | None = None, **more: str
+def process(
+    *arguments: object, before: Callable[[], None] | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own, whose limits can be set."""
     return subprocess.run(
         [sys.executable, "-m", "whence", *map(str, arguments)],
         capture_output=True,
         text=True,
-        env={**os.environ, "COLUMNS": "160", "OMP_NUM_THREADS": "1", **more},
+        env={**os.environ, "COLUMNS": "160", "OMP_NUM_THREADS": "1"},
         preexec_fn=before,
         check=False,
     )
 
 
-def sentence(done: subprocess.CompletedProcess[str]) -> str:
-    """What a failed command said, if it said one sentence and nothing else."""
+def error_of(done: Done | subprocess.CompletedProcess[str]) -> str:
+    """Return the error of a failed command, if that is all it printed."""
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     lines = [
@@ -75,7 +78,8 @@ def test_prepare_then_load(ratings: Path, tmp_path: Path) -> None:
         "columns: user=customer, item=sku, time=ts, rating=stars, title=from --items" in done.stderr
     )
     assert (
-        "dropped rows equal to another in user, item, time and rating: 1 (--keep-dup" in done.stderr
+        "dropped rows equal to another in user, item, time and rating: 1 (use --keep-dup"
+        in done.stderr
     )
     data = load(tmp_path / "p")
     assert data.verb == "bought"
@@ -134,20 +138,24 @@ def test_a_query_on_the_command_line(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shop.db"
     done = whence("data", "stats", url, "--query", "SELECT * FROM sold", "--json")
     assert json.loads(done.stdout)["events"] == 2
-    assert "--query 'SELECT" in sentence(whence("data", "stats", url))
+    assert "--query 'SELECT" in error_of(whence("data", "stats", url))
 
 
-def test_list_and_get(tmp_path: Path) -> None:
-    done = whence("data", "list", WHENCE_DATA=str(tmp_path), XDG_DATA_HOME=str(tmp_path))
+def test_list_and_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHENCE_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    done = whence("data", "list")
     assert "ml-25m" in done.stdout
     assert "whence data get NAME" in done.stdout
-    assert "did you mean 'ml-25m'" in sentence(whence("data", "get", "ml-25"))
+    assert "did you mean 'ml-25m'" in error_of(whence("data", "get", "ml-25"))
 
 
-def test_offline_says_which_file_to_put_where(tmp_path: Path) -> None:
-    done = whence(
-        "data", "get", "ml-1m", "--mirror", "http://127.0.0.1:1", WHENCE_DATA=str(tmp_path)
-    )
+def test_offline_says_which_file_to_put_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHENCE_DATA", str(tmp_path))
+    monkeypatch.setattr("whence.data.download.time.sleep", lambda _: None)
+    done = whence("data", "get", "ml-1m", "--mirror", "http://127.0.0.1:1")
     assert done.returncode == 2
     assert f"put it at {tmp_path}/ml-1m.zip" in done.stderr
     assert "Traceback" not in done.stderr
@@ -158,10 +166,10 @@ def test_offline_says_which_file_to_put_where(tmp_path: Path) -> None:
     ("options", "expected"),
     [
         (["--user", "who"], "no column 'who' for the user. It has customer, sku, stars, ts"),
-        (["--min-rating", "9"], "The filters left no events (events rated below 9"),
+        (["--min-rating", "9"], r"The filters left no events \(events rated below 9"),
         (
             ["--min-user-events", "99"],
-            "The filters left no events (users with fewer than 99 events, counted once)",
+            r"left no events \(users with fewer than 99 events, counted once\)",
         ),
         (["--format", "json"], "row 1: .* is not a record|is not a record"),
         (["--encoding", "utf-99"], "There is no encoding 'utf-99'"),
@@ -172,10 +180,10 @@ def test_offline_says_which_file_to_put_where(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mistakes_are_one_sentence(ratings: Path, options: list[str], expected: str) -> None:
+def test_mistakes_give_a_clear_error(ratings: Path, options: list[str], expected: str) -> None:
     import re
 
-    assert re.search(expected, sentence(whence("data", "stats", ratings, *options)))
+    assert re.search(expected, error_of(whence("data", "stats", ratings, *options)))
 
 
 @pytest.mark.parametrize("option", ["--repeats", "--format"])
@@ -185,7 +193,7 @@ def test_choices_are_named(ratings: Path, option: str) -> None:
     assert "is not one of" in done.stderr
 
 
-def test_what_was_left_out_earlier_is_not_told_again(ratings: Path, tmp_path: Path) -> None:
+def test_earlier_filters_are_not_reported_again(ratings: Path, tmp_path: Path) -> None:
     assert whence("data", "prepare", ratings, "--out", tmp_path / "p").returncode == 0
     done = whence("data", "stats", tmp_path / "p")
     assert done.stderr == ""
@@ -195,30 +203,30 @@ def test_what_was_left_out_earlier_is_not_told_again(ratings: Path, tmp_path: Pa
 def test_nowhere_to_write(ratings: Path, tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file")
-    assert "already exists" in sentence(whence("data", "prepare", ratings, "--out", taken))
-    assert "cannot be written" in sentence(
+    assert "already exists" in error_of(whence("data", "prepare", ratings, "--out", taken))
+    assert "cannot be written" in error_of(
         whence("data", "prepare", ratings, "--out", taken / "below")
     )
-    assert "cannot be written" in sentence(
+    assert "cannot be written" in error_of(
         whence("data", "prepare", ratings, "--out", "/proc/prepared")
     )
     assert list(tmp_path.iterdir()) == [taken]
 
 
-def test_a_disk_that_fills_up_is_one_sentence(ratings: Path, tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_gives_a_clear_error(ratings: Path, tmp_path: Path) -> None:
     """No file may grow beyond two kilobytes, as if the disk ended there."""
 
     def small_disk() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
 
-    done = whence("data", "prepare", ratings, "--out", tmp_path / "p", before=small_disk)
-    assert "cannot be written: " in sentence(done)
+    done = process("data", "prepare", ratings, "--out", tmp_path / "p", before=small_disk)
+    assert "cannot be written: " in error_of(done)
     assert list(tmp_path.iterdir()) == [], "nothing half-written"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
-def test_a_really_full_disk_is_one_sentence(ratings: Path, tmp_path: Path) -> None:
+def test_a_really_full_disk_gives_a_clear_error(ratings: Path, tmp_path: Path) -> None:
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", tmp_path],
         check=False,
@@ -228,7 +236,7 @@ def test_a_really_full_disk_is_one_sentence(ratings: Path, tmp_path: Path) -> No
         pytest.skip("no disk can be mounted here")
     try:
         done = whence("data", "prepare", ratings, "--out", tmp_path / "p")
-        assert "cannot be written: No space left on device" in sentence(done)
+        assert "cannot be written: No space left on device" in error_of(done)
         assert list(tmp_path.iterdir()) == []
     finally:
         subprocess.run(["umount", tmp_path], check=True)
@@ -256,13 +264,13 @@ def test_a_kill_while_preparing_leaves_nothing_or_everything(tmp_path: Path) -> 
 
 
 def test_one_user_one_item_one_event(tmp_path: Path) -> None:
-    """Defined, and in the guide: they can be looked at and not be learnt from."""
+    """As the guide says: they can be described, and no model can be trained on them."""
     path = tmp_path / "events.csv"
     path.write_text("user,item\na,x\n")
     found = json.loads(whence("data", "stats", path, "--json").stdout)
     assert (found["users"], found["items"], found["events"], found["density"]) == (1, 1, 1, 1.0)
     train = whence("train", path, "--out", tmp_path / "run")
-    assert "No user has two events to learn from" in sentence(train)
+    assert "No user has two training events" in error_of(train)
     assert not (tmp_path / "run").exists()
 
 
@@ -272,6 +280,15 @@ def test_one_item_alone_can_be_trained_on_and_has_nothing_to_recommend(tmp_path:
     done = whence("train", path, "--out", tmp_path / "run", "--set", "steps=3,dim=4,max_len=4")
     assert done.returncode == 0, done.stderr
     assert "every item is in the history" in whence("recommend", tmp_path / "run", "-u", "a").stdout
+
+
+@pytest.mark.parametrize(("old", "new"), list(former.SPLITS.items()))
+def test_a_former_split_is_named_by_its_new_name(tmp_path: Path, old: str, new: str) -> None:
+    done = whence("train", "ratings.csv", "--out", tmp_path / "run", "--split", old)
+    assert done.returncode == 2
+    assert f"the split '{old}' is now called '{new}'" in done.stderr
+    done = whence("train", "ratings.csv", "--out", tmp_path / "run", "--split", "temporl")
+    assert "did you mean 'temporal'?" in done.stderr
 
 
 def test_the_choices_of_the_options_are_all_there_are() -> None:

@@ -67,7 +67,7 @@ def test_an_unknown_key_raises_and_suggests() -> None:
         ("fair", 1),
     ],
 )
-def test_a_wrong_type_is_one_sentence_with_the_key(key: str, value: object) -> None:
+def test_a_wrong_type_gives_a_clear_error_with_the_key(key: str, value: object) -> None:
     with pytest.raises(InputError, match=key):
         build(Settings, {key: value})
 
@@ -105,7 +105,7 @@ def test_wholes_are_built_with_their_parts() -> None:
         ({"title": "t", "parts": {}, "rates": ["x"]}, "rates needs a number, not 'x'"),
     ],
 )
-def test_a_wrong_part_is_one_sentence_too(given: dict[str, Any], sentence: str) -> None:
+def test_a_wrong_part_gives_a_clear_error_too(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         build(Whole, given)
 

@@ -34,7 +34,7 @@ def test_where_nothing_tells_half_of_the_memory_is_taken_as_free(
     assert 10**8 < memory.free_memory() < 10**14
 
 
-def test_being_out_of_memory_is_told_from_other_errors() -> None:
+def test_being_out_of_memory_is_distinguished_from_other_errors() -> None:
     gpu = torch.OutOfMemoryError("CUDA out of memory.")
     with pytest.raises(RuntimeError) as processor:
         torch.empty(2**60)
@@ -61,6 +61,6 @@ def test_sizes_as_people_write_them(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "much", "-2GB", "0", "2 GBit", "0.1b"])
-def test_what_is_no_size_is_one_sentence(text: str) -> None:
+def test_an_invalid_size_gives_a_clear_error(text: str) -> None:
     with pytest.raises(InputError, match="is not a size of memory. Write it as 2GB"):
         memory.read_size(text)

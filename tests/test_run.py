@@ -119,12 +119,12 @@ def test_a_broken_manifest_is_refused(run: Run, tmp_path: Path, content: str) ->
         open_run(folder)
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not a run folder"):
         open_run(tmp_path)
 
 
-def test_an_existing_folder_is_kept_unless_told(run: Run, tmp_path: Path) -> None:
+def test_an_existing_folder_is_kept_unless_overwrite_is_given(run: Run, tmp_path: Path) -> None:
     folder = copy_of(run, tmp_path)
     with pytest.raises(InputError, match="already exists"):
         run.save(folder)
@@ -345,7 +345,7 @@ def test_data_from_memory_cannot_be_read_again(interactions: Interactions) -> No
         _ = replace(trained, loaded=None).interactions
 
 
-def test_nobody_elses_folder_is_overwritten(run: Run, tmp_path: Path) -> None:
+def test_a_foreign_folder_is_never_overwritten(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
     (tmp_path / "file").write_text("kept")

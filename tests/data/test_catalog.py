@@ -112,7 +112,7 @@ def test_the_popularity_is_kept_with_the_table(catalog: Catalog) -> None:
     assert Catalog.from_table(catalog.to_table()).popularity is None
 
 
-def test_twins_are_told_apart_by_their_ids(catalog: Catalog) -> None:
+def test_twins_are_distinguished_by_their_ids(catalog: Catalog) -> None:
     with pytest.raises(InputError, match=r"'Twin \(2000\)' \(id 105\), 'Twin \(2000\)' \(id 106\)"):
         catalog.find("Twin (2000)")
     assert catalog.raw_ids([catalog.find("106")]) == [106]

@@ -136,7 +136,7 @@ def test_steam_with_the_published_filter(tmp_path: Path) -> None:
         ("s3rec-beauty", "attributes", b"[1, 2]"),
     ],
 )
-def test_damaged_published_files_are_one_sentence(
+def test_damaged_published_files_give_a_clear_error(
     name: str, use: str, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WHENCE_DATA", str(tmp_path))

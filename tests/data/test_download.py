@@ -117,7 +117,7 @@ def test_a_line_that_goes_dead_is_taken_up_again(publisher: Publisher, tmp_path:
     assert publisher.asked == [None, "bytes=1000000-", "bytes=1500000-"]
 
 
-def test_a_line_that_stays_dead_is_one_sentence_and_goes_on_next_time(
+def test_a_line_that_stays_dead_gives_a_clear_error_and_resumes_next_time(
     publisher: Publisher, tmp_path: Path
 ) -> None:
     path = tmp_path / "file.bin"
@@ -150,7 +150,7 @@ def test_a_server_that_sends_another_part_is_not_believed(
     assert not (tmp_path / "file.bin").exists()
 
 
-def test_a_part_longer_than_the_file_is_begun_again(publisher: Publisher, tmp_path: Path) -> None:
+def test_a_part_longer_than_the_file_starts_over(publisher: Publisher, tmp_path: Path) -> None:
     (tmp_path / "file.bin.part").write_bytes(CONTENT + b"more")
     with pytest.raises(InputError, match="has changed in the meantime"):
         get(publisher, tmp_path / "file.bin")
@@ -189,13 +189,13 @@ def test_offline_one_sentence_says_which_file_to_put_where(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "url", ["http://me:s3cret@h:abc/x", "http://[/x", "http://a b/x", "http:///x"]
 )
-def test_an_address_that_is_none_is_one_sentence(url: str, tmp_path: Path) -> None:
+def test_an_address_that_is_none_gives_a_clear_error(url: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         download(url, tmp_path / "x", None, (), show_progress=False)
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_server_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+def test_a_server_that_is_none_gives_a_clear_error(tmp_path: Path) -> None:
     """It answers with garbage, or not at all."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -220,7 +220,7 @@ def test_only_the_web_is_asked(tmp_path: Path) -> None:
         download("file:///etc/passwd", tmp_path / "x")
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(
+def test_a_folder_that_cannot_be_written_gives_a_clear_error(
     publisher: Publisher, tmp_path: Path
 ) -> None:
     (tmp_path / "taken").write_text("a file")
@@ -290,7 +290,7 @@ def test_a_file_with_other_counts_is_not_the_dataset(publisher: Publisher, tmp_p
 
 
 @pytest.mark.kill
-def test_a_kill_leaves_what_came_and_the_next_call_goes_on(
+def test_a_kill_leaves_what_came_and_the_next_call_resumes(
     publisher: Publisher, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(1)
@@ -332,7 +332,7 @@ def test_ctrl_c_leaves_what_came(publisher: Publisher, tmp_path: Path) -> None:
     assert (tmp_path / "ml-latest.zip.part").stat().st_size > 0
 
 
-def test_an_archive_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+def test_a_damaged_archive_gives_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"not a zip")
     with pytest.raises(InputError, match="is not the expected archive"):
         unpack(tmp_path / "a.zip", ["a.txt"], tmp_path)

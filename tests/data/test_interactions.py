@@ -52,7 +52,7 @@ def test_a_prepared_folder_is_not_overwritten(interactions: Interactions, tmp_pa
         interactions.save(tmp_path / "prepared")
 
 
-def test_a_manifest_without_its_hash_is_one_sentence(
+def test_a_manifest_without_its_hash_gives_a_clear_error(
     interactions: Interactions, tmp_path: Path
 ) -> None:
     folder = interactions.save(tmp_path / "prepared")
@@ -78,7 +78,7 @@ def test_columns_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["items.npy", "catalog.parquet", "manifest.json"])
-def test_a_damaged_folder_is_one_sentence(
+def test_a_damaged_folder_gives_a_clear_error(
     interactions: Interactions, tmp_path: Path, name: str
 ) -> None:
     folder = interactions.save(tmp_path / "prepared")
@@ -90,7 +90,7 @@ def test_a_damaged_folder_is_one_sentence(
 @pytest.mark.parametrize(
     ("name", "content"), [("items.npy", b""), ("manifest.json", b'{"format": 1, "filters": 5}')]
 )
-def test_an_emptied_folder_is_one_sentence(
+def test_an_emptied_folder_gives_a_clear_error(
     interactions: Interactions, tmp_path: Path, name: str, content: bytes
 ) -> None:
     folder = interactions.save(tmp_path / "prepared")
@@ -151,7 +151,7 @@ def test_statistics_of_what_is_not_known() -> None:
     assert found["density"] == 1
 
 
-def test_an_unknown_user_is_one_sentence(interactions: Interactions) -> None:
+def test_an_unknown_user_gives_a_clear_error(interactions: Interactions) -> None:
     assert interactions.find_user("1") == 0
     with pytest.raises(
         InputError, match="No user has the id 'nobody'. The first ids in the data are 1"

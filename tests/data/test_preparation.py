@@ -148,7 +148,7 @@ def test_nothing_to_do_is_nothing_done() -> None:
         ({"min_rating": float("-inf")}, "min_rating is a number"),
     ],
 )
-def test_wrong_settings_are_one_sentence(settings: dict[str, object], sentence: str) -> None:
+def test_wrong_settings_give_a_clear_error(settings: dict[str, object], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         Preparation(**settings)  # type: ignore[arg-type]
 

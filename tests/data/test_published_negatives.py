@@ -47,7 +47,7 @@ def test_the_same_events_of_another_split(data: Interactions) -> None:
         negatives.of(held["validation"])
 
 
-def test_items_that_were_left_out_are_told(data: Interactions) -> None:
+def test_dropped_items_are_reported(data: Interactions) -> None:
     """Who prepares the data may lose negatives; that is not passed over."""
     split = last_one(data)
     kept = np.ones(len(data), dtype=bool)
@@ -91,7 +91,7 @@ def test_the_publishers_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("(0,25)\t1\t2\n(1,2)\t1\n", "inhomogeneous"),
     ],
 )
-def test_a_damaged_file_is_one_sentence(
+def test_a_damaged_file_gives_a_clear_error(
     content: str, problem: str, data: Interactions, tmp_path: Path
 ) -> None:
     (tmp_path / "ml-1m" / "ncf_leave_one_out_test.csv").write_text(content)
@@ -99,7 +99,7 @@ def test_a_damaged_file_is_one_sentence(
         published_negatives(data)
 
 
-def test_absent_files_and_other_data_are_one_sentence(
+def test_absent_files_and_other_data_give_a_clear_error(
     data: Interactions, tmp_path: Path, interactions: Interactions
 ) -> None:
     (tmp_path / "ml-1m" / "ncf_leave_one_out_test.csv").rename(tmp_path / "away")

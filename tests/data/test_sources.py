@@ -32,7 +32,7 @@ def test_names_files_and_folders(tmp_path: Path) -> None:
         "host=h password=s3cret",
     ],
 )
-def test_other_addresses_are_one_sentence_without_the_password(url: str) -> None:
+def test_other_addresses_give_a_clear_error_without_the_password(url: str) -> None:
     with pytest.raises(InputError, match="This address is not supported") as caught:
         load(url)
     assert "s3cret" not in str(caught.value)

@@ -162,3 +162,5 @@ def test_splits_by_name(interactions: Interactions) -> None:
         assert split_by(name, interactions).protocol == make_split(interactions).protocol
     with pytest.raises(InputError, match="There is no split 'temporl': did you mean 'temporal'"):
         split_by("temporl", interactions)
+    with pytest.raises(InputError, match="'leave-one-out' is now called 'last-two'"):
+        split_by("leave-one-out", interactions)

@@ -119,7 +119,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_file_is_one_sentence(name: str, tmp_path: Path) -> None:
+def test_a_broken_file_gives_a_clear_error(name: str, tmp_path: Path) -> None:
     content, sentence = BROKEN[name]
     path = tmp_path / "events.csv"
     path.write_bytes(content)
@@ -150,7 +150,7 @@ def test_no_file_no_folder_no_permission(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["delimited", "sequences", "json", "literals", "parquet"])
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_wrong_format_is_one_sentence(kind: str, name: str, tmp_path: Path) -> None:
+def test_a_wrong_format_gives_a_clear_error(kind: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_bytes(BROKEN[name][0])
     reads_or_says(path, ReadOptions(format=kind))

@@ -139,12 +139,12 @@ def test_sqlite_is_not_written_to(sqlite: str) -> None:
         ),
     ],
 )
-def test_bad_queries_are_one_sentence(sqlite: str, query: str | None, sentence: str) -> None:
+def test_bad_queries_give_a_clear_error(sqlite: str, query: str | None, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         load(sqlite, ReadOptions(query=query))
 
 
-def test_bad_sqlite_files_are_one_sentence(tmp_path: Path) -> None:
+def test_bad_sqlite_files_give_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no SQLite file 'absent.db'"):
         load("sqlite:///absent.db", ReadOptions(query="SELECT 1"))
     (tmp_path / "text.db").write_text("not a database at all, but long enough to be looked at" * 9)
@@ -228,7 +228,7 @@ def test_the_password_is_never_stored_or_said(
         (("", ""), "SELECT 1 AS user, 2 AS item, 'soon' AS time", "row 1, column 'time': 'soon'"),
     ],
 )
-def test_wrong_urls_and_queries_are_one_sentence(
+def test_wrong_urls_and_queries_give_a_clear_error(
     postgres: str, change: tuple[str, str], query: str, sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence) as caught:
@@ -238,7 +238,7 @@ def test_wrong_urls_and_queries_are_one_sentence(
     assert len(load(postgres, COLUMNS)) == 4
 
 
-def test_a_dead_server_is_one_sentence() -> None:
+def test_a_dead_server_gives_a_clear_error() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -259,7 +259,7 @@ def test_a_dead_server_is_one_sentence() -> None:
         "postgres://",
     ],
 )
-def test_a_wrong_url_is_one_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_url_gives_a_clear_error(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGHOST", "127.0.0.1")
     monkeypatch.setenv("PGPORT", "1")
     with pytest.raises(InputError) as caught:

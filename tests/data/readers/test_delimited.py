@@ -32,7 +32,7 @@ def test_columns_are_guessed(tmp_path: Path) -> None:
     assert data.ratings.tolist() == [3, 4.5, 1]
 
 
-def test_columns_are_told_and_times_may_be_dates(tmp_path: Path) -> None:
+def test_columns_are_given_and_times_may_be_dates(tmp_path: Path) -> None:
     text = "who,what,when\nann,x,2020-01-02 00:00:00\nann,y,2020-01-01 00:00:00\n"
     data = load(csv(tmp_path, text), ReadOptions(user="who", item="what", time="when"))
     assert data.catalog.raw_ids(data.items) == ["y", "x"]
@@ -109,7 +109,7 @@ def test_it_can_be_read_again_from_its_origin(tmp_path: Path) -> None:
         ("user,item,user\n1,2,3\n", "two columns 'user'"),
     ],
 )
-def test_bad_files_are_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_bad_files_give_a_clear_error(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         load(csv(tmp_path, text))
 
@@ -119,14 +119,14 @@ def test_a_wrong_column_names_those_there(tmp_path: Path) -> None:
         load(csv(tmp_path, "user,item\n1,2\n"), ReadOptions(user="who"))
 
 
-def test_undecodable_bytes_are_one_sentence(tmp_path: Path) -> None:
+def test_undecodable_bytes_give_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_bytes(b"user,item,title\n1,2,caf\xe9\n")
     with pytest.raises(InputError, match="events.csv.*UTF"):
         load(path)
 
 
-def test_a_header_that_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
+def test_a_header_that_is_not_utf8_gives_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_bytes(b"user,item,caf\xe9\n1,2,3\n")
     with pytest.raises(InputError, match="row 1, is not valid utf-8"):
@@ -185,7 +185,7 @@ def test_without_a_header_columns_are_known_by_their_looks(
     assert reload(data.origin).content_hash == data.content_hash
 
 
-def test_columns_without_names_are_told_by_number(tmp_path: Path) -> None:
+def test_columns_without_names_are_given_by_number(tmp_path: Path) -> None:
     """As the Amazon ratings of 2018 have them: the item first."""
     data = load(csv(tmp_path, "B01,A1,5.0,978480000\n"), ReadOptions(user="2", item="1"))
     assert data.users["user"].to_pylist() == ["A1"]
@@ -227,7 +227,7 @@ def test_beside_a_text_the_title_is_the_reviews(tmp_path: Path) -> None:
     assert data.origin["reading"]["title"] == "none"
 
 
-def test_another_encoding_can_be_told(tmp_path: Path) -> None:
+def test_another_encoding_can_be_given(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_bytes("user,item,title\n1,2,Café\n".encode("latin-1"))
     with pytest.raises(
@@ -239,7 +239,7 @@ def test_another_encoding_can_be_told(tmp_path: Path) -> None:
         ReadOptions(encoding="klingon")
 
 
-def test_undecodable_bytes_far_into_the_file_are_one_sentence(tmp_path: Path) -> None:
+def test_undecodable_bytes_far_into_the_file_give_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     rows = b"".join(b"%d,%d\n" % (row, row) for row in range(50_000))
     path.write_bytes(b"user,item\n" + rows + b"caf\xe9,1\n")
@@ -290,7 +290,7 @@ def test_a_column_of_dates_is_the_time_whatever_its_name(tmp_path: Path) -> None
     assert untimed.times is None
 
 
-def test_columns_may_be_told_by_number_although_they_have_names(tmp_path: Path) -> None:
+def test_columns_may_be_given_by_number_although_they_have_names(tmp_path: Path) -> None:
     data = load(csv(tmp_path, "who,what\n1,2\n"), ReadOptions(user="1", item="2"))
     assert data.origin["reading"]["user"] == "who"
     with pytest.raises(InputError, match="no column '3' for the user"):
@@ -302,7 +302,7 @@ def test_one_column_is_not_both(tmp_path: Path) -> None:
         load(csv(tmp_path, "who,what\n1,2\n"), ReadOptions(user="who", item="who"))
 
 
-def test_utf8_is_read_as_such_whatever_encoding_is_told(tmp_path: Path) -> None:
+def test_utf8_is_read_as_such_whatever_encoding_is_given(tmp_path: Path) -> None:
     """So that events and items may be in two encodings."""
     path = tmp_path / "events.csv"
     path.write_text("user,item,title\nü,2,Café\n", encoding="utf-8")
@@ -421,7 +421,7 @@ def test_nanoseconds_decide_the_order(tmp_path: Path) -> None:
     assert data.catalog.raw_ids(data.items) == ["early", "late", "early"]
 
 
-def test_undecodable_bytes_in_a_told_encoding_are_one_sentence(tmp_path: Path) -> None:
+def test_undecodable_bytes_in_a_given_encoding_give_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     rows = b"".join(b"%d,%d\n" % (row, row) for row in range(50_000))
     path.write_bytes(b"user,item\n" + rows + b"\x81,1\n")

@@ -47,7 +47,7 @@ def test_ids_of_two_kinds_still_meet(events: Path, tmp_path: Path) -> None:
     assert data.catalog.labels([0, 1]) == ["Heat", "item 30"]
 
 
-def test_a_file_without_the_id_is_one_sentence(events: Path, tmp_path: Path) -> None:
+def test_a_file_without_the_id_gives_a_clear_error(events: Path, tmp_path: Path) -> None:
     (tmp_path / "movies.csv").write_text("film,title\n31,Heat\n")
     with pytest.raises(InputError, match="movies.csv: which column is the item.*film, title"):
         load(events, ReadOptions(items=str(tmp_path / "movies.csv")))
@@ -55,7 +55,7 @@ def test_a_file_without_the_id_is_one_sentence(events: Path, tmp_path: Path) -> 
         load(events, ReadOptions(items=str(tmp_path / "absent.csv")))
 
 
-def test_the_title_of_the_items_can_be_told(events: Path, tmp_path: Path) -> None:
+def test_the_title_of_the_items_can_be_given(events: Path, tmp_path: Path) -> None:
     (tmp_path / "movies.csv").write_text(
         "movieId;bezeichnung;genre\n31;Heat;Crime\n30;Café;Drama\n"
     )
@@ -69,7 +69,7 @@ def test_the_title_of_the_items_can_be_told(events: Path, tmp_path: Path) -> Non
     assert "title" not in refused.catalog.table.column_names
 
 
-def test_a_table_of_other_items_is_one_sentence(events: Path, tmp_path: Path) -> None:
+def test_a_table_of_other_items_gives_a_clear_error(events: Path, tmp_path: Path) -> None:
     (tmp_path / "movies.csv").write_text("movieId,title\nA31,Heat\n")
     with pytest.raises(InputError, match="No item .* look like A31, those of the events like 31"):
         load(events, ReadOptions(items=str(tmp_path / "movies.csv")))

@@ -80,7 +80,7 @@ def test_numbers_that_were_made_floats_by_a_gap_are_whole_again() -> None:
         ),
     ],
 )
-def test_bad_frames_are_one_sentence(frame: object, sentence: str) -> None:
+def test_bad_frames_give_a_clear_error(frame: object, sentence: str) -> None:
     with pytest.raises(InputError, match=f"The table.*{sentence}"):
         load(frame)  # type: ignore[arg-type]
 
@@ -130,6 +130,6 @@ def test_enums_of_polars() -> None:
     assert data.users["user"].to_pylist() == ["b", "a"]
 
 
-def test_numbers_too_large_for_a_frame_are_one_sentence() -> None:
+def test_numbers_too_large_for_a_frame_give_a_clear_error() -> None:
     with pytest.raises(InputError, match="more than 64 bits. Convert them to text"):
         load(pd.DataFrame({"user": [2**70], "item": [1]}))
