@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_one_sentence(
     refused("not of gmf and gmf", "neumf", [gmf, gmf], LAYERS)
     refused("No other model can initialize sasrec", "sasrec", [fism], {})
     refused("Train all three with the same settings", "neumf", [gmf, mlp], {"dim": 6})
-    refused("train both with the same width", "deepicf-a", [fism], {"dim": 5})
+    refused("Train both with the same dim", "deepicf-a", [fism], {"dim": 5})
 
 
 def test_other_data_are_one_sentence_though_their_sizes_are_the_same(
