@@ -1,9 +1,9 @@
-"""The result every explainer returns."""
+"""The result that every explainer returns, and what reports call its parts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,10 +13,36 @@ from rich.markup import escape
 from rich.table import Table
 
 from whence.arrays import Floats
+from whence.contract import offers
 from whence.terminal import Result, plain_table
 
 BAR_CELLS: Final = 10
 """The longest bar; a signed bar has as many cells on each side of its axis."""
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What reports call a part and the whole that it belongs to, in the singular and plural."""
+
+    part: str
+    a_part: str
+    parts: str
+    whole: str
+    wholes: str
+
+    def fill(self, text: str) -> str:
+        """Return the text with `{part}` and the other placeholders replaced."""
+        return text.format(**asdict(self))
+
+
+ITEM_WORDING: Final = Wording("item", "an item", "items", "history", "histories")
+GROUP_WORDING: Final = Wording("part", "a part", "parts", "case", "cases")
+"""Not "items", which are what the model recommends."""
+
+
+def wording_of(model: object) -> Wording:
+    """Return the words for the parts of a model."""
+    return GROUP_WORDING if offers(model, "part_names") else ITEM_WORDING
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from markupsafe import Markup
 import whence
 from whence.errors import InputError
 from whence.explainers import find_explainer
+from whence.explanation import Wording
 from whence.files import new_file
 from whence.report.audit_charts import alternative, draw
 from whence.report.charts import to_svg
 from whence.report.pages import render
-from whence.spoken import Spoken
 from whence.trust.audit.context import HELD
 from whence.trust.audit.finding import ENOUGH, Chart
 from whence.trust.audit.result import Audit, StageResult
@@ -38,8 +38,8 @@ def write_audit(audit: Audit, path: Path) -> Path:
         seeds=len(run.seeds),
         verdict=audit.verdict,
         stages=[_section(audit, name, one) for name, one in audit.stages.items()],
-        explainers={name: _describe(name, run.spoken) for name in audit.settings["methods"]},
-        spoken=run.spoken,
+        explainers={name: _describe(name, run.wording) for name in audit.settings["methods"]},
+        wording=run.wording,
         few=FEW,
         enough=ENOUGH,
         version=whence.__version__,
@@ -50,10 +50,10 @@ def write_audit(audit: Audit, path: Path) -> Path:
     return path
 
 
-def _describe(explainer: str, spoken: Spoken) -> str:
+def _describe(explainer: str, wording: Wording) -> str:
     """Say what an explainer does; nothing if an old audit used one that is gone."""
     try:
-        return spoken.say(find_explainer(explainer)[1].summary)
+        return wording.fill(find_explainer(explainer)[1].summary)
     except InputError:
         return ""
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 import whence
 from whence.demonstration import Demonstration
 from whence.explainers import EXPLAINERS
+from whence.explanation import ITEM_WORDING
 from whence.files import new_file
 from whence.measure import Measure
 from whence.reasons.evidence import NOTICEABLE
@@ -21,7 +22,6 @@ from whence.report.charts import (
     to_svg,
 )
 from whence.report.pages import render
-from whence.spoken import OF_HISTORIES
 
 MAIN_MEASURE = "recall@10"
 
@@ -64,7 +64,7 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
             to_svg(agreement_chart(demo.agreements), "Agreement of every pair of explainers")
         ),
         explainers={
-            name: OF_HISTORIES.say(EXPLAINERS[name].summary)
+            name: ITEM_WORDING.fill(EXPLAINERS[name].summary)
             for name in dict.fromkeys(one for one, _ in demo.agreements)
         },
         version=whence.__version__,

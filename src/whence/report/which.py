@@ -24,8 +24,8 @@ from whence.explainers.measured import (
     best,
 )
 from whence.explainers.signed_rollout import SIGNS
+from whence.explanation import ITEM_WORDING
 from whence.measure import mean_over_seeds
-from whence.spoken import OF_HISTORIES
 from whence.terminal import captioned, plain_table
 
 QUESTION: Final = "Which explainer should I use?"
@@ -49,7 +49,7 @@ def explainer_rows() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "summary": OF_HISTORIES.say(one.summary),
+            "summary": ITEM_WORDING.fill(one.summary),
             "signed": one.signed,
             "needs": list(dict.fromkeys(("parts", "score", *one.needs))),
             "cost": one.cost,

@@ -19,9 +19,9 @@ from whence.contract import ALL
 from whence.data import Interactions
 from whence.errors import CapabilityError
 from whence.explainers import EXPLAINERS, explain_batch
+from whence.explanation import GROUP_WORDING, ITEM_WORDING
 from whence.report.audit_page import write_audit
 from whence.run import Run
-from whence.spoken import OF_GROUPS, OF_HISTORIES
 from whence.trust.audit.auditor import audit
 from whence.trust.audit.context import CONTROL, AuditContext, default_methods
 from whence.trust.audit.result import Audit
@@ -182,14 +182,16 @@ def test_the_page_speaks_of_parts(whole: Audit, tmp_path: Path) -> None:
             assert not re.search(r"\bitems?\b|histor(y|ies)", text), text
 
 
-def test_words_are_filled_in_by_who_speaks() -> None:
+def test_wording_depends_on_the_model() -> None:
     words = "{a_part}'s place, each {part}, {parts} of a {whole}, of {wholes}"
-    assert OF_HISTORIES.say(words) == "an item's place, each item, items of a history, of histories"
-    assert OF_GROUPS.say(words) == "a part's place, each part, parts of a case, of cases"
+    assert (
+        ITEM_WORDING.fill(words) == "an item's place, each item, items of a history, of histories"
+    )
+    assert GROUP_WORDING.fill(words) == "a part's place, each part, parts of a case, of cases"
     for explainer in EXPLAINERS.values():
         assert not re.search(r"\bitems?\b|\bhistor", explainer.summary), "said by who speaks"
-        assert not re.search(r"\bparts?\b|\bcases?\b|[{}]", OF_HISTORIES.say(explainer.summary))
-        assert not re.search(r"\bitems?\b|\bhistor|[{}]", OF_GROUPS.say(explainer.summary))
+        assert not re.search(r"\bparts?\b|\bcases?\b|[{}]", ITEM_WORDING.fill(explainer.summary))
+        assert not re.search(r"\bitems?\b|\bhistor|[{}]", GROUP_WORDING.fill(explainer.summary))
 
 
 def test_experts_can_be_asked_for_by_name(three: Run, tmp_path: Path) -> None:

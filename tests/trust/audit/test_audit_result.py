@@ -22,7 +22,7 @@ FORMER = Path(__file__).parents[2] / "fixtures" / "v01" / "audit.json"
 def test_an_audit_of_version_0_1_opens(tmp_path: Path) -> None:
     document = json.loads(FORMER.read_text())
     found = Audit.load(FORMER)
-    assert (found.run.model, found.run.seeds, found.run.spoken.part) == ("sasrec", (0, 1), "item")
+    assert (found.run.model, found.run.seeds, found.run.wording.part) == ("sasrec", (0, 1), "item")
     assert found.settings["model_seed"] == document["settings"]["seed"]
     assert found.verdict.explainer == document["verdict"]["explainer"]
     assert (document["verdict"]["basis"], found.verdict.basis) == ("likeness", "truth")

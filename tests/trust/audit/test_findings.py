@@ -14,9 +14,9 @@ import torch
 from scipy import stats
 
 from whence.contract import ALL
+from whence.explanation import ITEM_WORDING
 from whence.measure import Measure, bootstrap_interval
 from whence.run import Run
-from whence.spoken import OF_HISTORIES
 from whence.trust import (
     ReasonScore,
     TruthOnWorld,
@@ -204,7 +204,7 @@ def test_random_importances_are_explained_only_above_zero() -> None:
         "The sum of {} importances over random items of the history has a correlation of 0.48 "
         "(0.44 to 0.52) with the model's score for these alone"
     )
-    tell = partial(explained_item._coalition_sentence, spoken=OF_HISTORIES)
+    tell = partial(explained_item._coalition_sentence, wording=ITEM_WORDING)
     assert tell(CONTROL, found, found) == f"{said.format('random')}."
     fading = said.format("fading's")
     assert tell("fading", found, found) == (

@@ -10,9 +10,8 @@ import numpy as np
 
 from whence.arrays import Floats, Ints
 from whence.errors import InputError
-from whence.explanation import Explanation
+from whence.explanation import Explanation, Wording
 from whence.measure import Direction, Measure, mean_measure, mean_over_cases
-from whence.spoken import Spoken
 from whence.trust.agreement.rank_agreement import TOP, centred_ranks, correlate, top_jaccard
 from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import Answer, Chart, Figure, Finding
@@ -33,13 +32,13 @@ Pair = tuple[str, str]
 
 def find_agreement(context: AuditContext) -> Finding:
     """Compare how every two explainers rank the parts of a case by magnitude."""
-    spoken = context.spoken
+    wording = context.wording
     names = context.ranking_explainers
     without = [name for name in context.explainers if name not in names]
     if len(names) < 2:
         raise InputError(
-            f"Agreement needs two explainers that rank the {spoken.parts} of a {spoken.whole}, and "
-            f"there is {f'only {names[0]}' if names else 'none'}."
+            f"Agreement needs two explainers that rank the {wording.parts} of a {wording.whole}, "
+            f"and there is {f'only {names[0]}' if names else 'none'}."
         )
     found = {name: context.explanations[name] for name in (*names, CONTROL)}
     pairs = list(combinations(names, 2))
@@ -59,31 +58,31 @@ def find_agreement(context: AuditContext) -> Finding:
             "rank agreement",
             "every pair",
             overall,
-            f"The rank correlation of two explainers over the {spoken.parts} of a {spoken.whole} "
+            f"The rank correlation of two explainers over the {wording.parts} of a {wording.whole} "
             f"is {rounded(overall)} on average; 1 is the same order, 0 no relation.",
         ),
         Figure(
-            f"same first {spoken.part}",
+            f"same first {wording.part}",
             "every pair",
             same,
-            f"Two explainers put the same {spoken.part} first in {percent(same.value)} of the "
-            f"{spoken.wholes}; two random orders would in {percent(at_random)}.",
+            f"Two explainers put the same {wording.part} first in {percent(same.value)} of the "
+            f"{wording.wholes}; two random orders would in {percent(at_random)}.",
         ),
-        *_shared_top(found, pairs, spoken),
-        *(_with_others(name, rho, spoken) for name in names),
+        *_shared_top(found, pairs, wording),
+        *(_with_others(name, rho, wording) for name in names),
     ]
     return Finding(
         answer=_answer(overall.value),
         summary=f"The rank correlation of two explainers is {signed(overall.value)} on average (1 "
-        f"is the same order; {_band(overall.value)}). They put the same {spoken.part} first in "
-        f"{percent(same.value)} of the {spoken.wholes} (random: {percent(at_random)})"
+        f"is the same order; {_band(overall.value)}). They put the same {wording.part} first in "
+        f"{percent(same.value)} of the {wording.wholes} (random: {percent(at_random)})"
         f"{_extremes(mean)}.",
         figures=tuple(figures),
         charts=(
             Chart(
                 "matrix",
                 "Spearman's rho",
-                f"Blue pairs rank the {spoken.parts} of a {spoken.whole} alike, pale pairs are "
+                f"Blue pairs rank the {wording.parts} of a {wording.whole} alike, pale pairs are "
                 "unrelated, and red pairs contradict each other. 'random' shows what no relation "
                 "looks like.",
                 tuple(
@@ -94,10 +93,10 @@ def find_agreement(context: AuditContext) -> Finding:
         ),
         notes=(
             *context.parts_named(),
-            f"The first recommendation for {len(context.cases):,} held-out {spoken.wholes} is "
+            f"The first recommendation for {len(context.cases):,} held-out {wording.wholes} is "
             "explained; magnitudes are compared, whatever their sign.",
             "Agreement is no proof: explainers can be wrong together.",
-            *_left_out(without, spoken),
+            *_left_out(without, wording),
             *(note for name in names for note in _always_first(name, first[name], context)),
         ),
     )
@@ -113,15 +112,15 @@ def _always_first(name: str, first: Ints, context: AuditContext) -> list[str]:
     called = {row[slot] for row, slot in zip(context.groups, first, strict=False)}
     if len(called) != 1:
         return []
-    return [f"{name} puts '{called.pop()}' first in every {context.spoken.whole}."]
+    return [f"{name} puts '{called.pop()}' first in every {context.wording.whole}."]
 
 
-def _left_out(names: list[str], spoken: Spoken) -> list[str]:
+def _left_out(names: list[str], wording: Wording) -> list[str]:
     """Note the explainers without a ranking."""
     if not names:
         return []
     return [
-        f"Left out, because they find all {spoken.parts} of a {spoken.whole} equally important: "
+        f"Left out, because they find all {wording.parts} of a {wording.whole} equally important: "
         f"{listed(names)}."
     ]
 
@@ -141,7 +140,7 @@ def _extremes(mean: Mapping[Pair, float]) -> str:
 
 
 def _shared_top(
-    found: Mapping[str, Explanation], pairs: list[Pair], spoken: Spoken
+    found: Mapping[str, Explanation], pairs: list[Pair], wording: Wording
 ) -> Iterator[Figure]:
     """Compare the top parts of every pair with those of a random order.
 
@@ -165,8 +164,9 @@ def _shared_top(
         "shared first three",
         "every pair",
         measure,
-        f"Two explainers share {percent(measure.value)} of the {spoken.parts} in their first three "
-        f"({between(measure)}); an explainer and a random order share {percent(float(at_random))}.",
+        f"Two explainers share {percent(measure.value)} of the {wording.parts} in their first "
+        f"three ({between(measure)}); an explainer and a random order share "
+        f"{percent(float(at_random))}.",
     )
 
 
@@ -177,7 +177,7 @@ def _first(explanation: Explanation) -> Ints:
     return first
 
 
-def _with_others(name: str, rho: Mapping[Pair, Floats], spoken: Spoken) -> Figure:
+def _with_others(name: str, rho: Mapping[Pair, Floats], wording: Wording) -> Figure:
     own = {pair: values for pair, values in rho.items() if name in pair}
     measure = _mean_of_pairs(list(own.values()))
     nearest = max(own, key=lambda pair: float(np.nanmean(own[pair])))

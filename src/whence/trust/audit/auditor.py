@@ -58,7 +58,7 @@ def audit(
         results[name] = _answer(name, stage, context, folder)
     findings = {name: one.finding for name, one in results.items() if one.finding is not None}
     questions = {name: stage.question for name, stage in asked.items()}
-    verdict = reach_verdict(findings, questions, context.spoken)
+    verdict = reach_verdict(findings, questions, context.wording)
     if not context.methods:
         verdict = replace(verdict, sentence=no_history(context.model, "an explainer"))
     command = _command(run, out, stages, methods, cases, model_seed)

@@ -18,14 +18,13 @@ from whence.data.splits import HeldOut, Split, split_by
 from whence.devices import device_of
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, able, compare_batch, find_explainer
-from whence.explanation import Explanation
+from whence.explanation import Explanation, Wording, wording_of
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.models.base import has_reasons
 from whence.randomness import Randomness
 from whence.ranking import top_unseen
 from whence.run import Run
-from whence.spoken import Spoken, spoken_of
 from whence.trust.audit.words import listed
 from whence.trust.perturbation import TOP_TEN
 
@@ -132,9 +131,9 @@ class AuditContext:
         )
 
     @property
-    def spoken(self) -> Spoken:
+    def wording(self) -> Wording:
         """What a reader calls the parts of these cases."""
-        return spoken_of(self.model)
+        return wording_of(self.model)
 
     @cached_property
     def groups(self) -> list[list[str]]:
@@ -147,7 +146,7 @@ class AuditContext:
         names = dict.fromkeys(f"'{name}'" for row in self.groups for name in row if name)
         if not names:
             return []
-        return [f"The {self.spoken.parts} are groups of features: {listed([*names])}."]
+        return [f"The {self.wording.parts} are groups of features: {listed([*names])}."]
 
     @property
     def explainers(self) -> list[str]:

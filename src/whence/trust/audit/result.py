@@ -14,8 +14,8 @@ from rich.text import Text
 import whence
 from whence.config import build
 from whence.errors import InputError
+from whence.explanation import GROUP_WORDING, ITEM_WORDING, Wording, wording_of
 from whence.run import Run
-from whence.spoken import OF_GROUPS, OF_HISTORIES, Spoken, spoken_of
 from whence.terminal import Result, plain_table
 from whence.trust.audit.finding import Finding
 from whence.trust.audit.verdict import Verdict
@@ -56,13 +56,13 @@ class AuditedRun:
     model_settings: Mapping[str, Any]
     seeds: tuple[int, ...]
     data: Mapping[str, Any]
-    part: str = OF_HISTORIES.part
+    part: str = ITEM_WORDING.part
     """What one part of the model's input is called."""
 
     @property
-    def spoken(self) -> Spoken:
+    def wording(self) -> Wording:
         """What a reader calls the parts of a case."""
-        return OF_GROUPS if self.part == OF_GROUPS.part else OF_HISTORIES
+        return GROUP_WORDING if self.part == GROUP_WORDING.part else ITEM_WORDING
 
 
 def describe_run(run: Run) -> AuditedRun:
@@ -73,7 +73,7 @@ def describe_run(run: Run) -> AuditedRun:
         dict(run.model_settings),
         tuple(run.models),
         dict(run.data),
-        spoken_of(run.first).part,
+        wording_of(run.first).part,
     )
 
 
@@ -177,7 +177,7 @@ def _from_former(document: Mapping[str, Any]) -> dict[str, Any]:
     groups = run["model"] in FORMER_OF_GROUPS
     return {
         **document,
-        "run": {**run, "part": (OF_GROUPS if groups else OF_HISTORIES).part},
+        "run": {**run, "part": (GROUP_WORDING if groups else ITEM_WORDING).part},
         "settings": {"model_seed": settings.pop("seed"), **settings},
         "command": "",
         "verdict": {**verdict, "basis": name_of(verdict["basis"])},

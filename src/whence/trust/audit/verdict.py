@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from whence.explainers.measured import FEW
-from whence.spoken import OF_HISTORIES, Spoken
+from whence.explanation import ITEM_WORDING, Wording
 from whence.trust.audit.finding import ENOUGH, Finding, Standing
 from whence.trust.audit.words import listed, percent
 
@@ -32,7 +32,7 @@ class Verdict:
 
 
 def reach_verdict(
-    findings: Mapping[str, Finding], questions: Mapping[str, str], spoken: Spoken = OF_HISTORIES
+    findings: Mapping[str, Finding], questions: Mapping[str, str], wording: Wording = ITEM_WORDING
 ) -> Verdict:
     """Return the cheapest explainer that is better than random and not worse than the best.
 
@@ -69,7 +69,7 @@ def reach_verdict(
     }
     sound = [one for one in able if one.explainer not in doubted]
     chosen = min(sound or able, key=lambda one: (max(one.inputs, FEW), -one.value))
-    said = _sentence(chosen, best, sound or able, spoken)
+    said = _sentence(chosen, best, sound or able, wording)
     if sound:
         said += _passed_over([one.explainer for one in able if one not in sound])
     else:
@@ -96,11 +96,11 @@ def _passed_over(names: list[str]) -> str:
     )
 
 
-def _sentence(chosen: Standing, best: Standing, able: list[Standing], spoken: Spoken) -> str:
+def _sentence(chosen: Standing, best: Standing, able: list[Standing], wording: Wording) -> str:
     inputs = "input" if round(chosen.inputs) == 1 else "inputs"
     found = (
         f"Use {chosen.explainer}: it {chosen.says}, and needs {chosen.inputs:,.0f} model {inputs} "
-        f"per {spoken.whole}"
+        f"per {wording.whole}"
     )
     if chosen == best:
         found += ". No other explainer does better"

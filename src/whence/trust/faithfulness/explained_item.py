@@ -10,9 +10,8 @@ import torch
 
 from whence.arrays import Floats, Ints
 from whence.explainers import explain_batch
-from whence.explanation import Explanation
+from whence.explanation import Explanation, Wording
 from whence.measure import Measure, mean_measure
-from whence.spoken import Spoken
 from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import Chart, Figure, dot
 from whence.trust.audit.words import between, numbers_between, percent, rounded, signed
@@ -27,11 +26,11 @@ LOST_RATINGS: Final = "leave-one-out"
 
 def losses_without_reason(context: AuditContext, some: slice) -> tuple[list[Figure], list[Chart]]:
     """Return figures and charts of the probability, or the rating, that is lost."""
-    spoken = context.spoken
+    wording = context.wording
     if not context.model.predicts_probabilities:
-        return _rating_figures(rating_lost(context, some), spoken), []
+        return _rating_figures(rating_lost(context, some), wording), []
     lost = probability_lost(context, some)
-    return _lost_figures(lost, spoken), [_lost_chart(lost, spoken)]
+    return _lost_figures(lost, wording), [_lost_chart(lost, wording)]
 
 
 def probability_lost(context: AuditContext, some: slice) -> dict[str, Measure]:
@@ -98,38 +97,38 @@ def _share(lost: Floats, whole: Floats, name: str) -> Measure:
     )
 
 
-def _lost_figures(lost: Mapping[str, Measure], spoken: Spoken) -> list[Figure]:
+def _lost_figures(lost: Mapping[str, Measure], wording: Wording) -> list[Figure]:
     """In a sentence each."""
     return [
-        Figure("probability lost without its reason", name, one, _lost_sentence(name, one, spoken))
+        Figure("probability lost without its reason", name, one, _lost_sentence(name, one, wording))
         for name, one in lost.items()
     ]
 
 
-def _lost_sentence(name: str, lost: Measure, spoken: Spoken) -> str:
+def _lost_sentence(name: str, lost: Measure, wording: Wording) -> str:
     return (
-        f"{_without(name, spoken)} {_less(lost)} {percent(abs(lost.value))} of its probability "
+        f"{_without(name, wording)} {_less(lost)} {percent(abs(lost.value))} of its probability "
         f"(loss: {between(lost)})."
     )
 
 
-def _rating_figures(lost: Mapping[str, Measure], spoken: Spoken) -> list[Figure]:
+def _rating_figures(lost: Mapping[str, Measure], wording: Wording) -> list[Figure]:
     """In a sentence each."""
     return [
         Figure(
             "predicted rating lost without its reason",
             name,
             one,
-            f"{_without(name, spoken)} {_less(one)} {signed(abs(one.value))} rating points "
+            f"{_without(name, wording)} {_less(one)} {signed(abs(one.value))} rating points "
             f"(loss: {numbers_between(one)}).",
         )
         for name, one in lost.items()
     ]
 
 
-def _without(name: str, spoken: Spoken) -> str:
-    one = f"the {spoken.part} that {name} finds most in its favour"
-    gone = f"a random {spoken.part}" if name == CONTROL else one
+def _without(name: str, wording: Wording) -> str:
+    one = f"the {wording.part} that {name} finds most in its favour"
+    gone = f"a random {wording.part}" if name == CONTROL else one
     return f"Without {gone}, the explained recommendation"
 
 
@@ -137,13 +136,13 @@ def _less(lost: Measure) -> str:
     return "loses" if round(lost.value, 3) >= 0 else "gains"
 
 
-def _lost_chart(lost: Mapping[str, Measure], spoken: Spoken) -> Chart:
+def _lost_chart(lost: Mapping[str, Measure], wording: Wording) -> Chart:
     """Return a dot per explainer."""
     return Chart(
         "dots",
         "probability that the recommendation loses",
         "The share of its own probability that the explained recommendation loses without the "
-        f"{spoken.part} that an explainer finds most in its favour. This tests explainers of a "
+        f"{wording.part} that an explainer finds most in its favour. This tests explainers of a "
         "single recommendation on what they explain.",
         tuple(dot(name, one) for name, one in lost.items()),
     )
@@ -166,23 +165,23 @@ def coalition_figures(context: AuditContext, some: slice) -> list[Figure]:
     }
     return [
         Figure(
-            f"score predicted from some {context.spoken.parts}",
+            f"score predicted from some {context.wording.parts}",
             name,
             one,
-            _coalition_sentence(name, one, found[CONTROL], context.spoken),
+            _coalition_sentence(name, one, found[CONTROL], context.wording),
         )
         for name, one in found.items()
     ]
 
 
-def _coalition_sentence(name: str, correlation: Measure, random: Measure, spoken: Spoken) -> str:
+def _coalition_sentence(name: str, correlation: Measure, random: Measure, wording: Wording) -> str:
     """Compare with random importances, which correlate if more parts alone raise the score."""
     whose = "random" if name == CONTROL else f"{name}'s"
     said = (
-        f"The sum of {whose} importances over random {spoken.parts} of the {spoken.whole} has a "
+        f"The sum of {whose} importances over random {wording.parts} of the {wording.whole} has a "
         f"correlation of {rounded(correlation)} with the model's score for these alone"
     )
     if name == CONTROL:
         return f"{said}."
-    more = f", because more {spoken.parts} score higher" if random.interval[0] > 0 else ""
+    more = f", because more {wording.parts} score higher" if random.interval[0] > 0 else ""
     return f"{said}; random importances have {signed(random.value)}{more}."

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from whence.contract import offers
+from whence.explanation import Wording
 from whence.measure import Measure, bootstrap_interval, mean_measure
-from whence.spoken import Spoken
 from whence.trust.audit.context import AuditContext
 from whence.trust.audit.finding import ENOUGH, Answer, Chart, Figure, Finding, Standing, dot
 from whence.trust.audit.stage import STAGES, Stage
@@ -33,7 +33,7 @@ SHOWN: Final = {RANDOM: "random", ORACLE: "best found"}
 
 def find_faithfulness(context: AuditContext) -> Finding:
     """Delete parts in the order of each explainer, in a random order and in a greedy one."""
-    names, whole, spoken = context.explainers, context, context.spoken
+    names, whole, wording = context.explainers, context, context.wording
     some = slice(max(FEWEST, context.n_cases // SHARE))
     if context.model.reads_history and offers(context.model, "classes"):
         context = replace(context, n_cases=some.stop, cut_to=SHORT)
@@ -46,7 +46,7 @@ def find_faithfulness(context: AuditContext) -> Finding:
     )
     shares = {name: normalised_area(curves[name], curves[RANDOM], curves[ORACLE]) for name in names}
     inputs = {name: float(context.explanations[name].evaluations.mean()) for name in names}
-    ranking = _ranking(curves, shares, inputs, spoken)
+    ranking = _ranking(curves, shares, inputs, wording)
     best = max(ranking, key=lambda one: one.value)
     at_once = {name: _changed_by_first(one) for name, one in curves.items()}
     lost_figures, lost_charts = losses_without_reason(context, some)
@@ -54,30 +54,30 @@ def find_faithfulness(context: AuditContext) -> Finding:
     answer, why = _answer(ranking)
     return Finding(
         answer=answer,
-        summary=f"Deleting {spoken.parts} in the order of {best.explainer} changes the "
+        summary=f"Deleting {wording.parts} in the order of {best.explainer} changes the "
         f"recommendations by {percent(best.value)} of the distance between a random order and the "
-        f"best found, over {len(curves[RANDOM].counts)} {spoken.wholes}; {why}.",
+        f"best found, over {len(curves[RANDOM].counts)} {wording.wholes}; {why}.",
         figures=(
             *(
                 figure
                 for name in (*names, RANDOM, ORACLE)
-                for figure in _figures(name, curves[name], shares.get(name), at_once, spoken)
+                for figure in _figures(name, curves[name], shares.get(name), at_once, wording)
             ),
             *lost_figures,
             *coalition_figures(context, some),
         ),
         charts=(
-            _curves_chart(curves, spoken),
+            _curves_chart(curves, wording),
             _shares_chart(shares, what),
             *lost_charts,
         ),
         notes=(
             *context.parts_named(),
-            f"Tested on {len(curves[RANDOM].counts)} of the {len(whole.cases):,} {spoken.wholes}"
-            f"{_cut(context)}, because 'best found' tries every {spoken.part} at each step and "
+            f"Tested on {len(curves[RANDOM].counts)} of the {len(whole.cases):,} {wording.wholes}"
+            f"{_cut(context)}, because 'best found' tries every {wording.part} at each step and "
             f"deletes the one that changes most. {_moved(context)}, in nats.",
             f"The first recommendation is here the {_first(context)} of all items, seen or unseen. "
-            f"Deleted {spoken.parts} are removed by '{context.model.removal}'.",
+            f"Deleted {wording.parts} are removed by '{context.model.removal}'.",
         ),
         ranking=ranking,
     )
@@ -103,7 +103,7 @@ def _ranking(
     curves: Mapping[str, Curves],
     shares: Mapping[str, Measure],
     inputs: Mapping[str, float],
-    spoken: Spoken,
+    wording: Wording,
 ) -> tuple[Standing, ...]:
     """Compare the areas under the curves case by case."""
     areas = {name: one.area() for name, one in curves.items()}
@@ -113,7 +113,7 @@ def _ranking(
         Standing(
             name,
             shares[name].value,
-            f"changes the recommendations, when the {spoken.parts} it ranks first are deleted, by "
+            f"changes the recommendations, when the {wording.parts} it ranks first are deleted, by "
             f"{percent(shares[name].value)} of the distance between a random order and the best "
             "found",
             bootstrap_interval((areas[name] - areas[RANDOM])[known]),
@@ -139,35 +139,35 @@ def _figures(
     curves: Curves,
     share: Measure | None,
     at_once: Mapping[str, Measure],
-    spoken: Spoken,
+    wording: Wording,
 ) -> list[Figure]:
     """Return four figures of an explainer, and three of the random and the greedy order."""
     who = SHOWN.get(name, name)
     first = {
-        RANDOM: f"a random {spoken.part}",
-        ORACLE: f"the {spoken.part} that changes most",
-    }.get(name, f"the {spoken.part} that {name} ranks first")
+        RANDOM: f"a random {wording.part}",
+        ORACLE: f"the {wording.part} that changes most",
+    }.get(name, f"the {wording.part} that {name} ranks first")
     one, ten = flips(curves).measure(), flips(curves, 10).measure()
     found = [
         Figure(
-            f"first recommendation changed by one {spoken.part}",
+            f"first recommendation changed by one {wording.part}",
             who,
             at_once[name],
             f"Deleting {first} changes the first recommendation in "
-            f"{percent(at_once[name].value)} of the {spoken.wholes} ({between(at_once[name])}).",
+            f"{percent(at_once[name].value)} of the {wording.wholes} ({between(at_once[name])}).",
         ),
         Figure(
-            f"{spoken.parts} until the first recommendation changes",
+            f"{wording.parts} until the first recommendation changes",
             who,
             one,
-            f"Starting with {first}, {rounded(one, 1)} {spoken.parts} must be deleted on average "
+            f"Starting with {first}, {rounded(one, 1)} {wording.parts} must be deleted on average "
             "until another recommendation is first.",
         ),
         Figure(
-            f"{spoken.parts} until the first ten change",
+            f"{wording.parts} until the first ten change",
             who,
             ten,
-            f"Starting with {first}, {rounded(ten, 1)} {spoken.parts} must be deleted on average "
+            f"Starting with {first}, {rounded(ten, 1)} {wording.parts} must be deleted on average "
             "until another recommendation is among the first ten.",
         ),
     ]
@@ -177,14 +177,14 @@ def _figures(
         "deletion area",
         who,
         share,
-        f"Deleting {spoken.parts} in the order of {name} changes the recommendations by "
+        f"Deleting {wording.parts} in the order of {name} changes the recommendations by "
         f"{percent(share.value)} of the distance between a random order and the best found "
         f"({between(share)}).",
     )
     return [area, *found]
 
 
-def _curves_chart(curves: Mapping[str, Curves], spoken: Spoken) -> Chart:
+def _curves_chart(curves: Mapping[str, Curves], wording: Wording) -> Chart:
     rows = tuple(
         {"name": SHOWN.get(name, name), "x": share, "y": float(height)}
         for name, one in curves.items()
@@ -193,12 +193,12 @@ def _curves_chart(curves: Mapping[str, Curves], spoken: Spoken) -> Chart:
     return Chart(
         "lines",
         "change of the recommendations (nats)",
-        f"Each line deletes the {spoken.parts} of a {spoken.whole} one by one, the most important "
-        "first. The sooner a line rises, the better the explainer knows what the recommendations "
-        "depend on. A line falls at its end if the model without any "
-        f"{spoken.parts} is closer to the full {spoken.whole} than with a few unimportant ones.",
+        f"Each line deletes the {wording.parts} of a {wording.whole} one by one, the most "
+        "important first. The sooner a line rises, the better the explainer knows what the "
+        "recommendations depend on. A line falls at its end if the model without any "
+        f"{wording.parts} is closer to the full {wording.whole} than with a few unimportant ones.",
         rows,
-        across=f"share of the {spoken.whole}'s {spoken.parts} that are deleted",
+        across=f"share of the {wording.whole}'s {wording.parts} that are deleted",
     )
 
 

@@ -11,11 +11,11 @@ import torch
 
 from whence.arrays import Floats
 from whence.contract import offers
+from whence.explanation import Wording
 from whence.measure import Measure, over_seeds
 from whence.memory import cases_at_once, questions_at_once, row_slices
 from whence.models import Recommender
 from whence.ranking import batch_and_targets, score_all
-from whence.spoken import Spoken
 from whence.trust.audit.context import CONTROL, HELD, AuditContext
 from whence.trust.audit.finding import Answer, Chart, Figure, Finding, dot
 from whence.trust.audit.stage import STAGES, Stage
@@ -162,7 +162,7 @@ def _compare_ratings(context: AuditContext) -> PredictionStability:
         difference,
         f"The ratings that models of two seeds predict for the next item differ by "
         f"{rounded(difference)} rating points on average; the predictions of one model for "
-        f"different {context.spoken.wholes} have a standard deviation of {spread:.2f}.",
+        f"different {context.wording.wholes} have a standard deviation of {spread:.2f}.",
     )
     summary = (
         f"differ by {difference.value:.2f} points in the rating they predict for the next item"
@@ -312,21 +312,21 @@ def compare_reasons(
 
 def _compare_top(context: AuditContext, index: Mapping[str, Measure]) -> ReasonStability:
     """Compare the most important items."""
-    spoken, random = context.spoken, index[CONTROL]
+    wording, random = context.wording, index[CONTROL]
     best, room = max(context.explainers, key=lambda name: index[name].value), 1 - random.value
     return ReasonStability(
         (index[best].value - random.value) / room if room > 0 else 0.0,
-        f"share {percent(index[best].value)} of the most important {spoken.parts} by {best}, the "
+        f"share {percent(index[best].value)} of the most important {wording.parts} by {best}, the "
         f"most stable explainer (random: {percent(random.value)})",
-        tuple(_top_figure(name, one, random, spoken) for name, one in index.items()),
+        tuple(_top_figure(name, one, random, wording) for name, one in index.items()),
         Chart(
             "dots",
-            f"most important {spoken.parts} that two seeds share",
+            f"most important {wording.parts} that two seeds share",
             "Further right, the reasons depend less on the random seed; " + STABLE.format("right"),
             tuple(dot(name, one) for name, one in index.items()),
         ),
         (
-            f"The most important {spoken.parts} are the top fifth of a {spoken.whole} by each "
+            f"The most important {wording.parts} are the top fifth of a {wording.whole} by each "
             "explainer, for the item that came next. The share of two sets is their Jaccard index.",
         ),
     )
@@ -345,27 +345,27 @@ def _index(distance: Measure) -> Measure:
     )
 
 
-def _top_figure(method: str, index: Measure, random: Measure, spoken: Spoken) -> Figure:
+def _top_figure(method: str, index: Measure, random: Measure, wording: Wording) -> Figure:
     said = (
         f"By {method}, models of two seeds share {percent(index.value)} of the most important "
-        f"{spoken.parts} of a {spoken.whole} ({between(index)}); random importances share "
+        f"{wording.parts} of a {wording.whole} ({between(index)}); random importances share "
         f"{percent(random.value)}."
     )
     if method == CONTROL:
-        said = f"Two random choices of {spoken.parts} share {percent(index.value)}."
-    return Figure(f"shared top {spoken.parts}", method, index, said)
+        said = f"Two random choices of {wording.parts} share {percent(index.value)}."
+    return Figure(f"shared top {wording.parts}", method, index, said)
 
 
 def _compare_shares(context: AuditContext, kl: Mapping[str, Measure]) -> ReasonStability:
     """Compare the parts' shares of importance."""
-    spoken, random = context.spoken, kl[CONTROL]
+    wording, random = context.wording, kl[CONTROL]
     relative = {name: _scaled(one, random.value) for name, one in kl.items()}
     best = min(context.ranking_explainers, key=lambda name: relative[name].value)
     return ReasonStability(
         1 - relative[best].value,
-        f"distribute importance over the {spoken.parts} by {best}, the most stable explainer, "
+        f"distribute importance over the {wording.parts} by {best}, the most stable explainer, "
         f"with {percent(relative[best].value)} of the difference of random importances",
-        tuple(_share_figure(name, one, random, spoken) for name, one in kl.items()),
+        tuple(_share_figure(name, one, random, wording) for name, one in kl.items()),
         Chart(
             "dots",
             "difference between two seeds, relative to random importances",
@@ -374,10 +374,10 @@ def _compare_shares(context: AuditContext, kl: Mapping[str, Measure]) -> ReasonS
         ),
         (
             "The difference of two seeds is the Kullback-Leibler divergence in nats between the "
-            f"shares of importance of the {spoken.parts} of a {spoken.whole}, whatever their sign, "
-            "for the item that came next; 0 is the same.",
-            f"An explainer that gives all {spoken.parts} similar shares in every {spoken.whole} is "
-            "stable, but says little.",
+            f"shares of importance of the {wording.parts} of a {wording.whole}, whatever their "
+            "sign, for the item that came next; 0 is the same.",
+            f"An explainer that gives all {wording.parts} similar shares in every {wording.whole} "
+            "is stable, but says little.",
             *context.parts_named(),
         ),
     )
@@ -388,9 +388,9 @@ def _scaled(measure: Measure, unit: float) -> Measure:
     return replace(measure, value=measure.value / unit, interval=(low / unit, high / unit))
 
 
-def _share_figure(method: str, kl: Measure, random: Measure, spoken: Spoken) -> Figure:
+def _share_figure(method: str, kl: Measure, random: Measure, wording: Wording) -> Figure:
     said = (
-        f"By {method}, the shares of importance of the {spoken.parts} of a {spoken.whole} differ "
+        f"By {method}, the shares of importance of the {wording.parts} of a {wording.whole} differ "
         f"by {rounded(kl)} nats between two seeds; random importances differ by "
         f"{signed(random.value)}."
     )
