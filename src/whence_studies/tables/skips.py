@@ -126,10 +126,9 @@ class SkipResults:
         one = self.measured.get(row, {}).get(column)
         if one is None:
             return None
-        low, high = one.interval
-        return SkipValue(
-            Estimate(PERCENT * one.value, None, (PERCENT * low, PERCENT * high)), one.n
-        )
+        low, high = one.bounds
+        interval = None if low is None or high is None else (PERCENT * low, PERCENT * high)
+        return SkipValue(Estimate(PERCENT * one.value, None, interval), one.n)
 
     def _over_seeds(self, row: str, column: str) -> SkipValue:
         found, how, compared = self.trained[row]

@@ -7,14 +7,11 @@ from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-import torch
 from liking import ITEMS, Liking, candidates
 from scipy import special, stats
 
 from conftest import ragged_batch
-from whence.errors import InputError
 from whence.measure import Measure
 from whence.trust import (
     Bins,
@@ -394,46 +391,3 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whence.trust.resampling.DRAWS_AT_ONCE", 90)
     for name, measure in calibration_measures(predictions).items():
         assert measure.interval == pytest.approx(whole[name].interval), name
-
-
-@pytest.mark.parametrize(
-    ("users", "said"),
-    [
-        (np.zeros(3, dtype=np.int64), r"int64 of shape \[3\]"),
-        (np.zeros((4, 1), dtype=np.int64), r"int64 of shape \[4, 1\]"),
-        (np.zeros(4), r"float64 of shape \[4\]"),
-        ([1, 2, 3], r"int64 of shape \[3\]"),
-        ([[1], [2], [3], [4]], r"int64 of shape \[4, 1\]"),
-        ([1, 2, 3, 4.5], r"float64 of shape \[4\]"),
-        ([True, True, False, False], r"bool of shape \[4\]"),
-        ("abcd", r"<U4 of shape \[\]"),
-        (7, r"int64 of shape \[\]"),
-        (torch.zeros(4, requires_grad=True), r"float32 of shape \[4\]"),
-        (torch.zeros(2, 2, dtype=torch.int64), r"int64 of shape \[2, 2\]"),
-    ],
-)
-def test_who_is_no_user_is_refused(users: npt.ArrayLike, said: str) -> None:
-    with pytest.raises(
-        InputError, match=f"^Users must be 4 whole numbers, one per case, not {said}\\.$"
-    ):
-        drawn(4, 1).of_users(users)
-
-
-@pytest.mark.parametrize("users", [[[1], [2, 3], [4], [5]], torch.zeros(4, dtype=torch.bfloat16)])
-def test_what_is_no_array_is_refused(users: npt.ArrayLike) -> None:
-    with pytest.raises(InputError, match=r"^Users must be whole numbers, one per case"):
-        drawn(4, 1).of_users(users)
-
-
-@pytest.mark.parametrize(
-    "users",
-    [[3, 3, 8, 3], (3, 3, 8, 3), torch.tensor([3, 3, 8, 3]), np.array([3, 3, 8, 3], np.uint8)],
-    ids=["list", "tuple", "tensor", "small numbers"],
-)
-def test_users_are_whole_numbers_in_whatever_holds_them(users: npt.ArrayLike) -> None:
-    found = drawn(4, 1).of_users(users)
-    np.testing.assert_array_equal(found.users, np.array([3, 3, 8, 3]))
-    assert found.users is not None
-    assert found.users.dtype == np.int64
-    assert found.user_count == 2
-    assert drawn(4, 1)[:0].of_users([]).user_count == 0
