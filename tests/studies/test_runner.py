@@ -264,7 +264,7 @@ def test_records_round_trip(study: Study, tmp_path: Path) -> None:
     write_records(records, tmp_path)
     assert read_records("tiny", tmp_path) == records
     (tmp_path / "tiny.json").write_text('[{"study": 3}]')
-    with pytest.raises(InputError, match=r"tiny.json does not hold a study's records"):
+    with pytest.raises(InputError, match=r"tiny.json does not hold the records of a study"):
         read_records("tiny", tmp_path)
     with pytest.raises(InputError, match="'whence study run none' makes them"):
         read_records("none", tmp_path)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,11 +163,12 @@ def page_files(study: Study, records: Sequence[Record], html: bool = True) -> di
 
     charts = study_charts(study, records)
     figures = figure_files(study, list(charts))
+    drawn = charts if html else figures
+    pictures = {title: to_svg(charts[title], f"{study.title}: {title}") for title in drawn}
     contents = {f"{study.id}.md": as_markdown(study, records, figures).encode()}
-    for title, name in figures.items():
-        contents[name] = to_svg(charts[title], f"{study.title}: {title}").encode()
+    contents |= {name: pictures[title].encode() for title, name in figures.items()}
     if html:
-        contents[f"{study.id}.html"] = _html(study, records, charts).encode()
+        contents[f"{study.id}.html"] = _html(study, records, charts, pictures).encode()
     return contents
 
 
@@ -191,18 +193,22 @@ def _in_brackets(title: str) -> str:
     return title.replace("[", "(").replace("]", ")")
 
 
-def _html(study: Study, records: Sequence[Record], charts: dict[str, alt.FacetChart]) -> str:
+def _html(
+    study: Study,
+    records: Sequence[Record],
+    charts: Mapping[str, alt.FacetChart],
+    pictures: Mapping[str, str],
+) -> str:
     """Return tables and charts in one file that loads no other."""
-    import vl_convert
     from markupsafe import Markup
 
-    from whence.report.charts import specification, to_svg
+    from whence.report.charts import specification
     from whence.report.pages import render
 
     drawn = {
         title: {
-            "picture": Markup(to_svg(chart, f"{title}: chart")),
-            "definition": Markup(_in_script(specification(chart, f"{title}: chart"))),
+            "picture": Markup(pictures[title]),
+            "definition": Markup(_in_script(specification(chart, f"{study.title}: {title}"))),
         }
         for title, chart in charts.items()
     }
@@ -212,10 +218,18 @@ def _html(study: Study, records: Sequence[Record], charts: dict[str, alt.FacetCh
         title=study.title,
         page=study_document(study, records),
         charts=drawn,
-        library=Markup(vl_convert.javascript_bundle(EMBED) if drawn else ""),
+        library=Markup(_vega_library() if drawn else ""),
         version=whence.__version__,
         name=study.name,
     )
+
+
+@cache
+def _vega_library() -> str:
+    """Return the script that draws charts; bundling it takes a second."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle(EMBED))
 
 
 def _in_script(document: object) -> str:

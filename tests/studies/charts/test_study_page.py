@@ -12,7 +12,7 @@ import pytest
 
 from browsing import in_browser
 from whence_studies.cache import CachedColumns
-from whence_studies.charts.study_page import as_markdown, write_study
+from whence_studies.charts.study_page import as_markdown, page_files, write_study
 from whence_studies.charts.study_tables import study_tables
 from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS
@@ -134,7 +134,7 @@ def test_names_are_escaped(study: Study, tmp_path: Path) -> None:
     assert EVIL not in page
 
 
-def test_several_models_are_named(study: Study, tmp_path: Path) -> None:
+def test_several_models_are_named(study: Study) -> None:
     both = replace(study, models={**study.models, "BERT4Rec": StudyModel(name="bert4rec")})
     records = results(both)
     first, *_, claims, _ = study_tables(both, records)
@@ -142,5 +142,5 @@ def test_several_models_are_named(study: Study, tmp_path: Path) -> None:
     assert [row[:2] for row in first.rows[3:5]] == [("SASRec", "Games"), ("BERT4Rec", "ML-1M")]
     assert first.rows[4][2].endswith("0.77)")
     assert [row[1] for row in claims.rows] == ["SASRec", "BERT4Rec"] * 2
-    write_study(both, records, tmp_path)
-    assert "BERT4Rec b=1 h=1" in (tmp_path / "sequential-accuracy-recall.svg").read_text()
+    files = page_files(both, records, html=False)
+    assert "BERT4Rec b=1 h=1" in files["sequential-accuracy-recall.svg"].decode()
