@@ -90,7 +90,7 @@ def test_snapshots_are_models_of_the_run(interactions: Interactions, tmp_path: P
 
 
 def test_snapshots_need_a_place(interactions: Interactions) -> None:
-    with pytest.raises(InputError, match="snapshots are kept in the run folder"):
+    with pytest.raises(InputError, match="snapshots are written to the run folder"):
         whence.train(interactions, training={"snapshots": 3}, show_progress=False)
 
 
