@@ -266,7 +266,7 @@ def test_records_round_trip(study: Study, tmp_path: Path) -> None:
     (tmp_path / "tiny.json").write_text('[{"study": 3}]')
     with pytest.raises(InputError, match=r"tiny.json does not hold the records of a study"):
         read_records("tiny", tmp_path)
-    with pytest.raises(InputError, match="'whence study run none' makes them"):
+    with pytest.raises(InputError, match="'whence study run none' to make them"):
         read_records("none", tmp_path)
 
 

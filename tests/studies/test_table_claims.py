@@ -162,5 +162,5 @@ def test_claims_follow_the_tables_and_have_a_chart() -> None:
 def test_invalid_claims_are_refused(wrong: Claim, said: str) -> None:
     with pytest.raises(InputError, match=said):
         check_study(study_with(wrong))
-    with pytest.raises(InputError, match="Two of the claims are 'it is so'"):
+    with pytest.raises(InputError, match="'it is so' occurs twice among the claims"):
         check_study(study_with(claim("higher"), claim("lower")))
