@@ -1,11 +1,11 @@
-"""What GMF and DeepICF+a learned of films and users, as the figures of Jain (2019) show it.
+"""What GMF and DeepICF+a learned about films and users, as in the figures of Jain (2019).
 
     python docs/examples/learned_maps.py --gmf RUN --deepicf RUN [--user 4] [--out maps]
 
-Drawn are films by DeepICF+a (Figure 3.1a) and by GMF (3.1b), users by GMF (3.2), what DeepICF+a
-attends to in one user's history for the films it recommends (2.14), and how often each rating is
-given (3.5). Printed is how many neighbours are of the groups in colour, the attention in words, and
-the ratings with their mean.
+It draws films by DeepICF+a (Figure 3.1a) and by GMF (3.1b), users by GMF (3.2), the attention of
+DeepICF+a to one user's history for the films it recommends (2.14), and how often each rating is
+given (3.5). It prints the share of neighbours in the same group, the attention in words, and the
+ratings with their mean.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from whence.run import Run, open_run
 
 TARGETS = 5
 SCALE = 1.5
-"""Of the pictures, which keeps those of thousands of points small."""
+"""The scale of the pictures; a larger one makes files of thousands of points large."""
 
 Drawn = tuple[alt.TopLevelMixin, list[str]]
-"""A picture, and what it says in words."""
+"""A chart, and its content in words."""
 
 
 def main() -> None:
-    """Open both runs, and tell and draw picture after picture."""
+    """Open both runs, then draw and describe each picture."""
     chosen = _parse()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    for name, chart, told in pictures(open_run(chosen.gmf), open_run(chosen.deepicf), chosen.user):
+    for name, chart, words in pictures(open_run(chosen.gmf), open_run(chosen.deepicf), chosen.user):
         path = chosen.out / f"map-{name}.png"
         path.write_bytes(to_png(chart, SCALE))
-        print(path, *told, sep="\n")
+        print(path, *words, sep="\n")
 
 
 def pictures(gmf: Run, deepicf: Run, user: str) -> Iterator[tuple[str, *Drawn]]:
-    """A name, a chart and what it says in words."""
+    """Yield a name, a chart and its content in words."""
     by_deepicf, by_gmf = deepicf.first.item_vectors(), gmf.first.item_vectors()
     films = map_items(deepicf.first, deepicf.catalog, by="pca")
     yield "deepicf-films", *drawn(films, by_deepicf, ["Horror", "Action"])
@@ -60,19 +60,19 @@ def pictures(gmf: Run, deepicf: Run, user: str) -> Iterator[tuple[str, *Drawn]]:
 
 
 def drawn(learned: LearnedMap, vectors: Tensor, shown: list[str]) -> Drawn:
-    """A map, and beside what it seems to show what neighbours are, there and in all dimensions."""
+    """Return a map, and the neighbours on it compared with those in all dimensions."""
     true = same_group(vectors, learned.groups).by_group
     seen = same_group(torch.from_numpy(learned.points), learned.groups).by_group
-    told = [
-        f"{name}: {true[name][0]:.1%} of the {NEIGHBOURS} nearest of its members are of it too, "
+    words = [
+        f"{name}: {true[name][0]:.1%} of the {NEIGHBOURS} nearest of its members are also in it, "
         f"{seen[name][0]:.1%} of the nearest on the map, and {true[name][1]:.1%} of all."
         for name in shown
     ]
-    return learned_chart(learned, shown), told
+    return learned_chart(learned, shown), words
 
 
 def attended(run: Run, user: str) -> Drawn:
-    """What the films recommended first to a user rest on, by the model's own attention."""
+    """Return the model's attention for the first recommendations to a user."""
     case = find_subject(run, user=user, history=None).as_case()
     (targets,), _ = top_unseen(run.first, case, run.first.config.max_len, TARGETS)
     found = reason_map(run.first, case, targets.tolist(), run.catalog, "attention-last")
@@ -80,14 +80,14 @@ def attended(run: Run, user: str) -> Drawn:
 
 
 def rated(run: Run) -> Drawn:
-    """How often each rating is given."""
+    """Return how often each rating is given."""
     ratings = run.interactions.ratings
     if ratings is None:
         raise InputError("These data have no ratings to count.")
     values, counts = np.unique(ratings, return_counts=True)
-    told = [f"{value:g}: {count:,}" for value, count in zip(values, counts, strict=True)]
-    told.append(f"The mean of {len(ratings):,} ratings is {ratings.mean(dtype=np.float64):.2f}.")
-    return rating_chart(dict(zip(values.tolist(), counts.tolist(), strict=True))), told
+    words = [f"{value:g}: {count:,}" for value, count in zip(values, counts, strict=True)]
+    words.append(f"The mean of {len(ratings):,} ratings is {ratings.mean(dtype=np.float64):.2f}.")
+    return rating_chart(dict(zip(values.tolist(), counts.tolist(), strict=True))), words
 
 
 def _parse() -> argparse.Namespace:
@@ -96,7 +96,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--gmf", type=Path, metavar="RUN", required=True)
     parser.add_argument("--deepicf", type=Path, metavar="RUN", required=True)
-    parser.add_argument("--user", default="4", help="whose history is read")
+    parser.add_argument("--user", default="4", help="the user whose history is read")
     parser.add_argument("--out", type=Path, metavar="FOLDER", default=Path("maps"))
     return parser.parse_args()
 
