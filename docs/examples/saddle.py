@@ -37,13 +37,13 @@ NEAR = 0.05
 NAMES: dict[AveragingRule, str] = {"none": "SGD", "swa": "SWA", "aswa": "ASWA", "naswa": "NASWA"}
 
 COLUMNS = (
-    "",
-    "steps an epoch",
-    "closest to the saddle",
+    "rule",
+    "steps per epoch",
+    "closest distance to the saddle",
     "further away than SGD",
     f"came within {NEAR} of a minimum",
     "after steps",
-    "from a minimum at the end",
+    "final distance to a minimum",
 )
 
 LEVELS = (1.9, 1.6, 1.3, 1.0, 0.75, 0.5, 0.3, 0.15, 0.05, 0.0, -0.05, -0.1, -0.15, -0.2, -0.235)
