@@ -1,1 +1,1 @@
-"""Published tables and figures run again: our number next to the printed one."""
+"""Studies that re-run published tables and figures and compare the values."""

@@ -66,7 +66,10 @@ def line_chart(study: Study, plot: LinePlot, records: Sequence[Record]) -> alt.F
         layers.append(dashed.encode(y="x:Q", color=alt.value(LIMIT)))
     panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=PANEL_HEIGHT)
     chart = in_panels(
-        panel, rows, ("beside", _columns_of_panels(study)), ("who", _rows_of_panels(study))
+        panel,
+        rows,
+        ("panel_column", _columns_of_panels(study)),
+        ("panel_row", _rows_of_panels(study)),
     )
     return styled(chart if plot.ideal else chart.resolve_scale(y="independent"))
 
@@ -102,7 +105,10 @@ def heat_map_chart(
     wide, high = (len(set(names)) for names in zip(*((b, a) for a, b in shades.cells), strict=True))
     panel = alt.LayerChart(layer=[tiles, numbers], width=TILE[0] * wide, height=TILE[1] * high)
     chart = in_panels(
-        panel, rows, ("beside", _columns_of_panels(study)), ("who", _rows_of_panels(study))
+        panel,
+        rows,
+        ("panel_column", _columns_of_panels(study)),
+        ("panel_row", _rows_of_panels(study)),
     )
     if not shades.titles:
         return styled(chart)
@@ -151,7 +157,7 @@ def shares_chart(study: Study, shares: SharePlot, records: Sequence[Record]) -> 
     for record in records:
         (name, what), where = place[record.column], _panel(study, record)
         value, *interval = value_fields(record).values()
-        of = f"{where['who']}, {where['beside']}"
+        of = f"{where['panel_row']}, {where['panel_column']}"
         rows.append(share_row(of, what, name, value, (interval[0], interval[1])))
     return share_chart(rows)
 
@@ -169,7 +175,7 @@ def bars_chart(
         explained = about[record.dataset, record.model, record.row]
         rows.append(
             {
-                "of": f"{where['beside']}, {where['who']}: why {explained}?",
+                "of": f"{where['panel_column']}, {where['panel_row']}: why {explained}?",
                 "panel": name,
                 # Numbered, so that an item that occurs twice in the history has two bars.
                 "name": f"{bar}. {record.label}",
@@ -211,21 +217,21 @@ def in_panels(
     Vega lays out existing panels one after the other, so that in a grid with gaps they would stand
     under the headings of others. In that case every panel has its own name.
     """
-    (beside, columns), (below, lines) = across, down
-    there = {(row[below], row[beside]) for row in rows}
+    (panel_column, columns), (below, lines) = across, down
+    there = {(row[below], row[panel_column]) for row in rows}
     shown = [
         [one for one in names if any(one in pair for pair in there)] for names in (lines, columns)
     ]
     if len(there) == len(shown[0]) * len(shown[1]):
         grid: alt.FacetChart = panel.facet(
-            column=alt.Column(f"{beside}:N", title=None, sort=columns),
+            column=alt.Column(f"{panel_column}:N", title=None, sort=columns),
             row=alt.Row(f"{below}:N", title=None, sort=lines),
             data=inline(rows),
         )
         return grid
     named = {pair: ", ".join(pair) for pair in product(lines, columns) if pair in there}
     for row in rows:
-        row["panel"] = named[row[below], row[beside]]
+        row["panel"] = named[row[below], row[panel_column]]
     chart: alt.FacetChart = panel.facet(
         facet=alt.Facet("panel:N", title=None, sort=list(named.values())),
         columns=PANELS_PER_ROW,
@@ -237,8 +243,8 @@ def in_panels(
 def _panel(study: Study, record: Record) -> dict[str, str]:
     """Return the panel of a record, with its variant if the study has several."""
     cell = cell_of(study, record.dataset, record.model, record.row)
-    beside = cell.variant if _variants_across(study) else cell.dataset
-    return {"beside": beside, "who": _panel_row(study, cell)}
+    panel_column = cell.variant if _variants_across(study) else cell.dataset
+    return {"panel_column": panel_column, "panel_row": _panel_row(study, cell)}
 
 
 def _variants_across(study: Study) -> bool:

@@ -24,7 +24,7 @@ from whence_studies.measurements.candidates import (
 from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
 
 KINDS: Final = ("false negatives", "false positives", "all")
-SAID: Final = ("predicted liked", "predicted otherwise")
+PREDICTED: Final = ("predicted liked", "predicted otherwise")
 LOWEST: Final = 3
 """The lowest tenth that a confidence among three classes can be in."""
 PARTS: Final = 10
@@ -79,7 +79,7 @@ CURVES: Final = {
         y="mean of the median |Δp|",
         lines={
             said: {float(part): change_at(said, part) for part in range(1, PARTS + 1)}
-            for said in SAID
+            for said in PREDICTED
         },
     ),
 }

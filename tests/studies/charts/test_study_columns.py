@@ -179,8 +179,8 @@ def test_curves_are_a_table_and_a_chart_of_the_same_records(name: str) -> None:
     assert len(rows) == len(cells) * len(curves.columns)
     seen = set()
     for point in rows:
-        model, variant = point["who"].split(" ", 1)
-        data = study.datasets[point["beside"]].data
+        model, variant = point["panel_row"].split(" ", 1)
+        data = study.datasets[point["panel_column"]].data
         column = curves.lines[point["line"]][point["x"]]
         record = found[data, study.models[model].name, variant, column]
         assert (point["value"], point["low"], point["high"]) == figures(record)
@@ -197,7 +197,7 @@ def test_a_grid_with_gaps_has_every_panel_under_its_own_name() -> None:
     assert facet["field"] == "panel"
     assert facet["sort"] == [f"{cell.model}, {cell.variant}" for cell in study.cells()]
     for point in drawn(chart):
-        assert point["panel"] == f"{point['who']}, {point['beside']}"
+        assert point["panel"] == f"{point['panel_row']}, {point['panel_column']}"
     (ideal,) = (
         layer
         for layer in chart.to_dict()["spec"]["layer"]
@@ -226,7 +226,7 @@ def test_a_single_variant_is_not_named(blocks: Study) -> None:
     assert groups[0].headings == ("dataset", *blocks.groups["Correlations"])
     assert histograms.headings[:2] == ("dataset", "share of the points")
     charts = study_charts(study, records)
-    assert {point["who"] for point in drawn(charts[histograms.title])} == {"SASRec"}
+    assert {point["panel_row"] for point in drawn(charts[histograms.title])} == {"SASRec"}
     assert to_png(charts[histograms.title], scale=1)[:8] == b"\x89PNG\r\n\x1a\n"
 
 

@@ -139,7 +139,7 @@ def test_a_heat_map_takes_names_from_the_data() -> None:
     chart = study_charts(study, records)["Attention of one user"].to_dict()
     (drawn,) = chart["datasets"].values()
     assert len(drawn) == 100
-    spots = {(one["beside"], one["down"], one["across"]) for one in drawn}
+    spots = {(one["panel_column"], one["down"], one["across"]) for one in drawn}
     assert ("plain", "10. Jaws 10", "5th: Jaws 5th recommendation") in spots
     assert ("two classes", "10. Heat 10", "5th: Heat 5th recommendation") in spots
     assert chart["resolve"]["scale"] == {"x": "independent", "y": "independent"}
@@ -226,7 +226,10 @@ def test_several_variants_are_named(genres: Study, example: Study) -> None:
     assert [row[1] for row in shades.rows] == ["a"] * 4 + ["b"] * 4
     chart = study_charts(genres, results(genres))["Attention between genres"].to_dict()
     (drawn,) = chart["datasets"].values()
-    assert {(cell["beside"], cell["who"]) for cell in drawn} == {("a", "SASRec"), ("b", "SASRec")}
+    assert {(cell["panel_column"], cell["panel_row"]) for cell in drawn} == {
+        ("a", "SASRec"),
+        ("b", "SASRec"),
+    }
     *_, bars, _, _ = study_tables(example, results(example, 1))
     assert bars.rows[9][1:4] == ("a", "Goldfinger", "10")
     assert bars.rows[10][1:4] == ("b", ABSENT, "1")
