@@ -1,4 +1,4 @@
-"""Random families, a network of every layer, and what of it belongs to one expert."""
+"""Random families, a network of every layer, and the parts of it that belong to one expert."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SESSIONS = Family.of(
 
 @st.composite
 def families(draw: st.DrawFn) -> Family:
-    """Up to four groups of up to three columns, and any subsets of them, in any order."""
+    """Draw up to four groups of up to three columns, and any subsets of them, in any order."""
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
     columns = iter(draw(st.permutations(range(sum(sizes)))))
     groups = {
@@ -44,7 +44,7 @@ def families(draw: st.DrawFn) -> Family:
 
 
 class EveryLayer(nn.Module):
-    """Inputs, normalization, attention, recurrence and a last linear layer, one on the other."""
+    """Inputs, normalization, attention, recurrence and a last linear layer, stacked."""
 
     def __init__(self, family: Family, steps: int, seed: int = 0) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class EveryLayer(nn.Module):
 
 
 def of_expert(module: nn.Module, expert: int) -> Iterator[Tensor]:
-    """The gradients of all weights that belong to one expert."""
+    """Yield the gradients of all weights of one expert."""
     for layer in module.modules():
         for parameter in layer.parameters(recurse=False):
             if not isinstance(layer, nn.ParameterList):
@@ -89,7 +89,7 @@ def gradient_of(parameter: Tensor) -> Tensor:
 
 
 def full_matrix(layer: LinkedLinear) -> Tensor:
-    """W_k of equation 14: a block for every expert and every expert it contains, else zeros."""
+    """Return W_k of equation 14: a block for every expert and expert it contains, else zeros."""
     experts, outputs, inputs = layer.own.shape
     full = torch.zeros(experts, outputs, experts, inputs, dtype=layer.own.dtype)
     for expert in range(experts):

@@ -27,7 +27,7 @@ content = ["content"]
 
 
 def test_read_family_accepts_column_numbers_and_names(tmp_path: Path) -> None:
-    """What is contained comes first, in whatever order it is written."""
+    """Contained experts come first, whatever the order in the file."""
     path = tmp_path / "family.toml"
     path.write_text(FILE)
     family = read_family(path, ["genre", "who", "year"])
@@ -39,7 +39,7 @@ def test_read_family_accepts_column_numbers_and_names(tmp_path: Path) -> None:
 
 
 def graph_of(family: Family) -> nx.DiGraph:
-    """Inclusion by sets of columns, with every pair."""
+    """Return the inclusion graph by sets of columns, with every pair."""
     seen = [set(columns) for columns in family.columns]
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(family)))

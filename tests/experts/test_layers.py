@@ -28,14 +28,14 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
 
 
 def hidden(family: Family, expert: int) -> list[int]:
-    """The columns an expert may not see."""
+    """Return the columns that an expert may not see."""
     return [column for column in range(family.n_columns) if column not in family.columns[expert]]
 
 
 @some_layers
 @given(family=families())
 def test_expert_output_is_independent_of_hidden_columns(family: Family) -> None:
-    """Neither its output nor any gradient of it: what it may not see is no number here."""
+    """Hidden columns are NaN; neither outputs nor gradients become NaN."""
     network = EveryLayer(family, STEPS)
     inputs = drawn(CASES * STEPS, family.n_columns)
     out = network(inputs)
@@ -60,14 +60,14 @@ def test_gradients_do_not_reach_other_experts(family: Family) -> None:
         network = EveryLayer(family, STEPS)
         network(drawn(CASES * STEPS, family.n_columns))[expert].square().sum().backward()
         for other in range(len(family)):
-            taught = any(bool(gradient.any()) for gradient in of_expert(network, other))
-            assert taught == (other == expert)
+            trained = any(bool(gradient.any()) for gradient in of_expert(network, other))
+            assert trained == (other == expert)
 
 
 @some_layers
 @given(family=families())
 def test_linked_layer_equals_masked_matrix(family: Family) -> None:
-    """Forwards; backwards with the gradient stopped on all blocks but the diagonal, and without."""
+    """Forward, and backward with and without detached links."""
     layer = LinkedLinear(family, 3, 2, GENERATOR.manual_seed(1)).double()
     assert layer.bias is not None
     nn.init.uniform_(layer.bias, -1, 1)
@@ -102,7 +102,7 @@ def test_linked_layer_equals_masked_matrix(family: Family) -> None:
 @some_layers
 @given(family=families(), detach=st.booleans())
 def test_second_derivatives_match_unfused_layers(family: Family, detach: bool) -> None:
-    """Of a linked layer on a first one, whose rows are learned, beside PyTorch's own gradients."""
+    """For a linked layer on an input layer with trained rows."""
     first = InputLinear(family, 3, GENERATOR.manual_seed(1)).double()
     layer = LinkedLinear(family, 3, 2, GENERATOR).double()
     weights = [*first.parameters(), *layer.parameters()]
@@ -129,7 +129,7 @@ def test_second_derivatives_match_unfused_layers(family: Family, detach: bool) -
 def test_perceptron_equals_its_layers_in_sequence(
     family: Family, detach: bool, linked: bool, twice: bool
 ) -> None:
-    """Answers, their gradients, and those of the gradients, beside PyTorch's own."""
+    """Outputs, gradients, and gradients of gradients."""
     generator = GENERATOR.manual_seed(1)
     first = InputLinear(family, 4, generator).double()
     others = nn.ModuleList(
@@ -169,7 +169,7 @@ def three_layers() -> tuple[Tensor, InputLinear, nn.ModuleList]:
 
 
 def test_frozen_parameters_do_not_change_other_gradients() -> None:
-    """Whoever is the only one that learns, of the rows and all weights."""
+    """The rows and each parameter in turn are the only trained tensor."""
     rows, first, others = three_layers()
     learned = [rows, *first.parameters(), *others.parameters()]
     perceptron(first, others, rows, True).square().sum().backward()
@@ -197,7 +197,7 @@ def test_gradients_survive_activation_checkpointing() -> None:
 
 @pytest.mark.parametrize("twice", [False, True])
 def test_hooks_are_called_once(twice: bool) -> None:
-    """Also where gradients are to be differentiated again."""
+    """Also with create_graph."""
     rows, first, others = three_layers()
     calls: list[Tensor] = []
     learned = [rows, *first.parameters(), *others.parameters()]
@@ -242,7 +242,7 @@ def test_which_experts_train_the_inputs(family: Family, trained_by: str) -> None
 
 
 def test_parameter_count() -> None:
-    """The published network on MovieLens-1M beyond its embeddings: 147,028 weights."""
+    """The published network for MovieLens-1M has 147,028 weights without embeddings."""
     family = Family.of(
         {"content": range(32), "user": range(32, 96), "item": range(96, 160)},
         {
@@ -365,7 +365,7 @@ def test_invalid_ids_are_rejected(numbers: list[list[float]], sentence: str) -> 
 @pytest.mark.parametrize("detach", [True, False])
 @given(family=families())
 def test_empty_batch(detach: bool, family: Family) -> None:
-    """Forwards and backwards, however experts stand on their shelves."""
+    """Forward and backward, for any bucketing of experts."""
     first = InputLinear(family, 3, GENERATOR)
     layer = LinkedLinear(family, 3, 2, GENERATOR)
     inputs = torch.zeros(0, family.n_columns, requires_grad=True)
@@ -378,7 +378,7 @@ def test_empty_batch(detach: bool, family: Family) -> None:
 
 
 def test_vmap_over_seeds() -> None:
-    """A stack of networks through `vmap` is each alone, gradients too."""
+    """A stack of networks through `vmap` equals each network alone, gradients included."""
     networks = [EveryLayer(SESSIONS, STEPS, seed) for seed in (0, 1)]
     inputs = drawn(CASES * STEPS, SESSIONS.n_columns)
     weights = [dict(network.named_parameters()) for network in networks]

@@ -1,4 +1,4 @@
-"""Subsets that training finds, beside those that the toy tasks are known to need."""
+"""Learned subsets compared with those that the toy tasks need."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from whence.randomness import Randomness
 from whence_studies.toy_data import TOYS
 
 NOISE = 1
-"""Groups that say nothing."""
+"""Groups of noise."""
 
 
 def learned(budget: int, seed: int, noise: int = NOISE) -> LearnedFamily:
-    """Of the task (d), with columns of noise beside its four."""
+    """Learn the subsets of task (d) with noise columns."""
     toy = TOYS["d"]
     generator = torch.Generator().manual_seed(seed)
 
-    def beside(rows: Tensor) -> Tensor:
+    def with_noise(rows: Tensor) -> Tensor:
         return torch.cat((rows, torch.randn(len(rows), noise, generator=generator)), dim=1)
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
-        return ((beside(rows), labels) for rows, labels in toy.batches(150, 128, seed))
+        return ((with_noise(rows), labels) for rows, labels in toy.batches(150, 128, seed))
 
     groups = {f"x{place + 1}": [place] for place in range(4 + noise)}
-    rows = beside(toy.draw(1024, Randomness(seed).torch("evaluation")).rows)
+    rows = with_noise(toy.draw(1024, Randomness(seed).torch("evaluation")).rows)
     return learn_family(
         groups, batches, rows, (16, 16), budget=budget, seed=seed, learning_rate=0.02
     )
@@ -54,7 +54,7 @@ def test_learn_family_keeps_the_budget() -> None:
 
 
 def test_least_selected_experts_are_dropped() -> None:
-    """Half of those too many, rounded up; then only those below the least share; never the top."""
+    """Half of the surplus, rounded up; then those below the minimum share; never the top."""
     family = all_subsets({"a": [0], "b": [1], "c": [2]}, max_groups=1)
     assert family.names == ("a", "b", "c", "a+b+c")
     done = Round(family, (0.5, 0.04, 0.46, 0.0))
@@ -89,7 +89,7 @@ def test_invalid_requests_are_rejected() -> None:
 
 def test_rows_are_checked_before_the_first_round() -> None:
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
-        pytest.fail("training has begun")
+        pytest.fail("training has started")
 
     for rows in (torch.zeros(3), torch.zeros(3, 1, dtype=torch.long)):
         with pytest.raises(InputError, match=r"^Rows "):

@@ -39,7 +39,7 @@ def rows_of(count: int = 5) -> Tensor:
 
 
 def test_prediction_is_the_weighted_mean() -> None:
-    """Equation 1, from the experts one by one."""
+    """Equation 1, from the single experts."""
     model, rows = interpretable(), rows_of()
     values = model.expert_outputs(rows)[:, 0].tanh()
     weights = model.attribute(rows).T
@@ -60,7 +60,7 @@ def test_attribution_depends_on_visible_columns_only() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("build", [interpretable, ordinary])
 def test_groups_are_parts(build: type, target: Target) -> None:
-    """Embeddings given back change nothing; a group that is absent is at its columns' means."""
+    """Embeddings passed back change nothing; an absent group takes its columns' means."""
     model: TabularModel = build(target)
     rows = rows_of()
     whole = model.score(rows, ALL)
@@ -88,7 +88,7 @@ def test_absent_groups_take_their_means() -> None:
 
 
 def test_explainers_get_the_full_gradient() -> None:
-    """Of the score as it is, through links and selection, though training stops there."""
+    """Through links and selection, which training detaches."""
     model, rows = interpretable(), rows_of(1)
     embedded = model.embed(rows).requires_grad_()
     (found,) = torch.autograd.grad(model.score(rows, ALL, embedded=embedded)[0, 1], embedded)
@@ -102,7 +102,7 @@ def test_explainers_get_the_full_gradient() -> None:
 
 
 def test_other_explainers_attribute_to_groups() -> None:
-    """Shapley values over groups add up to what the groups change together."""
+    """Shapley values over groups sum to the joint effect of the groups."""
     rows = rows_of(3)
     targets = torch.ones(3, dtype=torch.long)
     methods = ["shapley", "leave-one-out", "gradient-input"]
@@ -118,7 +118,7 @@ def test_other_explainers_attribute_to_groups() -> None:
 def test_explanations_name_the_groups(
     build: Callable[[], TabularModel], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each under its own importance; what is upcoming about has a number alone."""
+    """Each group has its own importance; the target has only a number."""
     found = explain_batch(build(), rows_of(2), torch.tensor([0, 1]), "leave-one-out")
     for case, error in enumerate(json.loads(found.to_json())["cases"]):
         assert error["target"] == {"index": case}
@@ -150,7 +150,7 @@ def test_explicit_names_override_group_names(capsys: pytest.CaptureFixture[str])
 
 
 def test_equal_total_width() -> None:
-    """All experts' features together are the ordinary network's."""
+    """The ordinary network is as wide as all experts together."""
     assert [layer.out_features for layer in ordinary().layers] == [32, 24, 1]
     features = interpretable().first(rows_of(1))
     assert features.shape[:2].numel() == 32
@@ -158,7 +158,7 @@ def test_equal_total_width() -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_learns_toy_a(name: str) -> None:
-    """In few steps: classes are right, and the experts named are those that suffice."""
+    """A few steps give the right classes and the sufficient experts."""
     toy = TOYS["a"]
     target = Binary("sigmoid", 0.5) if name == "movielens" else Binary()
     model = InterpretableMLP(
@@ -196,7 +196,7 @@ def test_xor_selects_the_expert_of_both() -> None:
     ],
 )
 def test_classes_and_real_targets(target: Target, labels) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    """What x1 alone decides is attributed to the expert that sees x1 alone."""
+    """What x1 alone decides is attributed to the expert of x1."""
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(2_000, 2, generator=generator)
     model = InterpretableMLP(TOY, (8, 8), generator, target=target)
@@ -232,7 +232,7 @@ def test_ordinary_network_learns() -> None:
 
 
 def test_toys_match_the_paper() -> None:
-    """Centres and classes, an equal share of each, and a spread of a quarter."""
+    """Centres, classes, equal shares, and a standard deviation of a quarter."""
     printed = {(-1, 0): 0, (1, 0): 1, (0, 1): 1, (0, -1): 0}
     printed |= {(-2, -2): 0, (2, -2): 1, (-2, 2): 1, (2, 2): 0}
     toy = TOYS["b"]
@@ -257,7 +257,7 @@ def test_toys_match_the_paper() -> None:
 
 
 def test_attribution_accuracy_by_hand() -> None:
-    """A hit, a miss, and two equal of which one is right."""
+    """A hit, a miss, and a tie with one right."""
     selected = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.5, 0.5]])
     found = attribution_accuracy(selected, torch.tensor([0, 1, 1]))
     assert found.value == pytest.approx(0.5)
@@ -335,7 +335,7 @@ def test_invalid_rows_are_rejected(build: type, rows: Tensor, sentence: str) -> 
 def test_invalid_labels_are_rejected(
     build: type, target: Target, wrong: float, sentence: str
 ) -> None:
-    """In a loss, and so in training, whose batches may come from anywhere."""
+    """In the loss, and so in training with any batches."""
     model: TabularModel = build(target)
     labels = torch.tensor([0.0, 1.0, wrong, 0.0, 1.0])
     for ask in (
@@ -353,7 +353,7 @@ def test_invalid_labels_are_rejected(
 
 @pytest.mark.parametrize("target", [Binary(), Real()])
 def test_labels_are_checked_before_moving_to_the_device(target: Target) -> None:
-    """On the device "meta" nothing can be looked at, and a look at a GPU would wait for it."""
+    """Values on the device "meta" cannot be read, and reading from a GPU would synchronize."""
     model, labels = interpretable(target).to("meta"), torch.tensor([0.0, 1.0, torch.nan, 0.0, 1.0])
     check_labels(target, labels.to("meta"))
     with pytest.raises(InputError, match=r"^The label nan is invalid:"):
@@ -361,7 +361,7 @@ def test_labels_are_checked_before_moving_to_the_device(target: Target) -> None:
 
 
 def test_vmap_of_losses() -> None:
-    """Each with truths of its own, which cannot be looked at inside `vmap`."""
+    """Each seed has its own labels, which cannot be read inside `vmap`."""
     model, rows = interpretable(), rows_of()
     labels = torch.tensor([[0.0, 1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0, 1.0]])
     found = torch.func.vmap(lambda one: model.loss(rows, one))(labels)
@@ -391,7 +391,7 @@ def test_labels_must_match_the_rows(build: type) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("build", [interpretable, ordinary])
 def test_no_rows(build: type, target: Target) -> None:
-    """And nothing to learn."""
+    """Neither to predict nor to train on."""
     model: TabularModel = build(target)
     rows = rows_of(0)
     scores = model.score(rows, ALL, embedded=model.embed(rows), present=model.parts(rows))

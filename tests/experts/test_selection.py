@@ -70,19 +70,19 @@ def test_confidence_with_centre() -> None:
 
 @given(family=families(), own=st.booleans(), seed=st.integers(0, 99))
 def test_selection_by_hand(family: Family, own: bool, seed: int) -> None:
-    """The product over contained experts, expert by expert and case by case."""
+    """The product over contained experts, with loops."""
     generator = torch.Generator().manual_seed(seed)
     distance = torch.rand(len(family), 4, generator=generator, dtype=torch.float64)
     distance[:, 0] = 1.0
     found = Selection(Confidence("square"), own)(family, distance)
-    sure = (distance**2).tolist()
+    confidence = (distance**2).tolist()
     seen = [set(subset.groups) for subset in family.subsets]
     for expert in range(len(family)):
         for case in range(4):
-            expected = sure[expert][case] if own else 1.0
+            expected = confidence[expert][case] if own else 1.0
             for other in range(len(family)):
                 if seen[other] < seen[expert]:
-                    expected *= 1 - sure[other][case]
+                    expected *= 1 - confidence[other][case]
             assert float(found[expert, case]) == pytest.approx(expected, abs=1e-12)
     assert (found >= 0).all()
     assert (found <= 1).all()
@@ -97,7 +97,7 @@ def test_confident_simple_expert_suppresses_larger_ones() -> None:
 
 @given(seed=st.integers(0, 99))
 def test_two_classes_equal_the_binary_target(seed: int) -> None:
-    """Distance, loss and mixture of logits (0, 2a) are those of tanh(a); Σ α as well."""
+    """Distance, loss, mixture and Σ α of logits (0, 2a) are those of tanh(a)."""
     binary, two = Binary(), Classes(2)
     outputs = answers_of(binary, 3, seed=seed)
     both = torch.cat((torch.zeros_like(outputs), 2 * outputs), dim=1)
@@ -114,7 +114,7 @@ def test_two_classes_equal_the_binary_target(seed: int) -> None:
 def test_two_classes_with_centre_equal_the_binary_target(
     shape: Shape, centre: float, own: bool, seed: int
 ) -> None:
-    """The same experts are selected at the same probabilities, whatever the confidence."""
+    """Equal probabilities select the same experts, for every confidence."""
     binary, two = Binary("sigmoid", centre), Classes(2, (centre, 1 - centre))
     outputs = answers_of(binary, 3, seed=seed)
     both = torch.cat((outputs, torch.zeros_like(outputs)), dim=1)
@@ -124,7 +124,7 @@ def test_two_classes_with_centre_equal_the_binary_target(
 
 
 def test_the_distance_of_several_classes_by_hand() -> None:
-    """Even, it is √((K Σ p² − 1)/(K − 1)); its reach is that of the farthest corner."""
+    """Uniform: √((K Σ p² − 1)/(K − 1)); the maximum is at the farthest corner."""
     outputs = answers_of(Classes(4), 2)
     p = outputs.softmax(dim=1)
     torch.testing.assert_close(
@@ -161,7 +161,7 @@ def test_losses_match_pytorch() -> None:
 
 
 def test_clamped_and_shifted_logarithms() -> None:
-    """log of p squeezed into [10⁻⁶, 1 − 10⁻⁶], and log(p + 10⁻⁶)."""
+    """log of p clamped to [10⁻⁶, 1 − 10⁻⁶], and log(p + 10⁻⁶)."""
     outputs = torch.tensor([[[-20.0, -1.0, 0.5, 20.0]]], dtype=torch.float64)
     p = (outputs[0, 0].tanh() + 1) / 2
     yes = torch.ones(4)
@@ -174,7 +174,7 @@ def test_clamped_and_shifted_logarithms() -> None:
 def by_loops(
     recipe: Recipe, family: Family, target: Target, outputs: Tensor, labels: Tensor, valid: Tensor
 ) -> float:
-    """The sums of the published programs, number by number."""
+    """The sums of the published programs, with loops."""
     selected = recipe.training(family, target.distance(outputs), target.max_distance)
     weights: list[list[float]] = selected.tolist()
     losses: list[list[float]] = target.loss(outputs, labels).tolist()
@@ -224,7 +224,7 @@ def test_reduce_loss_by_hand() -> None:
 
 
 def test_selection_is_detached() -> None:
-    """The gradient is that of the losses under weights that are held fast."""
+    """The gradient is that of the losses under constant weights."""
     outputs = answers_of(Binary(), 3).requires_grad_()
     labels = truth_of(Binary())
     expected_loss(DEFAULT, TOY, Binary(), outputs, labels).backward()
@@ -235,7 +235,7 @@ def test_selection_is_detached() -> None:
 
 
 def test_mix_by_hand() -> None:
-    """F = (½, −1) with weights (3, 1): F = 1/8, so f = 9/16; and nobody: nothing is known."""
+    """F = (½, −1) with weights (3, 1) gives F = 1/8 and f = 9/16; no weight gives ignorance."""
     f = torch.tensor([[[0.5]], [[-1 + 1e-12]]], dtype=torch.float64)
     weights = torch.tensor([[3.0], [1.0]], dtype=torch.float64)
     found = Binary().mix(torch.atanh(f), weights)

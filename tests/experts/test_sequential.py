@@ -1,7 +1,4 @@
-"""Networks over two halves: the promise, the plain networks they are made of, and what they learn.
-
-Of a hand-made task for sequences it is known which expert must be named.
-"""
+"""Networks over two halves: what experts see, plain networks as references, and a known task."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ def hidden(columns: tuple[int, ...], width: int) -> list[int]:
 def check_hidden_columns(
     model: SequentialModel, build: Build, asked_groups: GroupColumns, width: int
 ) -> None:
-    """What an expert may not see is no number, and nothing of it changes; nor do its gradients."""
+    """Hidden columns are NaN; neither outputs nor gradients become NaN."""
     family = model.family
     known, upcoming = drawn(CASES, KNOWN, family.n_columns), drawn(CASES, STEPS, width, seed=1)
     outputs = model.expert_outputs(known, upcoming)
@@ -76,8 +73,8 @@ def check_hidden_columns(
 
 
 @both
-def test_no_expert_depends_on_what_it_may_not_see_of_sessions(build: Build) -> None:
-    """Of the second half the experts S1, S2 and S5 see the same."""
+def test_independence_of_hidden_columns_of_sessions(build: Build) -> None:
+    """In the second half S1, S2 and S5 see the same."""
     check_hidden_columns(build(SESSIONS, UPCOMING), build, UPCOMING, 4)
 
 
@@ -96,12 +93,12 @@ def test_gradients_do_not_reach_other_experts(build: Build) -> None:
         model = build(SESSIONS, UPCOMING)
         model.expert_outputs(known, upcoming)[expert].square().sum().backward()
         for other in range(len(SESSIONS)):
-            taught = any(bool(gradient.any()) for gradient in of_expert(model, other))
-            assert taught == (other == expert)
+            trained = any(bool(gradient.any()) for gradient in of_expert(model, other))
+            assert trained == (other == expert)
 
 
 def product(layer: nn.Module, rows: Tensor) -> Tensor:
-    """What the one expert's layer makes of rows `[B, n, w]`, in PyTorch's own way."""
+    """Apply the one expert's layer to rows `[B, n, w]` with PyTorch's own operations."""
     assert isinstance(layer, InputLinear | LinkedLinear)
     weight = layer.own[0] if isinstance(layer, LinkedLinear) else layer.weights[0][0]
     return F.linear(rows, weight, None if layer.bias is None else layer.bias[0, :, 0])
@@ -115,8 +112,8 @@ def attend(layer: nn.Module, rows: Tensor, remembered: Tensor, heads: int) -> Te
     return product(layer.output, mixed)  # type: ignore[arg-type]
 
 
-def look(layer: nn.Module, rows: Tensor, remembered: Tensor, heads: int) -> Tensor:
-    """`[B, heads, q, n]`: attention to each of the rows, which hands back a row of its own."""
+def attention_of(layer: nn.Module, rows: Tensor, remembered: Tensor, heads: int) -> Tensor:
+    """Return the attention `[B, heads, q, n]`, with one-hot rows as values."""
     query: Tensor = product(layer.query, rows)  # type: ignore[arg-type]
     keys, _ = product(layer.memory, remembered).chunk(2, dim=-1)  # type: ignore[arg-type]
     queries, keys = (one.unflatten(-1, (heads, -1)).transpose(1, 2) for one in (query, keys))
@@ -125,7 +122,7 @@ def look(layer: nn.Module, rows: Tensor, remembered: Tensor, heads: int) -> Tens
 
 
 def test_ordinary_transformer_matches_a_plain_one() -> None:
-    """Written out with PyTorch's own products, attention and normalization."""
+    """Written with PyTorch's own products, attention and normalization."""
     generator = torch.Generator().manual_seed(0)
     model = OrdinaryTransformer(SESSIONS, UPCOMING, 2, generator, n_layers=2, n_heads=4).double()
     known, upcoming = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
@@ -141,10 +138,10 @@ def test_ordinary_transformer_matches_a_plain_one() -> None:
     for layer in model.encoder:
         seen = product(layer.own, encoded) + attend(layer.attention, encoded, encoded, 4)  # type: ignore[arg-type]
         encoded = feed(layer.feed, norm(seen))  # type: ignore[arg-type]
-    rows, looks = upcoming[..., [3, 0, 1, 2]], []  # group by group
+    rows, attention = upcoming[..., [3, 0, 1, 2]], []  # group by group
     for layer in model.decoder:
         seen = norm(product(layer.own, rows) + attend(layer.attention, rows, rows, 4))  # type: ignore[arg-type]
-        looks.append(look(layer.across, seen, encoded, 4))  # type: ignore[arg-type]
+        attention.append(attention_of(layer.across, seen, encoded, 4))  # type: ignore[arg-type]
         seen = norm(seen + attend(layer.across, seen, encoded, 4))  # type: ignore[arg-type]
         rows = feed(layer.feed, seen)  # type: ignore[arg-type]
     expected = product(model.last, rows)
@@ -154,17 +151,17 @@ def test_ordinary_transformer_matches_a_plain_one() -> None:
     logits = model.scores(known, upcoming)
     assert logits.shape == (CASES, STEPS, 2)
     torch.testing.assert_close(logits[..., 1:], 2 * expected)
-    for found, own in zip(model.cross_attentions(known, upcoming), looks, strict=True):
+    for found, own in zip(model.cross_attentions(known, upcoming), attention, strict=True):
         torch.testing.assert_close(found, own[:, None])
 
 
 def test_cross_attention_depends_on_own_groups_only() -> None:
-    """Whatever the others see; and all that each head looks at is 1."""
+    """And the weights of each head sum to 1."""
     model = transformer(SESSIONS, UPCOMING)
     assert isinstance(model, InterpretableTransformer)
     known, upcoming = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
-    looks = model.cross_attentions(known, upcoming)
-    for one in looks:
+    attention = model.cross_attentions(known, upcoming)
+    for one in attention:
         assert one.shape == (CASES, len(SESSIONS), 2, STEPS, KNOWN)
         torch.testing.assert_close(one.sum(dim=-1), torch.ones_like(one[..., 0]))
         assert not torch.allclose(one[:, 0], one[:, -1])
@@ -172,7 +169,7 @@ def test_cross_attention_depends_on_own_groups_only() -> None:
         poisoned = known.clone(), upcoming.clone()
         poisoned[0][..., hidden(SESSIONS.columns[expert], 7)] = torch.nan
         poisoned[1][..., hidden(SESSIONS.columns_of(UPCOMING)[expert], 4)] = torch.nan
-        for one, again in zip(looks, model.cross_attentions(*poisoned), strict=True):
+        for one, again in zip(attention, model.cross_attentions(*poisoned), strict=True):
             assert torch.equal(one[:, expert], again[:, expert])
 
 
@@ -228,7 +225,7 @@ def test_parameter_count() -> None:
 
 
 def check_rejected_inside_mask(model: SequentialModel, wrong: float, why: str) -> None:
-    """What stands elsewhere is not looked at."""
+    """Check that a wrong label is rejected inside the mask and ignored outside."""
     known, upcoming = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
     labels = torch.tensor([[1, wrong], [0, 1], [0, 0]])
     mask = torch.ones(CASES, STEPS, dtype=torch.bool)
@@ -267,7 +264,7 @@ def test_labels_and_mask_must_match_the_steps(build: Build) -> None:
 
 @both
 def test_mask_and_weights(build: Build) -> None:
-    """What is not there changes no loss, and a step of weight 2 counts as two steps."""
+    """Masked steps change no loss, and a step of weight 2 counts as two."""
     model = build(SESSIONS, UPCOMING)
     known, upcoming = drawn(CASES, KNOWN, 7), drawn(CASES, STEPS, 4, seed=1)
     labels = torch.tensor([[1, 0], [1, 1], [0, 0]])
@@ -288,7 +285,7 @@ def test_mask_and_weights(build: Build) -> None:
 
 @both
 def test_sufficient_expert_is_selected(build: Build) -> None:
-    """What the first half's context decides is S1's, what the track's music does is S4's."""
+    """S1 for what the known context decides, S4 for what the track's music decides."""
     model = build(SESSIONS, UPCOMING).float()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     generator = torch.Generator().manual_seed(1)
@@ -322,7 +319,7 @@ def test_sufficient_expert_is_selected(build: Build) -> None:
 @both
 @pytest.mark.parametrize(("cases", "steps"), [(0, STEPS), (CASES, 0)])
 def test_no_steps(build: Build, cases: int, steps: int) -> None:
-    """And nothing to learn or to look at."""
+    """Neither to predict nor to train on."""
     model = build(SESSIONS, UPCOMING)
     known, upcoming = drawn(cases, KNOWN, 7), drawn(cases, steps, 4)
     assert model.scores(known, upcoming).shape == (cases, steps, 2)
@@ -384,7 +381,7 @@ def test_unknown_upcoming_groups_are_rejected(build: Build) -> None:
 def test_invalid_upcoming_columns_are_rejected(
     build: Build, wrong: GroupColumns, sentence: str
 ) -> None:
-    """Else an expert would read by its own group what belongs to another's."""
+    """Otherwise an expert could read another group's columns."""
     with pytest.raises(InputError) as error:
         build(SESSIONS, {**UPCOMING, **wrong})
     assert str(error.value).startswith(sentence)

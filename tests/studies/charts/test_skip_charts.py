@@ -1,4 +1,4 @@
-"""Strips and bars of attribution: every number drawn is the one given."""
+"""Charts of sessions and selections show exactly the given numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> SessionBatch:
 
 
 def rows_of(drawn: dict[str, Any], part: dict[str, Any]) -> list[dict[str, Any]]:
-    """The data of a part of the chart, which Altair keeps once for all."""
+    """Return the data of one part of a chart."""
     rows: list[dict[str, Any]] = drawn["datasets"][part["data"]["name"]]
     return rows
 

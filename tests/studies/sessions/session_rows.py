@@ -1,4 +1,4 @@
-"""Session files for tests, and the same read slowly, a row at a time."""
+"""Session files for tests, and a plain row-by-row reader."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def row_of(session: str, position: int, length: int, track: str = "t_1", **other
 
 
 def session_of(session: str, length: int, skips: str = "") -> list[Row]:
-    """A session whose skips are written as 0 and 1."""
+    """Return a session whose skips are written as 0 and 1."""
     marks = skips.ljust(length, "0")
     return [row_of(session, at + 1, length, skip_2=marks[at]) for at in range(length)]
 
 
 def logged_features(row: Row) -> list[float]:
-    """What stands in the first 44 features, by their names."""
+    """Return the first 44 features by name."""
     found = []
     for name in (*GROUPS["position"], *GROUPS["context"], *GROUPS["interaction"]):
         kind = next((one for one in CATEGORIES if name.startswith(one)), None)

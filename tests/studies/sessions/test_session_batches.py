@@ -1,4 +1,4 @@
-"""Sessions cut in half and put into batches, against loops over sessions and slots."""
+"""Halved sessions and batches, compared with loops over sessions and slots."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ def test_middle_track_is_in_the_second_half(tracks: Tracks, tmp_path: Path) -> N
     rows = [row | {"track_id_clean": first} for row in session_of("odd", 5, "10110")]
     path = write_rows(tmp_path / "log.csv", rows)
     (sessions,) = read_sessions(path, tracks)
-    halves = halve_sessions(sessions, tracks, slots=4)
-    assert halves.known_mask.tolist() == [[True, True, False, False]]
-    assert halves.known_skipped.tolist() == [[True, False, False, False]]
-    assert halves.labels.tolist() == [[1, 1, -1, ABSENT]]
-    assert halves.skipped.tolist() == [[True, True, False, False]]
-    assert halves.upcoming[0, :3, 0].tolist() == [3, 4, 5]
-    assert halves.causes is None
+    batch = halve_sessions(sessions, tracks, slots=4)
+    assert batch.known_mask.tolist() == [[True, True, False, False]]
+    assert batch.known_skipped.tolist() == [[True, False, False, False]]
+    assert batch.labels.tolist() == [[1, 1, -1, ABSENT]]
+    assert batch.skipped.tolist() == [[True, True, False, False]]
+    assert batch.upcoming[0, :3, 0].tolist() == [3, 4, 5]
+    assert batch.causes is None
 
 
 @given(lengths=st.lists(st.integers(2, 12), min_size=1, max_size=6))
@@ -132,13 +132,13 @@ def test_every_track_is_in_one_half(lengths: list[int], tmp_path_factory: object
     track = dict.fromkeys((*GROUPS["general"], *GROUPS["music"]), "0.5")
     table = write_rows(folder / "tf.csv", [{"track_id": "t_1", **track, "mode": "minor"}])
     files = SessionFiles((write_rows(folder / "log.csv", rows),), (table,))
-    halves = concat_batches(
+    batch = concat_batches(
         list(batches(files, read_tracks([table]), size=2, slots=6, block=1 << 13))
     )
-    upcoming = halves.upcoming_mask.sum(axis=1)
-    assert (halves.known_mask.sum(axis=1) + upcoming).tolist() == lengths
+    upcoming = batch.upcoming_mask.sum(axis=1)
+    assert (batch.known_mask.sum(axis=1) + upcoming).tolist() == lengths
     assert upcoming.tolist() == [-(-length // 2) for length in lengths]
-    positions = np.where(halves.upcoming_mask, halves.upcoming[..., 0], 0).max(axis=1)
+    positions = np.where(batch.upcoming_mask, batch.upcoming[..., 0], 0).max(axis=1)
     assert positions.tolist() == lengths
 
 
@@ -175,7 +175,7 @@ def test_causes_must_match_their_log(files: SessionFiles, tracks: Tracks, tmp_pa
 def test_causes_of_other_rows_are_rejected(
     block: int, files: SessionFiles, tracks: Tracks, tmp_path: Path
 ) -> None:
-    """One too many, one left out in the middle, and one of another session."""
+    """One too many, one missing in the middle, and one of another session."""
     lines = files.causes[0].read_text().splitlines(keepends=True)
     log, other = files.logs[0], tmp_path / "other.csv"
 

@@ -1,4 +1,4 @@
-"""The readers of sessions against a row-by-row reading, and what they say of broken files."""
+"""The readers of sessions, compared with a plain reader, and their messages about broken files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from whence_studies.sessions import (
 from whence_studies.sessions.schema import LOG_COLUMNS, TRACK_COLUMNS, TRACK_FEATURES
 
 SMALL = 1 << 13
-"""A block of some forty rows."""
+"""A block of about forty rows."""
 
 
 @pytest.fixture(scope="module")
@@ -262,7 +262,7 @@ def test_uneven_row_is_found_after_blank_lines(one_track: Tracks, tmp_path: Path
 
 @pytest.mark.parametrize("absent", ["skip_2", "premium", "session_id"])
 def test_missing_column_is_named(absent: str, one_track: Tracks, tmp_path: Path) -> None:
-    """Other columns that are needed, such as the other labels, are not offered in its place."""
+    """Other required columns, such as the other labels, are not suggested."""
     columns = [name for name in LOG_COLUMNS if name != absent]
     path = write_rows(tmp_path / "log.csv", A, columns)
     with pytest.raises(InputError) as error:

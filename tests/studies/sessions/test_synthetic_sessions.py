@@ -1,4 +1,4 @@
-"""Made-up listening: its files, and its causes checked row by row from the files alone."""
+"""Synthetic sessions: their files, and their causes checked row by row from the files alone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_files_have_the_challenge_format(made: SessionFiles) -> None:
 
 
 def test_popularity_is_uniform(made: SessionFiles) -> None:
-    """On the scale a network sees, as far from the middle tracks as they are many."""
+    """On the scale that a network sees."""
     popularity = np.sort(
         read_tracks(made.tracks).features[:, GENERAL.index("us_popularity_estimate")]
     )
@@ -61,7 +61,7 @@ def test_popularity_is_uniform(made: SessionFiles) -> None:
 
 
 def test_causes_explain_the_skips(made: SessionFiles) -> None:
-    """By popularity, music and context as the files have them."""
+    """Popularity, music and context as in the files."""
     tracks = {row["track_id"]: row for path in made.tracks for row in rows_of(path)}
     ranked = sorted(tracks, key=lambda one: float(tracks[one]["us_popularity_estimate"]))
     least = set(ranked[: round(CONFIG.unpopular * CONFIG.tracks)])
@@ -148,7 +148,7 @@ def all_files(files: SessionFiles) -> tuple[Path, ...]:
 
 
 def test_rates_resemble_the_challenge(tmp_path: Path) -> None:
-    """51.7 % of the tracks are skipped in the challenge's sample; baselines as in Table 2."""
+    """The challenge's sample has 51.7 % skips; baselines as in Table 2."""
     made = write_sessions(tmp_path / "s", ListeningConfig(sessions=4_000))
     parts = list(batches(made, read_tracks(made.tracks)))
     skipped = np.concatenate([part.skipped[part.upcoming_mask] for part in parts])

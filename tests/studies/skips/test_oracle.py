@@ -1,4 +1,4 @@
-"""Experts that know the rules: against every way a session can go, and against sessions."""
+"""Oracle experts, compared with enumeration and with sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOODS = {"user_collection": -1, "radio": 1, "charts": 1}
 
 
 def rule(config: ListeningConfig, popular: int, strange: bool, mood: int, usual: float) -> float:
-    """How probably a track is skipped of which everything is known."""
+    """Return the probability of a skip if everything is known."""
     decided = {-1: 1.0, 1: 0.0}[popular] if popular else None
     if decided is None and strange:
         decided = 1.0
@@ -41,7 +41,7 @@ def slowly(
     mood: int,
     skips: list[bool],
 ) -> list[float]:
-    """By summing over all that may have happened, in a session whose first skips are these."""
+    """Sum over all possible courses of a session with these first skips."""
     half, length = len(truth) // 2, len(truth)
     shares = {-1: config.unpopular, 1: config.popular}
     shares[0] = 1 - sum(shares.values())
@@ -102,22 +102,22 @@ def test_probabilities_match_enumeration(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Floats, Bools]:
-    """`[H, N]` chances, and what happened, of all tracks asked for."""
+    """`[H, N]` probabilities, and whether each track was skipped."""
     config = ListeningConfig(sessions=5_000)
-    folder = tmp_path_factory.mktemp("ideal")
+    folder = tmp_path_factory.mktemp("oracle")
     files = write_sessions(folder / "sessions", config)
     tracks, design = read_tracks(files.tracks), design_tracks(config)
-    chances, skipped = [], []
+    probabilities, skipped = [], []
     for sessions in read_sessions(files.logs[0], tracks):
-        halves = halve_sessions(sessions, tracks)
-        chances.append(oracle_probabilities(sessions, design, config)[:, halves.upcoming_mask])
-        skipped.append(halves.skipped[halves.upcoming_mask])
-    return np.concatenate(chances, axis=1), np.concatenate(skipped)
+        batch = halve_sessions(sessions, tracks)
+        probabilities.append(oracle_probabilities(sessions, design, config)[:, batch.upcoming_mask])
+        skipped.append(batch.skipped[batch.upcoming_mask])
+    return np.concatenate(probabilities, axis=1), np.concatenate(skipped)
 
 
 def test_probabilities_are_calibrated(many: tuple[Floats, Bools]) -> None:
-    chances, skipped = many
-    for expert in chances:
+    probabilities, skipped = many
+    for expert in probabilities:
         bins = (expert * 10).astype(int)
         for one in np.flatnonzero(np.bincount(bins) > 500):
             message, happened = expert[bins == one].mean(), skipped[bins == one].mean()
@@ -125,14 +125,14 @@ def test_probabilities_are_calibrated(many: tuple[Floats, Bools]) -> None:
 
 
 def test_larger_experts_are_more_accurate(many: tuple[Floats, Bools]) -> None:
-    chances, skipped = many
-    losses = -np.log(np.where(skipped, chances, 1 - chances)).mean(axis=1)
+    probabilities, skipped = many
+    losses = -np.log(np.where(skipped, probabilities, 1 - probabilities)).mean(axis=1)
     for expert, inside in enumerate(EXPERTS.contained):
         assert all(losses[expert] < losses[one] for one in inside)
 
 
 def test_certain_causes_are_named_and_habits_are_not(tmp_path: Path) -> None:
-    """A habit is never sure: the selection passes to experts that know what else it is not."""
+    """A habit is never certain, so the selection passes to experts that see more."""
     config = ListeningConfig(sessions=2_000)
     possible = oracle_experts(write_sessions(tmp_path / "sessions", config), config)
     attribution = possible.experts.attribution
@@ -148,7 +148,7 @@ def test_certain_causes_are_named_and_habits_are_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [field.name for field in fields(ListeningConfig)])
 def test_other_settings_are_rejected(name: str, tmp_path: Path) -> None:
-    """By the manifest, which names the first that differs."""
+    """The manifest names the first setting that differs."""
     config = replace(LISTENING, tracks=70)
     files = write_sessions(tmp_path / "made", config)
     value = getattr(config, name)

@@ -1,4 +1,4 @@
-"""Skip networks under every method: against their own attributions, and features hidden by hand."""
+"""Skip networks under every method, compared with their attributions and with hidden features."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ METHODS = ("leave-one-out", "shapley", "gradient-input", "integrated-gradients",
 
 
 def network_of(kind: NetworkKind) -> SequentialModel:
-    """Untrained, but with layers after the first that make something of what it reads."""
+    """Untrained, with scaled layers so that outputs depend on the inputs."""
     network = make_network(NetworkConfig(kind, dim=4, n_heads=2, n_layers=1), 0)
     gru = kind.endswith("gru")
     with torch.no_grad():
@@ -52,13 +52,13 @@ def network_of(kind: NetworkKind) -> SequentialModel:
 def all_sessions(tmp_path_factory: pytest.TempPathFactory) -> SessionBatch:
     folder = tmp_path_factory.mktemp("explained") / "s"
     files = write_sessions(folder, ListeningConfig(sessions=40, tracks=60, seed=3))
-    (halves,) = batches(files, read_tracks(files.tracks), 40)
-    return halves
+    (batch,) = batches(files, read_tracks(files.tracks), 40)
+    return batch
 
 
 @pytest.fixture(scope="module")
 def sessions(all_sessions: SessionBatch) -> SessionBatch:
-    """A few, of which some leave slots empty."""
+    """A few sessions, some with empty slots."""
     some = all_sessions[:3]
     assert not some.upcoming_mask.all()
     return some
@@ -71,7 +71,7 @@ def skips(count: int) -> torch.Tensor:
 def hidden(
     sessions: SessionBatch, every: SessionBatch, names: Collection[str], share: float = 0.0
 ) -> SessionBatch:
-    """These groups track by track at the mean of all, or a share of the way back from there."""
+    """Replace these groups by the mean over all tracks, or interpolate towards it."""
     known, upcoming = sessions.known.copy(), sessions.upcoming.copy()
     for rows, spans, there, source, source_there in (
         (known, KNOWN_SPANS, sessions.known_mask, every.known, every.known_mask),
@@ -86,7 +86,7 @@ def hidden(
 
 
 def logits(network: SequentialModel, sessions: SessionBatch) -> npt.NDArray[np.float64]:
-    """`[N]`: of the tracks that are there."""
+    """Return the logits of all tracks, `[N]`."""
     return predict_skips(network, sessions)[sessions.upcoming_mask].astype(np.float64)
 
 
@@ -160,7 +160,7 @@ def test_shapley_values_match_all_orders(
 def test_gradient_input_is_the_slope_towards_the_averages(
     kind: NetworkKind, sessions: SessionBatch, all_sessions: SessionBatch
 ) -> None:
-    """In double precision: of steps on either side of a group's own features."""
+    """Central differences in double precision."""
     network = network_of(kind).double()
     precise = replace(
         sessions,
@@ -207,7 +207,7 @@ def test_explanations_name_the_features(
     all_sessions: SessionBatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Shown and written down, of every case."""
+    """As shown and as saved, for every case."""
     model = explainable_skips(network_of(kind), all_sessions)
     batch = model.make_cases(sessions)[:2]
     found = explain_batch(model, batch, skips(2), "leave-one-out")
@@ -234,7 +234,7 @@ def test_memory_limit_does_not_change_scores(
 def test_memory_limit_bounds_the_rows(
     sessions: SessionBatch, all_sessions: SessionBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row of a thousand numbers takes as much room as a thousand slots, not as five."""
+    """A row of a thousand numbers takes as much memory as a thousand slots, not as five."""
     model = explainable_skips(network_of("interpretable gru"), all_sessions)
     batch, seen = model.make_cases(sessions)[:4], []
     scores = model.network.scores
@@ -252,7 +252,7 @@ def test_memory_limit_bounds_the_rows(
 
 
 def test_trust_measures_apply(sessions: SessionBatch, all_sessions: SessionBatch) -> None:
-    """Of whether this track is skipped, not of the other tracks of its session."""
+    """About this track, not about the others of its session."""
     model = explainable_skips(network_of("interpretable transformer"), all_sessions)
     batch = model.make_cases(sessions)
     experts, shapley = (

@@ -1,4 +1,4 @@
-"""What attributions come to, against loops and examples worked by hand."""
+"""Measures of attributions, compared with loops and examples by hand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from whence_studies.skips import (
 
 
 def selecting(*experts: str, session: tuple[int, ...], causes: str) -> Attribution:
-    """One track each: half of the attribution to the expert named, the rest shared."""
+    """One track each: half of the attribution to the named expert, the rest shared."""
     selected = np.full((len(experts), len(EXPERTS)), 0.5 / 7, dtype=np.float32)
     for row, name in zip(selected, experts, strict=True):
         row[EXPERTS.index(name)] = 0.5
@@ -99,7 +99,7 @@ def test_mean_attributions_average_over_sessions() -> None:
 
 
 def test_intervals_resample_whole_sessions() -> None:
-    """As by drawing sessions one by one."""
+    """Compared with a plain bootstrap over sessions."""
     rng = np.random.default_rng(0)
     session = np.repeat(np.arange(200), rng.integers(5, 11, 200))
     causes = rng.choice(

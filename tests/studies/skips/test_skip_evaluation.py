@@ -1,4 +1,4 @@
-"""Which past tracks a Transformer looks at, by hand; and networks as files."""
+"""Attention to known tracks, by hand, and networks as files."""
 
 from __future__ import annotations
 
@@ -37,41 +37,41 @@ def config(kind: NetworkKind) -> NetworkConfig:
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> SessionBatch:
     folder = tmp_path_factory.mktemp("looking") / "s"
     files = write_sessions(folder, ListeningConfig(sessions=12, tracks=120, seed=3))
-    (halves,) = batches(files, read_tracks(files.tracks), 12)
-    assert not halves.known_mask.all()
-    return halves
+    (batch,) = batches(files, read_tracks(files.tracks), 12)
+    assert not batch.known_mask.all()
+    return batch
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_cross_attention_is_weighted_by_selection(
     kind: NetworkKind, sessions: SessionBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Track after track, in as many pieces as there is room for."""
+    """Track by track, in several pieces."""
     model = make_network(config(kind), 0).eval()
     assert isinstance(model, InterpretableTransformer)
     monkeypatch.setattr("whence_studies.skips.skip_evaluation.BATCH", 5)
     found, there = cross_attention(model, sessions), known_tracks(sessions)
     tensors = session_tensors(sessions, "cpu")
     with torch.no_grad():
-        looks = [
+        attention = [
             one.double().numpy() for one in model.cross_attentions(tensors.known, tensors.upcoming)
         ]
         selected = model.attribute(tensors.known, tensors.upcoming).double().numpy()
-    asked = [(one, slot) for one, slot in np.argwhere(sessions.upcoming_mask)]
-    assert found.shape == (2, len(asked), 10)
-    for number, (session, slot) in enumerate(asked):
+    tracks = [(one, slot) for one, slot in np.argwhere(sessions.upcoming_mask)]
+    assert found.shape == (2, len(tracks), 10)
+    for number, (session, slot) in enumerate(tracks):
         assert (there[number] == sessions.known_mask[session]).all()
         for layer in range(2):
-            heads = looks[layer][session, :, :, slot].mean(axis=1)
+            heads = attention[layer][session, :, :, slot].mean(axis=1)
             expected = sum(
                 alpha * row for alpha, row in zip(selected[session, slot], heads, strict=True)
             )
             np.testing.assert_allclose(found[layer, number], expected, rtol=1e-4)
     if kind == "ordinary transformer":
         shares = found / found.sum(axis=2, keepdims=True)
-        session, slot = asked[-1]
+        session, slot = tracks[-1]
         np.testing.assert_allclose(
-            shares[1, -1], looks[1][session, 0, :, slot].mean(axis=0), rtol=1e-4
+            shares[1, -1], attention[1][session, 0, :, slot].mean(axis=0), rtol=1e-4
         )
 
 

@@ -1,4 +1,4 @@
-"""Session networks of other seeds: against divergences, jackknives and correlations by hand."""
+"""Session networks of other seeds: divergences, jackknives and correlations by hand."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ HAS = dict(zip(KINDS, [(*BY_GROUPS, *BY_TRACKS), BY_TRACKS, BY_GROUPS, ()], stri
 
 
 def network_of(kind: NetworkKind, seed: int) -> SequentialModel:
-    """Untrained, but with layers after the first that make something of what it reads."""
+    """Untrained, with scaled layers so that outputs depend on the inputs."""
     network = make_network(NetworkConfig(kind, dim=4, n_heads=2, n_layers=2), seed)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
@@ -149,7 +149,7 @@ def shares_of(sizes: Floats) -> Floats:
 
 
 def pairwise(sizes: Floats, parts: npt.NDArray[np.bool_]) -> Floats:
-    """The mean over cases of scipy's KL, of every pair of seeds."""
+    """Return scipy's KL for every pair of seeds, averaged over cases."""
     found = np.zeros((len(sizes), len(sizes)))
     for i, j in itertools.combinations(range(len(sizes)), 2):
         found[i, j] = np.mean(
@@ -261,7 +261,7 @@ def test_attention_against_scipy(kind: NetworkKind, questions: SeedQuestions) ->
 def test_groups_and_tracks_share_the_reference(
     questions: SeedQuestions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both are dealt among sessions of equally many known tracks."""
+    """Both are shuffled among sessions with equally many known tracks."""
     having = []
 
     def recorded(
@@ -289,5 +289,5 @@ def test_relative_kl_has_the_jackknife_spread() -> None:
     ratio = mean_of_pairs(own, everyone) / mean_of_pairs(chance, everyone)
     assert np.mean(values) == pytest.approx(ratio, rel=1e-6)
     still = attention_kl(np.ones((3, 50, 4)), parts)
-    with pytest.raises(InputError, match="do not differ at all"):
+    with pytest.raises(InputError, match="does not differ between seeds"):
         ratio_over_seeds(still, still)

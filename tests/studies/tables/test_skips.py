@@ -226,7 +226,7 @@ def test_how_table_2_is_trained() -> None:
 
 
 def test_how_ablations_are_trained() -> None:
-    """More rows for each network that has experts, and none for others."""
+    """Only networks with experts have such rows."""
     every = ablations(SMALL)
     assert list(every.networks) == ABLATIONS
     protocol = every.protocol(f"{INTERPRETABLE_GRU}{NOT_LINKED}")
@@ -246,7 +246,7 @@ def test_how_ablations_are_trained() -> None:
 
 
 def test_ablations_run_after_plain_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their seeds beside each other, too; what comes after them takes longer than they do."""
+    """And after the comparison of their seeds, because ablations take longer."""
     study, begun = find_study("attribution-skips"), []
 
     def fit(*given: object, **more: object) -> TrainedSkips:
@@ -292,7 +292,7 @@ def test_networks_train_on_synthetic_sessions(trained: TrainedStudy, tmp_path: P
 
 
 def test_derived_columns() -> None:
-    """Each seed by itself: which expert is selected most often may differ."""
+    """Each seed by itself: the most selected expert may differ."""
     shares = [(0.5, 0.1, 0.0, 0.2, 0.0, 0.1, 0.1, 0.0), (0.0, 0.1, 0.2, 0.2, 0.0, 0.3, 0.1, 0.1)]
     trained = TrainedNetwork(
         {
@@ -318,7 +318,7 @@ def no_training(*given: object, **more: object) -> None:
 def test_existing_weights_are_only_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever they come from: each network by its own names, in one file by the seed's key."""
+    """Weights are found by the seed's key, wherever they were trained."""
     parts, here = made(tmp_path), Workspace(tmp_path / "here", show_progress=False)
     trained = train_on(parts, ONE, here)
     there = Workspace(tmp_path / "there", show_progress=False)
@@ -338,7 +338,7 @@ def test_existing_weights_are_only_measured(
 
 
 def test_only_missing_files_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measures without their networks, as former versions left them, and one that was lost."""
+    """Measures without their networks, and one lost file."""
     parts, workspace = made(tmp_path), Workspace(tmp_path / "kept", show_progress=False)
     trained = train_on(parts, ONE, workspace)[INTERPRETABLE]
     kept = sorted(one.name for one in workspace.cache.iterdir())

@@ -126,7 +126,7 @@ def test_same_choice_by_hand() -> None:
 
 
 def test_same_where_chosen_by_hand() -> None:
-    """Of three seeds and four cases; a fourth expert is selected by a single seed."""
+    """Three seeds and four cases; only one seed selects a fourth expert."""
     chosen = np.array([[0, 0, 1, 2], [0, 1, 1, 2], [0, 1, 2, 2]])
     expected = [3 / 4, 2 / 4, 3 / 4]  # cases of both, by those of one and of the other, halved
     found = [np.mean(same_where_chosen(chosen, expert)) for expert in range(3)]
@@ -157,7 +157,7 @@ def test_same_where_chosen_sums_over_experts() -> None:
 def test_the_movielens_study_from_end_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a made-up release of four users."""
+    """On a synthetic release of four users."""
     data = ncf_layout(tmp_path, monkeypatch)
     study = find_study("attribution-movielens")
     small = {
