@@ -64,7 +64,7 @@ def targets_of(training: Training[Recommender]) -> int:
     """How many were learned from after the first steps; counted afterwards, on the same batches."""
     batches, targets = training.stack.batches, 0
     for step in range(WARM_UP, training.step):
-        batches.begin(step)
+        batches.prepare(step)
         targets += int((batches.draw(torch.tensor(step)).outcomes != NO_QUESTION).sum())
     return targets
 
