@@ -62,5 +62,5 @@ def test_what_cases_have_need_not_be_their_parts() -> None:
 
 @pytest.mark.parametrize("shape", [(3, 2), (4,)])
 def test_shapes_that_do_not_fit(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="Importances are"):
+    with pytest.raises(InputError, match="Importances must have the shape"):
         shuffle_cases(np.ones((3, 4, 2)), np.ones(shape, dtype=np.bool_), np.random.default_rng())

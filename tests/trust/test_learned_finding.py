@@ -149,8 +149,7 @@ def test_a_few_make_nothing_clear() -> None:
         (
             {},
             "gmf",
-            "for items, these data have no genres; a column 'genres' of the items says them; for "
-            "users, these data have no ages; a column 'age' of the users says them",
+            "for items, these data have no genres; for users, these data have no ages",
         ),
         (
             {"genres": ["Drama"] * ITEMS, "ages": list(range(USERS))},
@@ -160,8 +159,8 @@ def test_a_few_make_nothing_clear() -> None:
         (
             {"genres": list(map(str, range(ITEMS))), "ages": [30] * 5 + [None] * (USERS - 5)},
             "gmf",
-            "for items, no two have a genre in common; for users, vectors of [5, 4] have no 10 "
-            "neighbours each; ask for 1 or more, and fewer than there are vectors",
+            "for items, no two have a genre in common; for users, vectors of shape [5, 4] have "
+            "no 10 neighbours each",
         ),
     ],
 )

@@ -202,7 +202,7 @@ HALVES = np.full((2, 2), 0.5)
     [
         (np.array([[0.5, 0.5], [0.5, 0.4]]), [0, 1], "a sum of 0.9"),
         (np.array([[0.5, 0.5], [1.1, -0.1]]), [0, 1], "a minimum of -0.1"),
-        (np.array([[0.5, 0.5], [np.nan, 0.5]]), [0, 1], "not negative"),
+        (np.array([[0.5, 0.5], [np.nan, 0.5]]), [0, 1], "not be negative"),
         (HALVES, [0, 2], "numbered 0 to 1; there is no 2"),
         (HALVES, [-1, 0], "numbered 0 to 1; there is no -1"),
         (HALVES, [0.0, 1.0], "whole numbers"),

@@ -79,7 +79,7 @@ def _measured(context: AuditContext) -> tuple[dict[str, SameGroup], dict[str, st
             groups = side.groups(context.split.interactions)
             one = same_group(side.vectors(context.model), groups, seed=context.seed)
         except InputError as problem:
-            said = str(problem).removesuffix(".")
+            said = str(problem).removesuffix(".").partition(". ")[0]  # without the advice
             lacking[side.whose] = f"{said[:1].lower()}{said[1:]}"
             continue
         if 0 < one.chance < 1:
