@@ -1,9 +1,9 @@
-"""Training DeepICF+a on MovieLens 1M beside RecBole's NAIS, each with two threads.
+"""Training DeepICF+a on MovieLens 1M compared with RecBole's NAIS, each with two threads.
 
-Width and attention 16, β .8, four negatives a positive, the last event of each user left out. NAIS
-is measured as RecBole has it, every history padded to the longest of all, and with histories cut to
-as many items as DeepICF+a reads; each way in the batches that are fastest. Each run is a process of
-its own.
+dim and attention_dim 16, β 0.8, four negatives per positive, without the last event of each user.
+NAIS is measured with RecBole's defaults, which pad every history to the longest. It is also
+measured with histories cut to as many items as DeepICF+a reads. Both use the batch size that is
+fastest for them. Each run has its own process.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ from whence.errors import InputError
 
 DATA = "ml-1m"
 SECONDS = 20
-"""Of training, in every run."""
+"""Training time of every run."""
 LONGEST = 299
 USERS = 4
-"""A step of ours."""
+"""Users per step of DeepICF+a."""
 WAYS = {
-    "as it comes, histories padded to the longest": (0, (32, 64, 128)),
+    "with its defaults, histories padded to the longest": (0, (32, 64, 128)),
     f"with histories cut to {LONGEST} items": (LONGEST, (128, 256, 512)),
 }
-"""How NAIS is trained: the most items of a history, and targets a step, of which it is given the
-best; at RecBole's own 2,048 it has half the speed."""
+"""Longest history of NAIS (0 for no limit), and the batch sizes to try. The best one counts. With
+RecBole's default of 2,048, NAIS has half the speed."""
 GIGABYTES = 2.0
 FASTER_THAN_PEER = 10.0
 
 
 def measure() -> Iterator[Record]:
-    """Both ways of the peer and ours in turn, where the data are found."""
+    """Measure NAIS in both ways and DeepICF+a in turn, if the data are available."""
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / f"{DATA}.txt"
         try:
             write_events(text)
         except InputError as problem:
-            print(f"not measured: {problem}")
+            print(f"Skipped: {problem}")
             return
-        found = figures_in_turn(tasks(text))
-    yield from beside(found)
+        figures = figures_in_turn(tasks(text))
+    yield from compare(figures)
 
 
 def write_events(text: Path) -> None:
-    """A line `user item` for every event, each user's in the order of time."""
+    """Write a line `user item` for every event, in order of time for each user."""
     data = whence.load(DATA)
     users = np.repeat(np.arange(data.user_count), np.diff(data.offsets))
     np.savetxt(text, np.stack([users, data.items], axis=1), fmt="%d")
 
 
 def tasks(text: Path) -> dict[str, Callable[[], dict[str, float]]]:
-    """What is run, by name."""
+    """Return what to run, by name."""
     ours = [sys.executable, HERE / "whence_deepicf.py", text, SECONDS, USERS, LONGEST]
     peer = [python_of("recbole"), HERE / "recbole_nais.py", text, SECONDS]
     return {"whence": partial(figures_of, ours)} | {
@@ -68,13 +68,13 @@ def tasks(text: Path) -> dict[str, Callable[[], dict[str, float]]]:
     }
 
 
-def beside(found: dict[str, dict[str, float]]) -> Iterator[Record]:
-    """Rates beside the best of either way, and the memory under its limit."""
+def compare(figures: dict[str, dict[str, float]]) -> Iterator[Record]:
+    """Yield our rate compared with the best of each way, and our memory with its limit."""
     for way, (_, batches) in WAYS.items():
         yield Record(
-            f"training DeepICF+a on MovieLens 1M, beside NAIS of RecBole 1.2.1 {way}",
-            found["whence"]["targets_per_second"],
-            max(found[f"{way} {batch}"]["targets_per_second"] for batch in batches),
+            f"training DeepICF+a on MovieLens 1M, compared with NAIS of RecBole 1.2.1 {way}",
+            figures["whence"]["targets_per_second"],
+            max(figures[f"{way} {batch}"]["targets_per_second"] for batch in batches),
             "RecBole 1.2.1",
             "targets/s",
             floor=FASTER_THAN_PEER,
@@ -83,7 +83,7 @@ def beside(found: dict[str, dict[str, float]]) -> Iterator[Record]:
         )
     yield Record(
         "memory of training DeepICF+a on MovieLens 1M",
-        found["whence"]["peak_gigabytes"],
+        figures["whence"]["peak_gigabytes"],
         GIGABYTES,
         "limit",
         "GB",

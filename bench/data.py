@@ -1,4 +1,4 @@
-"""From files to data: 25 million rows within limits, growth with the rows, and peers on Games."""
+"""Preparing data: time and memory for 25 million rows, growth with the rows, peers on Games."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from peers.environment import HERE, python_of
 
 MILLIONS = (6.25, 12.5, 25.0)
 SECONDS, GIGABYTES = 60.0, 4.0
-DEARER_BY = 1.25
-"""How much more a row may cost among four times as many, and still count as linear."""
+MAX_SLOWDOWN = 1.25
+"""A row may take this much longer in a file with four times as many rows."""
 GAMES = "amazon-video-games-sasrec/Video.txt"
 FASTER_THAN_PEERS = 20.0
 
 
 def measure() -> Iterator[Record]:
-    """Limits and growth always; the peers where the Games file is."""
+    """Yield limits and growth, and the comparison with peers if the Games file is available."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         yield from large_files(folder)
         games = games_file(folder)
         if games is None:
-            print(f"no peers: WHENCE_DATA names no folder with {GAMES}")
+            print(f"Skipped the comparison with peers. Set WHENCE_DATA to a folder with {GAMES}.")
         else:
-            yield from beside_peers(games)
+            yield from compare_with_peers(games)
 
 
 def write_ratings(path: Path, rows: int) -> None:
-    """A CSV file of the size and shape of MovieLens 25M's, its rows in no order."""
+    """Write an unsorted CSV file with the columns and value ranges of MovieLens 25M."""
     rng = np.random.default_rng(0)
     table = pa.table(
         {
@@ -52,7 +52,7 @@ def write_ratings(path: Path, rows: int) -> None:
 
 
 def large_files(folder: Path) -> Iterator[Record]:
-    """`whence data prepare`, the whole command, on files of growing size in turn."""
+    """Run the whole command `whence data prepare` on files of growing size in turn."""
     for millions in MILLIONS:
         write_ratings(folder / f"{millions}.csv", int(millions * 1_000_000))
     costs: dict[float, list[Cost]] = {millions: [] for millions in MILLIONS}
@@ -66,21 +66,21 @@ def large_files(folder: Path) -> Iterator[Record]:
     seconds = {n: statistics.median(one.seconds for one in taken) for n, taken in costs.items()}
     memory = {n: statistics.median(one.gigabytes for one in taken) for n, taken in costs.items()}
     least, most = MILLIONS[0], MILLIONS[-1]
-    yield Record("25 million CSV rows prepared", seconds[most], SECONDS, "limit", "s")
-    yield Record("memory for 25 million CSV rows", memory[most], GIGABYTES, "limit", "GB")
+    yield Record("preparing 25 million CSV rows", seconds[most], SECONDS, "limit", "s")
+    yield Record("memory of preparing 25 million CSV rows", memory[most], GIGABYTES, "limit", "GB")
     for millions in MILLIONS[1:]:
         yield Record(
-            f"a million of {millions:g} million CSV rows prepared",
+            f"preparing {millions:g} million CSV rows, per million",
             seconds[millions] / millions,
             seconds[least] / least,
-            f"a million of {least:g} million",
+            f"{least:g} million rows, per million",
             "s",
-            floor=1 / DEARER_BY,
+            floor=1 / MAX_SLOWDOWN,
         )
 
 
 def games_file(folder: Path) -> Path | None:
-    """The Games text file, unpacked."""
+    """Return the unpacked Games text file, or None."""
     path = Path(os.environ.get("WHENCE_DATA", "/nowhere")) / GAMES
     if path.exists():
         return path
@@ -92,8 +92,8 @@ def games_file(folder: Path) -> Path | None:
     return text
 
 
-def beside_peers(games: Path) -> Iterator[Record]:
-    """Seconds from the file to data that training can begin with, each in a process of its own."""
+def compare_with_peers(games: Path) -> Iterator[Record]:
+    """Yield the time from the file to data ready for training, each run in its own process."""
     pythons = {name: python_of(name) for name in ("recbole", "rectools")}
     pythons["whence"] = Path(sys.executable)
 
@@ -103,7 +103,7 @@ def beside_peers(games: Path) -> Iterator[Record]:
     taken = in_turn({name: (lambda name=name: seconds(name)) for name in pythons}, runs=5)
     for name, version in (("recbole", "RecBole 1.2.1"), ("rectools", "RecTools 0.19.0")):
         yield Record(
-            f"Games text file made ready, beside {version}",
+            f"preparing the Games text file, compared with {version}",
             taken["whence"],
             taken[name],
             version,

@@ -1,8 +1,9 @@
-"""Networks of experts beside ordinary ones of the same total width.
+"""Networks of experts compared with ordinary ones of the same total width.
 
-One thread, medians of runs in turn. Layers go forwards and backwards, in the published sizes: four
-experts of 128, 64, 32 and 16 features for MovieLens-1M, and eight of 64 for sessions of ten steps.
-Whole networks take steps of training, with their loss and Adam, also in the small sizes of studies.
+Everything runs on one thread, and figures are medians of interleaved runs. Layers run forward and
+backward in the published sizes: four experts of 128, 64, 32 and 16 features for MovieLens-1M, and
+eight of 64 for sessions of ten steps. Whole networks take training steps with their loss and Adam,
+also in the small sizes of the studies.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from whence_studies.tables.skip_networks import SMALL
 from whence_studies.toy_data import TOYS
 
 RUNS, SECONDS = 9, 0.5
-"""How often each has its turn, and for how long."""
+"""Number of runs of each network, and the duration of a run."""
 ROWS = 256
 CASES, STEPS, WIDTH, HEADS, STATE = 100, 10, 64, 8, 32
 NCF = ("intrp-ncf", "content-ncf")
@@ -42,7 +43,7 @@ SEQUENTIAL: tuple[tuple[NetworkKind, NetworkKind], ...] = (
 )
 
 Network = tuple[nn.Module, Callable[[], Tensor]]
-"""What learns, and its loss."""
+"""A network and its loss."""
 MOVIELENS = family_of(64)
 
 
@@ -71,14 +72,14 @@ class ExpertEncoder(nn.Module):
         )
 
     def forward(self, rows: Tensor) -> Tensor:
-        """`[H, width, B·n]` to the same."""
+        """Map `[H, width, B·n]` to the same shape."""
         rows = self.norm(self.around(rows) + self.attention(rows, rows, STEPS))
         out: Tensor = self.norm(rows + self.contract(F.leaky_relu(self.expand(rows), 0.3)))
         return out
 
 
 class OrdinaryEncoder(nn.Module):
-    """The same block as wide as all experts together, with as many heads."""
+    """The same block, as wide as all experts together and with as many heads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +89,7 @@ class OrdinaryEncoder(nn.Module):
         self.expand, self.contract = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """`[B, n, width]` to the same."""
+        """Map `[B, n, width]` to the same shape."""
         heads = len(EXPERTS) * HEADS
         parts = self.project(rows).unflatten(2, (3, heads, -1)).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(*parts.unbind())
@@ -100,7 +101,7 @@ class OrdinaryEncoder(nn.Module):
 
 
 class OrdinaryGRU(nn.Module):
-    """The same unfused cell as wide as all experts together."""
+    """The same unfused cell, as wide as all experts together."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +110,7 @@ class OrdinaryGRU(nn.Module):
         self.recurrent = nn.Linear(self.width, 3 * self.width)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """`[n·B, columns]` to the states `[n, B, width]`."""
+        """Map `[n·B, columns]` to the states `[n, B, width]`."""
         state = rows.new_zeros(CASES, self.width)
         cuts, states = (2 * self.width, self.width), []
         for step in self.reader(rows).view(STEPS, CASES, -1).unbind():
@@ -122,11 +123,11 @@ class OrdinaryGRU(nn.Module):
 
 
 Pair = tuple[str, Callable[[], None], Callable[[], None]]
-"""A name, and what is done by experts and by the ordinary network."""
+"""A name, the work of the experts, and the work of the ordinary network."""
 
 
 def measure() -> Iterator[Record]:
-    """Milliseconds of a step of each."""
+    """Yield the milliseconds of a step with experts, and with the ordinary network."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     reuse_freed_memory()
@@ -137,7 +138,7 @@ def measure() -> Iterator[Record]:
                 f"{name} on one thread",
                 found["ours"],
                 found["ordinary"],
-                "ordinary of the same total width",
+                "ordinary network of the same total width",
                 "ms",
             )
     finally:
@@ -145,18 +146,18 @@ def measure() -> Iterator[Record]:
 
 
 def layers() -> Iterator[Pair]:
-    """Losses whose gradients are asked for, without the optimiser's step."""
-    for name, ours, ordinary in losses_of_layers():
-        yield f"{name}, forwards and backwards", backwards(ours), backwards(ordinary)
+    """Yield layers with their gradients, without an optimizer step."""
+    for name, ours, ordinary in layer_losses():
+        yield f"{name}, forward and backward", backward(ours), backward(ordinary)
 
 
-def backwards(loss: Callable[[], Tensor]) -> Callable[[], None]:
-    """The loss and its gradients."""
+def backward(loss: Callable[[], Tensor]) -> Callable[[], None]:
+    """Return a step that computes the loss and its gradients."""
     return lambda: loss().backward()
 
 
 def trainings() -> Iterator[Pair]:
-    """Whole steps: the loss, its gradients, and Adam."""
+    """Yield whole training steps: the loss, its gradients, and Adam."""
     generator = torch.Generator().manual_seed(0)
     for name in ("a", "d"):
         toy = TOYS[name]
@@ -164,12 +165,11 @@ def trainings() -> Iterator[Pair]:
         networks = (
             kind(toy.family, toy.hidden_dims, generator) for kind in (InterpretableMLP, OrdinaryMLP)
         )
-        yield trained(
-            f"toy ({name}), a perceptron of {len(toy.family)} experts "
-            f"of {toy.hidden_dims[0]} features",
+        yield training_pair(
+            f"toy ({name}), an MLP of {len(toy.family)} experts of {toy.hidden_dims[0]} features",
             *((one, partial(one.loss, rows, truth)) for one in networks),
         )
-    yield trained("NCF with content, of 4 experts in the published sizes", *map(ncf, NCF))
+    yield training_pair("content NCF of 4 experts in the published sizes", *map(ncf, NCF))
     halves = (
         torch.randn(CASES, STEPS, EXPERTS.n_columns, generator=generator),
         torch.randn(CASES, STEPS, 1 + max(map(max, UPCOMING.values())), generator=generator),
@@ -179,14 +179,14 @@ def trainings() -> Iterator[Pair]:
     small = {one.kind: one for one in SMALL.networks.values()}
     for ours, ordinary in SEQUENTIAL:
         made = (make_network(small[kind], 0) for kind in (ours, ordinary))
-        yield trained(
-            f"sessions, an {ours} of {len(EXPERTS)} experts of {small[ours].width} features",
+        yield training_pair(
+            f"sessions, an {ours} of {len(EXPERTS)} experts of {small[ours].dim} features",
             *((one, partial(one.loss, *halves)) for one in made),
         )
 
 
 def ncf(name: str) -> Network:
-    """As large as for MovieLens-1M, and a batch of it."""
+    """Return a model of the size for MovieLens-1M, and its loss on a random batch."""
     generator = torch.Generator().manual_seed(0)
     counts = Counts(3_883, 6_040)
     model = build_model(name, {}, counts, generator)
@@ -197,32 +197,32 @@ def ncf(name: str) -> Network:
     return model, partial(model.loss, ChoiceBatch(users, items, outcomes), no_dropout)
 
 
-def trained(name: str, ours: Network, ordinary: Network) -> Pair:
-    """A step of each."""
-    return f"{name}, a step of training", step_of(*ours), step_of(*ordinary)
+def training_pair(name: str, ours: Network, ordinary: Network) -> Pair:
+    """Return a training step of each network."""
+    return f"{name}, one training step", step_of(*ours), step_of(*ordinary)
 
 
 def step_of(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
-    """With an optimiser of its own."""
-    optimiser = torch.optim.Adam(model.parameters(), fused=True)
+    """Return a training step with a new optimizer."""
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
 
     def step() -> None:
-        found = loss()
-        optimiser.zero_grad()
-        found.backward()
-        optimiser.step()
+        value = loss()
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
 
     return step
 
 
-def losses_of_layers() -> Iterator[tuple[str, Callable[[], Tensor], Callable[[], Tensor]]]:
-    """What is compared."""
+def layer_losses() -> Iterator[tuple[str, Callable[[], Tensor], Callable[[], Tensor]]]:
+    """Yield each name with the loss of the experts and of the ordinary layer."""
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(ROWS, 160, generator=generator)
     widths = (128, 64, 32, 16)
     experts = InterpretableMLP(MOVIELENS, widths, generator)
     ordinary = OrdinaryMLP(MOVIELENS, widths, generator)
-    name = f"a perceptron of 4 experts of {', '.join(map(str, widths))} features"
+    name = f"an MLP of 4 experts of {', '.join(map(str, widths))} features"
     yield (
         name,
         lambda: experts.expert_outputs(rows).sum(),
@@ -236,19 +236,19 @@ def losses_of_layers() -> Iterator[tuple[str, Callable[[], Tensor], Callable[[],
     reader = InputLinear(EXPERTS, 3 * STATE, generator)
     unit, cell = ExpertGRU(EXPERTS, reader, STATE, generator), OrdinaryGRU()
     steps = torch.randn(CASES * STEPS, EXPERTS.n_columns)
-    name = f"a recurrent unit of 8 experts of {STATE} features, beside the same unfused cell"
+    name = f"a GRU of 8 experts of {STATE} features, compared with the same unfused cell"
     yield name, lambda: unit(steps, STEPS).sum(), lambda: cell(steps).sum()
 
 
 def timed(step: Callable[[], None]) -> Callable[[], float]:
-    """A run: as many steps as there is time for, of the one thread's own time."""
+    """Return a run that steps for `SECONDS` of thread time and returns milliseconds per step."""
 
     def run() -> float:
-        steps, begin = 0, time.thread_time()
-        while time.thread_time() - begin < SECONDS:
+        steps, start = 0, time.thread_time()
+        while time.thread_time() - start < SECONDS:
             step()
             steps += 1
-        return 1000 * (time.thread_time() - begin) / steps
+        return 1000 * (time.thread_time() - start) / steps
 
     run()
     return run

@@ -1,8 +1,8 @@
-"""Shapley values beside captum, shap and shapiq: how fast, and how exact for their time.
+"""Shapley values compared with captum, shap and shapiq: speed, and error for the same time.
 
-On MovieLens-1M, histories of 50 items (BERT4Rec: 49), 1,024 coalitions, two threads. The libraries
-share a process, so that they are measured in turn; `error-against-time.json` and its chart hold how
-far each is from the truth at several numbers of coalitions.
+MovieLens-1M, histories of 50 items (BERT4Rec: 49), 1,024 coalitions, two threads. The libraries
+share a process, so that their runs are interleaved. `error-against-time.json` and its chart show
+the error of each library at several numbers of coalitions.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from peers.environment import HERE, python_of
 FOLDER = Path(__file__).resolve().parent
 CURVE = FOLDER / "error-against-time.json"
 FLOORS = {1: (400.0, 1000.0), 2: (30.0, 60.0), 3: (15.0, 30.0)}
-"""Times captum's KernelShap, by blocks: what must be, and what we want."""
+"""Floor and goal by the number of blocks: how many times faster than captum's KernelShap."""
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": "0"}
-"""The libraries bring OpenMP several times; threads of one that spin are in the way of the next.
+"""Each library loads its own OpenMP, and idle threads that spin slow down the next library.
 
-Where everyone has a few short turns that counts for more than the slower waking of threads.
+With short turns, that costs more than waking threads up.
 """
 VERSIONS = {"captum": "captum 0.9.0", "shap": "shap 0.51.0", "shapiq": "shapiq 1.4.1"}
 
 
 def measure() -> Iterator[Record]:
-    """Milliseconds a history, then errors at the time that each peer takes."""
+    """Yield milliseconds per history, then our error in the time that each peer takes."""
     if "WHENCE_DATA" not in os.environ:
-        print("no explaining beside peers: WHENCE_DATA names no folder with MovieLens-1M")
+        print("Skipped the comparison with peers. Set WHENCE_DATA to a folder with MovieLens-1M.")
         return
-    found: dict[str, float] = answer("speed", {})
+    figures: dict[str, float] = run_peers("speed", {})
     for blocks in FLOORS:
-        yield from speed(found, blocks)
-    points: list[dict[str, Any]] = answer("curve", PASSIVE)
+        yield from speed(figures, blocks)
+    points: list[dict[str, Any]] = run_peers("curve", PASSIVE)
     CURVE.write_text(json.dumps(points, indent=2) + "\n")
     draw(points)
     yield from errors(points)
 
 
-def answer(task: str, threads: dict[str, str]) -> Any:  # noqa: ANN401
-    """What the script prints, in the environment of the peers and with our sources."""
+def run_peers(task: str, threads: dict[str, str]) -> Any:  # noqa: ANN401
+    """Run the script in the peers' environment with our sources, and return what it prints."""
     command = [str(python_of("explainers")), "-W", "ignore", str(HERE / "explain_peers.py"), task]
     variables = {**os.environ, **threads, "PYTHONPATH": str(FOLDER.parent / "src")}
     done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
@@ -53,38 +53,38 @@ def answer(task: str, threads: dict[str, str]) -> Any:  # noqa: ANN401
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def speed(found: dict[str, float], blocks: int) -> Iterator[Record]:
-    """Of a network with so many blocks."""
+def speed(figures: dict[str, float], blocks: int) -> Iterator[Record]:
+    """Yield the milliseconds per history for a model with this number of blocks."""
     floor, goal = FLOORS[blocks]
-    what = f"a Shapley explanation, b = {blocks}, n = 50, 1,024 coalitions"
-    together, alone = found[f"together {blocks}"], found[f"whence {blocks}"]
-    captum = found[f"captum {blocks}"]
+    what = f"Shapley values of SASRec, n_blocks {blocks}, 50 items, 1,024 coalitions"
+    together, alone = figures[f"together {blocks}"], figures[f"whence {blocks}"]
+    captum = figures[f"captum {blocks}"]
     yield Record(
         f"{what}, 32 histories at a time", together, captum, VERSIONS["captum"], "ms", floor, goal
     )
-    yield Record(f"{what}, one history alone", alone, captum, VERSIONS["captum"], "ms")
+    yield Record(f"{what}, one history at a time", alone, captum, VERSIONS["captum"], "ms")
     for peer in ("shap", "shapiq"):
         yield Record(
-            f"{what}, 32 histories at a time, beside {peer}",
+            f"{what}, 32 histories at a time, compared with {peer}",
             together,
-            found[f"{peer} {blocks}"],
+            figures[f"{peer} {blocks}"],
             VERSIONS[peer],
             "ms",
         )
     yield Record(
-        f"a Shapley explanation of BERT4Rec, b = {blocks}, n = 49, 1,024 coalitions, "
-        "one history alone",
-        found[f"bert {blocks}"],
-        found[f"bert plainly {blocks}"],
-        "a row of a batch for each coalition",
+        f"Shapley values of BERT4Rec, n_blocks {blocks}, 49 items, 1,024 coalitions, "
+        "one history at a time",
+        figures[f"bert {blocks}"],
+        figures[f"bert plainly {blocks}"],
+        "one batch row per coalition",
         "ms",
     )
 
 
 def errors(points: list[dict[str, Any]]) -> Iterator[Record]:
-    """Our error in no more time than the peer took for 1,024 coalitions.
+    """Yield our error in no more time than the peer takes for 1,024 coalitions.
 
-    Where we were never so quick, that of our quickest point.
+    If no point of ours is that fast, the fastest counts.
     """
     for blocks in FLOORS:
         ours = [one for one in points if (one["library"], one["blocks"]) == ("whence", blocks)]
@@ -94,11 +94,11 @@ def errors(points: list[dict[str, Any]]) -> Iterator[Record]:
                 for one in points
                 if (one["library"], one["blocks"], one.get("coalitions")) == (peer, blocks, 1024)
             )
-            quickest = min(ours, key=lambda one: float(one["milliseconds"]))
+            fastest = min(ours, key=lambda one: float(one["milliseconds"]))
             in_time = [one for one in ours if one["milliseconds"] <= theirs["milliseconds"]]
             yield Record(
-                f"relative error of Shapley values, b = {blocks}, in the time of {peer}",
-                min(one["error"] for one in in_time or [quickest]),
+                f"relative error of Shapley values, n_blocks {blocks}, in the time of {peer}",
+                min(one["error"] for one in in_time or [fastest]),
                 theirs["error"],
                 version,
                 "of the norm",
@@ -106,7 +106,7 @@ def errors(points: list[dict[str, Any]]) -> Iterator[Record]:
 
 
 def draw(points: list[dict[str, Any]]) -> None:
-    """Error against time, both by powers of ten, a panel for each number of blocks."""
+    """Draw error against time on log scales, with a panel for each number of blocks."""
     import altair
 
     from whence.report.charts import inline, styled, to_png, to_svg

@@ -1,8 +1,8 @@
-"""One GPU: sequences trained a second, what share that is of what it can do, and explaining.
+"""One GPU: training speed compared with the hardware limit, and the speed of explanations.
 
-The ceiling of a step is the longer of two times: its floating-point operations at the rate of a
-large product of matrices, and the bytes that its kernels read and write at the rate of a large
-copy, both rates measured in the same run and in the same precision.
+The limit of a step is the longer of two times. One is its floating-point operations at the rate of
+a large matrix product. The other is the bytes that its kernels read and write at the rate of a
+large copy. Both rates are measured in the same run and in the same precision.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import seeds
 from measuring import RUNS, Record
 from whence.data import Split, last_two, load
 from whence.engine import Training
+from whence.engine.trainable import Precision
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.explainers.shapley import Shapley
 from whence.models import Recommender
-from whence.training.config import Precision, TrainingConfig
+from whence.training.config import TrainingConfig
 from whence.training.recommenders import fit, new_training
 
 BATCH = 128
@@ -44,35 +45,35 @@ PRECISIONS: dict[Precision, torch.dtype] = {"float32": torch.float32, "bfloat16"
 
 
 def measure() -> Iterator[Record]:
-    """Where there is a GPU, and the data are found."""
+    """Yield the rates of training, if there is a GPU and the data are available."""
     if not torch.cuda.is_available():
-        print("no GPU here")
+        print("Skipped: this machine has no GPU.")
         return
     copied = copy_rate()
-    for name, length in SETTINGS:
+    for name, max_len in SETTINGS:
         try:
             split = last_two(load(name))
         except InputError as problem:
-            print(f"{name} is not measured: {problem}")
+            print(f"Skipped {name}: {problem}")
             continue
         if name == seeds.DATA:
-            yield from seeds.on(split, "cuda", "on a GPU", floor=5.0, goal=8.0)
+            yield from seeds.measure_on(split, "cuda", "on a GPU", floor=5.0, goal=8.0)
         for precision, dtype in PRECISIONS.items():
             multiplied = product_rate(dtype)
-            runs = [steps_per_second(split, length, precision) for _ in range(RUNS)]
-            operations, traffic = work_of_a_step(split, length, precision)
+            runs = [steps_per_second(split, max_len, precision) for _ in range(RUNS)]
+            operations, traffic = work_of_a_step(split, max_len, precision)
             by_operations, by_bytes = operations / multiplied, traffic / copied
             print(
-                f"{name}, length {length}, {precision}: {operations / 1e9:.2f} GFLOP and "
-                f"{traffic / 1e6:.0f} MB a step; {multiplied / 1e12:.0f} TFLOP/s and "
+                f"{name}, max_len {max_len}, {precision}: {operations / 1e9:.2f} GFLOP and "
+                f"{traffic / 1e6:.0f} MB per step; {multiplied / 1e12:.0f} TFLOP/s and "
                 f"{copied / 1e12:.2f} TB/s measured"
             )
-            which = "products of matrices" if by_operations > by_bytes else "memory bandwidth"
+            which = "matrix products" if by_operations > by_bytes else "memory bandwidth"
             yield Record(
-                f"training {name} at length {length} in {precision} on a GPU",
+                f"training {name} with max_len {max_len} in {precision} on a GPU",
                 statistics.median(runs) * BATCH,
                 BATCH / max(by_operations, by_bytes),
-                f"ceiling of {which}",
+                f"hardware limit ({which})",
                 "sequences/s",
                 floor=0.0,
                 goal=0.0,
@@ -80,9 +81,9 @@ def measure() -> Iterator[Record]:
             )
 
 
-def steps_per_second(split: Split, length: int, precision: Precision) -> float:
-    """Of a fresh training."""
-    training = fresh(split, length, precision)
+def steps_per_second(split: Split, max_len: int, precision: Precision) -> float:
+    """Return the rate of a new training."""
+    training = start_training(split, max_len, precision)
     for _ in range(WARM_UP):
         training.advance()
     torch.cuda.synchronize()
@@ -94,17 +95,17 @@ def steps_per_second(split: Split, length: int, precision: Precision) -> float:
     return STEPS / (time.perf_counter() - start)
 
 
-def fresh(split: Split, length: int, precision: Precision) -> Training[Recommender]:
-    """The model of the comparison with the peers, at any length."""
-    sizes = {"max_len": length, "dim": 64, "n_blocks": 2, "n_heads": 1, "dropout": 0.2}
+def start_training(split: Split, max_len: int, precision: Precision) -> Training[Recommender]:
+    """Return a training of the model that is compared with peers."""
+    sizes = {"max_len": max_len, "dim": 64, "n_blocks": 2, "n_heads": 1, "dropout": 0.2}
     config = TrainingConfig(batch_size=BATCH, precision=precision)
     return new_training(split, "sasrec", sizes, config, [0], "cuda")
 
 
-def work_of_a_step(split: Split, length: int, precision: Precision) -> tuple[float, float]:
-    """Floating-point operations of its products, and bytes through its kernels."""
-    training = fresh(split, length, precision)
-    training.advance()  # the first step makes the optimiser's moments
+def work_of_a_step(split: Split, max_len: int, precision: Precision) -> tuple[float, float]:
+    """Return the floating-point operations of a step, and the bytes its kernels move."""
+    training = start_training(split, max_len, precision)
+    training.advance()  # the first step creates the optimizer's moments
     operations, traffic = FlopCounterMode(display=False), Traffic()
     with operations, traffic:
         training.advance()
@@ -112,7 +113,7 @@ def work_of_a_step(split: Split, length: int, precision: Precision) -> tuple[flo
 
 
 class Traffic(TorchDispatchMode):
-    """Adds up the sizes of what every operation takes and gives, views apart."""
+    """Sum the sizes of inputs and outputs of every operation, except views."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +129,7 @@ class Traffic(TorchDispatchMode):
         """Count one operation and run it."""
         out = func(*args, **(kwargs or {}))
         if not func.is_view:
-            # Of a table that is looked up, only what is found is read.
+            # A look-up reads only the rows it returns, not the whole table.
             read = args[1:] if func in LOOK_UPS else args
             moved = {
                 id(one): one for one in tree_leaves((read, kwargs, out)) if torch.is_tensor(one)
@@ -138,27 +139,27 @@ class Traffic(TorchDispatchMode):
 
 
 def product_rate(dtype: torch.dtype, size: int = 8_192) -> float:
-    """Floating-point operations a second in a large product."""
+    """Return the floating-point operations per second of a large matrix product."""
     left, right = (torch.randn(size, size, device="cuda").to(dtype) for _ in range(2))
     return 2 * size**3 / seconds_of(lambda: left @ right)
 
 
 def explanations() -> Iterator[Record]:
-    """Shapley values of many histories of full length, with their errors."""
+    """Yield the time of Shapley values and their errors for many full-length histories."""
     if not torch.cuda.is_available():
-        print("no GPU here")
+        print("Skipped: this machine has no GPU.")
         return
     try:
         split = last_two(load(EXPLAINED))
     except InputError as problem:
-        print(f"{EXPLAINED} is not measured: {problem}")
+        print(f"Skipped {EXPLAINED}: {problem}")
         return
-    for name, length in (("sasrec", 50), ("bert4rec", 49)):
+    for name, max_len in (("sasrec", 50), ("bert4rec", 49)):
         config = TrainingConfig(steps=STEPS_BEFORE_EXPLAINING)
-        model = fit(split, name, {"max_len": length}, config, 0, "cuda", show_progress=False).model
+        model = fit(split, name, {"max_len": max_len}, config, 0, "cuda", show_progress=False).model
         cases = split.held["validation"]
-        cases = cases[np.flatnonzero(cases.ends - cases.starts >= length)[:HISTORIES]]
-        batch = torch.from_numpy(cases.histories(length)).cuda()
+        cases = cases[np.flatnonzero(cases.ends - cases.starts >= max_len)[:HISTORIES]]
+        batch = torch.from_numpy(cases.histories(max_len)).cuda()
         targets = torch.from_numpy(cases.targets).cuda()
         seconds = []
         for _ in range(1 + RUNS):  # the first warms up
@@ -166,8 +167,8 @@ def explanations() -> Iterator[Record]:
             explain_batch(model, batch, targets, Shapley(coalitions=COALITIONS))
             seconds.append(time.perf_counter() - start)
         yield Record(
-            f"Shapley values of {len(batch):,} histories of {length} items by "
-            f"{COALITIONS:,} coalitions, {name}, b = 2, on a GPU",
+            f"Shapley values of {len(batch):,} histories of {max_len} items from "
+            f"{COALITIONS:,} coalitions, {name}, n_blocks 2, on a GPU",
             statistics.median(seconds[1:]),
             SECONDS_TO_EXPLAIN,
             "limit",
@@ -176,19 +177,19 @@ def explanations() -> Iterator[Record]:
 
 
 def copy_rate(size: int = 2**31) -> float:
-    """Bytes read and written a second in a large copy."""
+    """Return the bytes read and written per second in a large copy."""
     source, target = (torch.randn(size // 4, device="cuda") for _ in range(2))
     return 2 * size / seconds_of(lambda: target.copy_(source))
 
 
 def seconds_of(work: Callable[[], object], repeats: int = 20) -> float:
-    """The median, by the GPU's own clock."""
+    """Return the median duration by the GPU's clock."""
     taken = []
     for _ in range(repeats + 3):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
         work()
         end.record()
         end.synchronize()
-        taken.append(begin.elapsed_time(end) / 1e3)
+        taken.append(start.elapsed_time(end) / 1e3)
     return statistics.median(taken[3:])

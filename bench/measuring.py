@@ -1,4 +1,4 @@
-"""Runs taken in turn, and what is written down of them."""
+"""Interleaved runs of commands, and the records of their figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNS = 3
 
 @dataclass(frozen=True)
 class Record:
-    """One figure beside a peer's, or beside a limit."""
+    """One figure compared with a peer's, or with a limit."""
 
     name: str
     ours: float
@@ -27,15 +27,15 @@ class Record:
     floor: float = 1.0
     goal: float = 1.0
     more_is_better: bool = False
-    """True of rates, false of seconds and bytes."""
+    """True for rates, false for seconds and bytes."""
 
     @property
     def ratio(self) -> float:
-        """How many times better than the peer, or than the limit asks."""
+        """How many times better than the peer or the limit."""
         return self.ours / self.peer if self.more_is_better else self.peer / self.ours
 
     def as_dict(self) -> dict[str, Any]:
-        """As it is written down."""
+        """Return the record as results.json holds it."""
         fields = asdict(self)
         del fields["more_is_better"]
         return {
@@ -56,35 +56,35 @@ class Record:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process took."""
+    """Time and memory of one process."""
 
     seconds: float
     gigabytes: float
-    """Resident memory at its highest."""
+    """Peak resident memory."""
 
 
 def cost_of(command: Sequence[object]) -> Cost:
-    """Run a command to its end, its output thrown away."""
-    begin = time.perf_counter()
+    """Run a command, discard its output, and return its cost."""
+    start = time.perf_counter()
     process = subprocess.Popen(
         list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     assert process.stderr is not None
-    said = process.stderr.read()
+    errors = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"{command} failed: {said.decode()}")
-    return Cost(time.perf_counter() - begin, usage.ru_maxrss / 1e6)
+        raise RuntimeError(f"{command} failed: {errors.decode()}")
+    return Cost(time.perf_counter() - start, usage.ru_maxrss / 1e6)
 
 
 def whence(*arguments: object) -> list[object]:
-    """A whole command, from its start."""
+    """Return a `whence` command with these arguments."""
     return [sys.executable, "-m", "whence", *arguments]
 
 
 def in_turn(tasks: Mapping[str, Callable[[], float]], runs: int = RUNS) -> dict[str, float]:
-    """The median of each task over runs in which each has its turn."""
+    """Return the median of each task over interleaved runs."""
     figures = figures_in_turn(
         {name: (lambda task=task: {"it": task()}) for name, task in tasks.items()}, runs
     )
@@ -94,7 +94,7 @@ def in_turn(tasks: Mapping[str, Callable[[], float]], runs: int = RUNS) -> dict[
 def figures_in_turn(
     tasks: Mapping[str, Callable[[], Mapping[str, float]]], runs: int = RUNS
 ) -> dict[str, dict[str, float]]:
-    """The same of tasks that give several figures, the median of each."""
+    """Return the medians of tasks that have several figures, over interleaved runs."""
     taken: dict[str, list[Mapping[str, float]]] = {name: [] for name in tasks}
     for _ in range(runs):
         for name, task in tasks.items():
@@ -106,7 +106,7 @@ def figures_in_turn(
 
 
 def figures_of(command: Sequence[object]) -> dict[str, float]:
-    """What a script prints as its last line, one JSON object."""
+    """Run a script and return the JSON object in its last line of output."""
     done = subprocess.run(list(map(str, command)), check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{command} failed: {done.stderr}")

@@ -1,8 +1,8 @@
-"""Speed and memory, each beside a limit or a peer in one run; `make bench` runs all of it.
+"""Speed and memory, compared with limits or peers in the same run. `make bench` runs everything.
 
-Every entry of bench/results.json is the median of interleaved runs, in the form `name, ours, peer,
-peer_name, unit, ratio, floor, goal, holds, machine`. The ratio is the peer's figure divided by
-ours, of rates the other way round: 2 is always twice as good as the peer, or as the limit asks.
+Every entry of bench/results.json is the median of interleaved runs, with the fields `name, ours,
+peer, peer_name, unit, ratio, floor, goal, holds, machine`. The ratio is the peer's figure divided
+by ours, and the inverse for rates: 2 is always twice as good as the peer or the limit.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ RESULTS = Path(__file__).parent / "results.json"
 TABLE = RESULTS.with_suffix(".md")
 HEAD = """# Speed and memory
 
-Written by `make bench` beside [results.json](results.json): medians of at least three runs in turn.
-A ratio of 2 is twice as good as the peer, or as the limit asks; of a ceiling it is a share.
+Written by `make bench`, like [results.json](results.json). Figures are medians of at least three
+interleaved runs. A ratio of 2 means twice as good as the peer or the limit. Compared with a
+hardware limit, it is the share that we reach. A floor is the lowest ratio we accept, and a goal the
+one we want.
 
-| what | ours | beside | ratio | floor | goal | machine |
+| what | ours | compared with | ratio | floor | goal | machine |
 |---|---|---|---|---|---|---|"""
 GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "start": start.measure,
@@ -51,15 +53,17 @@ GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
 
 
 def main() -> None:
-    """Measure, print and write the records; those of groups not asked for stay as they are."""
+    """Measure, print and write the records of the named groups, and keep the others."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("groups", nargs="*", help=f"of {', '.join(GROUPS)}; all by default")
+    parser.add_argument("groups", nargs="*", help=f"any of {', '.join(GROUPS)}; default: all")
     parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))} CPU cores")
     chosen = parser.parse_args()
     records = {one["name"]: one for one in json.loads(RESULTS.read_text())}
     unknown = set(chosen.groups) - set(GROUPS)
     if unknown:
-        parser.error(f"there is no group {', '.join(sorted(unknown))}; say {', '.join(GROUPS)}")
+        parser.error(
+            f"unknown group {', '.join(sorted(unknown))}. Choose from {', '.join(GROUPS)}."
+        )
     for group in chosen.groups or GROUPS:
         for record in GROUPS[group]():
             records[record.name] = {**record.as_dict(), "machine": chosen.machine}
@@ -69,7 +73,7 @@ def main() -> None:
 
 
 def as_markdown(records: Sequence[Mapping[str, Any]]) -> str:
-    """The same figures as a page to read."""
+    """Return the records as a Markdown page."""
     rows = [HEAD]
     for one in records:
         ratio = f"{one['ratio']:.3g}" + ("" if one["holds"] else " **below its floor**")
@@ -83,7 +87,7 @@ def as_markdown(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def readable(value: float) -> str:
-    """Three digits, or all of a large number."""
+    """Format a number with three digits, or a large one as an integer."""
     return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
 
 

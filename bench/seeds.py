@@ -1,4 +1,4 @@
-"""Ten seeds as one computation beside ten one after the other, and what averaging weights costs."""
+"""Ten seeds trained together or one after the other, and the cost of averaging weights."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from whence.models import Recommender
 from whence.training.config import TrainingConfig
 from whence.training.recommenders import new_training
 
-DATA, LENGTH, BATCH = "amazon-games-sasrec", 25, 128
-LONG_DATA, LONG_LENGTH = "ml-1m-sasrec", 200
-"""Whose steps are large beside the weights, as in the first SASRec."""
+DATA, MAX_LEN, BATCH = "amazon-games-sasrec", 25, 128
+LONG_DATA, LONG_MAX_LEN = "ml-1m-sasrec", 200
+"""A setting whose steps are large compared with its weights, as in the original SASRec."""
 SEEDS = 10
 WARM_UP = 20
 STEPS = {"cpu": 100, "cuda": 600}
@@ -31,22 +31,24 @@ MOST_PER_CENT = 5.0
 
 
 def measure() -> Iterator[Record]:
-    """On the processor, where the data are found."""
+    """Yield the figures on the CPU, if the data are available."""
     torch.set_num_threads(THREADS)
     reuse_freed_memory()
     try:
         split, long = last_two(load(DATA)), last_two(load(LONG_DATA))
     except InputError as problem:
-        print(f"not measured: {problem}")
+        print(f"Skipped: {problem}")
         return
-    yield from on(split, "cpu", "on 2 CPU cores", floor=1.0, goal=1.0)
+    yield from measure_on(split, "cpu", "on 2 CPU cores", floor=1.0, goal=1.0)
     yield from costs(
-        cost_on_cpu(long, LONG_LENGTH, LONG_STEPS), f"on 2 CPU cores at length {LONG_LENGTH}"
+        cost_on_cpu(long, LONG_MAX_LEN, LONG_STEPS), f"on 2 CPU cores with max_len {LONG_MAX_LEN}"
     )
 
 
-def on(split: Split, device: str, where: str, floor: float, goal: float) -> Iterator[Record]:
-    """The same figures on any device."""
+def measure_on(
+    split: Split, device: str, where: str, floor: float, goal: float
+) -> Iterator[Record]:
+    """Yield the figures on one device."""
     rates = in_turn(
         {
             "stacked": lambda: SEEDS / step_of(split, device, SEEDS),
@@ -54,7 +56,7 @@ def on(split: Split, device: str, where: str, floor: float, goal: float) -> Iter
         }
     )
     yield Record(
-        f"ten seeds of SASRec as one {where}",
+        f"ten seeds of SASRec trained together {where}",
         BATCH * rates["stacked"],
         BATCH * rates["alone"],
         "one after the other",
@@ -67,10 +69,10 @@ def on(split: Split, device: str, where: str, floor: float, goal: float) -> Iter
 
 
 def costs(shares: Mapping[str, float], where: str) -> Iterator[Record]:
-    """Of each rule."""
+    """Yield a record for each averaging rule."""
     for rule, share in shares.items():
         yield Record(
-            f"{rule.upper()} in a step of SASRec {where}",
+            f"cost of {rule.upper()} in training SASRec {where}",
             max(0.01, 100 * share),
             MOST_PER_CENT,
             "limit",
@@ -79,7 +81,7 @@ def costs(shares: Mapping[str, float], where: str) -> Iterator[Record]:
 
 
 def cost_on_gpu(split: Split) -> dict[str, float]:
-    """Of each rule the share of a step, by steps with it and without."""
+    """Return the share of a step that each rule takes, from steps with and without it."""
     rules: tuple[AveragingRule, ...] = ("none", *AVERAGED)
     tasks: dict[str, Callable[[], float]] = {
         rule: partial(step_of, split, "cuda", 1, rule) for rule in rules
@@ -88,27 +90,29 @@ def cost_on_gpu(split: Split) -> dict[str, float]:
     return {rule: seconds[rule] / seconds["none"] - 1 for rule in AVERAGED}
 
 
-def cost_on_cpu(split: Split, length: int = LENGTH, steps: int = STEPS["cpu"]) -> dict[str, float]:
-    """The same by the time inside of averaging, which differs less from run to run."""
-    tasks = {rule: partial(share_inside, split, rule, length, steps) for rule in AVERAGED}
+def cost_on_cpu(
+    split: Split, max_len: int = MAX_LEN, steps: int = STEPS["cpu"]
+) -> dict[str, float]:
+    """Return the same shares from the time inside averaging, which varies less between runs."""
+    tasks = {rule: partial(share_inside, split, rule, max_len, steps) for rule in AVERAGED}
     return in_turn(tasks, runs=5)
 
 
-def share_inside(split: Split, rule: AveragingRule, length: int, steps: int) -> float:
-    """Seconds in averaging for each second of all else."""
-    training = begun(split, "cpu", 1, rule, length)
+def share_inside(split: Split, rule: AveragingRule, max_len: int, steps: int) -> float:
+    """Return the seconds of averaging per second of everything else."""
+    training = warmed_up(split, "cpu", 1, rule, max_len)
     averaging = training.stack.averaging
     assert averaging is not None
     inside = 0.0
 
     def timed(work: Callable[[], None]) -> Callable[[], None]:
-        def and_timed() -> None:
+        def timed_work() -> None:
             nonlocal inside
             start = time.perf_counter()
             work()
             inside += time.perf_counter() - start
 
-        return and_timed
+        return timed_work
 
     for name in ("before_step", "after_step"):
         setattr(averaging, name, timed(getattr(averaging, name)))
@@ -118,24 +122,24 @@ def share_inside(split: Split, rule: AveragingRule, length: int, steps: int) -> 
     return inside / (time.perf_counter() - start - inside)
 
 
-def begun(
-    split: Split, device: str, seeds: int, rule: AveragingRule, length: int = LENGTH
+def warmed_up(
+    split: Split, device: str, seeds: int, rule: AveragingRule, max_len: int = MAX_LEN
 ) -> Training[Recommender]:
-    """A training that has warmed up."""
+    """Return a training after its warm-up steps."""
     steps = STEPS[device]
     config = TrainingConfig(
         steps=10 * steps, batch_size=BATCH, averaging=rule, average_every=steps // 2
     )
-    training = new_training(split, "sasrec", {"max_len": length}, config, range(seeds), device)
+    training = new_training(split, "sasrec", {"max_len": max_len}, config, range(seeds), device)
     for _ in range(WARM_UP):
         training.advance()
     return training
 
 
 def step_of(split: Split, device: str, seeds: int, rule: AveragingRule = "none") -> float:
-    """Seconds that a step of so many seeds takes, within an epoch and across its end."""
+    """Return the seconds per step of stacked seeds, including the end of an epoch."""
     steps = STEPS[device]
-    training = begun(split, device, seeds, rule)
+    training = warmed_up(split, device, seeds, rule)
     if device != "cpu":
         torch.cuda.synchronize()
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What a newcomer waits for: the help, the demonstration, a large world."""
+"""Waiting times of a new user: the help, the demo, a large world."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ LIMITS = {"world of ten million events": 60.0, "whence --help": 0.5, "whence dem
 
 
 def ten_million_events() -> float:
-    """Seconds for a world of 100,000 users, 20,000 items and ten million events."""
+    """Return the seconds to make a world of 20,000 items and ten million events."""
     from whence.worlds import WorldConfig, make_world
 
-    begin = time.perf_counter()
+    start = time.perf_counter()
     make_world(WorldConfig(users=101_000, items=20_000, events=100))
-    return time.perf_counter() - begin
+    return time.perf_counter() - start
 
 
 def measure() -> Iterator[Record]:
-    """Each within its limit."""
+    """Yield each time compared with its limit."""
     with tempfile.TemporaryDirectory() as folder:
         demo = whence("demo", "--out", folder)
         taken = in_turn(

@@ -12,7 +12,7 @@ WARM_UP = 20
 
 
 class Clocked:
-    """Batches of a loader, drawn again and again, and counted once a step has been made of them."""
+    """Repeat the batches of a loader, and count each after its training step."""
 
     def __init__(self, loader: AbstractDataLoader, seconds: float, warm_up: int = WARM_UP) -> None:
         self.loader = loader
@@ -25,7 +25,7 @@ class Clocked:
         start = time.perf_counter()
         while True:
             for batch in self.loader:
-                # The trainer asks for the next batch when it has made a step of this one.
+                # The trainer requests the next batch after its step on this one.
                 yield batch
                 self.steps += 1
                 if self.steps <= self.warm_up:

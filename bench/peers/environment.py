@@ -1,4 +1,4 @@
-"""An environment of its own for each peer, since their requirements exclude one another's."""
+"""A virtual environment per peer, because their requirements conflict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENVIRONMENTS = HERE / ".venvs"
 
 
 def python_of(name: str) -> Path:
-    """The python of a peer's environment, which is built first where absent or out of date."""
+    """Return the Python of a peer's environment. Build it first if absent or out of date."""
     requirements = HERE / f"{name}.txt"
     folder = ENVIRONMENTS / name
     python = folder / "bin" / "python"
@@ -23,14 +23,14 @@ def python_of(name: str) -> Path:
 
 
 def is_newer(marker: Path, requirements: Path) -> bool:
-    """Whether a build ended after the last change to its list."""
+    """Return whether a build ended after the last change to its requirements."""
     return marker.exists() and marker.stat().st_mtime >= requirements.stat().st_mtime
 
 
 def build(folder: Path, python: Path, requirements: Path) -> None:
-    """Make the environment anew and install the list into it."""
+    """Create the environment from scratch and install the requirements."""
     subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-    # PyTorch goes first, alone: its version is exact, and nothing after it may choose another.
+    # PyTorch is installed first and alone, so that no later package changes its pinned version.
     torch = [line for line in requirements.read_text().splitlines() if line.startswith("torch==")]
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*install, *torch], check=True)

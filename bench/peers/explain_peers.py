@@ -1,9 +1,9 @@
-"""Shapley values by Whence, captum, shap and shapiq side by side; `python explain_peers.py TASK`.
+"""Compare Shapley values by Whence, captum, shap and shapiq: `python explain_peers.py TASK`.
 
-All ask the same models, SASRec or BERT4Rec trained for a few hundred steps on MovieLens-1M, about
-the same full-length histories, with absent items masked out of the attention columns. The peers see
-a model as a function of masks that takes all of its rows at once, captum in the number of rows that
-is fastest for it. TASK is `speed` or `curve`.
+All explain the same models for the same full-length histories, with absent items masked out of the
+attention columns. The models are SASRec and BERT4Rec, trained for a few hundred steps on
+MovieLens-1M. The peers see a model as a function of masks that takes all rows at once. Captum gets
+the number of rows that is fastest for it. TASK is `speed` or `curve`.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ THREADS = 2
 STEPS = 300
 COALITIONS = 1024
 TOGETHER = 32
-"""Histories that Whence explains as one batch, beside one alone."""
-RUNS, RUNS_OF_OURS = 5, 9
+"""Histories that Whence explains in one batch."""
+RUNS, OUR_RUNS = 5, 9
 BATCHINGS = (16, 64, 256, 1024)
 BUDGETS = (256, 512, 1024, 2048, 4096)
-BUDGETS_OF_OURS = (*BUDGETS, 8192, 16384, 32768)
-HISTORIES_OF_CURVE = 3
+OUR_BUDGETS = (*BUDGETS, 8192, 16384, 32768)
+CURVE_HISTORIES = 3
 TRUTH = Shapley(sampler="permutation", coalitions=200_000)
-"""What is taken to be the truth: orders of the items, not a regression like the others."""
+"""The reference. It draws orders of the items, unlike the others, which fit a regression."""
 
 
 class Peers:
-    """How each library explains one history."""
+    """One history, explained by each library."""
 
     def __init__(self, model: Recommender, history: Tensor, target: Tensor) -> None:
         self.model, self.history, self.target = model, history, target
@@ -60,13 +60,13 @@ class Peers:
         self.batching = COALITIONS
 
     def values(self, masks: Tensor) -> Tensor:
-        """The score under every mask."""
+        """Return the score under every mask."""
         rows = len(masks)
         histories, targets = self.history.expand(rows, -1), self.target.expand(rows, 1)
         with torch.no_grad():
             return self.model.score(histories, targets, present=masks > 0.5)[:, 0]
 
-    def of_arrays(self, masks: npt.NDArray[Any]) -> Floats:
+    def array_values(self, masks: npt.NDArray[Any]) -> Floats:
         """The same for libraries that work with NumPy."""
         found: Floats = self.values(torch.from_numpy(np.asarray(masks, dtype=np.float32))).numpy()
         return found
@@ -83,9 +83,9 @@ class Peers:
         return found[0].double().numpy()
 
     def shap(self, budget: int, seed: int = 0) -> Floats:
-        """KernelExplainer without its selection of features, which would set most of them to 0."""
-        np.random.seed(seed)  # noqa: NPY002  that is what it draws from
-        explainer = shap.KernelExplainer(self.of_arrays, np.zeros((1, self.players)))
+        """KernelExplainer without feature selection, which would set most values to 0."""
+        np.random.seed(seed)  # noqa: NPY002  shap draws from it
+        explainer = shap.KernelExplainer(self.array_values, np.zeros((1, self.players)))
         found: Floats = explainer.shap_values(
             np.ones((1, self.players)), nsamples=budget, l1_reg=False, silent=True
         )
@@ -94,7 +94,7 @@ class Peers:
     def shapiq(self, budget: int, seed: int = 0) -> Floats:
         """KernelSHAP."""
         approximator = shapiq.KernelSHAP(n=self.players, random_state=seed)
-        found = approximator.approximate(budget=budget, game=self.of_arrays)
+        found = approximator.approximate(budget=budget, game=self.array_values)
         values: Floats = found.get_n_order_values(1)
         return values
 
@@ -104,7 +104,7 @@ class Peers:
         return explain_batch(self.model, self.history, self.target, method, seed).scores[0]
 
     def choose_batching(self) -> None:
-        """The number of rows at a time at which captum is fastest, by the best of some tries."""
+        """Choose the number of rows per call at which captum is fastest."""
 
         def seconds(rows: int) -> float:
             self.batching = rows
@@ -113,63 +113,63 @@ class Peers:
         self.batching = min(BATCHINGS, key=seconds)
 
 
-class Plainly(Explainable):
-    """A model without its own way with coalitions: each is one more row of a batch."""
+class PlainBatching(Explainable):
+    """A model that scores each coalition as one more row of a batch."""
 
     def __init__(self, model: Recommender) -> None:
         self.model, self.removal = model, model.removal
 
     def parts(self, batch: Tensor) -> Tensor:
-        """As the model."""
+        """Return the parts of the model."""
         return self.model.parts(batch)
 
     def score(self, batch: Tensor, targets: Tensor | All, **given: Any) -> Tensor:
-        """As the model."""
+        """Return the scores of the model."""
         return self.model.score(batch, targets, **given)
 
 
 def models(split: Split, name: str) -> Iterator[tuple[int, Recommender]]:
-    """With one, two and three blocks."""
-    length = 50 if name == "sasrec" else 49
+    """Yield trained models with one, two and three blocks."""
+    max_len = 50 if name == "sasrec" else 49
     config = TrainingConfig(steps=STEPS)
     for blocks in (1, 2, 3):
-        settings = {"max_len": length, "n_blocks": blocks}
+        settings = {"max_len": max_len, "n_blocks": blocks}
         yield blocks, fit(split, name, settings, config, 0, show_progress=False).model
 
 
-def histories(split: Split, length: int, count: int) -> tuple[Tensor, Tensor]:
-    """Of users who have enough events, with the item that came next."""
+def histories(split: Split, max_len: int, count: int) -> tuple[Tensor, Tensor]:
+    """Return full-length histories and the item that came next."""
     cases = split.held["validation"]
-    full = cases[np.flatnonzero(cases.ends - cases.starts >= length)[:count]]
-    return torch.from_numpy(full.histories(length)), torch.from_numpy(full.targets)
+    full = cases[np.flatnonzero(cases.ends - cases.starts >= max_len)[:count]]
+    return torch.from_numpy(full.histories(max_len)), torch.from_numpy(full.targets)
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """That it takes once."""
+    """Return the duration of one call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def speed(split: Split) -> dict[str, float]:
-    """Milliseconds a history, the median of runs in turn."""
-    found = {}
+    """Return the median milliseconds per history of interleaved runs."""
+    found: dict[str, float] = {}
     for blocks, model in models(split, "sasrec"):
         batch, targets = histories(split, model.config.max_len, TOGETHER)
-        found |= named(blocks, beside_peers(model, batch, targets))
+        found |= label(blocks, compare_with_peers(model, batch, targets))
     for blocks, model in models(split, "bert4rec"):
         batch, targets = histories(split, model.config.max_len, TOGETHER)
-        found |= named(blocks, beside_plain_batching(model, batch, targets))
+        found |= label(blocks, compare_with_batching(model, batch, targets))
     return found
 
 
-def named(blocks: int, found: dict[str, float]) -> dict[str, float]:
-    """With the number of blocks."""
+def label(blocks: int, found: dict[str, float]) -> dict[str, float]:
+    """Add the number of blocks to each name."""
     return {f"{name} {blocks}": value for name, value in found.items()}
 
 
-def beside_peers(model: Recommender, batch: Tensor, targets: Tensor) -> dict[str, float]:
-    """Every library on one history, and ours on many at once."""
+def compare_with_peers(model: Recommender, batch: Tensor, targets: Tensor) -> dict[str, float]:
+    """Measure every library on one history, and Whence also on many at once."""
     peers = Peers(model, batch[:1], targets[:1])
     peers.choose_batching()
     tasks: dict[str, Callable[[], object]] = {
@@ -182,36 +182,38 @@ def beside_peers(model: Recommender, batch: Tensor, targets: Tensor) -> dict[str
     return found
 
 
-def beside_plain_batching(model: Recommender, batch: Tensor, targets: Tensor) -> dict[str, float]:
-    """BERT4Rec's own way with coalitions, and a row of a batch for each of them."""
+def compare_with_batching(model: Recommender, batch: Tensor, targets: Tensor) -> dict[str, float]:
+    """Measure BERT4Rec's `score_coalitions`, and one batch row per coalition."""
     tasks: dict[str, Callable[[], object]] = {
         "bert": partial(explain_batch, model, batch[:1], targets[:1], Shapley()),
-        "bert plainly": partial(explain_batch, Plainly(model), batch[:1], targets[:1], Shapley()),
+        "bert plainly": partial(
+            explain_batch, PlainBatching(model), batch[:1], targets[:1], Shapley()
+        ),
     }
     return in_turn(tasks)
 
 
 def in_turn(tasks: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Milliseconds: ours more often, since it is over so fast."""
+    """Return median milliseconds. Whence is fast, so it runs more often per turn."""
     taken: dict[str, list[float]] = {name: [] for name in tasks}
     for work in tasks.values():
         work()
     for _ in range(RUNS):
         for name, work in tasks.items():
-            again = 1 if name in ("captum", "shap", "shapiq") else RUNS_OF_OURS
-            taken[name] += [1e3 * seconds_of(work) for _ in range(again)]
+            repeats = 1 if name in ("captum", "shap", "shapiq") else OUR_RUNS
+            taken[name] += [1e3 * seconds_of(work) for _ in range(repeats)]
     return {name: statistics.median(values) for name, values in taken.items()}
 
 
 def curve(split: Split) -> list[dict[str, Any]]:
-    """How far each library's values are from the truth, and how long they took."""
+    """Return the error and the time of each library at several budgets."""
     points = []
     for blocks, model in models(split, "sasrec"):
-        batch, targets = histories(split, model.config.max_len, HISTORIES_OF_CURVE)
+        batch, targets = histories(split, model.config.max_len, CURVE_HISTORIES)
         truth = explain_batch(model, batch, targets, TRUTH, seed=99)
         cases = [Peers(model, batch[[one]], targets[[one]]) for one in range(len(batch))]
         for name in ("captum", "shap", "shapiq", "whence"):
-            for budget in BUDGETS_OF_OURS if name == "whence" else BUDGETS:
+            for budget in OUR_BUDGETS if name == "whence" else BUDGETS:
                 found = [once(one, name, budget, seed) for seed, one in enumerate(cases)]
                 errors = [
                     float(np.linalg.norm(values - true) / np.linalg.norm(true))
@@ -221,7 +223,7 @@ def curve(split: Split) -> list[dict[str, Any]]:
                 points.append(
                     {
                         "library": name,
-                        "n_blocks": blocks,
+                        "blocks": blocks,
                         "coalitions": budget,
                         "milliseconds": milliseconds,
                         "error": statistics.mean(errors),
@@ -229,12 +231,12 @@ def curve(split: Split) -> list[dict[str, Any]]:
                 )
         assert truth.error is not None
         error = float(np.linalg.norm(truth.error) / np.linalg.norm(truth.scores))
-        points.append({"library": "truth", "n_blocks": blocks, "error": error})
+        points.append({"library": "truth", "blocks": blocks, "error": error})
     return points
 
 
 def once(peers: Peers, name: str, budget: int, seed: int) -> tuple[Floats, float]:
-    """What a library says, and its seconds once it has warmed up."""
+    """Return the values of a library, and its seconds after a warm-up call."""
     explain = getattr(peers, name)
     explain(budget, seed)
     start = time.perf_counter()

@@ -1,8 +1,8 @@
-"""Time RecBole from its own atomic file to the loaders that SASRec trains and is measured with.
+"""Measure RecBole's time from its atomic file to the loaders of SASRec's training and evaluation.
 
-In RecBole's favour the clock leaves out the imports, its configuration, and the conversion of the
-text file `user item` to an atomic file; no filter is set, and SASRec's default loss needs no
-negative samples. The row number stands in for the time that RecBole asks of every sequence.
+In RecBole's favour, the time excludes imports, configuration, and the conversion of the text file
+`user item` to an atomic file. No filter is set, and SASRec's default loss needs no negative
+samples. RecBole requires times, so the row number serves as one.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def write_atomic_file(text: Path, folder: Path) -> None:
 
 
 def settings(folder: Path) -> dict[str, Any]:
-    """RecBole's documented sequential set-up: leave one out, full ranking, SASRec's own loss."""
+    """Return RecBole's documented settings: leave one out, full ranking, SASRec's loss."""
     return {
         "data_path": str(folder),
-        # RecBole reads a dataset saved here by an earlier run in place of making one.
+        # RecBole would load a dataset that an earlier run saved here.
         "checkpoint_dir": str(folder / "saved"),
         "load_col": {"inter": ["user_id", "item_id", "timestamp"]},
-        # SASRec has no use for times once the events are in order.
+        # SASRec needs no times once the events are in order.
         "unused_col": {"inter": ["timestamp", "timestamp_list"]},
         "MAX_ITEM_LIST_LENGTH": LONGEST_SEQUENCE,
         "eval_args": {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"},
@@ -50,11 +50,11 @@ def settings(folder: Path) -> dict[str, Any]:
 
 
 def prepare(folder: Path) -> dict[str, float]:
-    """The seconds RecBole takes, and what it counts in the file; its id 0 is padding."""
+    """Return RecBole's seconds and its counts for the file. Its id 0 is padding."""
     config = Config(model="SASRec", dataset=DATASET, config_dict=settings(folder))
     start = time.perf_counter()
     dataset = create_dataset(config)
-    # Counted before the split, which turns the events into pairs of a history and its next item.
+    # Count before the split, which turns the events into pairs of a history and its next item.
     events = dataset.inter_num
     data_preparation(config, dataset)
     seconds = time.perf_counter() - start
@@ -68,7 +68,7 @@ def prepare(folder: Path) -> dict[str, float]:
 
 def main() -> None:
     """Prepare the file named on the command line and print the record."""
-    # RecBole reads the command line too, and warns of what it does not know.
+    # RecBole also parses the command line and warns about unknown arguments.
     text = Path(sys.argv.pop(1))
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)

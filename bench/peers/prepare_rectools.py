@@ -1,8 +1,7 @@
-"""Time RecTools from the text file `user item` to the loader that its SASRec trains with.
+"""Measure RecTools' time from the text file `user item` to the loader of SASRec's training.
 
-In RecTools' favour the clock leaves out the imports and the making of the model, nothing is held
-out, and padding is left to the loader, which does it batch by batch. The row number stands in for
-the time that RecTools asks of every interaction.
+In RecTools' favour, the time excludes imports and building the model, nothing is held out, and the
+loader pads batch by batch later. RecTools requires times, so the row number serves as one.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ LONGEST_SEQUENCE = 50
 
 
 def read_interactions(text: Path) -> pd.DataFrame:
-    """The file as the table that `Dataset.construct` asks for."""
+    """Return the file as the table that `Dataset.construct` requires."""
     table = pd.read_csv(text, sep=" ", names=[Columns.User, Columns.Item])
     table[Columns.Weight] = 1.0
     table[Columns.Datetime] = range(len(table))
@@ -31,7 +30,7 @@ def read_interactions(text: Path) -> pd.DataFrame:
 
 
 def prepare(text: Path) -> dict[str, float]:
-    """The seconds RecTools takes, and what it counts in the file."""
+    """Return RecTools' seconds and its counts for the file."""
     preparator = SASRecModel(session_max_len=LONGEST_SEQUENCE).data_preparator
     start = time.perf_counter()
     dataset = Dataset.construct(read_interactions(text))

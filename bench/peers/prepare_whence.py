@@ -1,7 +1,7 @@
-"""How long Whence takes from a text file of `user item` lines to batches ready to be drawn.
+"""Measure Whence's time from a text file of `user item` lines to batches ready to be drawn.
 
-Imports are before the clock, as for the peers. Run as `python prepare_whence.py VIDEO.txt`; it
-prints one JSON object.
+The time excludes imports, as for the peers. `python prepare_whence.py VIDEO.txt` prints a JSON
+object.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from whence.data import Split
 from whence.randomness import Randomness
 from whence.training.history_batches import HistoryBatches
 
-LENGTH, BATCH = 50, 128
+MAX_LEN, BATCH = 50, 128
 
 
 def prepare(path: str) -> Split:
-    """Read, split and made ready for drawing the first batch."""
+    """Read and split the file, and get ready to draw the first batch."""
     split = whence.last_two(whence.load(path))
-    HistoryBatches(split, LENGTH, BATCH, [Randomness(0)])
+    HistoryBatches(split, MAX_LEN, BATCH, [Randomness(0)])
     return split
 
 
 def main() -> None:
-    """Time one preparation."""
+    """Prepare the file named on the command line and print the record."""
     start = time.perf_counter()
     data = prepare(sys.argv[1]).interactions
     seconds = time.perf_counter() - start

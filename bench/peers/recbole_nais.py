@@ -1,13 +1,13 @@
-"""How fast RecBole trains NAIS; `python recbole_nais.py TEXT SECONDS BATCH LONGEST`.
+"""Measure how fast RecBole trains NAIS: `python recbole_nais.py TEXT SECONDS BATCH LONGEST`.
 
-The text has a line `user item` for every event, each user's in the order of time, and the last one
-of each user is left out. A target is a positive or a negative item, scored and with a label, BATCH
-of them a step; LONGEST is the most items of a history, or 0 for all of them.
+The text has a line `user item` for every event, in order of time for each user. The last event of
+each user is left out. A target is a positive or a negative item with its label, and a step has
+BATCH of them. LONGEST is the longest history, or 0 for no limit.
 
-In RecBole's favour, NAIS has DeepICF's attention and none of the layers after it, and the clock
-leaves out the data, the making of the model and the first steps. RecBole pads every history to the
-longest one. NAIS has no setting for less; LONGEST goes to what RecBole's data offer for it. No
-search for anomalies is on: what turns that on is imported with RecBole's sequential models alone.
+In RecBole's favour, NAIS has DeepICF's attention without the layers after it, and the time excludes
+the data, building the model and the first steps. RecBole pads every history to the longest one, and
+NAIS has no setting for that, so LONGEST goes to RecBole's dataset. Anomaly detection is off: only
+RecBole's sequential models turn it on.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from recbole.data import create_dataset, data_preparation
 from recbole.model.general_recommender import NAIS
 from recbole.trainer import Trainer
 
-WIDTH, BETA, NEGATIVES = 16, 0.8, 4
+DIM, BETA, NEGATIVES = 16, 0.8, 4
 THREADS = 2
 WARM_UP = 3
 
 
 def settings(folder: Path, batch: int) -> dict[str, Any]:
-    """The sizes of DeepICF+a, and RecBole's defaults for all else."""
+    """Return the sizes of DeepICF+a, with RecBole's defaults for everything else."""
     return {
         "data_path": str(folder),
-        # RecBole reads a dataset saved here by an earlier run in place of making one.
+        # RecBole would load a dataset that an earlier run saved here.
         "checkpoint_dir": str(folder / "saved"),
         "load_col": {"inter": ["user_id", "item_id", "timestamp"]},
         "eval_args": {"split": {"LS": "test_only"}, "order": "TO", "mode": "full"},
         "train_neg_sample_args": {"distribution": "uniform", "sample_num": NEGATIVES},
         "train_batch_size": batch,
-        "embedding_size": WIDTH,
-        "weight_size": WIDTH,
+        "embedding_size": DIM,
+        "weight_size": DIM,
         "beta": BETA,
         "use_gpu": False,
     }
 
 
 def measure(folder: Path, seconds: float, batch: int, longest: int) -> dict[str, float]:
-    """The rate of RecBole's own epoch loop, and the memory of it all."""
+    """Return the rate of RecBole's epoch loop, and the peak memory."""
     config = Config(model="NAIS", dataset=DATASET, config_dict=settings(folder, batch))
     train, _, _ = data_preparation(config, create_dataset(config))
     data = train.dataset
@@ -62,7 +62,7 @@ def measure(folder: Path, seconds: float, batch: int, longest: int) -> dict[str,
         data.history_item_matrix = partial(data.history_item_matrix, max_history_len=longest)
     model = NAIS(config, data)
     trainer = Trainer(config, model)
-    # Closed before the folder it writes to is removed.
+    # Close it before the folder it writes to is removed.
     trainer.tensorboard.close()
     assert not torch.is_anomaly_enabled()
     clocked = Clocked(train, seconds, WARM_UP)
@@ -80,7 +80,7 @@ def main() -> None:
     """Measure on the file named on the command line and print the record."""
     text, seconds = Path(sys.argv[1]).resolve(), float(sys.argv[2])
     batch, longest = map(int, sys.argv[3:])
-    # RecBole reads the command line too, and warns of what it does not know.
+    # RecBole also parses the command line and warns about unknown arguments.
     del sys.argv[1:]
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)

@@ -1,15 +1,15 @@
-"""How fast RecBole trains SASRec and ranks the test events; `python train_recbole.py TEXT SECONDS`.
+"""Measure how fast RecBole trains SASRec and ranks: `python train_recbole.py TEXT SECONDS [MODE]`.
 
-With a third argument, `sampled`, it measures RecBole's own ranking among a hundred sampled items
-in place of training. With `unwatched`, it trains without PyTorch's search for anomalies, which
-RecBole turns on for all its users, and which takes a good part of the time. With `bert4rec` or
-`bert4rec-unwatched` it trains BERT4Rec, with its full softmax at a mask probability of .2.
+The mode `sampled` measures RecBole's ranking among a hundred sampled items instead of training.
+`unwatched` trains without PyTorch's anomaly detection, which RecBole turns on for all its users and
+which takes much of the time. `bert4rec` and `bert4rec-unwatched` train BERT4Rec with its full
+softmax at a mask probability of 0.2.
 
-RecBole trains one target a row, a history and the item that came next, and offers SASRec no binary
-cross-entropy: its BPR with one uniform negative is the nearest. In RecBole's favour the clock
-leaves out the data and the first steps, its attention drops nothing, and its feed-forward layers
-have SASRec's own width in place of four times that. The batch of evaluation is RecBole's default,
-and so is that it lets what a user has seen be recommended again, which spares it a filter.
+RecBole trains on one target per row: a history and the item that came next. It offers SASRec no
+binary cross-entropy, so it uses BPR with one uniform negative. In RecBole's favour, the time
+excludes the data and the first steps, its attention has no dropout, and its feed-forward layers
+have SASRec's dim instead of four times that. Evaluation uses RecBole's default batch size and, by
+default, may recommend seen items, which saves it a filter.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from recbole.data.dataloader import AbstractDataLoader
 from recbole.model.sequential_recommender import BERT4Rec, SASRec
 from recbole.trainer import Trainer
 
-LENGTH, WIDTH, BATCH = 25, 64, 128
+MAX_LEN, DIM, BATCH = 25, 64, 128
 THREADS = 2
 LONGEST_SAMPLED = 60.0
-"""Seconds after which the sampled protocol is measured no further, and scaled instead."""
+"""Seconds after which the sampled evaluation stops and is extrapolated."""
 
 
 class Curtailed:
-    """Batches of an evaluation loader, no more than can be evaluated in a time."""
+    """Batches of an evaluation loader until a time limit."""
 
     def __init__(self, loader: AbstractDataLoader, seconds: float) -> None:
         self.loader = loader
         self.limit = seconds
         self.users = 0
-        # RecBole's `evaluate` asks the loader for the number of items through this name.
+        # RecBole's `evaluate` gets the number of items from this attribute.
         self._dataset = loader._dataset
 
     def __iter__(self) -> Iterator[Any]:
@@ -60,11 +60,11 @@ class Curtailed:
                 return
 
 
-OF_SASREC = {
+SASREC_SETTINGS = {
     "loss_type": "BPR",
     "train_neg_sample_args": {"distribution": "uniform", "sample_num": 1},
 }
-OF_BERT4REC = {
+BERT4REC_SETTINGS = {
     "loss_type": "CE",
     "train_neg_sample_args": None,
     "mask_ratio": 0.2,
@@ -77,11 +77,11 @@ OF_BERT4REC = {
 def prepare(
     folder: Path, mode: str, model: type[SASRec | BERT4Rec] = SASRec
 ) -> tuple[Trainer, AbstractDataLoader, AbstractDataLoader]:
-    """A trainer of an untrained model, and the loaders of training and of test."""
+    """Return a trainer with an untrained model, and the loaders of training and test events."""
     ours = {
-        "MAX_ITEM_LIST_LENGTH": LENGTH,
-        "hidden_size": WIDTH,
-        "inner_size": WIDTH,
+        "MAX_ITEM_LIST_LENGTH": MAX_LEN,
+        "hidden_size": DIM,
+        "inner_size": DIM,
         "n_layers": 2,
         "n_heads": 1,
         "hidden_dropout_prob": 0.2,
@@ -93,18 +93,18 @@ def prepare(
         "topk": [10],
         "valid_metric": "NDCG@10",
     }
-    ours |= OF_SASREC if model is SASRec else OF_BERT4REC
+    ours |= SASREC_SETTINGS if model is SASRec else BERT4REC_SETTINGS
     config = Config(model=model.__name__, dataset=DATASET, config_dict=settings(folder) | ours)
     dataset = create_dataset(config)
     train, _, test = data_preparation(config, dataset)
     trainer = Trainer(config, model(config, train.dataset))
-    # Closed before the folder it writes to is removed.
+    # Close it before the folder it writes to is removed.
     trainer.tensorboard.close()
     return trainer, train, test
 
 
 def train_and_rank(folder: Path, seconds: float) -> dict[str, float]:
-    """The rates of RecBole's own epoch loop, and the seconds of its full ranking."""
+    """Return the rates of RecBole's epoch loop, and the seconds of its full ranking."""
     trainer, train, test = prepare(folder, "full")
     clocked = Clocked(train, seconds)
     trainer._train_epoch(clocked, 0)
@@ -121,7 +121,7 @@ def train_and_rank(folder: Path, seconds: float) -> dict[str, float]:
 
 
 def train_bert4rec(folder: Path, seconds: float) -> dict[str, float]:
-    """The rate of RecBole's own epoch loop."""
+    """Return the rate of RecBole's epoch loop."""
     trainer, train, _ = prepare(folder, "full", BERT4Rec)
     clocked = Clocked(train, seconds)
     trainer._train_epoch(clocked, 0)
@@ -129,7 +129,7 @@ def train_bert4rec(folder: Path, seconds: float) -> dict[str, float]:
 
 
 def rank_sampled(folder: Path) -> dict[str, float]:
-    """The seconds of a ranking among a hundred items, scaled to all users from those measured."""
+    """Return the seconds of ranking among a hundred items, extrapolated to all users."""
     trainer, _, test = prepare(folder, "uni100")
     curtailed = Curtailed(test, LONGEST_SAMPLED)
     start = time.perf_counter()
@@ -145,14 +145,14 @@ def rank_sampled(folder: Path) -> dict[str, float]:
 def main() -> None:
     """Measure on the file named on the command line and print the record."""
     text, seconds, mode = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
-    # RecBole reads the command line too, and warns of what it does not know.
+    # RecBole also parses the command line and warns about unknown arguments.
     del sys.argv[1:]
     text = text.resolve()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     torch.set_num_threads(THREADS)
     if mode in (["unwatched"], ["bert4rec-unwatched"]):
-        # Importing any sequential model of RecBole imports SINE, which turns it on for all of them.
+        # Importing any sequential model of RecBole imports SINE, which turns detection on globally.
         torch.autograd.set_detect_anomaly(False)
     # RecBole's trainer leaves a log in the working folder.
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):

@@ -1,9 +1,9 @@
-"""How fast RecTools trains SASRec and recommends; `python train_rectools.py TEXT SECONDS`.
+"""Measure how fast RecTools trains SASRec and recommends: `python train_rectools.py TEXT SECONDS`.
 
-In RecTools' favour the clock leaves out the data, the making of the model and the first steps;
-Lightning's progress bar, log and checkpoints are off; and evaluation is its ten best items for each
-user, without metrics. Not in its favour, that includes making sessions of the histories, and its
-attention has dropout. Items that occur in held-out events alone are none of its catalogue.
+In RecTools' favour, the time excludes the data, building the model and the first steps. Lightning's
+progress bar, log and checkpoints are off. Evaluation is the top ten items for each user, without
+metrics. Against RecTools, evaluation includes making sessions from the histories, and its attention
+has dropout. Its catalog lacks items that occur only in held-out events.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from rectools import Columns
 from rectools.dataset import Dataset
 from rectools.models import SASRecModel
 
-LENGTH, WIDTH, BATCH = 25, 64, 128
+MAX_LEN, DIM, BATCH = 25, 64, 128
 THREADS = 2
 WARM_UP = 20
 SHORTEST_HELD_OUT = 3
-"""Events a user has at least, for the last to be held out for testing and one for validation."""
+"""The fewest events of a user with a held-out test event and validation event."""
 
 
 class Clock(Callback):
-    """Counts what went through optimiser steps after the first, and stops when time is out."""
+    """Count sequences and targets after the warm-up, and stop at the time limit."""
 
     def __init__(self, seconds: float) -> None:
         self.limit = seconds
@@ -47,7 +47,7 @@ class Clock(Callback):
         batch: dict[str, torch.Tensor],
         batch_idx: int,
     ) -> None:
-        """Count one batch, of whose targets the padding ones are 0."""
+        """Count one batch. Padding targets are 0."""
         self.steps += 1
         if self.steps <= WARM_UP:
             self.start = time.perf_counter()
@@ -59,7 +59,7 @@ class Clock(Callback):
 
 
 def quiet_trainer(seconds: float) -> Trainer:
-    """RecTools' own trainer, but that the clock stops it."""
+    """Return RecTools' trainer with a time limit."""
     return Trainer(
         min_epochs=0,
         max_epochs=-1,
@@ -74,7 +74,7 @@ def quiet_trainer(seconds: float) -> Trainer:
 
 
 def hold_out(table: pd.DataFrame) -> tuple[Dataset, Dataset, pd.Series]:
-    """What to fit on, what to recommend from, and the users with an event held out to test."""
+    """Return the events to fit on and to recommend from, and the users with a test event."""
     events = table.groupby(Columns.User)
     from_the_end = events.cumcount(ascending=False)
     is_long = events[Columns.Item].transform("size") >= SHORTEST_HELD_OUT
@@ -85,14 +85,14 @@ def hold_out(table: pd.DataFrame) -> tuple[Dataset, Dataset, pd.Series]:
 
 
 def measure(text: Path, seconds: float) -> dict[str, float]:
-    """The rates of RecTools' own fit, and the seconds it takes to recommend."""
+    """Return the rates of RecTools' fit, and the seconds it takes to recommend."""
     fitted, history, users = hold_out(read_interactions(text))
     model = SASRecModel(
         n_blocks=2,
         n_heads=1,
-        n_factors=WIDTH,
+        n_factors=DIM,
         dropout_rate=0.2,
-        session_max_len=LENGTH,
+        session_max_len=MAX_LEN,
         loss="BCE",
         n_negatives=1,
         lr=1e-3,

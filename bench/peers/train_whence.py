@@ -1,10 +1,10 @@
-"""How fast Whence trains SASRec and ranks the test events; `python train_whence.py TEXT SECONDS`.
+"""Measure how fast Whence trains SASRec and ranks: `python train_whence.py TEXT SECONDS [MODEL]`.
 
-With a third argument, `bert4rec`, it trains BERT4Rec instead, with its full softmax at a mask
-probability of .2, and does not rank.
+With `bert4rec`, it trains BERT4Rec with its full softmax at a mask probability of 0.2, and does not
+rank.
 
-The clocks start and stop where the peers' do: the data, the making of the model and the first steps
-are before them. The sampled protocol counts the drawing of the hundred items, as RecBole's does.
+As for the peers, the time excludes the data, building the model and the first steps. The sampled
+protocol includes drawing the hundred items, as RecBole's does.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from whence.models import Recommender
 from whence.training import Evaluation, TrainingConfig
 from whence.training.recommenders import new_training
 
-LENGTH, WIDTH, BATCH = 25, 64, 128
+MAX_LEN, DIM, BATCH = 25, 64, 128
 THREADS = 2
 WARM_UP = 20
 
 
 def measure(text: str, seconds: float) -> dict[str, float]:
-    """The rates of the training loop, and the seconds of both protocols."""
+    """Return the rates of the training loop, and the seconds of both protocols."""
     split = whence.last_two(whence.load(text))
-    training, taken = trained(split, "sasrec", {"max_len": LENGTH}, seconds)
+    training, taken = train_for(split, "sasrec", {"max_len": MAX_LEN}, seconds)
     model = training.result()[0].model
     steps = training.step - WARM_UP
-    # Counted afterwards, on the same batches.
+    # Count afterwards, on the same batches.
     drawn = (training.stack.batches.draw(torch.tensor(step)) for step in range(steps))
     targets = sum(int(batch.inputs.real.sum()) for batch in drawn)
-    evaluation = Evaluation(split, "test", LENGTH)
+    evaluation = Evaluation(split, "test", MAX_LEN)
     start = time.perf_counter()
     evaluation.full(model).measures()
     full = time.perf_counter() - start
@@ -56,18 +56,18 @@ def measure(text: str, seconds: float) -> dict[str, float]:
 
 
 def measure_bert4rec(text: str, seconds: float) -> dict[str, float]:
-    """The rate of the training loop, with as many slots as RecBole has items and masks."""
+    """Return the rate of the training loop, with as many slots as RecBole's BERT4Rec."""
     split = whence.last_two(whence.load(text))
-    settings = {"max_len": LENGTH - 1, "mask_prob": 0.2}
-    training, taken = trained(split, "bert4rec", settings, seconds)
+    settings = {"max_len": MAX_LEN - 1, "mask_prob": 0.2}
+    training, taken = train_for(split, "bert4rec", settings, seconds)
     return {"sequences_per_second": (training.step - WARM_UP) * BATCH / taken}
 
 
-def trained(
+def train_for(
     split: Split, name: str, settings: dict[str, float], seconds: float
 ) -> tuple[Training[Recommender], float]:
-    """After so many seconds or a step more, which come with it, and a warm-up."""
-    sizes = {"dim": WIDTH, "n_blocks": 2, "n_heads": 1, "dropout": 0.2, **settings}
+    """Train for this time after a warm-up. Return the training and its exact seconds."""
+    sizes = {"dim": DIM, "n_blocks": 2, "n_heads": 1, "dropout": 0.2, **settings}
     training = new_training(split, name, sizes, TrainingConfig(batch_size=BATCH), [0], "cpu")
     for _ in range(WARM_UP):
         training.advance()

@@ -1,7 +1,7 @@
-"""How fast Whence trains DeepICF+a; `python whence_deepicf.py TEXT SECONDS USERS LONGEST`.
+"""Measure how fast Whence trains DeepICF+a: `python whence_deepicf.py TEXT SECONDS USERS LONGEST`.
 
-The text, the clock and what counts as a target are as in `recbole_nais.py`; a step has so many
-USERS, each with everything they chose, up to LONGEST items, and four negatives for every one.
+The text, the time and the targets are defined as in `recbole_nais.py`. A step has USERS users with
+their events, up to LONGEST, and four negatives per event.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from whence.models.tasks import NO_QUESTION
 from whence.training import TrainingConfig
 from whence.training.recommenders import new_training
 
-WIDTH, BETA, NEGATIVES = 16, 0.8, 4
+DIM, BETA, NEGATIVES = 16, 0.8, 4
 THREADS = 2
 WARM_UP = 3
 
 
 def without_the_last(text: str) -> Split:
-    """Everything but the last event of each user to learn from."""
+    """Return a split that trains on everything but the last event of each user."""
     split = whence.last_two(whence.load(text))
     return replace(split, train_ends=split.interactions.offsets[1:] - 1)
 
 
 def measure(text: str, seconds: float, users: int, longest: int) -> dict[str, float]:
-    """The rate of the training loop, and the memory of it all."""
+    """Return the rate of the training loop, and the peak memory."""
     split = without_the_last(text)
     sizes = {
         "max_len": longest,
-        "dim": WIDTH,
-        "attention_dim": WIDTH,
+        "dim": DIM,
+        "attention_dim": DIM,
         "beta": BETA,
         "n_negatives": NEGATIVES,
         "n_classes": 1,
@@ -53,15 +53,15 @@ def measure(text: str, seconds: float, users: int, longest: int) -> dict[str, fl
     while (taken := time.perf_counter() - start) < seconds:
         training.advance()
     return {
-        "targets_per_second": targets_of(training) / taken,
+        "targets_per_second": count_targets(training) / taken,
         "steps": training.step - WARM_UP,
         "events": int(split.trained().sum()),
         "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
     }
 
 
-def targets_of(training: Training[Recommender]) -> int:
-    """How many were learned from after the first steps; counted afterwards, on the same batches."""
+def count_targets(training: Training[Recommender]) -> int:
+    """Count the targets after the warm-up, on the same batches."""
     batches, targets = training.stack.batches, 0
     for step in range(WARM_UP, training.step):
         batches.prepare(step)
