@@ -235,7 +235,7 @@ def test_named_and_prepared_data_need_no_copy(
 
 def test_a_cache_that_cannot_be_written_is_a_warning(csv: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").touch()
-    with pytest.warns(UserWarning, match="No copy of the data could be kept"):
+    with pytest.warns(UserWarning, match="The data could not be copied"):
         train_tiny(csv, tmp_path / "run")
     assert open_run(tmp_path / "run").interactions.user_count == 9
 

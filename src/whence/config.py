@@ -68,7 +68,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "neg_num": ("n_negatives",),
     "num_classes": ("n_classes",),
 }
-"""What PyTorch, RecBole, RecTools and others call a setting; Whence's own names in order."""
+"""Names that other libraries give a setting, and Whence's names for it in order."""
 
 
 class Setting(NamedTuple):

@@ -1,4 +1,4 @@
-"""What explainers and trust measures ask of a model.
+"""What explainers and trust measures require of a model.
 
 A model predicts from *parts*: the items of a history, the words of a sentence, groups of features.
 Every model says which slots of a batch are parts and scores targets with some parts removed. All

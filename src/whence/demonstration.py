@@ -72,9 +72,7 @@ def demonstrate(
     user = _typical_user(interactions)
     picks = recommend(run, user=user)
     if not picks.picks:
-        raise InputError(
-            f"User {user} in {name} has seen every item, so nothing can be recommended."
-        )
+        raise InputError(f"User {user} in {name} has seen every item. Use data with more items.")
     # The best recommendation that has an item as its reason, if there is one.
     explained = next((pick for pick in picks.picks if pick.reason.supports), picks.picks[0])
     explanations = compare(run, user=user, item=explained.item, methods=SHOWN_METHODS)

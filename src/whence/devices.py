@@ -1,4 +1,4 @@
-"""Where to compute, and the same bits there each time."""
+"""The device to compute on, and deterministic computation there."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class InputError(WhenceError):
 
 
 class CapabilityError(WhenceError):
-    """A model lacks a capability that was asked for."""
+    """A model lacks a required capability."""
 
 
 class RunError(WhenceError):

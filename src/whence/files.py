@@ -62,7 +62,7 @@ def new_folder(folder: Path, overwrite: bool = False) -> Iterator[Path]:
     folder = folder.resolve()
     _tidy(folder)
     check_can_write(folder, overwrite)
-    partial, former = _beside(folder, "partial"), _beside(folder, "former")
+    partial, former = _hidden_name(folder, "partial"), _hidden_name(folder, "former")
     with _writing(folder):
         try:
             partial.mkdir(parents=True)
@@ -82,7 +82,7 @@ def new_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path that is renamed to `path` if the block succeeds."""
     path = path.resolve()
     _tidy(path)
-    partial = _beside(path, "partial")
+    partial = _hidden_name(path, "partial")
     with _writing(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -170,5 +170,5 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _beside(path: Path, what: str) -> Path:
+def _hidden_name(path: Path, what: str) -> Path:
     return path.with_name(f".{path.name}.{what}-{os.getpid()}")

@@ -109,7 +109,7 @@ class Run:
         return found
 
     def snapshot(self, step: int, model_seed: int = 0) -> Recommender:
-        """Return the model after this number of steps, if a snapshot was kept."""
+        """Return the snapshot of the model after this number of steps."""
         if model_seed not in self.models:
             known = ", ".join(map(str, self.models))
             raise InputError(f"This run has no model of seed {model_seed}. It has {known}.")

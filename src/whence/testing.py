@@ -79,7 +79,7 @@ def check_batches(explainer: str | Explainer, cases: Cases) -> None:
 
 
 def check_seed(explainer: str | Explainer, cases: Cases) -> None:
-    """The same seed gives the same bytes, whatever is asked besides."""
+    """The same seed gives the same bytes, whatever was computed before."""
     one, two = (explain_batch(*cases, explainer, seed=4) for _ in range(2))
     assert one.scores.tobytes() == two.scores.tobytes()
     assert one.to_json() == two.to_json()

@@ -125,7 +125,7 @@ def explain(
 
 
 def _chosen_methods(run: "Run", names: list[str] | None) -> list[str]:
-    """Return the methods that were asked for; "all" stands for all that the model supports."""
+    """Return the named methods. "all" stands for all that the model supports."""
     from whence.explainers import EXPLAINERS, able
 
     if not names:

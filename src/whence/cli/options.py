@@ -125,8 +125,8 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_loader(data: str, **given: Any) -> None:  # noqa: ANN401
-        how = {name: given.pop(name) for name in shared}
-        command(data=lambda: _load(data, how), **given)
+        options = {name: given.pop(name) for name in shared}
+        command(data=lambda: _load(data, options), **given)
 
     kinds = {"data": Data}
     parameters = [
@@ -139,13 +139,13 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     return with_loader
 
 
-def _load(data: str, how: dict[str, Any]) -> "Interactions":
+def _load(data: str, options: dict[str, Any]) -> "Interactions":
     from dataclasses import fields
 
     from whence.data import Preparation, ReadOptions, load
 
-    filters = {field.name: how[field.name] for field in fields(Preparation)}
-    reading = ReadOptions(**{field.name: how[field.name] for field in fields(ReadOptions)})
+    filters = {field.name: options[field.name] for field in fields(Preparation)}
+    reading = ReadOptions(**{field.name: options[field.name] for field in fields(ReadOptions)})
     with err.status("reading the data"):
         found = load(data, reading, Preparation(**filters))
     report_reading(found)

@@ -124,9 +124,13 @@ class _TitleIndex:
     def find(self, text: str) -> list[int]:
         """Return the matches, the most popular first: one, several, or none.
 
-        The first rule with a match decides: the exact title but for case; without punctuation,
-        accents and year; without articles and text in brackets; the first letters, or all words;
-        one title with a typing error.
+        The first rule with a match decides:
+
+        1. the exact title, except for case;
+        2. the title without punctuation, accents and year;
+        3. the title without articles and text in brackets;
+        4. the first letters, or all words;
+        5. one title with a typing error.
         """
         wanted = simplify(text)
         for matches in (

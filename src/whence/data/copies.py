@@ -45,10 +45,9 @@ def needs_copy(origin: Mapping[str, Any]) -> bool:
 
 
 def keep_copy(interactions: Interactions, warn: bool = True) -> None:
-    """Write a copy of the data, unless one is there; a failure is at most a warning.
+    """Write a copy of the data if there is none. A failure is at most a warning.
 
-    Several processes may do this at once: each writes to a folder of its own, and the first rename
-    wins.
+    Several processes may do this at once: each writes to its own folder, and the first rename wins.
     """
     folder = copies_folder()
     copy = folder / interactions.content_hash
@@ -65,8 +64,8 @@ def keep_copy(interactions: Interactions, warn: bool = True) -> None:
     except OSError as problem:
         if warn and not copy.exists():
             warnings.warn(
-                f"No copy of the data could be kept in {folder} ({reason(problem)}). Once the run "
-                "is reopened, its users are read from the original source.",
+                f"The data could not be copied to {folder} ({reason(problem)}). A reopened run "
+                "reads its users from the original source.",
                 stacklevel=2,
             )
     finally:

@@ -123,9 +123,7 @@ def _fetch_rest(url: str, file: FileIO, path: Path, show_progress: bool) -> None
             file.truncate(0)  # the server does not support ranges and starts over
             file.seek(0)
         elif not begins.startswith(f"bytes {start}-"):
-            raise _InterruptedError(
-                f"the server was asked for bytes from {start:,} and sent {begins}"
-            )
+            raise _InterruptedError(f"the server sent bytes from {begins} instead of {start:,}")
         length = response.headers["Content-Length"] or ""
         total = file.tell() + int(length) if length.isdecimal() else None
         bar = download_bar(path.name, total, file.tell(), show_progress)

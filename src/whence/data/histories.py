@@ -42,7 +42,7 @@ def one_history(items: Sequence[int] | Ints32, max_len: int) -> Ints:
 def histories_without(items: Ints32, removed: Ints32, max_len: int) -> Ints:
     """Return one history without each of the `k` removed items: `[k, max_len]`."""
     kept = items[None, :] != removed[:, None]
-    # A stable sort by "kept" moves the kept items to the right, in order.
+    # A stable sort by `kept` moves these items to the right, in order.
     moved = np.argsort(kept, axis=1, kind="stable")
     there = np.arange(len(items)) >= (~kept).sum(axis=1)[:, None]
     shortened = np.where(there, items[moved], PAD)[:, -max_len:]

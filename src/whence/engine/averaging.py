@@ -227,13 +227,13 @@ class AveragedTraining(Averaging):
     def finish(self, loader: Iterable[Any] | None = None) -> None:
         """Give the model its average, and unhook from the optimizer.
 
-        The statistics of batch normalization belong to other weights then. They are computed
-        anew from the inputs of the loader.
+        Batch normalization's statistics then belong to other weights. The inputs of the loader
+        recompute them.
         """
         if loader is None and has_batch_norm(self.model):
             raise InputError(
                 "The statistics of batch normalization do not belong to the averaged weights. "
-                "Compute them anew with finish(loader)."
+                "Recompute them with finish(loader)."
             )
         for hook in self.hooks:
             hook.remove()

@@ -68,7 +68,7 @@ def restore_from(path: Path, device: str, restore: Callable[[dict[str, Tensor]],
 
 
 class CheckpointFolder:
-    """The folder next to a run in which its training is kept until the run is written.
+    """The folder next to a run that holds its training until the run is written.
 
     It holds the checkpoints and snapshots of every seed, and the settings that they belong to.
     """
@@ -76,7 +76,7 @@ class CheckpointFolder:
     def __init__(self, run: Path, settings: Mapping[str, Any], overwrite: bool) -> None:
         run = run.resolve()
         self.folder = run.with_name(f".{run.name}.unfinished")
-        # As JSON gives them back, so that the two can be compared.
+        # A round trip through JSON, so that the two can be compared.
         settings = json.loads(json.dumps(settings))
         if self.folder.exists():
             self._check(settings, overwrite)
@@ -86,7 +86,7 @@ class CheckpointFolder:
                 write_json(partial, settings)
 
     def _check(self, settings: Mapping[str, Any], overwrite: bool) -> None:
-        """Remove a training with other settings, but only if the user asked for that."""
+        """Remove a training with other settings if `overwrite` allows it."""
         manifest = self.folder / MANIFEST
         saved = read_json(manifest) if manifest.exists() else {}
         if saved == settings:
@@ -135,7 +135,7 @@ class CheckpointFolder:
 
 
 def _difference(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Describe how a stopped training differs from the one that is asked for."""
+    """Describe how a stopped training differs from the requested one."""
     if VERSION not in saved:
         return "of an older version of Whence, which cannot be resumed."
     names = [name for name in {**settings, **saved} if saved.get(name) != settings.get(name)]

@@ -25,11 +25,11 @@ from whence.files import new_file, save_weights
 from whence.progress import progress_bar
 
 STEPS_BETWEEN_READINGS = 20
-"""Losses stay on the device for that many steps, since reading them makes a GPU wait."""
+"""Losses stay on the device for this many steps, since reading them makes a GPU wait."""
 BATCHES_FOR_NORMS = 100
-"""From which batch normalization takes the statistics of averaged weights."""
+"""Batches from which batch normalization computes the statistics of averaged weights."""
 FORMAT = 2
-"""Of checkpoints; those of Whence 0.1 have none."""
+"""The format of checkpoints. Those of Whence 0.1 have none."""
 
 
 class DivergedError(InputError):
@@ -268,14 +268,14 @@ class Training(Generic[ModelT]):
         return trained
 
     def _model(self, seed: int, weights: Mapping[str, Tensor]) -> ModelT:
-        """Return a model of its own, outside the stack."""
+        """Return the model of one seed, outside the stack."""
         model = self.task.restore(seed, weights)
         if self.stack.averaging is not None and has_batch_norm(model):
             self._refresh_norms(model, seed)
         return model.eval()
 
     def _refresh_norms(self, model: ModelT, seed: int) -> None:
-        """Compute batch normalization's statistics anew, since those of the average differ."""
+        """Recompute batch normalization's statistics for the averaged weights."""
         batches = self.task.batches(model, [seed], recorded=False)
 
         def drawn() -> Iterator[list[object]]:

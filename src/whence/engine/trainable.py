@@ -47,7 +47,7 @@ class OutOfBatches(Exception):  # noqa: N818 - it is no error
 
 
 class BatchSource(Protocol):
-    """Where the batches of a stack of seeds come from."""
+    """A source of batches for a stack of seeds."""
 
     def prepare(self, step: int) -> Hashable:
         """Get the batch of a step ready; steps with equal answers have batches of equal shape.
@@ -116,7 +116,7 @@ class Trainable(ABC, Generic[ModelT]):
     """
 
     name: str
-    """What the progress bar calls it."""
+    """The name in the progress bar."""
     device: str
     plan: Plan
     metric: str = "validation loss"

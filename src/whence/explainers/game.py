@@ -49,11 +49,15 @@ class Game:
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Return `[B, c]`: the value of each coalition `[c, p]` of players."""
-        asked = self.request
+        request = self.request
         if not len(coalitions):
-            return self.full.new_zeros(len(asked), 0)
+            return self.full.new_zeros(len(request), 0)
         values = score_coalitions(
-            asked.model, asked.batch, asked.targets, self.present(coalitions), memory=asked.memory
+            request.model,
+            request.batch,
+            request.targets,
+            self.present(coalitions),
+            memory=request.memory,
         )
         return values.double()
 

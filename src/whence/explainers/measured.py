@@ -152,9 +152,9 @@ def as_good_as_best(values: Mapping[str, SeedValues]) -> list[str]:
     ]
 
 
-def beats_chance(values: Mapping[str, SeedValues], chance: SeedValues) -> bool:
-    """Return whether any is above chance by a difference whose interval is above 0."""
-    return any(_behind(one, chance).interval[0] > 0 for one in values.values())
+def beats_random(values: Mapping[str, SeedValues], control: SeedValues) -> bool:
+    """Return whether any is above random by a difference whose interval is above 0."""
+    return any(_behind(one, control).interval[0] > 0 for one in values.values())
 
 
 def _behind(first: SeedValues, other: SeedValues) -> SeedMean:

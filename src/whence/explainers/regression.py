@@ -58,8 +58,8 @@ def least_squares(x: Tensor, weights: Tensor, penalty: Tensor) -> Tensor:
     eigenvalues = torch.linalg.eigvalsh(normal)
     if eigenvalues[0] <= FLAT * eigenvalues[-1]:
         raise InputError(
-            f"The {len(x)} coalitions drawn cannot tell {x.shape[1]} items apart. Set a larger "
-            "number of coalitions, or another seed."
+            f"The {len(x)} coalitions drawn cannot tell {x.shape[1]} items apart. Draw more "
+            "coalitions, or set another seed."
         )
     solved: Tensor = torch.linalg.solve(normal, weighted.T)
     return solved.T.contiguous()
@@ -68,8 +68,8 @@ def least_squares(x: Tensor, weights: Tensor, penalty: Tensor) -> Tensor:
 def standard_errors(residuals: Tensor, matrix: Tensor, draw_size: int, coefficients: int) -> Tensor:
     """Return `[B, p]`: how much β varies between designs, by the residuals (sandwich estimator).
 
-    √(m/(m − p) Σ_draws (Σ_{k in the draw} P_k r_k)²), with P the matrix `[c, p]`, r the residuals
-    `[B, c]`, m independent draws of `draw_size` coalitions each, and p coefficients.
+    It is √(m/(m − p) Σ_draws (Σ_{k in the draw} P_k r_k)²). P is the matrix `[c, p]`, and r are the
+    residuals `[B, c]`. There are m independent draws of `draw_size` coalitions and p coefficients.
     """
     of_draw = residuals.unflatten(1, (-1, draw_size))
     of_matrix = matrix.to(residuals.device).unflatten(0, (-1, draw_size))

@@ -89,22 +89,22 @@ NEIGHBOURS: Final = 10
 
 @dataclass(frozen=True)
 class SameGroup:
-    """How often neighbours share a group, compared with chance."""
+    """How often neighbours share a group, compared with random groups."""
 
     share: Measure
     """The share of the k nearest that share a group."""
     chance: float
     """The mean share over all ways to assign the groups at random."""
     excess: Measure
-    """The share minus chance for the same groups; 0 is chance."""
+    """The share minus that of random groups; 0 is no better than random."""
     by_group: Mapping[str, tuple[float, float]]
-    """By group: the share of its members' neighbours that are in it too, and the same by chance."""
+    """By group: the share of its members' neighbours that are in it, and the same at random."""
 
 
 def same_group(vectors: Tensor, groups: Groups, k: int = NEIGHBOURS, seed: int = 0) -> SameGroup:
     """Return the share of the k nearest neighbours of each vector `[N, d]` that share a group.
 
-    Vectors without a group are left out, also as neighbours. Chance is exact: all others are
+    Vectors without a group are left out, also as neighbours. `chance` is exact: all others are
     equally likely neighbours. Intervals come from a bootstrap over the vectors.
     """
     if len(vectors) != len(groups):

@@ -25,7 +25,7 @@ class Projection:
     """`[N, 2]`."""
     method: str
     kept: float | None = None
-    """The share of the variance that is kept, if the method is linear."""
+    """The share of the variance that the map shows, if the method is linear."""
 
 
 def pca(vectors: Tensor) -> Projection:

@@ -21,7 +21,7 @@ AnyInts = npt.NDArray[np.integer[Any]]
 RECENT = 100
 """The number of each user's newest training events that similarities are computed from."""
 NEIGHBOURS = 100
-"""The number of similar items that are kept for each item."""
+"""The number of similar items stored for each item."""
 
 
 class _Rule(CaseReader):

@@ -1,7 +1,7 @@
 """BERT4Rec (Sun et al. 2019) as Baumhauer (2021) prints it.
 
 The blocks, the tied item embeddings and the left padding are SASRec's, but a row sees all rows. The
-network has one embedding of its own, [CLS] in the paper and [MASK] elsewhere. In training it
+network has one extra embedding, [CLS] in the paper and [MASK] elsewhere. In training it
 replaces masked items. For a prediction it fills a last slot after the newest item, whose row
 answers. So `n − 1` of the network's `n` slots hold items.
 """

@@ -23,8 +23,8 @@ class Windows:
     """The attention of packed histories: `K` windows of `n` rows, `T = K·n`.
 
     `n` is the length of the longest history. A history that ends in a window starts there or in the
-    window before, so a window attends to itself and the one before it, and without causality also
-    to the one after it. A mask keeps histories apart.
+    window before. So a window attends to itself and the one before it. Without causality, it also
+    attends to the one after it. A mask separates histories.
     """
 
     def __init__(self, batch: Packed, max_len: int, *, causal: bool) -> None:

@@ -1,8 +1,8 @@
 """Losses, and how a model's outputs tell the outcome of an item.
 
 The softmax over all items takes memory that does not grow with their number: the logits of `M` rows
-and `I` items are computed in chunks of items. If all items fit into one chunk, its logits are kept
-for the gradient. Otherwise they are computed again.
+and `I` items are computed in chunks of items. If all items fit into one chunk, its logits are
+stored for the gradient. Otherwise they are computed again.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _LogSumExp(torch.autograd.Function):
 
     @staticmethod
     def forward(rows: Tensor, tables: Tensor, at_once: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return `[S, M]`, the largest logits `[S, M, 1]`, and exp(logit − largest) if kept."""
+        """Return `[S, M]`, the largest logits `[S, M, 1]`, and exp(logit − largest) if stored."""
         wide = torch.promote_types(rows.dtype, torch.float32)
         peaks = rows.new_full((*rows.shape[:2], 1), -torch.inf, dtype=wide)
         total = torch.zeros_like(peaks)
@@ -135,7 +135,7 @@ class _LogSumExp(torch.autograd.Function):
         """Keep what the other values can be computed from."""
         rows, tables, ctx.at_once = inputs
         ctx.mark_non_differentiable(*output[1:])
-        ctx.set_materialize_grads(False)  # which would be zeros in the shape of what is kept
+        ctx.set_materialize_grads(False)  # which would be zeros in the shape of what is stored
         ctx.save_for_backward(rows, tables, *output)
 
     @staticmethod

@@ -186,7 +186,7 @@ class MLP(NCF):
 
 
 class NeuMF(NCF):
-    """GMF and MLP, each with vectors of its own: a vector starts with that of GMF."""
+    """GMF and MLP, each with its own vectors: a vector starts with that of GMF."""
 
     config: MLPConfig
 

@@ -6,7 +6,7 @@ For a history item `p_j` and a target `q`, the weight before smoothing is
 
 and the model needs only two sums over the history, `Σ e_j` and `Σ e_j p_j`. So histories may come
 in tiles, in any order: a pair of a history tile and a target tile adds its share to both sums. The
-intermediate values, `a` per item and target, are kept only if all pairs fit into memory at once.
+intermediate values, `a` per item and target, are stored only if all pairs fit into memory at once.
 Otherwise the gradient computes them again, a few pairs at a time.
 """
 
@@ -104,7 +104,7 @@ class _Attended(torch.autograd.Function):
         of_pooled: Tensor | None,
         *_: None,
     ) -> tuple[Tensor | None, ...]:
-        """Compute the gradients by hand, as few intermediate values are kept."""
+        """Compute the gradients by hand, since few intermediate values are stored."""
         p, q, *given = ctx.saved_tensors
         flat = _Flat(p, q, AttentionNetwork(*given[:3]), Tiled(*given[3:7]))
         of_total = q.new_zeros(q.shape[:3]) if of_total is None else of_total
@@ -137,7 +137,7 @@ def taken(values: Tensor, places: Tensor) -> Tensor:
 class _Sums:
     """Sums `[S · m, …]` of values at places, added in the same order every time.
 
-    Each of the `S` seeds has `m` places and pairs of its own.
+    Each of the `S` seeds has its own `m` places and pairs.
     """
 
     def __init__(self, like: Tensor, shape: tuple[int, ...], seeds: int) -> None:

@@ -1,8 +1,8 @@
 """Reasons in words, checked with the model before they are given.
 
 "Because you watched X" is only said if the recommendation loses without X: its score falls, and so
-does its probability among all items, by a noticeable share. "Without X" is meant literally. X is
-left out wherever it stands, older items move up, and the model is asked again. If no single item
+does its probability among all items, by a noticeable share. "Without X" is meant literally: X is
+left out at every position, older items move up, and the model scores the rest. If no single item
 passes, no item is named.
 """
 
@@ -69,7 +69,7 @@ class Reason(Result):
     evidence: Evidence | None = None
     """What the experts rest on, if the model has experts and reads no history."""
     similar_users: SimilarUsers | None = None
-    """Who else chose the item, if the model has user vectors and reads no history."""
+    """Similar users who chose the item, if the model has user vectors and reads no history."""
 
     @property
     def sentence(self) -> str:

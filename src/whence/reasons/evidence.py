@@ -19,7 +19,7 @@ from whence.contract import HasPartNames, HasSelections
 from whence.models.base import CaseReader
 
 MAJORITY: Final = 0.5
-"""The share of all weight that an expert needs to speak for the model."""
+"""The share of all weight that an expert needs to count as the model's reason."""
 NOTICEABLE: Final = 0.05
 """The share of its probability whose loss counts as a change of the recommendation."""
 

@@ -1,7 +1,7 @@
 """How many of the users most similar to you chose an item.
 
 This is the neighbour-based explanation of collaborative filtering (Jain 2019, Section 2.2.1), for
-models that represent users by vectors. It counts as a reason only if it is more than chance.
+models that represent users by vectors. It counts as a reason only if it is more than random.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from whence.maps.groups import NEIGHBOURS
 from whence.maps.nearest import nearest_to
 
 SIGNIFICANCE: Final = 0.05
-"""A count with a p-value from here on is reported as chance."""
+"""From this p-value on, a count is reported as possibly random."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -
 
 
 def _title(measures: Mapping[str, Measure]) -> str:
-    ranking, rating = "How well the next item is ranked", "how far ratings are off"
+    ranking, rating = "How well the next item is ranked", "how large rating errors are"
     if RATING_ERROR not in measures:
         return ranking
     return f"{ranking}, and {rating}" if len(measures) > 1 else rating.capitalize()

@@ -33,7 +33,7 @@ def permutation_chart(lines: Mapping[str, Binned]) -> alt.ConcatChart:
 
 
 def stability_chart(measures: Mapping[str, Binned]) -> alt.ConcatChart:
-    """Draw each measure over seeds by the mean prediction, in a panel of its own."""
+    """Draw each measure over seeds by the mean prediction, one panel per measure."""
     panels = [_line_panel({name: one}, LIKED, name) for name, one in measures.items()]
     return _concatenated(panels, OVER_SEEDS)
 

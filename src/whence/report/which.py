@@ -20,7 +20,7 @@ from whence.explainers.measured import (
     Figures,
     Measured,
     SeedValues,
-    beats_chance,
+    beats_random,
     best,
 )
 from whence.explainers.signed_rollout import SIGNS
@@ -69,9 +69,9 @@ def explainers_table() -> Group:
         table.add_row(name, escape(row["summary"]), _yes(row["signed"]), _needs(row), inputs)
     return captioned(
         table,
-        "*: used by default if the model supports it; signed: a negative score argues against;\n"
-        "needs: of the model, besides parts and scores; inputs: how many the model scores for a\n"
-        "history of n items, with b blocks",
+        "*: used by default if the model supports it. signed: a negative score argues against.\n"
+        "needs: what the model must offer besides parts and scores. inputs: how many the model\n"
+        "scores for a history of n items, with b blocks.",
     )
 
 
@@ -140,12 +140,12 @@ def _between(marker: str, text: str, page: str) -> str:
 
 def _use(measured: Measured) -> str:
     right = measured.over_models(Figures.right)
-    chance = right.pop(CONTROL)
+    control = right.pop(CONTROL)
     chosen, first = measured.recommended(), best(right)
     found = (
         f"Use `{chosen}`. Averaged over {' and '.join(measured.models)} and the kinds of reason, "
         f"it names the true reason in {_share(right[chosen])} of the cases, and random scores in "
-        f"{_share(chance)}. It takes {_milliseconds(measured, chosen)} ms a history."
+        f"{_share(control)}. It takes {_milliseconds(measured, chosen)} ms a history."
     )
     if chosen == first:
         return f"{found} No other explainer is right more often."
@@ -171,18 +171,18 @@ def _by_reason(model: str, explainers: dict[str, Figures]) -> str:
     found = []
     for reason, words in REASONS.items():
         values = {name: one.precision[reason] for name, one in explainers.items()}
-        chance = values.pop(CONTROL)
+        control = values.pop(CONTROL)
         first = best(values)
-        text = f"`{first}`, {_share(values[first])} (random {_share(chance)})"
-        if not beats_chance(values, chance):
-            text = f"none is better than random scores ({_share(chance)})"
+        text = f"`{first}`, {_share(values[first])} (random {_share(control)})"
+        if not beats_random(values, control):
+            text = f"none is better than random scores ({_share(control)})"
         found.append(f"{words}: {text}")
     return f"The most accurate on {model} for {'; '.join(found)}."
 
 
 def _without_sign(measured: Measured) -> str:
     found = measured.over_models(lambda one: one.precision["prevented"])
-    chance = found.pop(CONTROL)
+    control = found.pop(CONTROL)
     signed = {name: one.signed for name, one in next(iter(measured.models.values())).items()}
     without, having = (
         best({name: values for name, values in found.items() if signed[name] == side})
@@ -191,7 +191,7 @@ def _without_sign(measured: Measured) -> str:
     return (
         f"Unsigned explainers name what prevented a choice in at most {_share(found[without])} of "
         f"the cases (`{without}`), signed ones in up to {_share(found[having])} (`{having}`), and "
-        f"random scores in {_share(chance)}."
+        f"random scores in {_share(control)}."
     )
 
 
@@ -215,21 +215,25 @@ def _sizes(measured: Measured) -> str:
     rank = measured.over_models(lambda one: one.rank)
     others = {name: values for name, values in rank.items() if not name.startswith("shapley")}
     first, cheap = best(others), best({name: rank[name] for name in measured.cheap()})
-    also = f", and of the cheap ones `{cheap}` (ρ {_share(rank[cheap])})" if cheap != first else ""
+    also = (
+        f", and `{cheap}` is closest among the cheap ones (ρ {_share(rank[cheap])})"
+        if cheap != first
+        else ""
+    )
     return (
-        f"Of the other explainers, `{first}` is closest to Shapley values in the order of sizes "
+        f"`{first}` is closest to Shapley values in the order of sizes "
         f"(ρ {_share(rank[first])}){also}."
     )
 
 
 def _origin(measured: Measured) -> str:
     settings = measured.settings
-    asked = ", ".join(f"{count:,} {reason}" for reason, count in measured.questions.items())
+    questions = ", ".join(f"{count:,} {reason}" for reason, count in measured.questions.items())
     return (
         f"Measured with `{measured.command}` on {measured.machine}: a synthetic world of "
         f"{settings['users']:,} users, histories of up to {settings['max_len']} items, "
-        f"{settings['steps']:,} steps, {len(measured.seeds)} seeds; questions: {asked}. ± is half "
-        f"of the 95 % t-interval over the seeds."
+        f"{settings['steps']:,} steps, {len(measured.seeds)} seeds. Questions: {questions}. "
+        f"± is half of the 95 % t-interval over the seeds."
     )
 
 

@@ -62,7 +62,7 @@ class EpochOrder:
         """Return the place of a step in its epoch, and draw the order of a new epoch."""
         epoch, place = divmod(step, self.steps)
         if epoch != self.epoch:
-            # Not kept: it holds a number for every thing, and is needed once per epoch.
+            # Freed again: it holds a number for everything, and is needed once per epoch.
             random = CounterRandom(self.keys, self.device)
             number = torch.tensor(epoch, device=self.device)
             (numbers,) = random.integers(number, range(1), self.count)
@@ -170,7 +170,7 @@ class Tiles(NamedTuple):
 class UserBatches:
     """Every user once per epoch, shuffled, `size` users per step.
 
-    Of a user with more events than the task allows, the latest are used. With `few_sizes`, a batch
+    If a user has more events than the task allows, the latest are used. With `few_sizes`, a batch
     is padded to one of few sizes, as recorded steps require.
     """
 

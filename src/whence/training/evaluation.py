@@ -177,13 +177,13 @@ class Evaluation:
         name = MEASURE.fullmatch(measure)
         assert name is not None
         k = measure.partition("@")[2].partition(" ")[0]
-        asked = replace(self, top=int(k or TOP))
+        evaluation = replace(self, top=int(k or TOP))
         if name["rated"]:
             found = self.rated(model)
         elif name["published"]:
-            found = asked.published(model)
+            found = evaluation.published(model)
         else:
-            found = asked.sampled(model) if name["sampled"] else asked.full(model)
+            found = evaluation.sampled(model) if name["sampled"] else evaluation.full(model)
         return float(found.values[measure].mean())
 
     @property

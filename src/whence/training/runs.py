@@ -201,12 +201,12 @@ def check_same_data(runs: Sequence[Run], interactions: Interactions, split: str)
 
 
 def _fingerprint(run: Run) -> dict[str, Any]:
-    """Return what tells one run's weights from another's."""
+    """Return the settings that determine a run's weights."""
     return {"model": run.model, "data": run.data["hash"], **run.training, **run.model_settings}
 
 
 def _environment(interactions: Interactions) -> dict[str, str]:
-    """Return what else must be the same for a training to be resumed."""
+    """Return what else must be equal to resume a training."""
     return {
         "data": interactions.content_hash,
         VERSION: whence.__version__,

@@ -31,9 +31,9 @@ FEW_PRODUCTS = 200_000_000
 A softmax over all items needs more for few rows.
 """
 COPIES = 6
-"""Of the weights: themselves, their gradients, two moments, an average and its difference."""
+"""Copies of the weights: themselves, gradients, two moments, an average and its difference."""
 MEMORY_SHARE = 0.5
-"""Of the free memory, for a stack; the rest is a reserve."""
+"""The share of the free memory for a stack. The rest is a reserve."""
 
 
 def fit_seeds(

@@ -1,6 +1,6 @@
 """Worlds: synthetic interactions whose true reasons are known.
 
-In a world of films a user watches
+In a world of films, a user watches:
 
 - a **sequel** because of one earlier film, the one it continues (*caused*);
 - never a **remake** after its original: that earlier film *prevents* it;
@@ -9,7 +9,7 @@ In a world of films a user watches
 - sometimes a random film (*noise*).
 
 For every event the world knows which of these it is, and which earlier event caused it or prevented
-another film. So an explanation can be right or wrong, which real data cannot tell.
+another film. So an explanation can be checked, which real data do not allow.
 """
 
 from whence.worlds.world import REASONS, World, WorldQuestions, make_world

@@ -90,7 +90,7 @@ class _Simulation:
         return unlucky
 
     def _watch_others(self, rows: Ints, step: int) -> None:
-        """Give each row a film by taste, fame or chance that it has not seen and does not avoid.
+        """Give each row an unseen film that it does not avoid: by taste, by fame or at random.
 
         A row that finds none gets a random plain film, perhaps for the second time.
         """

@@ -62,7 +62,7 @@ class AuditContext:
 
     @property
     def seed(self) -> int:
-        """Where random draws start."""
+        """The seed of random draws."""
         return self.model_seed
 
     @property
