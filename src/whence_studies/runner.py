@@ -124,11 +124,11 @@ class _StudyRun:
         split = split_by(self.study.split, recipe.data)
         # It says whether the weights were chosen on the test events.
         split = replace(split, protocol=run.training["protocol"])
-        asked = MeasuredRun(run, split, self.study.held, self.show_progress)
+        subject = MeasuredRun(run, split, self.study.held, self.show_progress)
         for name in self.study.measurements:
             if name not in found:
                 measuring = self._measuring(cell, name)
-                columns = MEASUREMENTS[name].measure(asked, measuring.options)
+                columns = MEASUREMENTS[name].measure(subject, measuring.options)
                 found[name] = CachedColumns(tuple(run.models), columns)
                 self.cache.keep(recipe, measuring, found[name])
 

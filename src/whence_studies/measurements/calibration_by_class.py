@@ -86,13 +86,13 @@ CURVES: Final = {
 }
 
 
-def class_calibration(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColumn]:
+def class_calibration(subject: MeasuredRun, options: UserSample) -> dict[str, SeedColumn]:
     """Return the columns of every seed's model, on the same users."""
-    questions = draw_questions(asked.split, asked.held, how)
-    apart = asked.held == "test" and len(asked.split.held["validation"])
-    fitting = validation_questions(asked.split, how) if apart else None
-    models = asked.run.models.values()
-    bar = progress_bar("calibration", len(models), asked.show_progress, transient=True)
+    questions = draw_questions(subject.split, subject.held, options)
+    apart = subject.held == "test" and len(subject.split.held["validation"])
+    fitting = validation_questions(subject.split, options) if apart else None
+    models = subject.run.models.values()
+    bar = progress_bar("calibration", len(models), subject.show_progress, transient=True)
     found = [of_model(model, questions, fitting) for model in bar.track(models)]
     protocol = (
         f"{questions.protocol}; confidence is the softmax of the predicted class; ECE and MCE use "

@@ -78,23 +78,23 @@ def draw_cases(split: Split, held: HeldOut, most: int) -> Cases:
     return every[np.sort(order[:most])]
 
 
-def draw_questions(split: Split, held: HeldOut, how: UserSample) -> CandidateQuestions:
-    """Draw the questions of up to `how.users` users.
+def draw_questions(split: Split, held: HeldOut, options: UserSample) -> CandidateQuestions:
+    """Draw the questions of up to `options.users` users.
 
     A few published negatives equal their target; these do not count.
     """
-    cases = draw_cases(split, held, how.users)
+    cases = draw_cases(split, held, options.users)
     negatives = published_negatives(split.interactions).of(cases)
     return _questions(split, held, cases, negatives, negatives != cases.targets[:, None])
 
 
-def validation_questions(split: Split, how: UserSample) -> CandidateQuestions:
+def validation_questions(split: Split, options: UserSample) -> CandidateQuestions:
     """Draw questions about validation events, with as many random negatives.
 
     The published negatives belong to test events. These are drawn from all items outside the user's
     training events, since later events are unknown.
     """
-    cases = draw_cases(split, "validation", how.users)
+    cases = draw_cases(split, "validation", options.users)
     users, generator = torch.from_numpy(cases.users).long(), Randomness(0).torch("evaluation")
     negatives = Unseen.of(split).draw(users, NEGATIVES, generator).numpy()
     return _questions(split, "validation", cases, negatives, negatives != cases.targets[:, None])

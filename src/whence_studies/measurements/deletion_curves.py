@@ -72,16 +72,17 @@ CURVES: Final = {
 }
 
 
-def deletions(asked: MeasuredRun, how: DeletionOptions) -> dict[str, SeedColumn]:
+def deletions(subject: MeasuredRun, options: DeletionOptions) -> dict[str, SeedColumn]:
     """Return the columns of every seed's model, on the same histories."""
-    models = list(asked.run.models.values())[: how.seeds]
-    cases = draw_full(asked.split, asked.held, models[0].config.max_len, how.histories)
-    bar = progress_bar("deleting", len(models), asked.show_progress, transient=True)
+    models = list(subject.run.models.values())[: options.seeds]
+    cases = draw_full(subject.split, subject.held, models[0].config.max_len, options.histories)
+    bar = progress_bar("deleting", len(models), subject.show_progress, transient=True)
     found = [of_model(model, cases) for model in bar.track(models)]
     protocol = (
-        f"{len(cases):,} {asked.held} events with full histories, {asked.split.protocol}; items "
-        "are hidden from attention one by one, and the distribution over all items is compared "
-        "with that for the full history; φ from 1,024 coalitions as published, φ* from 2,048"
+        f"{len(cases):,} {subject.held} events with full histories, {subject.split.protocol}; "
+        "items are hidden from attention one by one, and the distribution over all items is "
+        "compared with that for the full history; φ from 1,024 coalitions as published, "
+        "φ* from 2,048"
     )
     return {
         column: SeedColumn(tuple(one[column] for one in found), len(cases), protocol, "neither")

@@ -65,23 +65,25 @@ class SelectionOptions:
             raise InputError(f"points must be at least 1, not {self.points}.")
 
 
-def evidence(asked: MeasuredRun, how: SelectionOptions) -> dict[str, SeedColumn]:
+def evidence(subject: MeasuredRun, options: SelectionOptions) -> dict[str, SeedColumn]:
     """Return every column that the models of the run have."""
-    models = list(asked.run.models.values())
-    every = asked.split.held[asked.held]
-    some = draw_points(asked.split, asked.held, PointSample(how.points, "uniformly"))
-    bar = progress_bar("explaining", len(models), asked.show_progress, transient=True)
+    models = list(subject.run.models.values())
+    every = subject.split.held[subject.held]
+    some = draw_points(subject.split, subject.held, PointSample(options.points, "uniformly"))
+    bar = progress_bar("explaining", len(models), subject.show_progress, transient=True)
     explanations = [
         _explanations(model, some, seed) for seed, model in enumerate(bar.track(models))
     ]
-    protocol = f"{len(every):,} {asked.held} events, {asked.split.protocol}"
-    sampled = f"{how.points:,} {asked.held} events, {asked.split.protocol}"
-    found = {**_sizes(asked.run), **_selected(models, every, protocol)}
+    protocol = f"{len(every):,} {subject.held} events, {subject.split.protocol}"
+    sampled = f"{options.points:,} {subject.held} events, {subject.split.protocol}"
+    found = {**_sizes(subject.run), **_selected(models, every, protocol)}
     for column, values in rhos(explanations).items():
-        found[column] = _found(values, how.points, f"{sampled}; absolute values over three parts")
+        found[column] = _found(
+            values, options.points, f"{sampled}; absolute values over three parts"
+        )
     for column, apart in (seed_differences(explanations) if len(models) > 2 else {}).items():
         words = f"{sampled}; {apart.protocol}"
-        found[column] = _found(apart.over_seeds(), how.points, words, apart.direction)
+        found[column] = _found(apart.over_seeds(), options.points, words, apart.direction)
     return found
 
 

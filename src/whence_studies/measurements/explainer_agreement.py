@@ -117,14 +117,16 @@ CURVES: Final = {
 }
 
 
-def agreement(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
+def agreement(subject: MeasuredRun, options: PointSample) -> dict[str, SeedColumn]:
     """Return every column of every seed's model, on the same points."""
-    cases = draw_points(asked.split, asked.held, how)
-    seeds = progress_bar("comparing", len(asked.run.models), asked.show_progress, transient=True)
-    found = [of_model(model, cases) for model in seeds.track(asked.run.models.values())]
+    cases = draw_points(subject.split, subject.held, options)
+    seeds = progress_bar(
+        "comparing", len(subject.run.models), subject.show_progress, transient=True
+    )
+    found = [of_model(model, cases) for model in seeds.track(subject.run.models.values())]
     protocol = (
-        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the target "
-        "is the next item; φ from 1,024 coalitions as published, φ* from 4,096"
+        f"{options.points:,} {subject.held} events, {subject.split.protocol}, {options.words}; "
+        "the target is the next item; φ from 1,024 coalitions as published, φ* from 4,096"
     )
     return {
         column: SeedColumn(
@@ -176,16 +178,16 @@ def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> 
     Columns of single heads are omitted if there is only one head.
     """
     batch, targets = batch_and_targets(model, cases, model.config.max_len)
-    asked: dict[int, dict[str, str]] = {}
+    subject: dict[int, dict[str, str]] = {}
     assert isinstance(model, HasAttentions)
     heads = model.attentions(batch[:1], targets[:1])[0].shape[1]
     for symbol in symbols:
         if symbol in OF_HEADS and heads == 1:
             continue
         method, seed = ASKED[symbol]
-        asked.setdefault(seed, {})[symbol] = method
+        subject.setdefault(seed, {})[symbol] = method
     scores: dict[str, Floats] = {}
-    for seed, methods in asked.items():
+    for seed, methods in subject.items():
         found = compare_batch(model, batch, targets, list(methods.values()), seed)
         scores |= {symbol: found[method].scores for symbol, method in methods.items()}
     if {"φ*₁", "φ*₂"} <= scores.keys():

@@ -48,16 +48,16 @@ class GenreOptions:
             raise InputError("pairs and films must be at least 1.")
 
 
-def genres(asked: MeasuredRun, how: GenreOptions) -> dict[str, SeedColumn]:
+def genres(subject: MeasuredRun, options: GenreOptions) -> dict[str, SeedColumn]:
     """Return the attention between genres and its pattern, also with shuffled genres."""
-    by_genre = films_by_genre(asked.run.catalog, how.films)
+    by_genre = films_by_genre(subject.run.catalog, options.films)
     films = np.concatenate(by_genre)
     rng = Randomness(0).numpy("evaluation")
     sizes = [len(some) for some in by_genre]
-    queries, keys = draw_sequences(rng, sizes, how), draw_sequences(rng, sizes, how)
-    bar = progress_bar("genres", len(asked.run.models), asked.show_progress, transient=True)
+    queries, keys = draw_sequences(rng, sizes, options), draw_sequences(rng, sizes, options)
+    bar = progress_bar("genres", len(subject.run.models), subject.show_progress, transient=True)
     found: dict[str, list[float]] = {}
-    for seed, model in bar.track(asked.run.models.items()):
+    for seed, model in bar.track(subject.run.models.items()):
         logits = film_logits(model, films)
         # Shuffling the films gives each the genre of another.
         other = torch.from_numpy(Randomness(seed).numpy("explain").permutation(len(films)))
@@ -66,7 +66,7 @@ def genres(asked: MeasuredRun, how: GenreOptions) -> dict[str, SeedColumn]:
         shuffled = attention_between(logits[:, other[:, None], other], queries, keys)
         for column, value in _columns(blocks, shuffled).items():
             found.setdefault(column, []).append(value)
-    words = _protocol(how)
+    words = _protocol(options)
     more = (
         "; sd over key genres: standard deviation of the means over query genres; sd over query "
         "genres: what remains around those means; shuffled: every film takes the genre of another, "
@@ -75,7 +75,7 @@ def genres(asked: MeasuredRun, how: GenreOptions) -> dict[str, SeedColumn]:
     return {
         column: SeedColumn(
             tuple(values),
-            how.pairs,
+            options.pairs,
             words if column in BLOCKS.values() else words + more,
             "neither",
         )
@@ -100,19 +100,19 @@ def films_by_genre(catalog: Catalog, fewest: int) -> list[Ints]:
     return found
 
 
-def draw_sequences(rng: np.random.Generator, sizes: Sequence[int], how: GenreOptions) -> Ints:
+def draw_sequences(rng: np.random.Generator, sizes: Sequence[int], options: GenreOptions) -> Ints:
     """Return `[pairs, 4 · films]`: films numbered by genre, each at most once in a sequence."""
     first = np.cumsum(sizes) - sizes
-    blocks = [_some(rng, size, how) + start for size, start in zip(sizes, first, strict=True)]
+    blocks = [_some(rng, size, options) + start for size, start in zip(sizes, first, strict=True)]
     return np.concatenate(blocks, axis=1)
 
 
-def _some(rng: np.random.Generator, size: int, how: GenreOptions) -> Ints:
+def _some(rng: np.random.Generator, size: int, options: GenreOptions) -> Ints:
     """Return `[pairs, films]`: distinct random numbers below `size`."""
     pieces = []
-    for some in row_slices(how.pairs, cases_at_once(size)):
-        keys = rng.random((len(range(how.pairs)[some]), size))
-        pieces.append(np.argpartition(keys, how.films - 1, axis=1)[:, : how.films])
+    for some in row_slices(options.pairs, cases_at_once(size)):
+        keys = rng.random((len(range(options.pairs)[some]), size))
+        pieces.append(np.argpartition(keys, options.films - 1, axis=1)[:, : options.films])
     return np.concatenate(pieces)
 
 
@@ -174,10 +174,10 @@ def _pattern(blocks: Floats) -> dict[str, float]:
     }
 
 
-def _protocol(how: GenreOptions) -> str:
-    slots = how.films * len(GENRES)
+def _protocol(options: GenreOptions) -> str:
+    slots = options.films * len(GENRES)
     return (
-        f"{how.pairs:,} pairs of random sequences of {slots} films, {how.films} each of "
+        f"{options.pairs:,} pairs of random sequences of {slots} films, {options.films} each of "
         f"{', '.join(GENRES)}, without films that have several of these genres; the first block's "
         "attention from one sequence to the other, without positions or mask, as a multiple of "
         f"1/{slots}"

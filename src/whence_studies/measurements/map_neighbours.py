@@ -58,34 +58,34 @@ def cell(group: str, where: str) -> str:
     return f"{group} {where}"
 
 
-def maps(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
+def maps(subject: MeasuredRun, _options: NoOptions) -> dict[str, SeedColumn]:
     """Return the columns of items, users or both, as far as the model and the data have them."""
-    groups = dict(_known(asked))
+    groups = dict(_known(subject))
     if not groups:
         raise InputError(
             "Maps need item vectors and data with genres, or user vectors and data with ages."
         )
-    bar = progress_bar("maps", len(asked.run.models), asked.show_progress, transient=True)
+    bar = progress_bar("maps", len(subject.run.models), subject.show_progress, transient=True)
     found: dict[str, list[float]] = {}
     words: dict[str, tuple[str, int]] = {}
-    for model in bar.track(asked.run.models.values()):
+    for model in bar.track(subject.run.models.values()):
         for what, of in groups.items():
             count = int(of.known().sum())
             for column, value in _columns(SIDES[what].vectors(model), of).items():
                 found.setdefault(column, []).append(value)
-                words[column] = (f"{_protocol(what)}; {asked.split.protocol}", count)
+                words[column] = (f"{_protocol(what)}; {subject.split.protocol}", count)
     return {
         column: SeedColumn(tuple(values), words[column][1], words[column][0], "neither")
         for column, values in found.items()
     }
 
 
-def _known(asked: MeasuredRun) -> Iterator[tuple[str, Groups]]:
+def _known(subject: MeasuredRun) -> Iterator[tuple[str, Groups]]:
     """Yield the groups of items and users that the model and the data have."""
     for what, side in SIDES.items():
-        if offers(asked.run.first, side.capability):
+        if offers(subject.run.first, side.capability):
             try:
-                yield what, side.groups(asked.split.interactions)
+                yield what, side.groups(subject.split.interactions)
             except InputError:  # the data lack them
                 continue
 

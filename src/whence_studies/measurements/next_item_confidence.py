@@ -92,41 +92,41 @@ CURVES: Final = {
 }
 
 
-def confidence(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, SeedColumn]:
+def confidence(subject: MeasuredRun, options: ShuffleOptions) -> dict[str, SeedColumn]:
     """Return the columns of every seed's model and between them, on the same events."""
-    models = list(asked.run.models.values())
-    every = asked.split.held[asked.held]
-    cases = draw_cases(asked.split, asked.held, how.users)
-    fitted, measured = _halves(asked)
-    bar = progress_bar("confidence", len(models), asked.show_progress, transient=True)
+    models = list(subject.run.models.values())
+    every = subject.split.held[subject.held]
+    cases = draw_cases(subject.split, subject.held, options.users)
+    fitted, measured = _halves(subject)
+    bar = progress_bar("confidence", len(models), subject.show_progress, transient=True)
     found = [
         {
             **_calibration(model, every),
             **_scaling(model, fitted, measured),
-            **_permutation(model, cases, how.shuffles),
+            **_permutation(model, cases, options.shuffles),
         }
         for model in bar.track(models)
     ]
-    said = f"{asked.split.protocol}; softmax over all items"
-    fitted_on = "validation events" if asked.held == "test" else "every other event"
+    said = f"{subject.split.protocol}; softmax over all items"
+    fitted_on = "validation events" if subject.held == "test" else "every other event"
     return {
         **over_models(
             found,
-            f"{len(every):,} {asked.held} events, for {len(cases):,} of them {how.shuffles} "
+            f"{len(every):,} {subject.held} events, for {len(cases):,} of them {options.shuffles} "
             f"shuffles of the last position's attention in all blocks, {said}; one temperature is "
             f"fitted on {fitted_on} and evaluated on {len(measured):,} other events",
         ),
         **_between_seeds(
-            models, cases, f"{len(cases):,} {asked.held} events, {said}; last block's attention"
+            models, cases, f"{len(cases):,} {subject.held} events, {said}; last block's attention"
         ),
     }
 
 
-def _halves(asked: MeasuredRun) -> tuple[Cases, Cases]:
+def _halves(subject: MeasuredRun) -> tuple[Cases, Cases]:
     """Return the cases that fit a temperature, and those that evaluate it."""
-    every = asked.split.held[asked.held]
-    if asked.held == "test" and "validation" in asked.split.held:
-        return asked.split.held["validation"], every
+    every = subject.split.held[subject.held]
+    if subject.held == "test" and "validation" in subject.split.held:
+        return subject.split.held["validation"], every
     number = np.arange(len(every))
     return every[number[::2]], every[number[1::2]]
 

@@ -38,31 +38,31 @@ class ExampleOptions:
     coalitions: int = 4_096
 
 
-def example(asked: MeasuredRun, how: ExampleOptions) -> dict[str, SeedColumn]:
+def example(subject: MeasuredRun, options: ExampleOptions) -> dict[str, SeedColumn]:
     """Return the importance of the newest items for the first seed's top recommendation.
 
     The history is the first that fills the model's length, so it is not selected by its result.
     """
-    length = asked.run.first.config.max_len
-    case = first_full(asked, length)
-    target, ranks = _recommended(asked, case, length)
+    length = subject.run.first.config.max_len
+    case = first_full(subject, length)
+    target, ranks = _recommended(subject, case, length)
     # In the order of the panels.
-    methods: list[Explainer] = [Shapley(coalitions=how.coalitions), Rollout(), SignedRollout()]
+    methods: list[Explainer] = [Shapley(coalitions=options.coalitions), Rollout(), SignedRollout()]
     newest = np.stack(
-        [_newest(model, case, target, methods, seed) for seed, model in asked.run.models.items()]
+        [_newest(model, case, target, methods, seed) for seed, model in subject.run.models.items()]
     )  # seeds, methods, items
     every = np.ones((len(newest), NEWEST), dtype=bool)
     rho = spearman(np.abs(newest[:, 0]), newest[:, 1], every)
-    catalog = asked.run.catalog
+    catalog = subject.run.catalog
     (recommended,) = catalog.labels([target])
     titles = catalog.labels(case.histories(length)[0, ::-1][:NEWEST])
-    first = next(iter(asked.run.models))
+    first = next(iter(subject.run.models))
     words = (
-        f"1 {asked.held} event, {asked.split.protocol}: the first user whose history fills the "
+        f"1 {subject.held} event, {subject.split.protocol}: the first user whose history fills the "
         f"model's {length} items; explained is the top recommendation of seed {first}, "
         f"“{recommended}”"
     )
-    shown = f"{words}; Shapley values of logits, from {how.coalitions:,} coalitions"
+    shown = f"{words}; Shapley values of logits, from {options.coalitions:,} coalitions"
 
     def found(values: Floats, protocol: str, label: str | None = None) -> SeedColumn:
         return SeedColumn(tuple(values.tolist()), 1, protocol, "neither", label)
@@ -78,22 +78,22 @@ def example(asked: MeasuredRun, how: ExampleOptions) -> dict[str, SeedColumn]:
     }
 
 
-def first_full(asked: MeasuredRun, length: int) -> Cases:
+def first_full(subject: MeasuredRun, length: int) -> Cases:
     """Return the first held-out event, by user, whose history fills the model's length."""
     if length < NEWEST:
         raise InputError(
             f"The example shows {NEWEST} items, but the model reads only {length}: raise max_len."
         )
-    every = asked.split.held[asked.held]
+    every = subject.split.held[subject.held]
     full = np.flatnonzero(every.ends - every.starts >= length)
     if not len(full):
-        raise InputError(f"No {asked.held} event has a history of {length} items to show.")
+        raise InputError(f"No {subject.held} event has a history of {length} items to show.")
     return every[full[:1]]
 
 
-def _recommended(asked: MeasuredRun, case: Cases, length: int) -> tuple[int, Floats]:
+def _recommended(subject: MeasuredRun, case: Cases, length: int) -> tuple[int, Floats]:
     """Return the first seed's top unseen item, and its rank for every seed."""
-    scores = torch.cat([score_unseen(one, case, length) for one in asked.run.models.values()])
+    scores = torch.cat([score_unseen(one, case, length) for one in subject.run.models.values()])
     if not bool(scores[0].isfinite().any()):
         raise InputError(
             "The user of the example has seen every item, so there is none to recommend."

@@ -63,21 +63,21 @@ class UserAttention:
         return np.asarray(self.shares.argmax(axis=2))
 
 
-def attention_map(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
+def attention_map(subject: MeasuredRun, _options: NoOptions) -> dict[str, SeedColumn]:
     """Return every seed's attention for the top recommendations of the first seed.
 
     The user is the first with the shortest history that can be shown, so that most of it is visible
     and it is not selected by its result.
     """
-    answer = _explain(asked)
-    catalog, models = asked.run.catalog, asked.run.models
+    answer = _explain(subject)
+    catalog, models = subject.run.catalog, subject.run.models
     titles, explained = catalog.labels(answer.items), catalog.labels(answer.targets)
     length = len(titles)
     largest = answer.shares.max(axis=2)
     without = np.take_along_axis(answer.drops, answer.named[:, :, None], axis=2)[:, :, 0]
     others = (answer.drops.sum(axis=2) - without) / (length - 1)
     words = (
-        f"1 {asked.held} event, {asked.split.protocol}: the first user among those with the "
+        f"1 {subject.held} event, {subject.split.protocol}: the first user among those with the "
         f"shortest history that can be shown ({length} items); explained are the top {len(PLACES)} "
         f"recommendations of seed {next(iter(models))}"
     )
@@ -108,9 +108,9 @@ def attention_map(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
     }
 
 
-def _explain(asked: MeasuredRun) -> UserAttention:
-    first, catalog = asked.run.first, asked.run.catalog
-    case = _shortest(asked, first.config.max_len)
+def _explain(subject: MeasuredRun) -> UserAttention:
+    first, catalog = subject.run.first, subject.run.catalog
+    case = _shortest(subject, first.config.max_len)
     (targets,), (scores,) = top_unseen(first, case, first.config.max_len, len(PLACES))
     if not np.isfinite(scores).all() or len(scores) < len(PLACES):
         raise InputError(
@@ -120,7 +120,7 @@ def _explain(asked: MeasuredRun) -> UserAttention:
     def explain(method: str) -> list[Explanation]:
         return [
             reason_map(model, case, targets.tolist(), catalog, method, seed)
-            for seed, model in asked.run.models.items()
+            for seed, model in subject.run.models.items()
         ]
 
     length = int(case.ends[0] - case.starts[0])
@@ -133,14 +133,14 @@ def _explain(asked: MeasuredRun) -> UserAttention:
     )
 
 
-def _shortest(asked: MeasuredRun, most: int) -> Cases:
+def _shortest(subject: MeasuredRun, most: int) -> Cases:
     """Return the first held-out event, by user, with the shortest history that can be shown."""
-    every = asked.split.held[asked.held]
+    every = subject.split.held[subject.held]
     lengths = every.ends - every.starts
     usable = np.flatnonzero((lengths >= SHOWN) & (lengths <= most))
     if not len(usable):
         raise InputError(
-            f"No {asked.held} event has a history of {SHOWN} to {most} items to show as a map."
+            f"No {subject.held} event has a history of {SHOWN} to {most} items to show as a map."
         )
     return every[usable[[lengths[usable].argmin()]]]
 

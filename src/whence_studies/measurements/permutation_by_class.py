@@ -85,16 +85,16 @@ CURVES: Final = {
 }
 
 
-def class_permutations(asked: MeasuredRun, how: ShuffleOptions) -> dict[str, SeedColumn]:
+def class_permutations(subject: MeasuredRun, options: ShuffleOptions) -> dict[str, SeedColumn]:
     """Return the columns of every seed's model, on the same users and shuffles."""
-    questions = draw_questions(asked.split, asked.held, how)
-    models = asked.run.models.values()
-    bar = progress_bar("shuffling", len(models), asked.show_progress, transient=True)
-    found = [of_model(model, questions, how.shuffles) for model in bar.track(models)]
+    questions = draw_questions(subject.split, subject.held, options)
+    models = subject.run.models.values()
+    bar = progress_bar("shuffling", len(models), subject.show_progress, transient=True)
+    found = [of_model(model, questions, options.shuffles) for model in bar.track(models)]
     protocol = (
         f"{questions.protocol}; |Δp| of the class predicted with unshuffled attention, mean over "
-        f"{how.shuffles} shuffles that all items of a user share; false negatives are liked items "
-        "predicted otherwise, false positives the reverse"
+        f"{options.shuffles} shuffles that all items of a user share; false negatives are liked "
+        "items predicted otherwise, false positives the reverse"
     )
     return over_models(found, protocol)
 

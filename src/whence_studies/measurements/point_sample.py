@@ -20,7 +20,7 @@ FEWEST_ITEMS = 2
 
 @dataclass(frozen=True)
 class PointSample:
-    """How many points are drawn, and how."""
+    """How many points are drawn, and options."""
 
     points: int = 1_000
     drawn: PointSampling = "by length"
@@ -42,17 +42,17 @@ class PointSample:
         return f"{by}, with at least {FEWEST_ITEMS} items"
 
 
-def draw_points(split: Split, held: HeldOut, how: PointSample) -> Cases:
+def draw_points(split: Split, held: HeldOut, options: PointSample) -> Cases:
     """Draw points with replacement, so that the probabilities are exact."""
     every = split.held[held]
     every = every[np.flatnonzero(every.ends - every.starts >= FEWEST_ITEMS)]
     if not len(every):
         raise InputError(f"No {held} event has a history of {FEWEST_ITEMS} items.")
     weight = np.ones(len(every))
-    if how.drawn == "by length":
+    if options.drawn == "by length":
         weight = np.diff(split.interactions.offsets)[every.users].astype(np.float64)
     rng = Randomness(0).numpy("evaluation")
-    return every[rng.choice(len(every), how.points, p=weight / weight.sum())]
+    return every[rng.choice(len(every), options.points, p=weight / weight.sum())]
 
 
 def draw_full(split: Split, held: HeldOut, length: int, most: int) -> Cases:

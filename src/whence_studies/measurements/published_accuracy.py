@@ -15,13 +15,13 @@ MEASURED: Final = {f"{name} (%)": f"{name}{AS_PUBLISHED}" for name in (f"HR@{TOP
 OF_CLASSES: Final = {f"accuracy on {name} (%)": name for name in CLASSES}
 
 
-def published_negatives(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
+def published_negatives(subject: MeasuredRun, _options: NoOptions) -> dict[str, SeedColumn]:
     """Return the metrics of training, and the accuracy per class of models with classes."""
-    measured = [metrics.get(asked.held, {}) for metrics in asked.run.metrics.values()]
+    measured = [metrics.get(subject.held, {}) for metrics in subject.run.metrics.values()]
     first = measured[0]
     if any(name not in first for name in MEASURED.values()):
         raise InputError(
-            f"The {asked.held} events have no published negatives. Use ml-1m-ncf with "
+            f"The {subject.held} events have no published negatives. Use ml-1m-ncf with "
             "the split last-one."
         )
     hits = {
@@ -33,15 +33,15 @@ def published_negatives(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedCo
         )
         for column, name in MEASURED.items()
     }
-    return {**hits, **_of_classes(asked)}
+    return {**hits, **_of_classes(subject)}
 
 
-def _of_classes(asked: MeasuredRun) -> dict[str, SeedColumn]:
+def _of_classes(subject: MeasuredRun) -> dict[str, SeedColumn]:
     """Return the accuracy of each class that occurs, or nothing for a model without classes."""
-    run = asked.run
+    run = subject.run
     try:
         accuracies = [
-            published_class_accuracy(model, asked.split, model.config.max_len, asked.held)
+            published_class_accuracy(model, subject.split, model.config.max_len, subject.held)
             for model in run.models.values()
         ]
     except CapabilityError:

@@ -33,23 +33,23 @@ RANDOMISED: Final = {
 VERSIONS: Final = (TRAINED, UNTRAINED, *RANDOMISED)
 
 
-def controls(asked: MeasuredRun, how: PointSample) -> dict[str, SeedColumn]:
+def controls(subject: MeasuredRun, options: PointSample) -> dict[str, SeedColumn]:
     """Return the columns of every version of every seed's model, on the same points."""
-    cases = draw_points(asked.split, asked.held, how)
-    bar = progress_bar("controls", len(asked.run.models), asked.show_progress, transient=True)
+    cases = draw_points(subject.split, subject.held, options)
+    bar = progress_bar("controls", len(subject.run.models), subject.show_progress, transient=True)
     per_seed: dict[str, list[float]] = {}
-    for seed in bar.track(asked.run.models):
-        for version, model in versions(asked.run, seed):
+    for seed in bar.track(subject.run.models):
+        for version, model in versions(subject.run, seed):
             found = per_point(explain_points(model, cases, SYMBOLS))
             for column in COMPARED:
                 mean = float(np.nanmean(found[column]))
                 per_seed.setdefault(f"{column}, {version}", []).append(mean)
     protocol = (
-        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the target "
-        "is the next item"
+        f"{options.points:,} {subject.held} events, {subject.split.protocol}, {options.words}; "
+        "the target is the next item"
     )
     return {
-        column: SeedColumn(tuple(values), how.points, protocol, "neither")
+        column: SeedColumn(tuple(values), options.points, protocol, "neither")
         for column, values in per_seed.items()
     }
 

@@ -33,11 +33,11 @@ from whence_studies.measurements.measurement import (
 from whence_studies.study import Study
 
 
-def accuracy(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
+def accuracy(subject: MeasuredRun, _options: NoOptions) -> dict[str, SeedColumn]:
     """Return the metrics of training: full ranking, and ranking among 100 random items."""
-    measured = [metrics.get(asked.held) for metrics in asked.run.metrics.values()]
+    measured = [metrics.get(subject.held) for metrics in subject.run.metrics.values()]
     if None in measured:
-        raise InputError(f"The split holds out no {asked.held} events to measure accuracy on.")
+        raise InputError(f"The split holds out no {subject.held} events to measure accuracy on.")
     first, *_ = found = [one for one in measured if one is not None]
     return {
         column: SeedColumn(
@@ -50,9 +50,9 @@ def accuracy(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
     }
 
 
-def stability(asked: MeasuredRun, _how: NoOptions) -> dict[str, SeedColumn]:
+def stability(subject: MeasuredRun, _options: NoOptions) -> dict[str, SeedColumn]:
     """Return how much seeds agree on recommendations and importances."""
-    found = seed_stability(asked.run.models, asked.split, asked.held)
+    found = seed_stability(subject.run.models, subject.split, subject.held)
     return {
         column: SeedColumn(tuple(per_seed), over.n, over.protocol, over.direction)
         for column, (per_seed, over) in found.items()

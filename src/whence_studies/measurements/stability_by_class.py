@@ -55,11 +55,11 @@ CURVES: Final = {
 }
 
 
-def class_stabilities(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColumn]:
+def class_stabilities(subject: MeasuredRun, options: UserSample) -> dict[str, SeedColumn]:
     """Return the columns over all users, and by tenth."""
-    questions = draw_questions(asked.split, asked.held, how)
-    models = list(asked.run.models.values())
-    print_line(f"comparing {len(models)} seeds", asked.show_progress)
+    questions = draw_questions(subject.split, subject.held, options)
+    models = list(subject.run.models.values())
+    print_line(f"comparing {len(models)} seeds", subject.show_progress)
     liked = np.stack([_liked(model, questions) for model in models])
     batch, items, _ = questions.of(models[0])
     lengths = models[0].parts(batch).sum(dim=1).cpu().numpy()
@@ -77,9 +77,9 @@ def class_stabilities(asked: MeasuredRun, how: UserSample) -> dict[str, SeedColu
     for number, found in by_bin(liked.mean(axis=0), EqualWidth(TENTHS), usable, of):
         columns |= {at(name, number - 1): found[name] for name in DRAWN}
     protocol = (
-        f"the target of {len(usable):,} users with at least 2 items, {asked.held} events, "
-        f"{asked.split.protocol}; all pairs of {len(models)} seeds, attention normalised to sum to "
-        "1; Jaccard index of the top 10 %, distance of the top 20 % of a history"
+        f"the target of {len(usable):,} users with at least 2 items, {subject.held} events, "
+        f"{subject.split.protocol}; all pairs of {len(models)} seeds, attention normalised to sum "
+        "to 1; Jaccard index of the top 10 %, distance of the top 20 % of a history"
     )
     return {
         column: SeedColumn(per_seed, n, protocol, "neither")

@@ -57,16 +57,16 @@ CURVES: Final = {
 }
 
 
-def dynamics(asked: MeasuredRun, how: DynamicsOptions) -> dict[str, SeedColumn]:
+def dynamics(subject: MeasuredRun, options: DynamicsOptions) -> dict[str, SeedColumn]:
     """Return the columns of every epoch's snapshot, for the first seeds."""
-    run = asked.run
+    run = subject.run
     steps = _steps(run)
-    cases = draw_points(asked.split, asked.held, how)
-    some = _some_events(asked.split, asked.held, how.events)
-    evaluation = Evaluation(some, asked.held, run.first.config.max_len)
-    seeds = list(run.models)[: how.seeds]
+    cases = draw_points(subject.split, subject.held, options)
+    some = _some_events(subject.split, subject.held, options.events)
+    evaluation = Evaluation(some, subject.held, run.first.config.max_len)
+    seeds = list(run.models)[: options.seeds]
     snapshots = [(seed, step) for seed in seeds for step in steps]
-    bar = progress_bar("snapshots", len(snapshots), asked.show_progress, transient=True)
+    bar = progress_bar("snapshots", len(snapshots), subject.show_progress, transient=True)
 
     def of_model(model: Recommender) -> list[float]:
         found = per_point(explain_points(model, cases, SYMBOLS))
@@ -78,11 +78,11 @@ def dynamics(asked: MeasuredRun, how: DynamicsOptions) -> dict[str, SeedColumn]:
     values = np.array([of_model(run.snapshot(step, seed)) for seed, step in bar.track(snapshots)])
     curves = values.reshape(len(seeds), len(steps), len(LINES)).transpose(2, 0, 1)
     protocol = (
-        f"{how.points:,} {asked.held} events, {asked.split.protocol}, {how.words}; the target "
-        f"is the next item; recall on {len(some.held[asked.held]):,} events"
+        f"{options.points:,} {subject.held} events, {subject.split.protocol}, {options.words}; "
+        f"the target is the next item; recall on {len(some.held[subject.held]):,} events"
     )
     return {
-        column: SeedColumn(tuple(of_seeds.tolist()), how.points, protocol, "neither")
+        column: SeedColumn(tuple(of_seeds.tolist()), options.points, protocol, "neither")
         for column, of_seeds in _columns(dict(zip(LINES, curves, strict=True))).items()
     }
 

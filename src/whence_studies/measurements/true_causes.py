@@ -56,15 +56,15 @@ def sign(explainer: str, reason: str) -> str:
     return f"sign of {explainer}, {reason}"
 
 
-def truth(asked: MeasuredRun, how: TruthOptions) -> dict[str, SeedColumn]:
+def truth(subject: MeasuredRun, options: TruthOptions) -> dict[str, SeedColumn]:
     """Return the columns of every seed's model, for the same questions."""
-    world = _world_of(asked.run)
-    length = asked.run.first.config.max_len
-    questions = [world.questions(reason, length, how.questions) for reason in REASONS]
-    bar = progress_bar("asking", len(asked.run.models), asked.show_progress, transient=True)
+    world = _world_of(subject.run)
+    length = subject.run.first.config.max_len
+    questions = [world.questions(reason, length, options.questions) for reason in REASONS]
+    bar = progress_bar("asking", len(subject.run.models), subject.show_progress, transient=True)
     found = [
         {column: value for one in questions for column, value in _answers(model, one, seed).items()}
-        for seed, model in bar.track(asked.run.models.items())
+        for seed, model in bar.track(subject.run.models.items())
     ]
     counts = {one.reason: len(one.cases) for one in questions}
     return {

@@ -99,7 +99,7 @@ class SkipValue(NamedTuple):
     estimate: Estimate
     n: int | None
     seeds: tuple[int, ...] = ()
-    how: str = ""
+    protocol: str = ""
     device: str = "cpu"
 
 
@@ -107,7 +107,7 @@ class TrainedRow(NamedTuple):
     """A network, its protocol, and the number of sessions for comparing its seeds."""
 
     trained: TrainedNetwork
-    how: str
+    protocol: str
     compared: int
 
 
@@ -131,19 +131,19 @@ class SkipResults:
         return SkipValue(Estimate(PERCENT * one.value, None, interval), one.n)
 
     def _over_seeds(self, row: str, column: str) -> SkipValue:
-        found, how, compared = self.trained[row]
+        found, protocol, compared = self.trained[row]
         scale = 1 if column in NOT_PERCENT else PERCENT
         estimate = over_seeds([scale * value for value in found.values(column)])
         sessions = found.sessions
         if column in found.between and sessions is not None:
-            sessions, how = min(sessions, compared), f"{how}; {COMPARED}"
+            sessions, protocol = min(sessions, compared), f"{protocol}; {COMPARED}"
         if column in found.between and column in BY_CAUSE.values():
             # The tracks are the same in every row, so the network's protocol is not repeated.
-            sessions, how = (
+            sessions, protocol = (
                 int(found.between[f"{column}{TRACKS}"][0]),
                 f"{column}: {BY_CAUSE_PROTOCOL}",
             )
-        return SkipValue(estimate, sessions, tuple(found.by_seed), how, self.device)
+        return SkipValue(estimate, sessions, tuple(found.by_seed), protocol, self.device)
 
 
 def measure(
@@ -212,7 +212,7 @@ def _record(study: Study, cell: SkipCell, results: SkipResults | None) -> Record
         verdict=absent
         if value.estimate.value is None
         else compare_with_published(value.estimate, printed),
-        protocol="; ".join(filter(None, (cell.table, value.how))),
+        protocol="; ".join(filter(None, (cell.table, value.protocol))),
         machine=machine(value.device),
         command=command,
     )

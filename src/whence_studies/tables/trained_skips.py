@@ -186,8 +186,8 @@ class _SeedComparison:
     ) -> dict[str, list[float]]:
         """Return the comparison from the cache, or compare now."""
         keys = [seed.key(workspace.device) for seed in self.seeds]
-        how = json.dumps([*keys, self.compared, COMPARED])
-        named = hashlib.sha256(how.encode()).hexdigest()[:20]
+        identity = json.dumps([*keys, self.compared, COMPARED])
+        named = hashlib.sha256(identity.encode()).hexdigest()[:20]
         cached = workspace.cache / f"{named}-seeds.json"
         if cached.exists():
             return {name: list(map(float, values)) for name, values in read_json(cached).items()}
