@@ -142,7 +142,7 @@ def ask(model: Recommender, questions: WorldQuestions, reference: str, seed: int
 
 
 def clock(model: Recommender, questions: WorldQuestions, seed: int) -> dict[str, float]:
-    """Return the milliseconds a history of each explainer, in one batch, after a warm-up.
+    """Return the milliseconds per history of each explainer, in one batch, after a warm-up.
 
     Explanations are on the CPU at the end, so a GPU has finished by then.
     """
@@ -164,7 +164,7 @@ def tensors(model: Recommender, questions: WorldQuestions) -> tuple[torch.Tensor
 
 
 def figures(method: str, asked: list[list[Answers]], times: list[dict[str, float]]) -> Figures:
-    """Return one value a seed, as the mean over the kinds of reason."""
+    """Return one value per seed, as the mean over the kinds of reason."""
 
     def of(name: str) -> list[float]:
         return [float(np.mean([one.rows[method][name] for one in kinds])) for kinds in asked]

@@ -96,7 +96,7 @@ class HasAttentions(Protocol):
         """Return `[B, heads, q, n]` per block, first block first; the last query row answers.
 
         `targets` `[B]` is one target per case. Give it a default if your weights do not depend on
-        the target. Slots of the model's own, such as [CLS], follow the `n` slots of the batch.
+        the target. Extra slots, such as [CLS], follow the `n` slots of the batch.
         """
         ...
 
@@ -158,7 +158,7 @@ class HasUserVectors(Protocol):
 
 @runtime_checkable
 class HasPartNames(Protocol):
-    """Offered by models whose parts have names of their own, such as groups of features."""
+    """Offered by models whose parts have names, such as groups of features."""
 
     def part_names(self, batch: Tensor) -> list[list[str]]:
         """Return the name of each slot of each case; the name of padding is empty."""

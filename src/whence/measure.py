@@ -28,7 +28,7 @@ REPEATS_PER_VALUE: Final = 30
 NO_INTERVAL: Final = (math.nan, math.nan)
 """The interval of a measure of a single point."""
 NOT_SHOWN: Final = "–"
-"""What stands for an interval that does not exist."""
+"""The value of an interval that does not exist."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,4 +1,4 @@
-"""What you can ask of a run: recommend, explain, compare, give a reason."""
+"""What a run can do: recommend, explain, compare, give a reason."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Catalog:
         return f"Catalog: {len(self):,} items with {', '.join(self.table.column_names)}"
 
     def raw_ids(self, items: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[Any]:
-        """Return the users' own ids of these items."""
+        """Return the raw ids of these items."""
         return list(self.table["item"].take(pa.array(items, pa.int64())).to_pylist())
 
     def labels(self, items: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[str]:

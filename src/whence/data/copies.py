@@ -1,6 +1,6 @@
 """Private copies of the data that runs were trained on, found by their content hash.
 
-A run folder holds no histories. When a run is saved, its data are kept here as a prepared folder.
+A run folder holds no histories. When a run is saved, its data are stored here as a prepared folder.
 A reopened run then serves its users without parsing a file or running a query again. Named
 datasets, prepared folders and worlds load fast and need no copy. Copies can be deleted at any time.
 """

@@ -94,7 +94,7 @@ class Averaging:
 
     @property
     def is_recordable(self) -> bool:
-        """Whether it needs only what is on the device, and so can be recorded with a step."""
+        """Whether it needs only data on the device, so that it can be recorded with a step."""
         return self.rule.startswith("naswa")
 
     def before_step(self) -> None:
@@ -175,7 +175,7 @@ class Averaging:
         return {**average, "counts": counts}
 
     def restore(self, steps: int, states: Sequence[Mapping[str, Tensor]]) -> None:
-        """Continue after that many steps from the states of all seeds."""
+        """Continue after this number of steps from the states of all seeds."""
         self.steps = steps
         for seed, state in enumerate(states):
             for number, one in enumerate(self._of_seed(self.average, seed)):

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 WARM_UP = 3
 """Steps that CUDA needs to run unrecorded first."""
 ROWS_OF_A_PART = 64
-"""In the sum over rows that is a weight's gradient."""
+"""Rows of a part in the sum over rows that is a weight's gradient."""
 
 
 class RecordedStep:

@@ -84,10 +84,10 @@ class Stack(Generic[ModelT]):
         )
 
     def reset_optimizer(self) -> None:
-        """Forget what the optimizer remembers."""
+        """Start with a new optimizer."""
         self.optimizer = self.task.optimizer(self.weights.values())
         self.learning_rate: float | None = None
-        """The one that the optimizer was given last."""
+        """The learning rate that the optimizer has."""
 
     def part(self, values: Tensor, number: int) -> Tensor:
         """Return the part of a stacked tensor that belongs to one seed."""
@@ -214,7 +214,7 @@ class Stack(Generic[ModelT]):
                 self.optimizer.state[weight] = self._stacked_moments(moments)
 
     def _stacked_moments(self, each: Sequence[State]) -> dict[str, Tensor]:
-        """Stack what the optimizer remembers of a weight; all seeds have taken the same steps."""
+        """Stack the optimizer's state of a weight; all seeds have taken the same steps."""
         first = each[0]
         if len(self) == 1:
             return {moment: values.clone() for moment, values in first.items()}

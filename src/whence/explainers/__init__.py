@@ -1,4 +1,4 @@
-"""Explainers, one file a method. None of them knows a particular model."""
+"""Explainers, one file per method. None of them depends on a particular model."""
 
 from whence.explainers.base import (
     EXPLAINERS,

@@ -1,4 +1,4 @@
-"""What an explainer is, what it is asked, and the explainers by name."""
+"""Explainers: their base class, requests and results, and the registry."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from whence.registry import Registry
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What an explainer is asked: how much each part of these cases matters to the target."""
+    """A request to an explainer: how much does each part of these cases matter to the target?"""
 
     model: Explainable
     batch: Tensor
     """`[B, n]`."""
     targets: Tensor
-    """`[B]`: one target a case."""
+    """`[B]`: one target per case."""
     parts: Tensor
     """`[B, n]`: which slots are parts."""
     full_score: Tensor
@@ -43,7 +43,7 @@ class Request:
     """`[B]`: f(∅), the target's score with no part present."""
     seed: int = 0
     memory: int = MEMORY
-    """About how many bytes one call of the model may use."""
+    """The approximate number of bytes that one call of the model may use."""
 
     def attentions(self) -> list[Tensor]:
         """Return the model's `attentions` for these cases and targets."""
@@ -134,7 +134,7 @@ class Explainer(ABC):
     @property
     @abstractmethod
     def cost(self) -> str:
-        """Inputs the model scores a case: "1", "n" for n parts, "b" for b blocks, "at most 9"."""
+        """Inputs the model scores per case: "1", "n" for n parts, "b" for b blocks, "at most 9"."""
 
     @property
     @abstractmethod
@@ -163,7 +163,7 @@ EXPLAINERS: Registry[Explainer] = Registry(
 )
 """Every explainer, with its usual parameters.
 
-Tags: "usual" for what `whence explain` asks by default, "audit" for what an audit does.
+Tags: "usual" for the defaults of `whence explain`, "audit" for those of an audit.
 """
 
 

@@ -122,7 +122,7 @@ def _explanation(
 
 
 def _parts_only(found: Attribution, request: Request) -> Attribution:
-    """Drop the model's own slots, set slots without a part to 0, and count evaluations a case."""
+    """Drop extra slots, set slots without a part to 0, and count evaluations per case."""
     parts, slots = request.parts, request.parts.shape[1]
     return Attribution(
         torch.where(parts, found.scores[:, :slots], 0),

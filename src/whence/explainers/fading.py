@@ -30,7 +30,7 @@ class Fading(Explainer):
     )
 
     def __call__(self, request: Request) -> Attribution:
-        """Make one pass a block."""
+        """Make one pass per block."""
         blocks = attention_gradients(request)
         fallen = []
         for weights, slope in blocks:
@@ -43,7 +43,7 @@ def attention_gradients(request: Request) -> list[tuple[Tensor, Tensor]]:
     """Return A and ∂ score / ∂ A of every block, `[B, heads, q, n]` each.
 
     These are total derivatives: the blocks above compute their own weights from the output of the
-    changed block. That takes one pass a block.
+    changed block. That takes one pass per block.
     """
     model, batch, targets = request.model, request.batch, request.targets[:, None]
     weights = [block.detach() for block in request.attentions()]

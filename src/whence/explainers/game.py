@@ -30,7 +30,7 @@ class Game:
 
     @property
     def players(self) -> int:
-        """Return p."""
+        """The number of players, p."""
         return len(self.slots)
 
     @property

@@ -70,7 +70,7 @@ class IntegratedGradients(Explainer):
 
     @property
     def cost(self) -> str:
-        """Return one input a step."""
+        """Return one input per step."""
         return f"{self.n_steps:,}"
 
     def __call__(self, request: Request) -> Attribution:

@@ -18,8 +18,8 @@ from whence.measure import SeedMean, mean_over_seeds
 
 FILE: Final = Path(__file__).with_name("measured.json")
 FEW: Final = 4
-"""The most inputs a history that a cheap explainer scores, however long the history."""
-AS_QUICK: Final = 1.1
+"""The most inputs that a cheap explainer scores per history, however long the history."""
+AS_FAST: Final = 1.1
 """A ratio of times up to which the difference may be noise."""
 CONTROL: Final = "random"
 SIGNED_ROLLOUT: Final = "signed-rollout:sign="
@@ -81,21 +81,21 @@ class Measured:
         }
 
     def cheap(self) -> list[str]:
-        """Return the explainers that score few inputs a history."""
+        """Return the explainers that score few inputs per history."""
         inputs = self.over_models(lambda one: [one.inputs])
         return [name for name, (count,) in inputs.items() if count <= FEW and name != CONTROL]
 
     def recommended(self) -> str:
-        """Return the quickest explainer that is not measurably worse than the best.
+        """Return the fastest explainer that is not measurably worse than the best.
 
-        If several are about as quick, the first in the order of the registry wins.
+        If several are about as fast, the first in the order of the registry wins.
         """
         right = self.over_models(Figures.right)
         right.pop(CONTROL)
         time = self.over_models(lambda one: one.milliseconds)
         taken = {name: float(np.mean(time[name])) for name in as_good_as_best(right)}
-        quickest = min(taken.values())
-        return next(name for name, one in taken.items() if one <= AS_QUICK * quickest)
+        fastest = min(taken.values())
+        return next(name for name, one in taken.items() if one <= AS_FAST * fastest)
 
     def cheap_sign(self) -> str:
         """Return the cheap sign for rollout that agrees most with Shapley values, by weight."""

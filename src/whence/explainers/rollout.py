@@ -29,7 +29,7 @@ class Rollout(Explainer):
 
 
 def rollout(attentions: list[Tensor]) -> Tensor:
-    """Return `[B, n]` from one `[B, heads, q, n]` a block, first block first.
+    """Return `[B, n]` from one `[B, heads, q, n]` per block, first block first.
 
     Only the answering row is carried down, so a block costs one product of a vector and a matrix.
     """
@@ -71,14 +71,14 @@ class GradientRollout(Explainer):
     )
 
     def __call__(self, request: Request) -> Attribution:
-        """Make one pass a block."""
+        """Make one pass per block."""
         blocks = attention_gradients(request)
         positive = [(weights * slope).clamp(min=0).mean(dim=1) for weights, slope in blocks]
         return Attribution(_roll(positive), evaluations=len(blocks))
 
 
 def _roll(blocks: list[Tensor]) -> Tensor:
-    """Return `[B, n]` from one Ā `[B, q, n]` a block; only the answering row is carried down."""
+    """Return `[B, n]` from one Ā `[B, q, n]` per block, for the answering row only."""
     *below, last = blocks
     reach = last[:, -1].clone()
     own = has_own_slot(last, len(blocks))

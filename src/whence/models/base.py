@@ -106,7 +106,7 @@ class Recommender(nn.Module, CaseReader):
         """The mean over all questions of a batch that was drawn for the model's task.
 
         Seeds train together through `torch.vmap`, so no step may depend on a value or write into a
-        tensor it was not given. Some rows may be filling; no statistic may count them.
+        tensor it was not given. Some rows may be padding; no statistic may count them.
         """
         raise NotImplementedError
 

@@ -89,12 +89,12 @@ class Plan(NamedTuple):
 
     @property
     def size(self) -> int:
-        """R."""
+        """The number of rows, R."""
         return len(self.slots)
 
     @property
     def answers(self) -> int:
-        """c."""
+        """The number of coalitions, c."""
         return self.ends[-1] - self.ends[-2] if len(self.ends) > 1 else self.ends[-1]
 
 
@@ -113,7 +113,7 @@ def plans_for(
 _cache: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
 """The plans last used with their sizes in bytes, as many as fit into the memory of a device.
 
-Histories of every length have a plan of their own, and every model needs them all.
+Histories of every length have their own plan, and every model needs them all.
 """
 
 

@@ -233,10 +233,10 @@ def _layer(into: int, out: int, std: float, generator: torch.Generator) -> nn.Li
 
 
 class RealRows(NamedTuple):
-    """The rows of a batch that are not filling, in the form that statistics need."""
+    """The rows of a batch that are not padding, in the form that statistics need."""
 
     share: Tensor
-    """`[T]`: r, the share of each row in a mean; 0 for filling."""
+    """`[T]`: r, the share of each row in a mean; 0 for padding."""
     correction: Tensor
     """n / (n − 1), from the variance of these rows to the unbiased estimate."""
 
@@ -248,7 +248,7 @@ class RealRows(NamedTuple):
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):
-    """Batch normalization whose statistics ignore filling; filling is normalized with them."""
+    """Batch normalization whose statistics ignore padding; padding is normalized with them."""
 
     def forward(self, rows: Tensor, real: RealRows | None = None) -> Tensor:
         """Normalize rows `[T, d]`; outside training with the running statistics."""

@@ -82,7 +82,7 @@ class ItemBased(Recommender):
     def outputs(self, user: Tensor, q: Tensor, real: Tensor | None = None) -> Tensor:
         """Return `[…, C]` from users and targets `[…, d]`, before the bias of the items.
 
-        In training, `real` says which of them are not filling.
+        In training, `real` says which of them are not padding.
         """
         raise NotImplementedError
 

@@ -27,7 +27,7 @@ def sampled_bce(positive: Tensor, negative: Tensor) -> Tensor:
 
 
 def mean_where(asked: Tensor, losses: Tensor) -> Tensor:
-    """Return the mean of the losses that count; the others are filling."""
+    """Return the mean of the losses that count; the others are padding."""
     return (losses * asked).sum() / asked.sum()
 
 

@@ -60,13 +60,13 @@ Task = NextItem | Cloze | Choices
 LIKED, NOTHING, DISLIKED = range(3)
 """The outcomes of an item."""
 NO_QUESTION = -1
-"""The outcome of filling, which has no question."""
+"""The outcome of padding, which has no question."""
 NO_HISTORY = -1
 """The history number of rows that fill up the last window."""
 
 
 class Packed(NamedTuple):
-    """`T` rows: the items of several histories one after another, and then filling.
+    """`T` rows: the items of several histories one after another, and then padding.
 
     Without padding between histories, training computes hardly any row in vain.
     """
@@ -82,7 +82,7 @@ class Packed(NamedTuple):
 
     @property
     def real(self) -> Tensor:
-        """`[T]`: the rows that are not filling."""
+        """`[T]`: the rows that are not padding."""
         return self.histories != NO_HISTORY
 
     def for_seed(self, number: int) -> Packed:
@@ -148,12 +148,12 @@ class ChoiceBatch(NamedTuple):
 class UserBatch(NamedTuple):
     """Whole users: the items they chose, and questions about those and about unseen items.
 
-    Both are cut into tiles of items of one user. So only a user's last tile needs filling, and a
+    Both are cut into tiles of items of one user. So only a user's last tile needs padding, and a
     model that compares every item of a history with every question does so by pairs of tiles.
     """
 
     history: Tensor
-    """`[H, w]`: chosen items, or `PAD` as filling; the last tile is all filling."""
+    """`[H, w]`: chosen items, or `PAD` as padding; the last tile is all padding."""
     items: Tensor
     """`[Q, w]`: the items of the questions."""
     outcomes: Tensor

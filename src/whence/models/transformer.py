@@ -60,7 +60,7 @@ class Transformer(Recommender):
     causal: ClassVar[bool]
     """Whether a row sees only itself and the rows before it, or all rows."""
     own_slots: ClassVar[int] = 0
-    """The number of slots of the model's own, after those of the items."""
+    """The number of extra slots after those of the items."""
 
     def __init__(
         self, config: TransformerConfig, item_count: int, generator: torch.Generator
@@ -99,7 +99,7 @@ class Transformer(Recommender):
         return self.item[1:]
 
     def with_own_slots(self, rows: Tensor) -> Tensor:
-        """Append the model's own slots to the rows `[B, n, d]`, before positions are added."""
+        """Append the extra slots to the rows `[B, n, d]`, before positions are added."""
         return rows
 
     def encode(

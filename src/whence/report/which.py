@@ -145,7 +145,7 @@ def _use(measured: Measured) -> str:
     found = (
         f"Use `{chosen}`. Averaged over {' and '.join(measured.models)} and the kinds of reason, "
         f"it names the true reason in {_share(right[chosen])} of the cases, and random scores in "
-        f"{_share(control)}. It takes {_milliseconds(measured, chosen)} ms a history."
+        f"{_share(control)}. It takes {_milliseconds(measured, chosen)} ms per history."
     )
     if chosen == first:
         return f"{found} No other explainer is right more often."
@@ -162,8 +162,8 @@ def _if_cheap(measured: Measured) -> Iterator[str]:
         right = measured.over_models(Figures.right)
         first = best({name: right[name] for name in cheap})
         yield (
-            f"If the model may score at most {FEW} inputs a history, use `{first}`. It is right in "
-            f"{_share(right[first])} of the cases and takes {_milliseconds(measured, first)} ms."
+            f"If the model may score at most {FEW} inputs per history, use `{first}`. It is right "
+            f"in {_share(right[first])} of the cases and takes {_milliseconds(measured, first)} ms."
         )
 
 
@@ -270,7 +270,7 @@ def _legend(measured: Measured) -> list[str]:
         f"{sure}). A random sign would agree for 0.5.",
         "- order of sizes: Spearman's ρ with the sizes of the reference.",
         "- inputs: the mean number of inputs scored for a history.",
-        f"- ms: milliseconds a history, {measured.questions['caused']:,} in one batch, on "
+        f"- ms: milliseconds per history, {measured.questions['caused']:,} in one batch, on "
         f"{measured.machine}.",
     ]
 

@@ -113,7 +113,7 @@ class TrainableRecommender(Trainable[Recommender]):
         )
 
     def dropout(self, model: Recommender) -> tuple[float, int]:
-        """Return what the model says."""
+        """Return what the model declares."""
         return model.config.dropout, model.drops
 
     def restore(self, seed: int, weights: Mapping[str, Tensor]) -> Recommender:
@@ -130,7 +130,7 @@ class TrainableRecommender(Trainable[Recommender]):
         return self.validation(model.config.max_len).mean(self.metric, model)
 
     def best(self, validations: Sequence[float]) -> int:
-        """Return the highest, or of errors the lowest."""
+        """Return the index of the highest value, or of the lowest error."""
         return index_of_best(self.metric, validations)
 
 

@@ -31,7 +31,7 @@ GUESSES = {
     "rating": "rating stars overall score".split(),
     "title": "title itemtitle itemname movietitle productname".split(),
 }
-"""Known column names in lower case without punctuation, the likeliest first."""
+"""Known column names in lower case without punctuation, the most likely first."""
 NEEDED = ("user", "item")
 NOT_USED = "none"
 OF_REVIEWS = {"text", "reviewtext", "summary", "reviewbody"}
@@ -215,7 +215,7 @@ def bare(name: str) -> str:
 
 
 def guess_roles(names: Sequence[str]) -> dict[str, str]:
-    """Return role to the likeliest of these columns."""
+    """Return role to the most likely of these columns."""
     known = {bare(name): name for name in reversed(names)}
     guessed = {
         role: next(known[guess] for guess in guesses if guess in known)

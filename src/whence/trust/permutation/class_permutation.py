@@ -218,7 +218,7 @@ class _Pairs:
     targets: Tensor
     """`[r]`."""
     own: list[Tensor]
-    """`[r, heads, q, m]` a block."""
+    """`[r, heads, q, m]` per block."""
 
     def shuffled(
         self, classes: Tensor, repeats: int, stream: np.random.SeedSequence, memory: int
