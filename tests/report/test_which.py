@@ -87,7 +87,7 @@ def test_the_quickest_of_those_as_good_as_the_best(measured: Measured) -> None:
         "in 0.700 ± 0.025 of the cases, and random scores in 0.100 ± 0.025. It takes 20 ms" in text
     )
     assert "`lime`, with 0.710 ± 0.043, is not measurably better and takes 40 ms" in text
-    assert "at most 4 inputs a history, use `fading`. It is right in 0.500" in text
+    assert "at most 4 inputs per history, use `fading`. It is right in 0.500" in text
     assert "what caused a choice: `lime`, 0.710 ± 0.043 (random 0.100 ± 0.025)" in text
     assert "Unsigned explainers name what prevented a choice in at most 0.200 ± 0.025 of" in text
     assert "3,000 users" in text
@@ -101,7 +101,7 @@ def test_a_cheap_best_explainer_is_named_once(measured: Measured) -> None:
     text = said(better)
     assert "Use `fading`" in text
     assert "No other explainer is right more often." in text
-    assert "inputs a history, use" not in text
+    assert "inputs per history, use" not in text
 
 
 def test_the_first_of_equally_quick_explainers_is_recommended(measured: Measured) -> None:
