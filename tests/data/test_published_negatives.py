@@ -144,5 +144,5 @@ def test_ties_make_other_test_events_of_ml_1m() -> None:
     data = load("ml-1m")
     cases = last_one(data).held["test"]
     assert not published_negatives(data).fits(cases)
-    with pytest.raises(InputError, match="1,667 of the 6,040 events .* ml-1m-ncf"):
+    with pytest.raises(InputError, match="1,667 of the 6,040 events.*ml-1m-ncf"):
         published_negatives(data).of(cases)
