@@ -97,7 +97,7 @@ def test_help_does_not_wait_for_heavy_packages() -> None:
 def test_recommend_to_a_user_and_to_a_history(trained: Path) -> None:
     done = whence("recommend", trained, "--user", "u3", "-k", "3")
     assert done.returncode == 0, done.stderr
-    assert "Recommended to user u3" in done.stdout
+    assert "Recommended for user u3" in done.stdout
     assert "because you played Film" in " ".join(done.stdout.split())
     done = whence("recommend", trained, "-i", "film 4", "-i", "5", "--json")
     assert "'film 4' is read as Film 4" in done.stderr
@@ -145,6 +145,9 @@ def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     assert re.match(r"Film 2 \(rank \d+\): because you played Film 1", done.stdout)
     assert headings(done.stdout) == ["rollout"]
     done = whence("explain", trained, "-i", "Film 1", "--item", "Film 1", "--method", "random")
+    assert "'Film 1'" not in done.stderr
+    two = whence("explain", trained, "-i", "film 1", "-i", "film 3", "--method", "random")
+    assert two.stderr.split() == "'film 1' is read as Film 1 'film 3' is read as Film 3".split()
     assert "Film 1: already in your history; no other item decides" in done.stdout
     assert "Film 1  " in done.stdout.partition("newest first")[2], "random importances are shown"
     document = json.loads(
@@ -218,7 +221,7 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (
             ["train", "nowhere.csv", "--out", "x"],
             2,
-            "There is no file and no dataset 'nowhere.csv'",
+            "There is no file or folder nowhere.csv",
         ),
         (["train", "{csv}", "--out", "x", "--set", "step=3"], 2, "did you mean 'steps'"),
         (["train", "{csv}", "--out", "x", "--set", "steps=three"], 2, "needs a whole number"),

@@ -116,7 +116,7 @@ def test_stats_in_words_and_as_json(ratings: Path) -> None:
 def test_training_on_every_split(split: str, ratings: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     done = whence(
-        "train", ratings, "--out", folder, "--split", split, "--min-rating", 2,
+        "train", ratings, "--out", folder, "--split", split.title(), "--min-rating", 2,
         "--set", "steps=20,dim=8,max_len=5",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -125,7 +125,7 @@ def test_training_on_every_split(split: str, ratings: Path, tmp_path: Path) -> N
     assert described["training"]["split"] == split
     again = whence("recommend", folder, "--user", "c3")
     assert again.returncode == 0, again.stderr
-    assert "Recommended to user c3" in again.stdout
+    assert "Recommended for user c3" in again.stdout
 
 
 def test_a_query_on_the_command_line(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ class OnlyDerived(Explainable):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_reasons_are_items_or_groups(name: str) -> None:
-    """Users by their numbers are neither."""
+    """Users by id are neither."""
     model = LIVELY[name]()
     assert offers(model, "part_names") == (name in {"content-ncf", "intrp-ncf"})
     assert has_reasons(model) == (name not in {"gmf", "mlp", "neumf"})
@@ -231,7 +231,7 @@ def test_why_there_are_no_items_to_name() -> None:
         "items to name. Train a model that reads histories to get items as reasons."
     )
     require_reasons(LIVELY["intrp-ncf"](), "a map")
-    with pytest.raises(CapabilityError, match="^GMF knows users by their numbers and reads no"):
+    with pytest.raises(CapabilityError, match="^GMF knows users only by id and reads no"):
         require_reasons(LIVELY["gmf"](), "a map")
 
 

@@ -256,7 +256,7 @@ def test_a_file_of_unknown_kind(run: Run, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def of_users(run: Run) -> Run:
-    """A model that knows users by their numbers."""
+    """A model that knows users only by id."""
     return whence.train(run.interactions, model="gmf", training={"steps": 20}, show_progress=False)
 
 

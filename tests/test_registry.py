@@ -76,8 +76,10 @@ def test_an_unknown_name_is_one_sentence_with_suggestions() -> None:
     with pytest.raises(InputError) as problem:
         registry["yelow"]
     assert str(problem.value) == "There is no colour 'yelow': did you mean 'yellow'?"
-    with pytest.raises(InputError, match="known: azure, blue, dark-blue, yellow"):
+    with pytest.raises(InputError, match="known: blue, dark-blue, yellow"):
         registry["qqq"]
+    with pytest.raises(InputError, match="did you mean 'azure'"):
+        registry["azur"]
     assert "yelow" not in registry
     assert registry.get("yelow") is None
 

@@ -39,5 +39,6 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
 
 def nearest(wrong: str, known: Iterable[str]) -> list[str]:
-    """Return the most similar names, the most similar first."""
-    return difflib.get_close_matches(wrong, sorted(known), n=3, cutoff=0.6)
+    """Return the most similar names, the most similar first; capitals do not matter."""
+    by_key = {name.lower(): name for name in sorted(known)}
+    return [by_key[key] for key in difflib.get_close_matches(wrong.lower(), by_key, 3, 0.6)]

@@ -12,6 +12,8 @@ from rich.markup import escape
 from whence.reasons.checked import Reason
 from whence.terminal import Result, captioned, plain_table
 
+NEW_HISTORY = "this history"
+"""The name of recommendations for a history that is not a known user's."""
 WITHOUT_IT = (
     "without it: the share of its probability that the recommendation would lose if the item were "
     "not in the history"
@@ -91,7 +93,10 @@ class Recommendations(Result):
 
 def history_table(picks: Recommendations, newest: int = 10) -> Group:
     """Return the newest items of the history as a table, newest first."""
-    table = plain_table(f"{picks.name.capitalize()} {picks.verb}, newest first", "", "title")
+    whose = picks.name.capitalize() + (f" {picks.verb}" if picks.name != NEW_HISTORY else "")
+    heading = f"{whose}, newest first"
+    table = plain_table(heading, "", "title")
+    table.columns[1].min_width = len(heading) - 5  # so that short titles do not break the heading
     for back, title in enumerate(reversed(picks.history[-newest:]), start=1):
         table.add_row(str(back), escape(title))
     earlier = len(picks.history) - newest
@@ -102,9 +107,11 @@ def picks_table(picks: Recommendations) -> Group:
     """Return the recommendations with their reasons and checks as a table."""
     named = any(pick.reason.supports for pick in picks.picks)
     checked = ("without it",) if named else ()
-    table = plain_table(f"Recommended to {picks.name}", "", "title", "why", *checked)
+    table = plain_table(f"Recommended for {picks.name}", "", "title", "why", *checked)
     for pick in picks.picks:
-        lost = ", ".join(f"−{support.probability_lost:.0%}" for support in pick.reason.supports)
+        lost = ", ".join(
+            f"−{100 * support.probability_lost:.0f} %" for support in pick.reason.supports
+        )
         row = (str(pick.rank), escape(pick.title), escape(pick.reason.sentence), lost)
         table.add_row(*row[: len(table.columns)])
     if not picks.picks:

@@ -24,7 +24,7 @@ from whence.files import new_file
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.models.base import require_history
-from whence.picks import Pick, Recommendations
+from whence.picks import NEW_HISTORY, Pick, Recommendations
 from whence.progress import progress_bar
 from whence.ranking import top_unseen
 from whence.reasons.checked import Reason, find_reasons, reasons_without_history
@@ -205,7 +205,7 @@ def find_subject(run: Run, user: object, history: History | None) -> Subject:
     if not len(history):
         raise InputError("The history is empty; give at least one id or title.")
     found = [run.catalog.find(str(entry)) for entry in history]
-    return Subject("this history", np.array(found, dtype=np.int32))
+    return Subject(NEW_HISTORY, np.array(found, dtype=np.int32))
 
 
 def _all_users(run: Run, model: Recommender, k: int, show_progress: bool) -> Iterator[pa.Table]:

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pkgutil import walk_packages
 from typing import Final, Generic, TypeVar, cast
 
-from whence.errors import InputError, did_you_mean
+from whence.errors import InputError, did_you_mean, nearest
 
 T = TypeVar("T")
 
@@ -102,7 +102,8 @@ class Registry(Mapping[str, T]):
         if wanted in self._plugins:
             self._load(wanted)
             return wanted
-        known = {*self._entries, *self._plugins, *self._aliases}
+        names = {*self._entries, *self._plugins}
+        known = {*names, *self._aliases} if nearest(name, self._aliases) else names
         raise UnknownEntryError(f"There is no {self.kind} '{name}': {did_you_mean(name, known)}")
 
     def tagged(self, tag: str) -> list[str]:

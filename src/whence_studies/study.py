@@ -278,8 +278,8 @@ def study_files() -> dict[str, Path]:
 def find_study(name: str) -> Study:
     """Return a study by its id, or from a user's own TOML file."""
     known = study_files()
-    if name in known:
-        return read_study(known[name], name)
+    if (study := name.lower()) in known:
+        return read_study(known[study], study)
     if name.endswith(".toml"):
         return read_study(Path(name), name)
     raise InputError(

@@ -50,6 +50,8 @@ def catalog() -> Catalog:
         ("amélie", 70),
         ("Toy Stroy", 47),
         ("hamlet (1996)", 59),
+        ("hamlet 1996", 59),
+        ("star wars 1980", 103),
         ("se7en", 101),
         ("500 days of summer", 100),
         ("summer days", 100),

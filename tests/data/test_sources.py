@@ -16,6 +16,9 @@ from whence.errors import InputError
 def test_names_files_and_folders(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no dataset 'wrld': did you mean 'world'"):
         load("wrld")
+    assert load("World").origin == load("world").origin
+    with pytest.raises(InputError, match="There is no file or folder wrld.csv"):
+        load("wrld.csv")
     with pytest.raises(InputError, match="is a folder. Give a file in it"):
         load(tmp_path)
     with pytest.raises(InputError, match="cannot be read from a int"):

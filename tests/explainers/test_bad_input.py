@@ -104,6 +104,11 @@ def test_an_unknown_item_is_an_error(model: Transformer, item: int, case: int) -
         explain_batch(model, batch, torch.tensor([1, 2]))
 
 
+def test_a_method_that_is_no_explainer_is_an_error(model: Transformer) -> None:
+    with pytest.raises(InputError, match="A method is a name or an explainer"):
+        explain_batch(model, torch.tensor([[1, 2]]), torch.tensor([3]), 3)  # type: ignore[arg-type]
+
+
 def test_an_item_below_padding_is_an_error(model: Transformer) -> None:
     batch = torch.tensor([[PAD, 1, 2], [3, -2, 5]])
     with pytest.raises(InputError, match="There is no item -2; .* from 0, and -1 is padding"):

@@ -475,7 +475,7 @@ def test_a_new_history_raises_one_sentence(name: str) -> None:
     model = LIVELY[name]()
     one = np.array([0])
     cases = Cases(np.array([1, 2], np.int32), np.array([PAD]), one, one + 2, one)
-    with pytest.raises(InputError, match="knows users by their numbers"):
+    with pytest.raises(InputError, match="knows users only by id"):
         model.read(cases, 8)
 
 

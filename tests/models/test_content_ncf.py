@@ -200,7 +200,7 @@ def test_absent_evidence_is_an_average(name: str) -> None:
 
 
 def test_an_unknown_user_raises_one_sentence() -> None:
-    with pytest.raises(InputError, match="InterpretableNCF knows users by their numbers"):
+    with pytest.raises(InputError, match="InterpretableNCF knows users only by id"):
         case_of([PAD])
     with pytest.raises(InputError, match="Leave use_ids at true"):
         build_model("intrp-ncf", {"use_ids": False}, Counts(3, 3), torch.Generator())

@@ -28,6 +28,10 @@ def test_every_study_can_be_run(name: str) -> None:
     check_study(study)
 
 
+def test_capitals_do_not_matter() -> None:
+    assert find_study("Sequential-Accuracy").id == "sequential-accuracy"
+
+
 def test_published_values_of_table_3_2() -> None:
     """Transcribed a second time, in the order of the page."""
     study = find_study("sequential-accuracy")

@@ -156,7 +156,7 @@ def test_users_who_are_not_known_are_one_sentence(model: str, interactions: Inte
         whence.train(interactions, model=model, split="user-holdout", show_progress=False)
     run = whence.train(interactions, model=model, training={"steps": 1}, show_progress=False)
     assert len(whence.recommend(run, user=1, k=3).picks) == 3
-    with pytest.raises(InputError, match="knows users by their numbers"):
+    with pytest.raises(InputError, match="knows users only by id"):
         whence.recommend(run, history=[5, 9], k=3)
 
 

@@ -29,7 +29,7 @@ def list_() -> None:
 
 @app.command()
 def get(
-    name: Annotated[str, typer.Argument(help="A name from 'whence data list'.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from 'whence data list'.")],
     mirror: Annotated[str | None, typer.Option(help="Another address that hosts the file.")] = None,
 ) -> None:
     """Download a dataset from its publisher, or resume an interrupted download."""
@@ -37,6 +37,7 @@ def get(
     from whence.data.datasets import get as get_named
     from whence.errors import InputError, did_you_mean
 
+    name = name.lower()
     if name not in DATASETS:
         raise InputError(f"There is no dataset '{name}': {did_you_mean(name, DATASETS)}")
     if DATASETS[name].terms:

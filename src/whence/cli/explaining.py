@@ -167,6 +167,7 @@ def explainers(
 
 def _report_matches(typed: list[str] | None, found: tuple[str, ...]) -> None:
     """Print which title was found for each text that differs; a model may read only the newest."""
-    for text, title in zip(reversed(typed or []), reversed(found), strict=False):
+    matched = list(zip(reversed(typed or []), reversed(found), strict=False))
+    for text, title in reversed(matched):
         if text != title and not title.startswith("item "):
             err.print(escape(f"'{text}' is read as {title}"), highlight=False, style="dim")

@@ -42,6 +42,7 @@ RunFolder = Annotated[
 
 def _known_split(name: str) -> str:
     """Return the name of a split, or say what it is called now."""
+    name = name.lower()
     if name in former.SPLITS:
         raise typer.BadParameter(f"the split '{name}' is now called '{former.SPLITS[name]}'.")
     if name not in SPLITS:

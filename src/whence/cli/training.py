@@ -151,7 +151,7 @@ def _model_document(spec: "ModelSpec") -> dict[str, Any]:
 
     return {
         "summary": spec.summary,
-        "reads": "users by number" if spec.known_users_only else "histories",
+        "reads": "user ids" if spec.known_users_only else "histories",
         "init_from": list(spec.init_from),
         "model": settings(spec.config, {}),
         "training": settings(TrainingConfig, spec.training),

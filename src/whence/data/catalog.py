@@ -20,6 +20,7 @@ from whence.errors import InputError
 
 BRACKETS = re.compile(r"(\s*\([^()]*\))+\s*$")
 YEAR = re.compile(r"\s*\(\d{4}\)\s*$")
+BARE_YEAR = re.compile(r"\s+(\d{4})\s*$")
 ARTICLE = re.compile(r"^(?:the|a|an) ")
 ARTICLE_LAST = re.compile(r"^(.*), (the|a|an)\s*$")
 MIN_SIMILARITY = 0.85
@@ -130,7 +131,8 @@ class _TitleIndex:
         2. the title without punctuation, accents and year;
         3. the title without articles and text in brackets;
         4. the first letters, or all words;
-        5. one title with a typing error.
+        5. the year without brackets;
+        6. one title with a typing error.
         """
         wanted = simplify(text)
         for matches in (
@@ -141,6 +143,10 @@ class _TitleIndex:
         ):
             if matches.any():
                 return self._by_popularity(np.flatnonzero(matches).tolist())
+        if dated := BARE_YEAR.search(text):
+            same = self.find(text[: dated.start()])
+            if same := [item for item in same if f"({dated[1]})" in self.lower[item]]:
+                return same
         near = self.suggest(text)
         similarity = [self._similarity(wanted, item) for item in near[:2]]
         clear = len(similarity) == 1 or (len(similarity) == 2 and similarity[0] > similarity[1])

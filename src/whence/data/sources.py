@@ -51,8 +51,9 @@ def _read(source: Source, reading: ReadOptions) -> Interactions:
         return read_events(
             open_query(str(source), reading), reading, {"source": without_password(str(source))}
         )
-    if str(source) in DATASETS:
-        return _with_verb(read_named(str(source)), reading)
+    name = str(source) if Path(source).exists() else str(source).lower()
+    if name in DATASETS:
+        return _with_verb(read_named(name), reading)
     with clear_read_errors(str(source)):
         return _read_path(source, reading)
 
@@ -67,6 +68,8 @@ def _read_path(source: str | Path, reading: ReadOptions) -> Interactions:
         raise InputError(
             "This address is not supported. A database URL starts with postgresql:// or sqlite:///."
         )
+    if not path.exists() and (path.suffix or len(path.parts) > 1):
+        raise InputError(f"There is no file or folder {source}. Check the path.")
     if not path.exists():
         raise InputError(
             f"There is no file and no dataset '{source}': {did_you_mean(str(source), DATASETS)}"

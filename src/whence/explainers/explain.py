@@ -61,15 +61,24 @@ def compare_batch(
     memory = memory or memory_for(batch.device)
     batch, targets = _outside_inference(batch), _outside_inference(targets)
     reuse_freed_memory()
-    named = [
-        find_explainer(method) if isinstance(method, str) else (name_of(method), method)
-        for method in methods
-    ]
+    named = [_named(method) for method in methods]
     for name, explainer in named:
         require(model, ("parts", "score", *explainer.needs), who=name)
     requests = make_requests(model, batch, targets, seed, memory)
     labels = _own_labels(model, batch) if labels is None else labels
     return {name: _explanation(name, explainer, requests, labels) for name, explainer in named}
+
+
+def _named(method: str | Explainer) -> tuple[str, Explainer]:
+    """Return an explainer with its name."""
+    if isinstance(method, str):
+        return find_explainer(method)
+    if not isinstance(method, Explainer):
+        raise InputError(
+            f"A method is a name or an explainer, such as Shapley(), not {method!r}. "
+            "'whence explainers' lists the names."
+        )
+    return name_of(method), method
 
 
 def make_requests(

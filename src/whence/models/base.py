@@ -120,10 +120,10 @@ class Recommender(nn.Module, CaseReader):
 
 
 def require_users(model: CaseReader, cases: Cases) -> None:
-    """Raise `InputError` if a case is a new history, for a model that knows users by number."""
+    """Raise `InputError` if a case is a new history, for a model that knows users only by id."""
     if len(cases) and cases.users.min() == PAD:
         raise InputError(
-            f"{type(model).__name__} knows users by their numbers and reads no history. Ask for a "
+            f"{type(model).__name__} knows users only by id and reads no history. Ask for a "
             "user of the data, or train a model that reads histories."
         )
 
@@ -155,7 +155,7 @@ def require_history(model: CaseReader, who: str) -> None:
 def no_history(model: CaseReader, who: str) -> str:
     """Return why the model has no items as reasons, and what to do."""
     named = offers(model, "part_names")
-    parts = "predicts from groups of features" if named else "knows users by their numbers"
+    parts = "predicts from groups of features" if named else "knows users only by id"
     return (
         f"{type(model).__name__} {parts} and reads no history, so {who} has no items to name. "
         f"Train a model that reads histories to get {'items as ' if named else ''}reasons."

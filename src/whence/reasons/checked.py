@@ -63,7 +63,7 @@ class Reason(Result):
     considered: tuple[Support, ...]
     """Every item of the history that the model reads, newest first, whether it passes or not."""
     reads_history: bool = True
-    """False for a model that knows users by their numbers and has no item to name."""
+    """False for a model that knows users only by id and has no item to name."""
     in_history: bool = False
     """Whether the explained item is in the history; it is never its own reason."""
     evidence: Evidence | None = None

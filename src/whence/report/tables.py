@@ -156,11 +156,11 @@ def _legend(first: Explanation, hidden: int, samples: bool) -> str:
     part = "item" if items else "part"
     left_out = f"{LEFT_OUT}: how its probability changes if the item is left out of the history"
     methods = (
-        "other columns: percent of the method's total importance; a negative number counts "
-        "against it" + ("; ± is the standard error" if samples else "")
+        f"{'other ' if items else ''}columns: percent of the method's total importance; a negative "
+        "number counts against it" + ("; ± is the standard error" if samples else "")
     )
     weaker = f"{hidden} weaker {part}{'s' if hidden > 1 else ''} not shown"
-    removal = f"To remove a part, the methods use: {first.removal}."
+    removal = f"How the methods remove a part: {first.removal}."
     in_place = (
         f"The methods hide an item but keep its place ({first.removal}). In SASRec the newest "
         "item's place answers, so that item counts for less here than if it is left out."
@@ -193,9 +193,18 @@ def _methods_table(
         cells = [_share(explanation, slot, alone) for explanation in explanations.values()]
         if ids:
             weight = "bold" if ids[slot] in named else "default"
-            cells.insert(0, f"[{weight}]{lost[ids[slot]]:+.0f} %[/]")
+            cells.insert(0, f"[{weight}]{_change(lost[ids[slot]])}[/]")
         table.add_row(escape(first.part_name(0, slot)), *cells)
     return table
+
+
+def _change(percent: float) -> str:
+    """Return a change in percent with its sign; 0 has none."""
+    return f"{'+' if round(percent) > 0 else ''}{_whole(percent)} %"
+
+
+def _whole(number: float) -> str:
+    return f"{round(number)}".replace("-", "−")
 
 
 def _share(explanation: Explanation, slot: int, with_error: bool) -> str:
@@ -205,7 +214,7 @@ def _share(explanation: Explanation, slot: int, with_error: bool) -> str:
     share = percent * float(explanation.scores[0, slot])
     color = ("green" if share >= 0 else "red") if explanation.signed else "blue"
     strongest = explanation.strongest(0, 1) == [slot]
-    shown = f"[{'bold ' if strongest else ''}{color}]{round(share)}[/]"
+    shown = f"[{'bold ' if strongest else ''}{color}]{_whole(share)}[/]"
     if not with_error or explanation.error is None:
         return shown
     return f"{shown} ± {percent * float(explanation.error[0, slot]):.1f}"

@@ -61,17 +61,21 @@ def explainer_rows() -> list[dict[str, Any]]:
 
 def explainers_table() -> Group:
     """Return the explainers as a table for the terminal."""
-    table = plain_table("Explainers", "name", "what a score says", "signed", "needs", "inputs")
+    table = plain_table("Explainers", "name", "what a score says")
     table.columns[0].no_wrap = True
+    facts = plain_table("What they need", "name", "signed", "inputs", "needs")
     for row in explainer_rows():
         name = row["name"] + ("*" if row["usual"] else "")
+        table.add_row(name, escape(row["summary"]))
         inputs = row["cost"].replace("at most", "≤")
-        table.add_row(name, escape(row["summary"]), _yes(row["signed"]), _needs(row), inputs)
-    return captioned(
-        table,
-        "*: used by default if the model supports it. signed: a negative score argues against.\n"
-        "needs: what the model must offer besides parts and scores. inputs: how many the model\n"
-        "scores for a history of n items, with b blocks.",
+        facts.add_row(row["name"], _yes(row["signed"]), inputs, _needs(row))
+    legend = (
+        "signed: a negative score argues against the target\n"
+        "inputs: how many inputs the model scores for a history of n items, with b blocks\n"
+        "needs: capabilities of the model besides parts and score"
+    )
+    return Group(
+        captioned(table, "*: used by default if the model supports it"), captioned(facts, legend)
     )
 
 

@@ -189,7 +189,7 @@ class Evaluation:
     @property
     def _events(self) -> str:
         count = len(self.split.held[self.held])
-        return f"{count:,} {self.held} events, {self.split.protocol}"
+        return f"{count:,} {self.held} event{'s' * (count != 1)}, {self.split.protocol}"
 
 
 def evaluate(

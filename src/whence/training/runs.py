@@ -62,7 +62,7 @@ def train(
     """
     if seeds < 1 or (seeds_at_once is not None and seeds_at_once < 1):
         raise InputError("seeds and seeds_at_once must be at least 1.")
-    model = MODELS.name_of(model)
+    model, split = MODELS.name_of(model), split.lower()
     spec = MODELS[model]
     given = _given(model_settings)
     model_config = build(spec.config, model_settings or {})

@@ -55,6 +55,12 @@ def test_a_file_without_the_id_gives_a_clear_error(events: Path, tmp_path: Path)
         load(events, ReadOptions(items=str(tmp_path / "absent.csv")))
 
 
+def test_a_file_without_rows_gives_a_clear_error(events: Path, tmp_path: Path) -> None:
+    (tmp_path / "movies.csv").write_text("movieId,title\n")
+    with pytest.raises(InputError, match="The table of items has no rows"):
+        load(events, ReadOptions(items=str(tmp_path / "movies.csv")))
+
+
 def test_the_title_of_the_items_can_be_given(events: Path, tmp_path: Path) -> None:
     (tmp_path / "movies.csv").write_text(
         "movieId;bezeichnung;genre\n31;Heat;Crime\n30;Café;Drama\n"

@@ -120,6 +120,10 @@ def with_features(known: pa.Table, features: pa.Table, role: str) -> pa.Table:
     An id without features gets nulls. If an id has several rows, the first one counts.
     """
     ids, among = known[role], features[role].combine_chunks()
+    if not len(among):
+        raise InputError(
+            f"The table of {role}s has no rows. Give one with a row for each {role}, or none."
+        )
     if ids.type != among.type:
         ids, among = ids.cast(pa.string()), among.cast(pa.string())
     row = pc.index_in(ids, value_set=among)
