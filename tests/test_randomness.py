@@ -71,7 +71,7 @@ def test_dropout_differs_from_call_to_call_and_from_step_to_step() -> None:
     values = torch.ones(200, 8)
     drop = dropout(0.5)
     calls = [drop(values), drop(values)]
-    drop.begin(torch.tensor(1))
+    drop.start_step(torch.tensor(1))
     calls += [drop(values), drop(values)]
     for one, other in itertools.combinations(calls, 2):
         assert torch.corrcoef(torch.stack((one.flatten(), other.flatten())))[0, 1].abs() < 0.1

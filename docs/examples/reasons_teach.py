@@ -4,10 +4,14 @@
 
 On sessions with known causes, an interpretable network learns to predict skips and says which
 evidence each rests on. A second network sees only the music and should learn which tracks a
-listener dislikes. It trains on the same skips with four weightings: equal weights; the share of the
-attribution that goes to the track; the same shares shuffled among skips, as a control; and 1 only
-if the true cause is the track, as an upper bound. The script prints how well each ranks disliked
-tracks above the others.
+listener dislikes. It trains on the same skips with four weightings:
+
+- equal weights;
+- the share of the attribution that goes to the track;
+- the same shares shuffled among skips, as a control;
+- 1 only if the true cause is the track, as an upper bound.
+
+The script prints how well each ranks disliked tracks above the others.
 """
 
 from __future__ import annotations

@@ -8,10 +8,14 @@ contribution of the history's films of the same genre, including the one that a 
 the model has not learned a taste, the genre's share in the history may still reveal it. The weight
 of an event is the share of its probability that would be lost without that reason.
 
-A third SASRec then trains on the whole histories of all users with several weightings: equal
-weights; these weights; these weights shuffled among events, as a control; and 1 only for events
-that truly follow an earlier film or a taste, as an upper bound. The script prints how often each
-has such held-out events among its first ten.
+A third SASRec then trains on the whole histories of all users with several weightings:
+
+- equal weights;
+- these weights;
+- these weights shuffled among events, as a control;
+- 1 only for events that truly follow an earlier film or a taste, as an upper bound.
+
+The script prints how often each has such held-out events among its first ten.
 """
 
 from __future__ import annotations

@@ -155,9 +155,9 @@ class Dropout:
         """Masks that are drawn and not used yet."""
         self.shape: torch.Size | None = None
         """The shape of the last values."""
-        self.begin(torch.zeros((), dtype=torch.int64, device=chance.keys.device))
+        self.start_step(torch.zeros((), dtype=torch.int64, device=chance.keys.device))
 
-    def begin(self, step: Tensor, shape: torch.Size | None = None) -> None:
+    def start_step(self, step: Tensor, shape: torch.Size | None = None) -> None:
         """Start a step; with the shape `[S, T, …]` of its values, the masks are drawn now."""
         self.step = step
         self.calls = 0
@@ -169,11 +169,11 @@ class Dropout:
             return no_dropout(values, onto)
         if len(self.chance.keys) == 1:
             below = None if onto is None else onto[None]
-            return self.of_stack(values[None], below).squeeze(0)
+            return self.apply_stack(values[None], below).squeeze(0)
         dropped: Tensor = _DroppedInStack.apply(values, onto, self)  # type: ignore[no-untyped-call]
         return dropped
 
-    def of_stack(self, values: Tensor, onto: Tensor | None) -> Tensor:
+    def apply_stack(self, values: Tensor, onto: Tensor | None) -> Tensor:
         """Return the same for the values of all seeds `[S, T, …]`."""
         if not self.kept or self.kept[0].shape != values.shape:
             self.kept = self._draw(values.shape)
@@ -214,7 +214,7 @@ class _DroppedInStack(torch.autograd.Function):
         """Apply dropout to all seeds at once."""
         if onto is not None:
             onto = onto.movedim(in_dims[1], 0)
-        return dropout.of_stack(values.movedim(in_dims[0], 0), onto), 0
+        return dropout.apply_stack(values.movedim(in_dims[0], 0), onto), 0
 
 
 def random_below(limits: Tensor, generator: torch.Generator) -> Tensor:

@@ -31,7 +31,7 @@ def predictions() -> Predictions:
 
 def test_bars_are_the_bins(predictions: Predictions) -> None:
     diagrams = {
-        "positives": reliability(predictions.of_class(0), JainBins()),
+        "positives": reliability(predictions.for_class(0), JainBins()),
         "all": reliability(predictions, EqualWidth(10)),
     }
     chart = specification(reliability_chart(diagrams), "")

@@ -38,13 +38,13 @@ def test_users_that_do_not_fit_the_cases(users: npt.ArrayLike, said: str) -> Non
     with pytest.raises(
         InputError, match=f"^Users must be 4 whole numbers, one per case, not {said}\\.$"
     ):
-        four_cases().of_users(users)
+        four_cases().with_users(users)
 
 
 @pytest.mark.parametrize("users", [[[1], [2, 3], [4], [5]], torch.zeros(4, dtype=torch.bfloat16)])
 def test_users_that_are_no_array(users: npt.ArrayLike) -> None:
     with pytest.raises(InputError, match=r"^Users must be whole numbers, one per case"):
-        four_cases().of_users(users)
+        four_cases().with_users(users)
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_users_that_are_no_array(users: npt.ArrayLike) -> None:
     ids=["list", "tuple", "tensor", "small numbers"],
 )
 def test_users_in_any_container(users: npt.ArrayLike) -> None:
-    found = four_cases().of_users(users)
+    found = four_cases().with_users(users)
     np.testing.assert_array_equal(found.users, np.array([3, 3, 8, 3]))
     assert found.users is not None
     assert found.users.dtype == np.int64
     assert found.user_count == 2
-    assert four_cases()[:0].of_users([]).user_count == 0
+    assert four_cases()[:0].with_users([]).user_count == 0

@@ -94,20 +94,20 @@ def test_jain_holds_positives_and_negatives_apart() -> None:
     """Of three positives two are taken for negatives; both negatives are found."""
     probabilities = np.array([[0.3, 0.7], [0.9, 0.1], [0.62, 0.38], [0.85, 0.15], [0.55, 0.45]])
     predictions = predictions_of(probabilities, np.array([1, 1, 1, 0, 0]))
-    negative, positive = (reliability(predictions.of_class(one), JainBins()) for one in (0, 1))
+    negative, positive = (reliability(predictions.for_class(one), JainBins()) for one in (0, 1))
     assert positive.count.tolist() == [0, 1, 1, 0, 1]
     np.testing.assert_allclose(positive.accuracy[[1, 2, 4]], [0, 1 / (1 + 1e-5), 0])
     assert negative.count.tolist() == [1, 0, 0, 1, 0]
     np.testing.assert_allclose(negative.accuracy[[0, 3]], 1 / (1 + 1e-5))
     assert "true class 1 alone" in positive.protocol
     with pytest.raises(InputError, match="numbered 0 to 1; there is no 2"):
-        predictions.of_class(2)
+        predictions.for_class(2)
 
 
 @pytest.mark.parametrize("bins", ALL_BINS, ids=type)
 def test_a_class_that_is_absent_has_empty_bins(bins: Bins) -> None:
     predictions = predictions_of(np.full((4, 3), 1 / 3), np.array([0, 0, 1, 1]))
-    found = reliability(predictions.of_class(2), bins)
+    found = reliability(predictions.for_class(2), bins)
     assert not found.count.any()
     assert np.isnan(found.accuracy).all()
     for error in (found.error, found.worst):

@@ -64,7 +64,7 @@ def drawn(
     right = threshold + common * shift + np.sqrt(1 - common**2) * rng.normal(size=len(shift)) > 0
     first = special.ndtr(threshold + off)
     found = predictions_of(np.stack((first, 1 - first), axis=1), 1 - right.astype(np.int64))
-    return found.of_users(np.repeat(np.arange(users), each))
+    return found.with_users(np.repeat(np.arange(users), each))
 
 
 def cases_of(predictions: Predictions) -> list[Case]:
@@ -118,7 +118,7 @@ def test_users_stay_with_their_cases() -> None:
     assert found[3:12].user_count == 3
     for number, part in enumerate(positives_and_negatives(found).values()):
         np.testing.assert_array_equal(part.users, np.flatnonzero(found.true == number) // 5)
-        np.testing.assert_array_equal(part.users, found.of_class(number).users)
+        np.testing.assert_array_equal(part.users, found.for_class(number).users)
     assert found[:0].user_count == 0
     assert not found[:0].dependent
 
@@ -144,7 +144,7 @@ def test_where_every_user_has_one_case_nothing_changes() -> None:
     known = drawn(150, 1, off=0.3)
     assert known.users is not None
     unknown = Predictions(**{**vars(drawn(150, 1, off=0.3)), "users": None})
-    for other in (known.of_users(known.users[::-1].copy()), known.of_users(known.users * 0)):
+    for other in (known.with_users(known.users[::-1].copy()), known.with_users(known.users * 0)):
         assert not other.dependent
         assert calibration_measures(other) == calibration_measures(unknown)
         for bins in (EqualWidth(), EqualMass(7), JainBins()):
@@ -167,7 +167,7 @@ def test_more_of_the_same_makes_nothing_surer() -> None:
     alone = calibration_measures(once)
     twice, often = (calibration_measures(repeated(once, times)) for times in (2, 6))
     of_others = calibration_measures(
-        repeated(once, 6).of_users(np.arange(6 * len(once), dtype=np.int64))
+        repeated(once, 6).with_users(np.arange(6 * len(once), dtype=np.int64))
     )
     for name, measure in twice.items():
         assert often[name].value == pytest.approx(measure.value)
@@ -233,7 +233,7 @@ def test_what_no_resample_can_tell_is_wilsons_of_users() -> None:
     first = np.array(sure)
     predictions = predictions_of(np.stack((first, 1 - first), axis=1), 1 - np.array(right))
     found = reliability(
-        predictions.of_users(np.array([1, 1, 1, 2, 2, 2, 2, 2, 3, 1, 1, 1, 1])), JainBins()
+        predictions.with_users(np.array([1, 1, 1, 2, 2, 2, 2, 2, 3, 1, 1, 1, 1])), JainBins()
     )
     low, high = stats.binomtest(3, 3).proportion_ci(method="wilson")
     assert found.interval[4] == pytest.approx((low, high))
@@ -247,7 +247,7 @@ def test_what_no_resample_can_tell_is_wilsons_of_users() -> None:
 def test_without_anything_in_common_chance_is_that_of_cases(bins: Bins) -> None:
     """By signs of users nearly as by drawing anew whether each case is right."""
     of_users = drawn(1_500, 2)
-    of_cases = of_users.of_users(np.arange(3_000, dtype=np.int64))
+    of_cases = of_users.with_users(np.arange(3_000, dtype=np.int64))
     signs, anew = (by_chance(expected_calibration_error(one, bins)) for one in (of_users, of_cases))
     assert signs == pytest.approx(anew, abs=0.0021)
 
@@ -265,7 +265,7 @@ def test_with_much_in_common_chance_is_that_of_other_users() -> None:
     ]
     indeed = np.mean([one.value for one in measures])
     assert np.mean([by_chance(one) for one in measures]) == pytest.approx(indeed, rel=0.15)
-    of_cases = drawn(60, 50, common=0.8).of_users(np.arange(3_000, dtype=np.int64))
+    of_cases = drawn(60, 50, common=0.8).with_users(np.arange(3_000, dtype=np.int64))
     assert by_chance(expected_calibration_error(of_cases, EqualWidth(10))) < 0.6 * indeed
 
 
@@ -274,13 +274,13 @@ def alike(users: int, each: int, seed: int, sure: float, right: float) -> Predic
     first = np.full(users * each, sure)
     true = np.random.default_rng(seed).random(len(first)) >= right
     found = predictions_of(np.stack((first, 1 - first), axis=1), true.astype(np.int64))
-    return found.of_users(np.repeat(np.arange(users), each))
+    return found.with_users(np.repeat(np.arange(users), each))
 
 
 def mean_by_chance(samples: list[Predictions], bins: Bins) -> tuple[float, float]:
     """By users, and as if every case were another's."""
     by_users = [by_chance(expected_calibration_error(one, bins)) for one in samples]
-    of_cases = [one.of_users(np.arange(len(one), dtype=np.int64)) for one in samples]
+    of_cases = [one.with_users(np.arange(len(one), dtype=np.int64)) for one in samples]
     by_cases = [by_chance(expected_calibration_error(one, bins)) for one in of_cases]
     return fmean(by_users), fmean(by_cases)
 
@@ -363,7 +363,7 @@ def test_the_interval_holds_the_truth(off: float) -> None:
     held = {"users": 0, "cases": 0}
     for seed in range(40):
         of_users = drawn(60, 50, seed, common=0.8, off=off)
-        of_cases = of_users.of_users(np.arange(len(of_users), dtype=np.int64))
+        of_cases = of_users.with_users(np.arange(len(of_users), dtype=np.int64))
         for name, predictions in (("users", of_users), ("cases", of_cases)):
             low, high = expected_calibration_error(predictions, EqualWidth(10)).interval
             held[name] += low <= truth <= high

@@ -72,7 +72,7 @@ class Averaging:
         self.average = self._by_tensor(self.whole_average)
         self.difference = [torch.empty_like(one) for one in self.whole if rule.startswith("naswa")]
         difference = self._by_tensor(self.difference) if self.difference else []
-        self.difference_by_seed = [self._of_seed(difference, seed) for seed in range(seeds)]
+        self.difference_by_seed = [self._seed_values(difference, seed) for seed in range(seeds)]
         """The weights less their average, in the same memory at every step."""
         self.steps = 0
         """Steps of the optimizer so far."""
@@ -153,7 +153,7 @@ class Averaging:
             return
         for seed, own in enumerate(shares):
             if own:
-                torch._foreach_add_(self._of_seed(self.average, seed), each[seed], alpha=own)
+                torch._foreach_add_(self._seed_values(self.average, seed), each[seed], alpha=own)
 
     def _by_tensor(self, whole: Sequence[Tensor]) -> list[Tensor]:
         """Cut what has the size of all weights into one tensor per weight."""
@@ -165,12 +165,14 @@ class Averaging:
             for one in self.weights
         ]
 
-    def _of_seed(self, values: Sequence[Tensor], seed: int) -> list[Tensor]:
+    def _seed_values(self, values: Sequence[Tensor], seed: int) -> list[Tensor]:
         return list(values) if self.seeds == 1 else [value[seed] for value in values]
 
     def state(self, seed: int = 0) -> dict[str, Tensor]:
         """Return the average of one seed and what decides how it continues."""
-        average = {f"{number}": one for number, one in enumerate(self._of_seed(self.average, seed))}
+        average = {
+            f"{number}": one for number, one in enumerate(self._seed_values(self.average, seed))
+        }
         counts = torch.stack((self.count, self.norms, self.norm_count))[:, seed]
         return {**average, "counts": counts}
 
@@ -178,7 +180,7 @@ class Averaging:
         """Continue after this number of steps from the states of all seeds."""
         self.steps = steps
         for seed, state in enumerate(states):
-            for number, one in enumerate(self._of_seed(self.average, seed)):
+            for number, one in enumerate(self._seed_values(self.average, seed)):
                 one.copy_(state[f"{number}"])
         counts = torch.stack([state["counts"] for state in states], dim=1)
         for own, saved in zip((self.count, self.norms, self.norm_count), counts, strict=True):

@@ -157,7 +157,7 @@ class Stack(Generic[ModelT]):
         """Draw the batch and the dropout of a step, on a GPU at the same time."""
         with self._in_parallel("dropout"):
             # Batches of one shape have dropouts of one shape, known from the step before.
-            self.dropout.begin(self.clock, self.dropout.shape if self.recorded else None)
+            self.dropout.start_step(self.clock, self.dropout.shape if self.recorded else None)
         batch = self.batches.draw(self.clock)
         self._wait_for("dropout")
         return batch

@@ -92,7 +92,7 @@ class Binary:
     squash: Literal["tanh", "sigmoid"] = "tanh"
     centre: float = 0.0
     logarithm: Logarithm = "exact"
-    """Of the exact probability, clamped to EPSILON from 0 and 1, or shifted by EPSILON."""
+    """Whether probabilities are exact, clamped to EPSILON from 0 and 1, or shifted by it."""
 
     def __post_init__(self) -> None:
         require_choice("squash", self.squash, Literal["tanh", "sigmoid"])
@@ -244,7 +244,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class Real:
-    """A number, normal about the expert's mean with a variance of its own.
+    """A number, normal about the expert's mean with the expert's variance.
 
     The outputs are the mean, in units of `std`, and the logit of the share of the variance that the
     expert leaves unexplained.

@@ -27,7 +27,7 @@ def nearest(vectors: Tensor, k: int) -> Nearest:
     """Return the k nearest neighbours of each vector `[N, d]`, in slices that fit into memory."""
     places = _places(vectors, k)
     at_once = cases_at_once(len(places), on_gpu=places.is_cuda)
-    found = [_of_some(places, rows, k) for rows in row_slices(len(places), at_once)]
+    found = [_find_nearest(places, rows, k) for rows in row_slices(len(places), at_once)]
     numbers, distances = (torch.cat(pieces).cpu().numpy() for pieces in zip(*found, strict=True))
     return Nearest(numbers, distances)
 
@@ -35,7 +35,7 @@ def nearest(vectors: Tensor, k: int) -> Nearest:
 @torch.no_grad()
 def nearest_to(vectors: Tensor, number: int, k: int) -> Ints:
     """Return `[k]`: the neighbours of one vector of `[N, d]`."""
-    numbers, _ = _of_some(_places(vectors, k), slice(number, number + 1), k)
+    numbers, _ = _find_nearest(_places(vectors, k), slice(number, number + 1), k)
     found: Ints = numbers[0].cpu().numpy()
     return found
 
@@ -52,7 +52,7 @@ def _places(vectors: Tensor, k: int) -> Tensor:
     return vectors.double() - vectors.double().mean(dim=0)
 
 
-def _of_some(places: Tensor, rows: slice, k: int) -> tuple[Tensor, Tensor]:
+def _find_nearest(places: Tensor, rows: slice, k: int) -> tuple[Tensor, Tensor]:
     """Find neighbours by ‖y‖² − 2x·y, then compute their distances."""
     some = places[rows]
     order = torch.addmm(places.square().sum(dim=1), some, places.T, alpha=-2)

@@ -26,9 +26,9 @@ def sampled_bce(positive: Tensor, negative: Tensor) -> Tensor:
     return F.softplus(-positive) + F.softplus(negative)
 
 
-def mean_where(asked: Tensor, losses: Tensor) -> Tensor:
+def mean_where(counted: Tensor, losses: Tensor) -> Tensor:
     """Return the mean of the losses that count; the others are padding."""
-    return (losses * asked).sum() / asked.sum()
+    return (losses * counted).sum() / counted.sum()
 
 
 def liked_logit(outputs: Tensor) -> Tensor:

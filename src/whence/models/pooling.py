@@ -200,7 +200,7 @@ class _Flat:
         """Return `[r, w, d + 1]`: `p_j` and a 1."""
         return taken(self.with_one, self.tiled.history_tile[rows])
 
-    def of_seed(self, values: Tensor, rows: slice) -> Tensor:
+    def for_seed(self, values: Tensor, rows: slice) -> Tensor:
         """Return `[r or 1, …]`: a weight of the network for each pair."""
         return values if self.seeds == 1 else values[self.of[rows]]
 
@@ -211,9 +211,9 @@ class _Flat:
 
     def _first_layer(self, rows: slice) -> Tensor:
         """Return `[r, d + 1, v · a]`: W diag(q) above b, to multiply `p_j` and a 1 with."""
-        weight = self.of_seed(self.network.weight, rows).transpose(1, 2)  # [r or 1, d, a]
+        weight = self.for_seed(self.network.weight, rows).transpose(1, 2)  # [r or 1, d, a]
         target = taken(self.q, self.target_tile(rows)).transpose(1, 2)  # [r, d, v]
-        bias = self.of_seed(self.network.bias, rows)[:, None, None]
+        bias = self.for_seed(self.network.bias, rows)[:, None, None]
         bias = bias.expand(len(target), 1, self.targets, -1)
         return torch.cat((target[..., None] * weight[:, :, None], bias), dim=1).flatten(2)
 
@@ -221,7 +221,7 @@ class _Flat:
         """Return `e` `[r, w, v]`, and the rectified values `[r, w, v, a]`."""
         hidden = (self.items(rows) @ through).relu_()
         hidden = hidden.view(*hidden.shape[:2], self.targets, self.network.bias.shape[1])
-        out = self.of_seed(self.network.out, rows)[:, :, None]
+        out = self.for_seed(self.network.out, rows)[:, :, None]
         logits = (hidden.flatten(1, 2) @ out).view(hidden.shape[:3])
         return logits.exp_().mul_(self.tiled.seen(rows)), hidden
 
@@ -248,7 +248,7 @@ class _Flat:
         of_logits = (own @ out.transpose(1, 2)).mul_(e)
         flat = of_logits.flatten(1)[:, None]  # [r, 1, w · v]
         of_out = (flat @ hidden.flatten(1, 2)).squeeze(1)
-        of_hidden = of_logits[..., None] * self.of_seed(self.network.out, rows)[:, None, None]
+        of_hidden = of_logits[..., None] * self.for_seed(self.network.out, rows)[:, None, None]
         of_hidden = _rectified_backward(of_hidden, hidden, 0).flatten(2)  # [r, w, v · a]
         weighed = e @ out[..., :-1]
         of_p = torch.baddbmm(weighed, of_hidden, through[:, :-1].transpose(1, 2))
@@ -256,7 +256,7 @@ class _Flat:
         both = both.view(len(both), -1, self.targets, hidden.shape[3])
         of_bias = both[:, -1].sum(dim=1)
         both = both[:, :-1]  # [r, d, v, a]
-        weight = self.of_seed(self.network.weight, rows).transpose(1, 2)  # [r or 1, d, a]
+        weight = self.for_seed(self.network.weight, rows).transpose(1, 2)  # [r or 1, d, a]
         of_q = (both @ weight[..., None]).squeeze(3).transpose(1, 2)
         q = taken(self.q, target).transpose(1, 2)  # [r, d, v]
         of_weight = (both.transpose(2, 3) @ q[..., None]).squeeze(3).transpose(1, 2)

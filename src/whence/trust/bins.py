@@ -120,7 +120,7 @@ class JainBins(Bins):
     """The bins in the code of Jain (2019): a tenth wide, from 0.5 on for two classes.
 
     The accuracy is correct / (count + 10⁻⁵), and is compared with the middle of the bin. Two things
-    differ from that code. A confidence of exactly 1 is in the last bin, not in one of its own. An
+    differ from that code. A confidence of exactly 1 is in the last bin, not in a bin above it. An
     empty bin has no accuracy, instead of 0.
     """
 
@@ -232,7 +232,7 @@ def binned(
     """Return the mean of the values `[N]` in every bin of `by` `[N]`, ignoring values of NaN.
 
     The interval resamples users `[N]` with all their cases, which are not independent; without
-    `users`, every case is a user of its own. The bins are those of all cases, also of those
+    `users`, every case counts as a separate user. The bins are those of all cases, also of those
     without a value.
     """
     users = np.arange(len(values)) if users is None else users

@@ -91,7 +91,7 @@ def _measured(context: AuditContext) -> tuple[dict[str, SameGroup], dict[str, st
 
 
 def _answer(found: Neighbours) -> tuple[Answer, str]:
-    """Answer by how far the neighbours are from random ones."""
+    """Answer by how much the neighbours differ from random ones."""
     fewest = min(one.excess.n for one in found.values())
     if fewest < ENOUGH:
         return "partly", sentence(too_few(fewest, ENOUGH))

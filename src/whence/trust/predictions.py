@@ -30,7 +30,7 @@ This makes several passes over a catalog of any size possible, with little of it
 """
 
 ROUNDING: Final = 1e-3
-"""How far the sum of a case's probabilities may be from 1, as half precision requires."""
+"""The largest distance of a case's sum of probabilities from 1, as half precision requires."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class Predictions:
             users=None if self.users is None else self.users[rows],
         )
 
-    def of_users(self, users: Users) -> Predictions:
+    def with_users(self, users: Users) -> Predictions:
         """Return the cases with their users `[B]`; intervals are then over users."""
         found = _array(users)
         if found.shape != self.confidence.shape or (found.size and found.dtype.kind not in "iu"):
@@ -104,7 +104,7 @@ class Predictions:
         """What intervals are over, for a protocol, unless it is the cases."""
         return f"; interval over {self.user_count:,} users" if self.dependent else ""
 
-    def of_class(self, number: int) -> Predictions:
+    def for_class(self, number: int) -> Predictions:
         """Return the cases of one true class, as Jain (2019) separates them."""
         if not 0 <= number < self.classes:
             raise InputError(f"Classes are numbered 0 to {self.classes - 1}; there is no {number}.")
@@ -117,7 +117,7 @@ class Predictions:
 def predictions_of(probabilities: Numbers, true: Numbers) -> Predictions:
     """Return predictions from probabilities `[B, C]` and true classes `[B]`."""
     _check_shapes(probabilities, true)
-    found = [_of_probabilities(*some) for some in _pieces(probabilities, true)]
+    found = [_reduce_probabilities(*some) for some in _pieces(probabilities, true)]
     return _joined(found, probabilities.shape[1], "probabilities of the predicted class")
 
 
@@ -133,7 +133,7 @@ def predictions_from_logits(
         raise InputError(f"A temperature must be a finite number above 0, not {temperature}.")
     found, classes = [], 0
     for some, true in logits():
-        found.append(_of_logits(some, true, temperature))
+        found.append(_reduce_logits(some, true, temperature))
         classes = some.shape[1]
     said = protocol if temperature == 1 else f"{protocol}, temperature {temperature:.4g}"
     return _joined(found, classes, said)
@@ -198,7 +198,7 @@ def _tensor(numbers: Numbers) -> Tensor:
     return numbers if isinstance(numbers, Tensor) else torch.from_numpy(np.array(numbers))
 
 
-def _of_probabilities(p: Tensor, true: Tensor) -> Tensor:
+def _reduce_probabilities(p: Tensor, true: Tensor) -> Tensor:
     """Return the columns `[b, 5]` of `_reduced`."""
     p = p.double()
     sound = (p >= 0).all(dim=1) & ((p.sum(dim=1) - 1).abs() <= ROUNDING)
@@ -212,7 +212,7 @@ def _of_probabilities(p: Tensor, true: Tensor) -> Tensor:
     return _reduced(p.clone(), p.argmax(dim=1), _own(p, true).log(), true)
 
 
-def _of_logits(logits: Tensor, true: Tensor, temperature: float) -> Tensor:
+def _reduce_logits(logits: Tensor, true: Tensor, temperature: float) -> Tensor:
     """Return the same columns; the prediction is the largest logit, whatever rounding does."""
     check_logits(logits, true)
     below = at_least_single(logits) - logits.amax(dim=1, keepdim=True)  # so that no T overflows

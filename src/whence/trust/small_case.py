@@ -57,7 +57,7 @@ class SmallCase:
 
     @cached_property
     def explanations(self) -> tuple[Explanation, Explanation, Explanation]:
-        """Of the targets: one without signs, one with signs, and a third."""
+        """Explanations of the targets: one without signs, one with signs, and a third."""
         methods = ["rollout", "leave-one-out", "gradient-norm"]
         one, two, three = compare_batch(self.model, self.batch, self.targets, methods).values()
         return one, two, three

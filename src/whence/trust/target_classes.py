@@ -112,7 +112,7 @@ def class_predictions(
     logits = class_logits(model, batch, targets, true, memory=memory)
     protocol = f"{type(model).__name__}, softmax of the predicted class"
     users = np.arange(len(targets)).repeat(targets.shape[1])
-    return predictions_from_logits(logits, temperature, protocol).of_users(users)
+    return predictions_from_logits(logits, temperature, protocol).with_users(users)
 
 
 def class_logits(

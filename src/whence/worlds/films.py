@@ -160,7 +160,7 @@ def name_films(films: Films) -> Catalog:
     part[films.sequel[films.sequel != NONE]] = 1
     part[films.sequel[(part == 1) & (films.sequel != NONE)]] = 2
     remake = np.flatnonzero(films.original != NONE)
-    part[remake] = 3 + _how_many_before(films.original[remake])
+    part[remake] = 3 + _count_equal_before(films.original[remake])
     endings = ["", " II", " III", *(f" (remake {version})" for version in range(1, part.max()))]
     ending = pa.array(endings).take(pa.array(part))
     return Catalog(
@@ -174,7 +174,7 @@ def name_films(films: Films) -> Catalog:
     )
 
 
-def _how_many_before(values: Ints32) -> npt.NDArray[np.int64]:
+def _count_equal_before(values: Ints32) -> npt.NDArray[np.int64]:
     """Return how many equal values are right before each value; equal values are adjacent."""
     begins = np.flatnonzero(np.diff(values, prepend=NONE))
     return np.arange(len(values)) - np.repeat(begins, np.diff(begins, append=len(values)))

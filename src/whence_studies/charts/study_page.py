@@ -138,7 +138,7 @@ def terminal_tables(study: Study, records: Sequence[Record]) -> Iterable[Group |
 
 
 def can_draw() -> bool:
-    """Return whether charts and pages can be made here."""
+    """Return whether the packages for charts and pages are installed."""
     return all(find_spec(name) is not None for name in DRAWING)
 
 

@@ -66,7 +66,7 @@ def random_jaccard_index(lengths: Ints) -> float:
     return float(np.average((probabilities * shares).sum(axis=1), weights=counts))
 
 
-def of_cases(predictions: Floats, pairs: Mapping[str, SeedPairs]) -> SeedValues:
+def case_columns(predictions: Floats, pairs: Mapping[str, SeedPairs]) -> SeedValues:
     """Return the deviation of predictions `[S, B]`, and each comparison of pairs of seeds."""
     found = {DEVIATION: (tuple(deviation_over_seeds(predictions)), predictions.shape[1])}
     for name, one in pairs.items():

@@ -93,7 +93,7 @@ def class_calibration(subject: MeasuredRun, options: UserSample) -> dict[str, Se
     fitting = validation_questions(subject.split, options) if apart else None
     models = subject.run.models.values()
     bar = progress_bar("calibration", len(models), subject.show_progress, transient=True)
-    found = [of_model(model, questions, fitting) for model in bar.track(models)]
+    found = [measure_model(model, questions, fitting) for model in bar.track(models)]
     protocol = (
         f"{questions.protocol}; confidence is the softmax of the predicted class; ECE and MCE use "
         "15 bins; ECE in 10 bins follows Jain's program and compares accuracy with bin centres; "
@@ -112,7 +112,7 @@ def _fitted_on(fitting: CandidateQuestions | None) -> str:
     )
 
 
-def of_model(
+def measure_model(
     model: Recommender, questions: CandidateQuestions, fitting: CandidateQuestions | None
 ) -> ColumnValues:
     """Return each column with its number of cases; without `fitting`, half of the users fit."""
@@ -122,7 +122,7 @@ def of_model(
     columns: dict[str, tuple[float, int]] = {}
     for kind, some in by_kind.items():
         if len(some):
-            columns |= _of_kind(kind, some)
+            columns |= _kind_columns(kind, some)
     columns |= {name: (value, len(predictions)) for name, value in errors(predictions).items()}
     if fitting is not None:
         return {**columns, **_scaled(_answers(model, fitting), answers)}
@@ -157,7 +157,7 @@ def _answers(model: Recommender, questions: CandidateQuestions) -> _Answers:
     return _Answers(logits[asked.flatten()], true[asked.flatten()], users)
 
 
-def _of_kind(kind: str, predictions: Predictions) -> ColumnValues:
+def _kind_columns(kind: str, predictions: Predictions) -> ColumnValues:
     diagram = reliability(predictions, JainBins(predictions.classes))
     tenths = (10 * diagram.edges[:-1]).round().astype(np.int64)
     sure = predictions.confidence >= 0.9

@@ -77,7 +77,7 @@ def deletions(subject: MeasuredRun, options: DeletionOptions) -> dict[str, SeedC
     models = list(subject.run.models.values())[: options.seeds]
     cases = draw_full(subject.split, subject.held, models[0].config.max_len, options.histories)
     bar = progress_bar("deleting", len(models), subject.show_progress, transient=True)
-    found = [of_model(model, cases) for model in bar.track(models)]
+    found = [measure_model(model, cases) for model in bar.track(models)]
     protocol = (
         f"{len(cases):,} {subject.held} events with full histories, {subject.split.protocol}; "
         "items are hidden from attention one by one, and the distribution over all items is "
@@ -90,7 +90,7 @@ def deletions(subject: MeasuredRun, options: DeletionOptions) -> dict[str, SeedC
     }
 
 
-def of_model(model: Recommender, cases: Cases) -> dict[str, float]:
+def measure_model(model: Recommender, cases: Cases) -> dict[str, float]:
     """Return the mean of every column over the histories."""
     batch, targets = batch_and_targets(model, cases, model.config.max_len)
     explained = compare_batch(model, batch, targets, list(EXPLAINERS.values()))
@@ -100,14 +100,14 @@ def of_model(model: Recommender, cases: Cases) -> dict[str, float]:
     inserted = deletion_curves(model, batch, orders[:-1], kind="insertion")
     columns: dict[str, float] = {}
     for shown, name in ORDERS.items():
-        columns |= _of_order(shown, curves[name])
+        columns |= _order_columns(shown, curves[name])
         for kind, others in (("JS area", true), ("insertion", inserted)):
             if name in others:
                 columns[CURVE_COLUMNS[kind].format(shown)] = _mean(others[name].area())
     return columns
 
 
-def _of_order(shown: str, curves: Curves) -> Mapping[str, float]:
+def _order_columns(shown: str, curves: Curves) -> Mapping[str, float]:
     heights = deletion_at(curves)
     return {
         CURVE_COLUMNS["area"].format(shown): _mean(curves.area()),

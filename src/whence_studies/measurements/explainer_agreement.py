@@ -123,7 +123,7 @@ def agreement(subject: MeasuredRun, options: PointSample) -> dict[str, SeedColum
     seeds = progress_bar(
         "comparing", len(subject.run.models), subject.show_progress, transient=True
     )
-    found = [of_model(model, cases) for model in seeds.track(subject.run.models.values())]
+    found = [measure_model(model, cases) for model in seeds.track(subject.run.models.values())]
     protocol = (
         f"{options.points:,} {subject.held} events, {subject.split.protocol}, {options.words}; "
         "the target is the next item; φ from 1,024 coalitions as published, φ* from 4,096"
@@ -140,7 +140,7 @@ def agreement(subject: MeasuredRun, options: PointSample) -> dict[str, SeedColum
     }
 
 
-def of_model(model: Recommender, cases: Cases) -> dict[str, tuple[float, int]]:
+def measure_model(model: Recommender, cases: Cases) -> dict[str, tuple[float, int]]:
     """Return each column with its number of points."""
     points = per_point(explain_points(model, cases, ASKED))
     columns: dict[str, tuple[float, int]] = {}

@@ -40,7 +40,7 @@ from whence_studies.measurements.between_seeds import (
     RANDOM_INDEX,
     SeedValues,
     by_bin,
-    of_cases,
+    case_columns,
     random_jaccard_index,
 )
 from whence_studies.measurements.calibration_by_class import (
@@ -206,7 +206,7 @@ def _between_seeds(models: list[Recommender], cases: Cases, protocol: str) -> di
             INDEX: jaccard_index(weights[:, rows], parts[rows]),
             KL: attention_kl(weights[:, rows], parts[rows]),
         }
-        return of_cases(came[:, rows], pairs)
+        return case_columns(came[:, rows], pairs)
 
     columns = dict(of(usable))
     columns[RANDOM_INDEX] = (random_jaccard_index(lengths[usable]),) * len(models), len(usable)

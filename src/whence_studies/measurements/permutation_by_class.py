@@ -90,7 +90,7 @@ def class_permutations(subject: MeasuredRun, options: ShuffleOptions) -> dict[st
     questions = draw_questions(subject.split, subject.held, options)
     models = subject.run.models.values()
     bar = progress_bar("shuffling", len(models), subject.show_progress, transient=True)
-    found = [of_model(model, questions, options.shuffles) for model in bar.track(models)]
+    found = [measure_model(model, questions, options.shuffles) for model in bar.track(models)]
     protocol = (
         f"{questions.protocol}; |Δp| of the class predicted with unshuffled attention, mean over "
         f"{options.shuffles} shuffles that all items of a user share; false negatives are liked "
@@ -99,7 +99,7 @@ def class_permutations(subject: MeasuredRun, options: ShuffleOptions) -> dict[st
     return over_models(found, protocol)
 
 
-def of_model(model: Recommender, questions: CandidateQuestions, shuffles: int) -> ColumnValues:
+def measure_model(model: Recommender, questions: CandidateQuestions, shuffles: int) -> ColumnValues:
     """Return each column with its number of cases."""
     permuted = class_permutation(model, *questions.of(model), repeats=shuffles)
     unasked = ~questions.asked

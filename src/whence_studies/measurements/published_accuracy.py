@@ -33,10 +33,10 @@ def published_negatives(subject: MeasuredRun, _options: NoOptions) -> dict[str, 
         )
         for column, name in MEASURED.items()
     }
-    return {**hits, **_of_classes(subject)}
+    return {**hits, **_class_columns(subject)}
 
 
-def _of_classes(subject: MeasuredRun) -> dict[str, SeedColumn]:
+def _class_columns(subject: MeasuredRun) -> dict[str, SeedColumn]:
     """Return the accuracy of each class that occurs, or nothing for a model without classes."""
     run = subject.run
     try:

@@ -22,7 +22,7 @@ from whence_studies.measurements.between_seeds import (
     RANDOM_INDEX,
     SeedValues,
     by_bin,
-    of_cases,
+    case_columns,
     random_jaccard_index,
 )
 from whence_studies.measurements.candidates import CandidateQuestions, UserSample, draw_questions
@@ -70,7 +70,7 @@ def class_stabilities(subject: MeasuredRun, options: UserSample) -> dict[str, Se
     def of(rows: Ints) -> SeedValues:
         some = torch.from_numpy(rows).to(batch.device)
         pairs = class_stability(models, batch[some], items[some, :1]).pairs
-        return of_cases(liked[:, rows], pairs)
+        return case_columns(liked[:, rows], pairs)
 
     columns = dict(of(usable))
     columns[RANDOM_INDEX] = (random_jaccard_index(lengths[usable]),) * len(models), len(usable)

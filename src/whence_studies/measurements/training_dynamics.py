@@ -68,14 +68,16 @@ def dynamics(subject: MeasuredRun, options: DynamicsOptions) -> dict[str, SeedCo
     snapshots = [(seed, step) for seed in seeds for step in steps]
     bar = progress_bar("snapshots", len(snapshots), subject.show_progress, transient=True)
 
-    def of_model(model: Recommender) -> list[float]:
+    def measure_model(model: Recommender) -> list[float]:
         found = per_point(explain_points(model, cases, SYMBOLS))
         return [
             *(float(np.nanmean(found[column])) for column in CORRELATIONS),
             evaluation.mean(RECALL, model),
         ]
 
-    values = np.array([of_model(run.snapshot(step, seed)) for seed, step in bar.track(snapshots)])
+    values = np.array(
+        [measure_model(run.snapshot(step, seed)) for seed, step in bar.track(snapshots)]
+    )
     curves = values.reshape(len(seeds), len(steps), len(LINES)).transpose(2, 0, 1)
     protocol = (
         f"{options.points:,} {subject.held} events, {subject.split.protocol}, {options.words}; "

@@ -37,7 +37,7 @@ SIGNED: Final = tuple(name for name in EXPLAINERS if find_explainer(name)[1].sig
 
 @dataclass(frozen=True)
 class TruthOptions:
-    """How many questions are asked for every kind of reason."""
+    """The number of questions for every kind of reason."""
 
     questions: int = 500
 

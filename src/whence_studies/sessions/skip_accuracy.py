@@ -110,7 +110,7 @@ def mean(batch: SessionBatch) -> Bools:
 
 
 def coin(seed: int = 0) -> Callable[[SessionBatch], Bools]:
-    """Return a predictor that skips at random; every call draws anew."""
+    """Return a predictor that skips at random; every call draws again."""
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     return lambda batch: rng.integers(0, 2, batch.upcoming_mask.shape).astype(bool)
 

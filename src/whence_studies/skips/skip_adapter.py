@@ -1,9 +1,9 @@
 """Skip networks behind the contract of all models: which features decided about a skip?
 
-A case is one track of the second half of a session, in one row: the features of the first half,
-slot by slot, then those of the second, and last the slot of the track to predict. Its parts are the
-feature groups of the network's family, each in both halves at once. The targets are that the track
-is played (0) and that it is skipped (1, `SKIP`).
+A case is one track of the second half of a session, in one row. The row holds the features of the
+first half, slot by slot, then those of the second, and last the slot of the track to predict. Its
+parts are the feature groups of the network's family, each in both halves at once. The targets are
+that the track is played (0) and that it is skipped (1, `SKIP`).
 
 An absent group takes its averages: each of its features has, at every track, the mean of that
 feature over the tracks of the same half of the given sessions. Which slots hold a track is not a

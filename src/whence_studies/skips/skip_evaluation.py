@@ -22,7 +22,7 @@ from whence_studies.sessions.tracks import Tracks
 from whence_studies.skips.skip_attribution import Attribution, attribution_of, concat_attributions
 
 ATTRIBUTED = 20_000
-"""Number of sessions whose attributions are kept, as in Figure 8 of Afchar & Hennequin (2020)."""
+"""Number of sessions whose attributions are stored, as in Figure 8 of Afchar & Hennequin (2020)."""
 
 
 @dataclass(frozen=True, eq=False)

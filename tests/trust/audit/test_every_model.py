@@ -154,7 +154,7 @@ def test_calibration_of_classes_is_that_of_their_questions() -> None:
     assert figures["deepicf-a", "mean confidence"].value == pytest.approx(found.confidence.mean())
     error = figures["deepicf-a", "expected calibration error"]
     assert error.value == pytest.approx(expected_calibration_error(found).value)
-    of_users = found.of_users(put.cases.users.repeat(put.targets.shape[1]))
+    of_users = found.with_users(put.cases.users.repeat(put.targets.shape[1]))
     assert error.interval == pytest.approx(expected_calibration_error(of_users).interval)
     for name in ("mean confidence", "overconfidence", "Brier score", "expected calibration error"):
         assert "interval over 60 users" in figures["deepicf-a", name].protocol

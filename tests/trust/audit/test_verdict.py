@@ -81,7 +81,7 @@ def test_a_caution_if_no_explainer_does_well_by_both() -> None:
     few = ranked(standing("rollout", 0.5, 1, cases=7))
     found = reach_verdict({"truth": likeness, "faithfulness": few}, QUESTIONS)
     assert found.caution.endswith(
-        "which cannot be told from random with 7 cases; at least 20 are needed."
+        "which cannot be distinguished from random with 7 cases; at least 20 are needed."
     )
 
 
@@ -92,7 +92,9 @@ def test_no_explainer_is_recommended_unless_better_than_random() -> None:
     assert found.caution == ""
     few = reach_verdict({"truth": ranked(standing("rollout", 0.9, 1, cases=7))}, QUESTIONS)
     assert few.explainer is None
-    assert few.sentence.endswith("cannot be told from random with 7 cases; at least 20 are needed.")
+    assert few.sentence.endswith(
+        "cannot be distinguished from random with 7 cases; at least 20 are needed."
+    )
 
 
 def test_answers_of_no_are_repeated() -> None:

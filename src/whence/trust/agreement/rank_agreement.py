@@ -204,7 +204,7 @@ MEASURES.add(
 # Rankings weighted towards the top
 
 DECIMALS: Final = 12
-"""Decimals of μ that are kept, so that rounding errors do not separate equal rankings."""
+"""Decimals to which μ is rounded, so that rounding errors do not separate equal rankings."""
 
 
 def mu_log_agreement(first: Explanation, second: Explanation) -> Measure:

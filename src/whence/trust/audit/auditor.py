@@ -98,7 +98,7 @@ def _context(
 def _answer(
     name: str, stage: Stage, context: AuditContext, folder: AuditFolder | None
 ) -> StageResult:
-    """Return the finding, kept or new, or the reason why there is none."""
+    """Return the finding, saved or new, or the reason why there is none."""
     unanswered = StageResult(stage.title, stage.question)
     if folder is not None and (found := folder.load_stage(name)) is not None:
         return replace(unanswered, finding=found)
@@ -144,7 +144,7 @@ class AuditFolder:
     settings: Mapping[str, Any]
 
     def load_stage(self, stage: str) -> Finding | None:
-        """Return a kept finding, unless it is broken or of another run or other settings."""
+        """Return a saved finding, unless it is broken or of another run or other settings."""
         path = self._file(stage)
         if not path.exists():
             return None
@@ -160,7 +160,7 @@ class AuditFolder:
             write_json(partial, {"stage": stage, "key": self.key, "finding": finding.as_dict()})
 
     def clear(self) -> None:
-        """Delete the kept stages."""
+        """Delete the saved stages."""
         for path in (self.folder / STAGES_FOLDER).glob("*.json"):
             path.unlink()
 

@@ -89,7 +89,7 @@ class AuditContext:
 
     @cached_property
     def _recommended(self) -> tuple[Cases, Ints, Ints]:
-        """HeldOut-out cases in random order, their first recommendation and the number of choices.
+        """Held-out cases in random order, their first recommendation and the number of choices.
 
         The number is counted up to one more than a list of recommendations has.
         """

@@ -24,7 +24,7 @@ class Verdict:
     basis: str | None
     """The stage that decided."""
     caution: str
-    """What else speaks against relying on it; empty if nothing does."""
+    """Other reasons not to rely on it; empty if there are none."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types only."""
@@ -82,7 +82,10 @@ def reach_verdict(
 def _no_better(one: Standing) -> str:
     """Return a phrase that follows the name of an explainer no better than random."""
     if one.cases < ENOUGH:
-        return f"cannot be told from random with {one.cases} cases; at least {ENOUGH} are needed"
+        return (
+            f"cannot be distinguished from random with {one.cases} cases; "
+            f"at least {ENOUGH} are needed"
+        )
     return "is not clearly better than random"
 
 

@@ -138,7 +138,7 @@ class _Tested(NamedTuple):
     """`[N]`: the user of each case."""
 
     def predictions(self, temperature: float = 1.0, *, protocol: str) -> Predictions:
-        return predictions_from_logits(self.logits, temperature, protocol).of_users(self.users)
+        return predictions_from_logits(self.logits, temperature, protocol).with_users(self.users)
 
 
 def _tested(context: AuditContext, held: HeldOut) -> _Tested:

@@ -65,7 +65,7 @@ def temperature_scaling(
     temperature = fit_temperature(validation)
     before, after = (predictions_from_logits(test, one) for one in (1.0, temperature))
     if users is not None:
-        before, after = before.of_users(users), after.of_users(users)
+        before, after = before.with_users(users), after.with_users(users)
     return TemperatureScaling(temperature, before, after)
 
 

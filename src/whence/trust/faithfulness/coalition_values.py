@@ -33,9 +33,9 @@ from whence.trust.measures import MEASURES, MeasureSpec
 FEWEST: Final = 4
 """The smallest number of coalitions; any two points lie on a line."""
 GAP: Final = 1e-3
-"""How far importances may miss the sum rule, relative to their sizes."""
+"""The largest error of the sum rule, relative to the sizes of importances."""
 ROUNDING: Final = 1e-6
-"""How far they may miss it relative to the scores, because of single precision."""
+"""The largest error relative to the scores, because of single precision."""
 
 
 @dataclass(frozen=True, eq=False)

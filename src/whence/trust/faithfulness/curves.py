@@ -1,6 +1,6 @@
-"""Deletion and insertion curves: how far recommendations move with each part that is changed.
+"""Deletion and insertion curves: how much recommendations change with each part.
 
-How far they move is a divergence between two distributions over all items, in nats.
+The change is a divergence between two distributions over all items, in nats.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ SHARES: Final = tuple(tenth / 10 for tenth in range(11))
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """How far the distribution over all items has moved after each step, for `B` cases.
+    """How much the distribution over all items has changed after each step, for `B` cases.
 
     A case has as many steps as parts; later values are NaN. `n` is the largest number of parts.
     """

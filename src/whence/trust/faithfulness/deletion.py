@@ -190,7 +190,7 @@ class _Walk:
         return ~taken if self.kind == "deletion" else taken | ~self.whole.parts[case]
 
     def _compared(self, case: Tensor, present: Tensor) -> Tensor:
-        """Return how far the cases moved, and whether each list changed `[R, 1 + tops]`."""
+        """Return how much the cases changed, and whether each list did `[R, 1 + tops]`."""
         log_q = self.whole.log_p_with(case, present)
         top = self.whole.top[case]
         changed = [_other_items(log_q, top[:, :size]) for size in TOPS]
@@ -254,7 +254,7 @@ def flips(curves: Curves, top: int = 1) -> Flips:
 # Declarations
 
 
-def _of_curves(
+def _curve_measure(
     measure: Callable[[Curves], Measure], kind: CurveKind = "deletion"
 ) -> Callable[..., Measure]:
     def compute(model: Explainable, batch: Tensor, explanation: Explanation) -> Measure:
@@ -288,7 +288,7 @@ def _declare(
 
 _declare(
     "deletion-area",
-    _of_curves(Curves.area_measure),
+    _curve_measure(Curves.area_measure),
     "Do recommendations change fast when important parts are deleted?",
     "higher is better",
     (0.0, math.inf),
@@ -302,28 +302,28 @@ _declare(
 )
 _declare(
     "deletion-shape",
-    _of_curves(Curves.shape_measure),
+    _curve_measure(Curves.shape_measure),
     "Do recommendations change with the last deletions (above 0) or with the first?",
     "neither",
     (-math.inf, 0.5),
 )
 _declare(
     "insertion-area",
-    _of_curves(Curves.area_measure, "insertion"),
+    _curve_measure(Curves.area_measure, "insertion"),
     "Do the important parts alone restore the recommendations?",
     "lower is better",
     (0.0, math.inf),
 )
 _declare(
     "deletions-to-flip",
-    _of_curves(lambda curves: flips(curves).measure()),
+    _curve_measure(lambda curves: flips(curves).measure()),
     "How many parts must be deleted until another item is first?",
     "lower is better",
     (1.0, math.inf),
 )
 _declare(
     "deletions-to-flip-ten",
-    _of_curves(lambda curves: flips(curves, TOP_TEN).measure()),
+    _curve_measure(lambda curves: flips(curves, TOP_TEN).measure()),
     "How many parts must be deleted until another item is among the first ten?",
     "lower is better",
     (1.0, math.inf),

@@ -111,7 +111,7 @@ def attention_permutation(
     stream = Randomness(seed).sequence("explain")
     found = []
     for cases, whole in predict_full(model, batch, memory):
-        asked = whole.top[:, :1] if targets is None else _asked(whole, targets[cases])
+        asked = whole.top[:, :1] if targets is None else _top_and_target(whole, targets[cases])
         changes = _changes(whole, asked, blocks, repeats, between, stream)
         sure = whole.log_p.gather(1, whole.top[:, :1]).exp()
         found.append(torch.column_stack((sure, changes)).cpu())
@@ -134,7 +134,7 @@ def _check(batch: Tensor, targets: Tensor | None, repeats: int) -> None:
         )
 
 
-def _asked(whole: FullPredictions, targets: Tensor) -> Tensor:
+def _top_and_target(whole: FullPredictions, targets: Tensor) -> Tensor:
     """Return the top item and the target `[b, 2]`."""
     items = whole.log_p.shape[1]
     if int(targets.min()) < 0 or int(targets.max()) >= items:
@@ -243,14 +243,14 @@ def bytes_of_attention(own: Sequence[Tensor | None]) -> int:
     return max(1, COPIES * sum(weights[0].nbytes for weights in own if weights is not None))
 
 
-def _of_shuffles(measure: Callable[[AttentionPermutation], Measure]) -> Callable[..., Measure]:
+def _shuffle_measure(measure: Callable[[AttentionPermutation], Measure]) -> Callable[..., Measure]:
     return lambda model, batch: measure(attention_permutation(model, batch))
 
 
 MEASURES.add(
     "attention-permutation",
     MeasureSpec(
-        _of_shuffles(AttentionPermutation.top_measure),
+        _shuffle_measure(AttentionPermutation.top_measure),
         "Does the top item's probability change when attention is shuffled?",
         "higher is better",
         (0.0, 1.0),
@@ -262,7 +262,7 @@ MEASURES.add(
 MEASURES.add(
     "attention-permutation-divergence",
     MeasureSpec(
-        _of_shuffles(AttentionPermutation.divergence_measure),
+        _shuffle_measure(AttentionPermutation.divergence_measure),
         "Do all items' probabilities change when attention is shuffled?",
         "higher is better",
         (0.0, math.inf),

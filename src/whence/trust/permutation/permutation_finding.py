@@ -43,7 +43,9 @@ EXAMPLES: Final = 5
 
 def find_permutation(context: AuditContext) -> Finding:
     """Shuffle the attention of the last row among the items, and predict again."""
-    shuffled = _of_classes(context) if offers(context.model, "classes") else _of_items(context)
+    shuffled = (
+        _shuffle_classes(context) if offers(context.model, "classes") else _shuffle_items(context)
+    )
     share, moves = _relative(shuffled, context.seed)
     model = context.run.model
     attention = explain_batch(
@@ -98,7 +100,7 @@ class _Shuffled:
     """By the largest share of attention, if the model judges items one by one."""
 
 
-def _of_items(context: AuditContext) -> _Shuffled:
+def _shuffle_items(context: AuditContext) -> _Shuffled:
     """Shuffle for the first recommendation of a model that ranks items."""
     found = attention_permutation(
         context.model,
@@ -126,7 +128,7 @@ def _of_items(context: AuditContext) -> _Shuffled:
     )
 
 
-def _of_classes(context: AuditContext) -> _Shuffled:
+def _shuffle_classes(context: AuditContext) -> _Shuffled:
     """Shuffle for the predictions of a model that judges items one by one, as Jain (2019)."""
     asked = class_questions(context, HELD, context.n_cases)
     found = class_permutation(

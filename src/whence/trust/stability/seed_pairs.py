@@ -85,7 +85,9 @@ def attention_kl(importances: Floats, parts: Bools) -> SeedPairs:
         return np.asarray(np.clip(own - p @ log_p.swapaxes(1, 2), 0.0, MOST_NATS))
 
     what = "KL(p‖q) in nats between the parts' shares of the importance"
-    return _of_importances(importances, parts, compare, what, "lower is better", (0.0, MOST_NATS))
+    return _compare_importances(
+        importances, parts, compare, what, "lower is better", (0.0, MOST_NATS)
+    )
 
 
 def jaccard_index(importances: Floats, parts: Bools, fraction: float = 0.1) -> SeedPairs:
@@ -103,7 +105,7 @@ def jaccard_index(importances: Floats, parts: Bools, fraction: float = 0.1) -> S
         return np.asarray(both / (2 * top.sum(axis=2, keepdims=True) - both))
 
     what = f"the Jaccard index of the top {100 * fraction:g} % of the parts"
-    return _of_importances(importances, parts, compare, what, "higher is better", (0.0, 1.0))
+    return _compare_importances(importances, parts, compare, what, "higher is better", (0.0, 1.0))
 
 
 def jaccard_distance(importances: Floats, parts: Bools, fraction: float = 0.2) -> SeedPairs:
@@ -219,7 +221,7 @@ def choice_in_common(choosing: Bools) -> tuple[SeedPairs, SeedPairs]:
     )
 
 
-def _of_importances(
+def _compare_importances(
     importances: Floats,
     parts: Bools,
     compare: Callable[[Ints], Floats],
