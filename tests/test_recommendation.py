@@ -226,8 +226,10 @@ def test_explainers_that_sample_have_a_seed(run: Run) -> None:
 def test_another_seed_is_another_model(run: Run) -> None:
     one, two = (whence.recommend(run, user=1, model_seed=seed) for seed in (0, 1))
     assert one.to_json() == whence.recommend(run, user=1).to_json() != two.to_json()
-    with pytest.raises(InputError, match="no model of seed 7. It has seeds 0, 1"):
+    with pytest.raises(InputError, match="no model of seed 7. Choose from: 0, 1"):
         whence.recommend(run, user=1, model_seed=7)
+    with pytest.raises(InputError, match="This needs a run, not 'runs/first'. Open its folder"):
+        whence.recommend("runs/first", user=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,8 @@ class Recommendations(Result):
     def __repr__(self) -> str:
         titles = ", ".join(repr(pick.title) for pick in self.picks[:3])
         more = ", …" if len(self.picks) > 3 else ""
-        return f"Recommendations({self.name!r}, {len(self.picks)} items: {titles}{more})"
+        items = "1 item" if len(self.picks) == 1 else f"{len(self.picks)} items"
+        return f"Recommendations({self.name!r}, {items}: {titles}{more})"
 
 
 def history_table(picks: Recommendations, newest: int = 10) -> Group:

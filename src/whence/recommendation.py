@@ -191,6 +191,8 @@ def reason(
 
 def find_subject(run: Run, user: object, history: History | None) -> Subject:
     """Return a user of the data, or the one whose history is given."""
+    if not isinstance(run, Run):
+        raise InputError(f"This needs a run, not {run!r}. Open its folder with open_run(folder).")
     if (user is None) == (history is None):
         raise InputError(
             "Name either a user of the data (--user, in Python user=) or a history of ids or "
@@ -290,5 +292,5 @@ def _model(run: Run, model_seed: int | None) -> Recommender:
         return run.first
     if model_seed not in run.models:
         known = ", ".join(map(str, run.models))
-        raise InputError(f"This run has no model of seed {model_seed}. It has seeds {known}.")
+        raise InputError(f"This run has no model of seed {model_seed}. Choose from: {known}.")
     return run.models[model_seed]

@@ -64,13 +64,11 @@ def train(
         raise InputError("seeds and seeds_at_once must be at least 1.")
     model, split = MODELS.name_of(model), split.lower()
     spec = MODELS[model]
-    given = _given(model_settings)
     model_config = build(spec.config, model_settings or {})
-    training_config = (
-        training
-        if isinstance(training, TrainingConfig)
-        else build(TrainingConfig, with_published_defaults(spec, training or {}))
-    )
+    given = _given(model_settings)
+    if training is None or isinstance(training, Mapping):
+        training = with_published_defaults(spec, training or {})
+    training_config = build(TrainingConfig, training)
     if spec.known_users_only and split == "user-holdout":
         raise InputError(
             f"{model} only knows the users it was trained on, and a user-holdout split tests it "
