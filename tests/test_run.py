@@ -326,9 +326,10 @@ def test_settings_are_checked_before_anything_is_read() -> None:
     for wrong in ({"model_settings": {"depth": 3}}, {"training": {"epochs": 3}}, {"seeds": 0}):
         with pytest.raises(InputError):
             whence.train("no such file", **wrong)
-    for name in ("model_settings", "training"):
-        with pytest.raises(InputError, match="Config needs a table of settings, not 3"):
-            whence.train("no such file", **{name: 3})
+    with pytest.raises(InputError, match="SASRecConfig needs a table of settings, not 3"):
+        whence.train("no such file", model_settings=3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="TrainingConfig needs a table of settings, not 3"):
+        whence.train("no such file", training=3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no model 'sasrek': did you mean 'sasrec'"):
         whence.train("no such file", model="sasrek")
 

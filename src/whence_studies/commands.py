@@ -82,8 +82,8 @@ def run(
 ) -> None:
     """Run a study and compare its values with the published ones.
 
-    It writes tables, charts and JSON records. If it is stopped, by time, by Ctrl-C or by a crash,
-    the same command resumes where it was.
+    It writes tables, charts and JSON records. If it stops early, run the same
+    command again to resume it.
     """
     from whence_studies.cache import StudyCache, default_folder
     from whence_studies.charts.study_page import can_draw, terminal_tables, write_study

@@ -101,7 +101,7 @@ def test_answers_of_no_are_repeated() -> None:
     poor = Finding("no", "No.", ())
     found = reach_verdict({"accuracy": poor, "agreement": poor}, QUESTIONS)
     assert found.caution == (
-        "Answered with no: Is the model accurate? Do the explainers agree with each other?"
+        "The answer is no to: Is the model accurate? Do the explainers agree with each other?"
     )
 
 

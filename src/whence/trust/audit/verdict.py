@@ -120,4 +120,4 @@ def _caution(questions: list[str]) -> str:
     """Repeat the questions whose answer is no."""
     if not questions:
         return ""
-    return f"Answered with no: {' '.join(questions)}"
+    return f"The answer is no to: {' '.join(questions)}"
