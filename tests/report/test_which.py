@@ -88,7 +88,7 @@ def test_the_quickest_of_those_as_good_as_the_best(measured: Measured) -> None:
     )
     assert "`lime`, with 0.710 ± 0.043, is not measurably better and takes 40 ms" in text
     assert "at most 4 inputs per history, use `fading`. It is right in 0.500" in text
-    assert "what caused a choice: `lime`, 0.710 ± 0.043 (random 0.100 ± 0.025)" in text
+    assert "What caused a choice: `lime`, 0.710 ± 0.043 (random 0.100 ± 0.025)" in text
     assert "Unsigned explainers name what prevented a choice in at most 0.200 ± 0.025 of" in text
     assert "3,000 users" in text
     assert "500 caused, 500 prevented, 420 taste" in text
@@ -117,8 +117,8 @@ def test_a_reason_that_no_explainer_finds_is_reported(measured: Measured) -> Non
     control = explainers["random"]
     explainers["random"] = replace(control, precision={**control.precision, "prevented": chance})
     text = said(replace(measured, models={"SASRec": explainers}))
-    assert "what prevented one: none is better than random scores (0.707" in text
-    assert "what caused a choice: `lime`, 0.710" in text
+    assert "What prevented one: none is better than random scores (0.707" in text
+    assert "What caused a choice: `lime`, 0.710" in text
 
 
 def test_the_sign_of_rollout_is_the_best_cheap_one(measured: Measured) -> None:

@@ -37,9 +37,9 @@ ALWAYS_POSITIVE: Final = "(always positive)"
 CORE: Final = ("parts", "score", "score_coalitions")
 """What every model offers."""
 REASONS: Final = {
-    "caused": "what caused a choice",
-    "prevented": "what prevented one",
-    "taste": "what shows a taste",
+    "caused": "What caused a choice",
+    "prevented": "What prevented one",
+    "taste": "What shows a taste",
 }
 
 
@@ -180,8 +180,8 @@ def _by_reason(model: str, explainers: dict[str, Figures]) -> str:
         text = f"`{first}`, {_share(values[first])} (random {_share(control)})"
         if not beats_random(values, control):
             text = f"none is better than random scores ({_share(control)})"
-        found.append(f"{words}: {text}")
-    return f"The most accurate on {model} for {'; '.join(found)}."
+        found.append(f"{words}: {text}.")
+    return f"The most accurate explainers on {model}. {' '.join(found)}"
 
 
 def _without_sign(measured: Measured) -> str:
@@ -210,8 +210,9 @@ def _sign_of_rollout(measured: Measured) -> str:
     others = [f"{sign} for {figures(SIGNED_ROLLOUT + sign)}" for sign in SIGNS if sign != chosen]
     return (
         f"For `signed-rollout`, {chosen} is the best sign among the cheap explainers. It agrees "
-        f"with the sign of Shapley values for {figures(SIGNED_ROLLOUT + chosen)}; "
-        f"{', '.join(others)}. A sign that is always positive agrees for {figures(CONTROL)}."
+        f"with the sign of Shapley values for {figures(SIGNED_ROLLOUT + chosen)}. "
+        f"The other signs: {', '.join(others)}. "
+        f"A sign that is always positive agrees for {figures(CONTROL)}."
     )
 
 

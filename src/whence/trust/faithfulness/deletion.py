@@ -296,7 +296,7 @@ _declare(
 _declare(
     "deletion-area-normalised",
     _between_random_and_oracle,
-    "How far do they change, from a random order (0) to a greedy oracle (1)?",
+    "How much do they change, from a random order (0) to a greedy oracle (1)?",
     "higher is better",
     (-math.inf, math.inf),
 )

@@ -342,7 +342,7 @@ declare_seed_measure(
 declare_seed_measure(
     "prediction-difference",
     prediction_difference,
-    "How far apart are the probabilities by models of two seeds?",
+    "How much do the probabilities of two seeds differ?",
     "lower is better",
     (0.0, 1.0),
     lambda small: small.probabilities,

@@ -260,7 +260,7 @@ def _chart(lines: Mapping[str, Binned]) -> Chart:
     return Chart(
         "bins",
         "differences between two seeds",
-        "How far apart the probabilities of the next item are by models of two seeds, by their mean"
+        "How much the probabilities of the next item by two seeds differ, by their mean"
         + (
             ", together with the share of most attended items in common and the difference of "
             "their attention. Predictions may be stable where attention is not"
