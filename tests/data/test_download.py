@@ -145,7 +145,7 @@ def test_a_server_that_sends_another_part_is_not_believed(
 ) -> None:
     publisher.ranges_wrong = True
     publisher.cut_after = [1_000_000]
-    with pytest.raises(InputError, match="asked for bytes from 1,000,000"):
+    with pytest.raises(InputError, match="the server sent bytes from .* instead of 1,000,000"):
         get(publisher, tmp_path / "file.bin", checksum=None)
     assert not (tmp_path / "file.bin").exists()
 
