@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from whence.recommendation import recommend_all as recommend_all
     from whence.run import Run as Run
     from whence.run import open_run as open_run
+    from whence.training import TrainingConfig as TrainingConfig
     from whence.training import evaluate as evaluate
     from whence.training import train as train
     from whence.trust.audit.auditor import audit as audit
@@ -87,7 +88,7 @@ _HOMES = {
         "recommend_all",
     ),
     "run": ("Run", "open_run"),
-    "training": ("evaluate", "train"),
+    "training": ("TrainingConfig", "evaluate", "train"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
