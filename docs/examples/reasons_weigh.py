@@ -37,7 +37,7 @@ from whence.randomness import Randomness
 from whence.training.config import TrainingConfig
 from whence.training.evaluation import Evaluation
 from whence.training.recommenders import fit
-from whence.worlds import Kind, World, WorldConfig, make_world
+from whence.worlds import EventKind, World, WorldConfig, make_world
 
 EQUAL, BY_MODEL, TRUE = "equal", "by leave-one-out", "by true cause"
 ATTRIBUTED = "by leave-one-out or genre shares"
@@ -122,7 +122,7 @@ def measure_seed(
 
 def has_reason(world: World) -> Bools:
     """Return which events follow an earlier film or a taste."""
-    return np.isin(world.kind, (Kind.CAUSED, Kind.TASTE))
+    return np.isin(world.kind, (EventKind.CAUSED, EventKind.TASTE))
 
 
 def trained_events(split: Split) -> Bools:

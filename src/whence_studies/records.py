@@ -20,6 +20,9 @@ NOT_THERE: Final = "not measured on these data"
 SHIPPED: Final = (Path(__file__).parent / "results", Path(__file__).parents[2] / "results")
 """Where the records of the studies are: in an installed package, and in a clone."""
 
+ValuesBySeed = dict[str, list[float]]
+"""By column, one value per seed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Record:

@@ -14,7 +14,7 @@ from conftest import TRANSFORMERS, lively_sasrec
 from whence.contract import PAD, Explainable
 from whence.models import Recommender, coalition_plans, coalition_scores
 from whence.models.blocks import Block
-from whence.models.coalition_plans import Plan, plan_rows
+from whence.models.coalition_plans import CoalitionPlan, plan_rows
 
 ITEMS = 30
 
@@ -160,7 +160,7 @@ def test_plans_are_cached_within_the_memory_limit(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ones last used; one that is larger than all the room is kept alone."""
-    kept: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
+    kept: OrderedDict[tuple[object, ...], tuple[CoalitionPlan, int]] = OrderedDict()
     monkeypatch.setattr(coalition_plans, "_cache", kept)
     model = TRANSFORMERS[name](items=ITEMS, length=12)
     asked = [some_coalitions(20, slots) for slots in range(5, 13)]
@@ -180,7 +180,7 @@ def test_plans_are_cached_within_the_memory_limit(
     kept.clear()
     planned: list[Tensor] = []
 
-    def plan(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan:
+    def plan(members: Tensor, which: Tensor, causal: bool, blocks: int) -> CoalitionPlan:
         planned.append(members)
         return plan_rows(members, which, causal, blocks)
 

@@ -16,7 +16,7 @@ from whence.explainers.measured import (
     SIGNED_ROLLOUT,
     Figures,
     Measured,
-    SeedValues,
+    SeedScores,
     as_good_as_best,
     measured_here,
     read_measured,
@@ -26,7 +26,7 @@ from whence.files import write_json
 from whence.report.which import NOT_MEASURED, answer, as_markdown, explainer_rows, fill_page
 
 
-def about(value: float) -> SeedValues:
+def about(value: float) -> SeedScores:
     return [value - 0.01, value, value + 0.01]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from conftest import interactions_of
 from whence.contract import PAD
 from whence.errors import InputError
-from whence.worlds import NONE, REASONS, Kind, World, WorldConfig, make_world, world_like
+from whence.worlds import NONE, REASONS, EventKind, World, WorldConfig, make_world, world_like
 from whence.worlds.films import design_films, name_films
 
 
@@ -23,22 +23,22 @@ def check_truth(world: World) -> dict[str, int]:
     """Every event's record against the titles alone; how many of each kind were met."""
     data = world.interactions
     numbers, titles = films_of(world)
-    met = dict.fromkeys([*(kind.name for kind in Kind), "PREVENTED"], 0)
+    met = dict.fromkeys([*(kind.name for kind in EventKind), "PREVENTED"], 0)
     for user in range(data.user_count):
         start = int(data.offsets[user])
         history: list[int] = []
         for event in range(start, int(data.offsets[user + 1])):
-            item, kind = int(data.items[event]), Kind(world.kind[event])
+            item, kind = int(data.items[event]), EventKind(world.kind[event])
             met[kind.name] += 1
             stem, _, ending = titles[item].rpartition(" ")
-            if kind is Kind.CAUSED:
+            if kind is EventKind.CAUSED:
                 part_before = stem if ending == "II" else f"{stem} II"
                 assert history[world.cause[event]] == numbers[part_before]
                 assert event - start - world.cause[event] <= world.config.memory
                 assert item not in history
             else:
                 assert world.cause[event] == NONE
-            if kind in (Kind.TASTE, Kind.POPULAR):
+            if kind in (EventKind.TASTE, EventKind.POPULAR):
                 assert ending not in ("II", "III"), "sequels come only by their cause or by chance"
                 assert item not in history
             if "(remake" in titles[item]:
@@ -107,9 +107,9 @@ def test_size_and_mix_are_as_asked() -> None:
     assert world.interactions.item_count == 500
     assert len(world.interactions) / 2000 == pytest.approx(40, rel=0.05)
     shares = np.bincount(world.kind, minlength=4) / len(world.kind)
-    assert shares[Kind.POPULAR] == pytest.approx(0.25 * 0.9, abs=0.02)
-    assert shares[Kind.NOISE] == pytest.approx(0.1, abs=0.02)
-    assert 0.15 < shares[Kind.CAUSED] <= 0.4 * 0.9 + 0.02, "fewer where no sequel is left to watch"
+    assert shares[EventKind.POPULAR] == pytest.approx(0.25 * 0.9, abs=0.02)
+    assert shares[EventKind.NOISE] == pytest.approx(0.1, abs=0.02)
+    assert 0.15 < shares[EventKind.CAUSED] <= 0.4 * 0.9 + 0.02, "fewer if no sequel is left"
 
 
 def test_times_never_go_back_and_are_seconds(world: World) -> None:

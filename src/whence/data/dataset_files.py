@@ -36,7 +36,7 @@ class Download:
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileLayout:
     """A set of files in a data folder, and the function that reads them."""
 
     files: Mapping[str, str]
@@ -51,7 +51,7 @@ class NamedDataset:
     """A dataset known by name."""
 
     summary: str
-    layouts: tuple[Layout, ...] = ()
+    layouts: tuple[FileLayout, ...] = ()
     downloads: tuple[Download, ...] = ()
     counts: tuple[int, int | None, int] | None = None
     """The numbers of users, items (if published) and events that it must have."""
@@ -76,7 +76,7 @@ def data_folders() -> list[Path]:
     return [Path(named), shared] if named else [shared]
 
 
-def find_files(layout: Layout) -> dict[str, Path] | None:
+def find_files(layout: FileLayout) -> dict[str, Path] | None:
     """Return the files of a layout, if all of them are in one data folder."""
     for folder in data_folders():
         found = {}
@@ -95,7 +95,7 @@ def find_file(name: str) -> Path | None:
     return next((path for path in places if path.is_file()), None)
 
 
-def layout_here(named: NamedDataset) -> Layout | None:
+def layout_here(named: NamedDataset) -> FileLayout | None:
     """Return the first layout whose files are here."""
     return next((layout for layout in named.layouts if find_files(layout) is not None), None)
 

@@ -13,7 +13,7 @@ from whence.data import movielens
 from whence.data.dataset_files import (
     DatasetFiles,
     Download,
-    Layout,
+    FileLayout,
     NamedDataset,
     get_published,
     read_published,
@@ -93,7 +93,7 @@ def world_interactions(settings: Mapping[str, Any]) -> Interactions:
 def _movielens(
     name: str,
     summary: str,
-    layouts: tuple[Layout, ...],
+    layouts: tuple[FileLayout, ...],
     counts: tuple[int, int | None, int] | None,
     checksum: str | None,
 ) -> NamedDataset:
@@ -104,9 +104,9 @@ def _movielens(
     return NamedDataset(summary, layouts, (archive,), counts, MOVIELENS_TERMS)
 
 
-def _csv_release(folder: str) -> Layout:
+def _csv_release(folder: str) -> FileLayout:
     files = {"events": f"{folder}/ratings.csv", "items": f"{folder}/movies.csv"}
-    return Layout(files, movielens.read_csv_release)
+    return FileLayout(files, movielens.read_csv_release)
 
 
 def _dat_release(
@@ -114,9 +114,9 @@ def _dat_release(
     read: Callable[[DatasetFiles], Interactions],
     negatives: str | None = None,
     **more: str,
-) -> Layout:
+) -> FileLayout:
     files = {"events": "ratings.dat", "items": "movies.dat", **more}
-    return Layout({use: f"{folder}/{file}" for use, file in files.items()}, read, negatives)
+    return FileLayout({use: f"{folder}/{file}" for use, file in files.items()}, read, negatives)
 
 
 def _text_file(
@@ -129,7 +129,7 @@ def _text_file(
     """Return a text file published with SASRec or BERT4Rec, in a folder or on its own."""
     file = url.rsplit("/", 1)[1]
     read = _sequence_reader("bought")
-    layouts = tuple(Layout({"events": path}, read) for path in (f"{folder}/{file}", file))
+    layouts = tuple(FileLayout({"events": path}, read) for path in (f"{folder}/{file}", file))
     return NamedDataset(
         summary, layouts, (Download(url, f"{folder}/{file}", checksum),), counts, AMAZON_TERMS
     )
@@ -140,7 +140,7 @@ def _s3rec(
 ) -> NamedDataset:
     files = {"events": f"{name}.txt", "attributes": f"{name}_item2attributes.json"}
     layouts = tuple(
-        Layout({use: f"{folder}{file}" for use, file in files.items()}, _s3rec_reader(verb))
+        FileLayout({use: f"{folder}{file}" for use, file in files.items()}, _s3rec_reader(verb))
         for folder in ("s3rec-5core/", "")
     )
     downloads = tuple(Download(f"{S3REC}/{file}", f"s3rec-5core/{file}") for file in files.values())
@@ -174,7 +174,7 @@ DATASETS: dict[str, NamedDataset] = {
         "ml-100k",
         "MovieLens 100K: 100,000 ratings, 943 users, 1,682 films",
         (
-            Layout(
+            FileLayout(
                 {
                     "events": "ml-100k/u.data",
                     "items": "ml-100k/u.item",
@@ -183,7 +183,7 @@ DATASETS: dict[str, NamedDataset] = {
                 },
                 movielens.read_100k,
             ),
-            Layout(
+            FileLayout(
                 {
                     "events": "ml-100k/ratings.csv",
                     "items": "ml-100k/items.csv",
@@ -200,7 +200,7 @@ DATASETS: dict[str, NamedDataset] = {
         "MovieLens 1M: 1,000,209 ratings, 6,040 users, 3,706 films",
         (
             _dat_release("ml-1m", movielens.read_1m, _NCF_TEST, users="users.dat"),
-            Layout(_ML_1M_FILES, movielens.read_columnar, _NCF_TEST),
+            FileLayout(_ML_1M_FILES, movielens.read_columnar, _NCF_TEST),
         ),
         (6_040, 3_706, 1_000_209),
         "md5:c4d9eecfca2ab87c1945afe126590906",
@@ -208,7 +208,7 @@ DATASETS: dict[str, NamedDataset] = {
     "ml-1m-sasrec": NamedDataset(
         "MovieLens 1M as filtered for SASRec: 999,611 events, 6,040 users, 3,416 films",
         (
-            Layout(
+            FileLayout(
                 {
                     "events": "ml-1m/ml-1m_sasrec_format.txt",
                     "map": "ml-1m/ml-1m_sasrec_format_items.csv",
@@ -216,8 +216,8 @@ DATASETS: dict[str, NamedDataset] = {
                 },
                 movielens.read_sasrec_with_titles,
             ),
-            Layout({"events": "ml-1m-sasrec/ml-1m.txt"}, _sequence_reader("watched")),
-            Layout({"events": "ml-1m.txt"}, _sequence_reader("watched")),
+            FileLayout({"events": "ml-1m-sasrec/ml-1m.txt"}, _sequence_reader("watched")),
+            FileLayout({"events": "ml-1m.txt"}, _sequence_reader("watched")),
         ),
         (Download(f"{SASREC}/ml-1m.txt", "ml-1m-sasrec/ml-1m.txt"),),
         (6_040, 3_416, 999_611),
@@ -226,12 +226,12 @@ DATASETS: dict[str, NamedDataset] = {
     "ml-1m-ncf": NamedDataset(
         "MovieLens 1M with the test rating of He et al. (2017) last in each history",
         (
-            Layout(
+            FileLayout(
                 {"train": "ml-1m-ncf/ml-1m.train.rating", "test": "ml-1m-ncf/ml-1m.test.rating"},
                 movielens.read_ncf_release,
                 "ml-1m-ncf/ml-1m.test.negative",
             ),
-            Layout({**_ML_1M_FILES, "test": _NCF_TEST}, movielens.read_ncf, _NCF_TEST),
+            FileLayout({**_ML_1M_FILES, "test": _NCF_TEST}, movielens.read_ncf, _NCF_TEST),
         ),
         tuple(
             Download(f"{NCF}/{file}", f"ml-1m-ncf/{file}")
@@ -311,7 +311,7 @@ DATASETS: dict[str, NamedDataset] = {
     ),
     "steam-sasrec": NamedDataset(
         "Steam reviews (2018), filtered as for SASRec: users and items with 5 events, counted once",
-        (Layout({"events": "steam/steam_reviews.json"}, _read_steam),),
+        (FileLayout({"events": "steam/steam_reviews.json"}, _read_steam),),
         (Download(f"{STEAM}/steam_reviews.json.gz", "steam/steam_reviews.json.gz"),),
         terms="for research (Kang & McAuley 2018)",
     ),

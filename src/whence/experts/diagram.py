@@ -71,14 +71,14 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class DiagramLayout:
     """The levels from the bottom, each from left to right, and the route of every link upwards."""
 
     levels: list[list[Place]]
     routes: list[list[Place]]
 
 
-def lay_out(diagram: Diagram) -> Layout:
+def lay_out(diagram: Diagram) -> DiagramLayout:
     """Order every level so that linked places are close to each other."""
     levels = [
         [Place(level, expert, expert) for expert in row] for level, row in enumerate(diagram.levels)
@@ -92,7 +92,7 @@ def lay_out(diagram: Diagram) -> Layout:
             levels[place.level].append(place)
         routes.append([home[child], *way, home[parent]])
     _put_in_order(levels, routes)
-    return Layout(levels, routes)
+    return DiagramLayout(levels, routes)
 
 
 def _put_in_order(levels: list[list[Place]], routes: list[list[Place]]) -> None:
@@ -164,7 +164,7 @@ def _extent(row: list[Place], width: float) -> float:
     return sum(width if place.is_expert else PASS for place in row) + BETWEEN * (len(row) - 1)
 
 
-def _across(layout: Layout, width: float) -> dict[Place, float]:
+def _across(layout: DiagramLayout, width: float) -> dict[Place, float]:
     """Return the horizontal centre of every place, with each level centred."""
     total = max(_extent(row, width) for row in layout.levels) + 2 * BETWEEN
     middles: dict[Place, float] = {}
@@ -181,7 +181,7 @@ def _height(family: Family, expert: int) -> float:
     return HEAD + ROW * len(family.subsets[expert].groups) + EDGE / 2
 
 
-def _tops(layout: Layout, family: Family) -> tuple[list[float], float]:
+def _tops(layout: DiagramLayout, family: Family) -> tuple[list[float], float]:
     """Return the top of each level's boxes, and the height of the whole drawing."""
     heights = [
         max(_height(family, place.child) for place in row if place.is_expert)

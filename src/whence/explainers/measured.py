@@ -24,7 +24,7 @@ AS_FAST: Final = 1.1
 CONTROL: Final = "random"
 SIGNED_ROLLOUT: Final = "signed-rollout:sign="
 
-SeedValues = list[float]
+SeedScores = list[float]
 """One value for each seed."""
 
 
@@ -35,17 +35,17 @@ class Figures:
     signed: bool
     inputs: float
     """The mean number of inputs scored for a history."""
-    precision: dict[str, SeedValues]
+    precision: dict[str, SeedScores]
     """How often the strongest part is the true reason, by kind of reason."""
-    sign: SeedValues
+    sign: SeedScores
     """Agreement with the sign of Shapley values. An unsigned explainer counts as positive."""
-    weighted_sign: SeedValues
-    rank: SeedValues
+    weighted_sign: SeedScores
+    rank: SeedScores
     """Spearman's ρ of its sizes with those of Shapley values."""
-    milliseconds: SeedValues
+    milliseconds: SeedScores
     """For a history, in one batch."""
 
-    def right(self) -> SeedValues:
+    def right(self) -> SeedScores:
         """Return the mean precision over the kinds of reason."""
         return _mean(self.precision.values())
 
@@ -63,7 +63,7 @@ class Measured:
     """The number of questions, by kind of reason."""
     reference: str
     """The Shapley values that signs and sizes are compared with."""
-    sure: dict[str, SeedValues]
+    sure: dict[str, SeedScores]
     """By model, the share of parts whose sign the reference is sure of."""
     models: dict[str, dict[str, Figures]]
     """By model and explainer."""
@@ -72,7 +72,7 @@ class Measured:
         """Return plain types only."""
         return asdict(self)
 
-    def over_models(self, of: Callable[[Figures], SeedValues]) -> dict[str, SeedValues]:
+    def over_models(self, of: Callable[[Figures], SeedScores]) -> dict[str, SeedScores]:
         """Return a figure of every explainer, as the mean over the models."""
         first = next(iter(self.models.values()))
         return {
@@ -137,12 +137,12 @@ def _check(measured: Measured) -> None:
     measured.cheap_sign()
 
 
-def best(values: Mapping[str, SeedValues]) -> str:
+def best(values: Mapping[str, SeedScores]) -> str:
     """Return the name with the highest mean, and the first if several are equal."""
     return max(values, key=lambda name: float(np.mean(values[name])))
 
 
-def as_good_as_best(values: Mapping[str, SeedValues]) -> list[str]:
+def as_good_as_best(values: Mapping[str, SeedScores]) -> list[str]:
     """Return the best, and those whose difference from it has an interval that contains 0."""
     first = best(values)
     return [
@@ -152,16 +152,16 @@ def as_good_as_best(values: Mapping[str, SeedValues]) -> list[str]:
     ]
 
 
-def beats_random(values: Mapping[str, SeedValues], control: SeedValues) -> bool:
+def beats_random(values: Mapping[str, SeedScores], control: SeedScores) -> bool:
     """Return whether any is above random by a difference whose interval is above 0."""
     return any(_behind(one, control).interval[0] > 0 for one in values.values())
 
 
-def _behind(first: SeedValues, other: SeedValues) -> SeedMean:
+def _behind(first: SeedScores, other: SeedScores) -> SeedMean:
     return mean_over_seeds([one - two for one, two in zip(first, other, strict=True)])
 
 
-def _mean(values: Iterable[SeedValues]) -> SeedValues:
+def _mean(values: Iterable[SeedScores]) -> SeedScores:
     """Return the mean of each seed."""
-    means: SeedValues = np.mean(list(values), axis=0).tolist()
+    means: SeedScores = np.mean(list(values), axis=0).tolist()
     return means

@@ -25,7 +25,7 @@ BITS = 62
 """The number of slots that one integer can hold."""
 
 
-class Group(NamedTuple):
+class CoalitionGroup(NamedTuple):
     """Coalitions of similar size, with the rows they see and the rows computed for them."""
 
     seen: Tensor
@@ -54,7 +54,7 @@ class Group(NamedTuple):
         return self.starts[last] - self.starts[last - 1]
 
 
-class Plan(NamedTuple):
+class CoalitionPlan(NamedTuple):
     """The `R` rows that `c` distinct coalitions of `m` slots need, slot by slot.
 
     The first coalition that needs a row computes it. The last `c` rows answer, in the order of the
@@ -77,7 +77,7 @@ class Plan(NamedTuple):
     causal: bool
     blind: Tensor
     """The coalitions whose answers see nothing."""
-    groups: list[Group]
+    groups: list[CoalitionGroup]
 
     def by_slot(self, some: slice) -> Iterator[tuple[int, int, int, int]]:
         """Yield slots, the number of columns they may see, and the range of their rows."""
@@ -100,7 +100,7 @@ class Plan(NamedTuple):
 
 def plans_for(
     coalitions: Tensor, slots: int, causal: bool, blocks: int, at_once: int
-) -> Iterator[Plan]:
+) -> Iterator[CoalitionPlan]:
     """Yield plans of at most `at_once` coalitions; a single plan is cached for other cases."""
     if len(coalitions) <= at_once:
         yield _cached_plan(coalitions, slots, causal, blocks)
@@ -110,14 +110,14 @@ def plans_for(
         yield plan_rows(members, which, causal, blocks)
 
 
-_cache: OrderedDict[tuple[object, ...], tuple[Plan, int]] = OrderedDict()
+_cache: OrderedDict[tuple[object, ...], tuple[CoalitionPlan, int]] = OrderedDict()
 """The plans last used with their sizes in bytes, as many as fit into the memory of a device.
 
 Histories of every length have their own plan, and every model needs them all.
 """
 
 
-def _cached_plan(coalitions: Tensor, slots: int, causal: bool, blocks: int) -> Plan:
+def _cached_plan(coalitions: Tensor, slots: int, causal: bool, blocks: int) -> CoalitionPlan:
     """Return the plan for coalitions with these values, from the cache if possible."""
     content = coalitions.cpu().numpy().tobytes()
     key = (content, coalitions.shape, slots, causal, blocks, coalitions.device)
@@ -132,7 +132,7 @@ def _cached_plan(coalitions: Tensor, slots: int, causal: bool, blocks: int) -> P
     return _cache[key][0]
 
 
-def _bytes_of(plan: Plan) -> int:
+def _bytes_of(plan: CoalitionPlan) -> int:
     tensors = (*plan, *(tensor for group in plan.groups for tensor in group))
     return sum(one.nbytes for one in tensors if isinstance(one, Tensor))
 
@@ -152,7 +152,7 @@ def _sorted_by_start(members: Tensor) -> Tensor:
     return order
 
 
-def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan:
+def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> CoalitionPlan:
     """Return the plan of `which` coalitions, ordered so that equal beginnings are neighbours."""
     members = members[which]
     first = torch.ones_like(which, dtype=torch.bool)  # of equal coalitions
@@ -175,7 +175,7 @@ def plan_rows(members: Tensor, which: Tensor, causal: bool, blocks: int) -> Plan
     visible = torch.cat((visible, ~visible.any(dim=1, keepdim=True)), dim=1)
     sizes = [len(group) for group in groups]
     of_groups = zip(members.split(sizes), own.split(sizes), number.split(sizes), strict=True)
-    return Plan(
+    return CoalitionPlan(
         coalitions=which,
         answered=order.argsort()[first.cumsum(0) - 1],
         slots=slot,
@@ -204,7 +204,7 @@ def _numbered(own: Tensor, order: Tensor) -> Tensor:
     return number.gather(0, torch.where(own, line, 0).cummax(dim=0).values)
 
 
-def _group(members: Tensor, own: Tensor, number: Tensor, causal: bool) -> Group:
+def _group(members: Tensor, own: Tensor, number: Tensor, causal: bool) -> CoalitionGroup:
     """Return the group of some coalitions."""
     listed = members.clone()
     listed[:, -1] = True
@@ -216,7 +216,7 @@ def _group(members: Tensor, own: Tensor, number: Tensor, causal: bool) -> Group:
     if causal:
         between = between | (seen[:, None] > asking[:, :, None])
     line, column = (asking >= 0).nonzero(as_tuple=True)
-    return Group(
+    return CoalitionGroup(
         seen=_to_the_right(listed, number).clamp_(min=0),
         bias=torch.where(hidden, HIDDEN, 0.0),
         between=torch.where(between, HIDDEN, 0.0),

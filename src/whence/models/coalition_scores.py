@@ -21,7 +21,7 @@ from torch import Tensor
 
 from whence.memory import row_slices
 from whence.models.blocks import HIDDEN, Block
-from whence.models.coalition_plans import Group, Plan, plans_for
+from whence.models.coalition_plans import CoalitionGroup, CoalitionPlan, plans_for
 
 ROWS_IN_CACHE = 16_384
 """The number of rows that stay in a processor's cache from one layer to the next."""
@@ -200,7 +200,7 @@ def _fold(blocks: Sequence[Block]) -> Iterator[FoldedBlock]:
         scale, shift = block.outer_norm.weight, block.outer_norm.bias
 
 
-def _answers(blocks: Sequence[FoldedBlock], rows: Tensor, plan: Plan) -> Tensor:
+def _answers(blocks: Sequence[FoldedBlock], rows: Tensor, plan: CoalitionPlan) -> Tensor:
     """Return `[c, B, d]` from the rows `[m, B, d]`."""
     first, *others = blocks
     states = _first(first, rows, plan)
@@ -249,7 +249,7 @@ class FirstAttention(NamedTuple):
         return bool((self.logits.amax(dim=-1) - self.logits.amin(dim=-1)).max() > WIDE)
 
 
-def _first(block: FoldedBlock, rows: Tensor, plan: Plan) -> Tensor:
+def _first(block: FoldedBlock, rows: Tensor, plan: CoalitionPlan) -> Tensor:
     """Return `[R, B, d]`: the rows after the first block, whose logits all coalitions share."""
     cases = rows.shape[1]
     asking = rows if plan.groups else rows[-1:]  # answers are all in one slot
@@ -266,7 +266,12 @@ def _first(block: FoldedBlock, rows: Tensor, plan: Plan) -> Tensor:
 
 
 def _see_by_row(
-    attention: FirstAttention, plan: Plan, some: slice, g: Tensor, expanded: Tensor, _: Tensor
+    attention: FirstAttention,
+    plan: CoalitionPlan,
+    some: slice,
+    g: Tensor,
+    expanded: Tensor,
+    _: Tensor,
 ) -> None:
     """Write g = Σ_j α_ij v_j + r_i of some rows, and the next layer's output for it."""
     slots = plan.slots[some] - (plan.slots[-1] + 1 - len(attention.logits))
@@ -278,7 +283,12 @@ def _see_by_row(
 
 
 def _see_by_slot(
-    attention: FirstAttention, plan: Plan, some: slice, g: Tensor, expanded: Tensor, times: Tensor
+    attention: FirstAttention,
+    plan: CoalitionPlan,
+    some: slice,
+    g: Tensor,
+    expanded: Tensor,
+    times: Tensor,
 ) -> None:
     """Do the same with each exp(l_ij) computed once, by a product with 0 and 1 per slot.
 
@@ -303,7 +313,7 @@ def _see_by_slot(
             torch.matmul(g[here], attention.expand, out=expanded[here])
 
 
-def _middle(block: FoldedBlock, states: Tensor, plan: Plan) -> Tensor:
+def _middle(block: FoldedBlock, states: Tensor, plan: CoalitionPlan) -> Tensor:
     """Return `[R, B, d]`: the rows after a middle block."""
     mixed = torch.empty_like(states)
     for group, _, some in _in_cache(plan, states):
@@ -319,7 +329,7 @@ def _middle(block: FoldedBlock, states: Tensor, plan: Plan) -> Tensor:
     return block.feed_forward(mixed, states)
 
 
-def _last(block: FoldedBlock, states: Tensor, plan: Plan) -> Tensor:
+def _last(block: FoldedBlock, states: Tensor, plan: CoalitionPlan) -> Tensor:
     """Return `[c, B, d]`: the answers, the only rows of the last block."""
     answers = states[-plan.answers :]
     queries = block.queries(answers)  # [c, B, h, d]
@@ -334,7 +344,7 @@ def _last(block: FoldedBlock, states: Tensor, plan: Plan) -> Tensor:
     return block.feed_forward(mixed, answers)
 
 
-def _in_cache(plan: Plan, states: Tensor) -> Iterator[tuple[Group, slice, slice]]:
+def _in_cache(plan: CoalitionPlan, states: Tensor) -> Iterator[tuple[CoalitionGroup, slice, slice]]:
     """Yield slices of groups that fit into the cache: of all coalitions and of the group."""
     start = 0
     for group in plan.groups:

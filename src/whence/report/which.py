@@ -19,7 +19,7 @@ from whence.explainers.measured import (
     SIGNED_ROLLOUT,
     Figures,
     Measured,
-    SeedValues,
+    SeedScores,
     beats_random,
     best,
 )
@@ -280,11 +280,11 @@ def _legend(measured: Measured) -> list[str]:
     ]
 
 
-def _share(values: SeedValues) -> str:
+def _share(values: SeedScores) -> str:
     return str(mean_over_seeds(values))
 
 
-def _ms(values: SeedValues) -> str:
+def _ms(values: SeedScores) -> str:
     return f"{np.mean(values):.2g}"
 
 

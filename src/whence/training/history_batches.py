@@ -34,7 +34,7 @@ class PartDropout:
         self.sizes = SizeSampler(longest, device)
         self.random = CounterRandom([one.key("part_dropout") for one in randomness], device)
 
-    def draw(self, step: Tensor, layout: Layout, items: Tensor) -> Tensor:
+    def draw(self, step: Tensor, layout: BatchLayout, items: Tensor) -> Tensor:
         """Return which rows stay in a step, `[S, T]`; only `items` `[S, T]` can be removed."""
         (order,) = self.random.integers(step, range(1), items.shape[1])
         which, size = self.random.integers(step, range(1, 3), layout.sizes.shape[1])
@@ -49,7 +49,7 @@ RANKS = 2**40
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class BatchLayout:
     """How the `B` histories of a batch follow each other in its `T` rows, for each of `S` seeds."""
 
     sizes: Tensor
@@ -95,7 +95,7 @@ class MaskDraws:
         self.task = task
         self.random = CounterRandom([one.key("masks") for one in randomness], device)
 
-    def draw(self, step: Tensor, layout: Layout) -> Tensor:
+    def draw(self, step: Tensor, layout: BatchLayout) -> Tensor:
         """Return which rows are masked in a step, `[S, T]`."""
         (each,) = self.random.integers(step, range(1), layout.row.shape[1])
         one, kind = self.random.integers(step, range(1, 3), layout.sizes.shape[1])
@@ -224,7 +224,7 @@ class HistoryBatches:
         inputs: Packed,
         masked: Tensor,
         step: Tensor,
-        layout: Layout,
+        layout: BatchLayout,
         user: Tensor,
         event: Tensor,
     ) -> Batch:
@@ -241,16 +241,16 @@ class HistoryBatches:
             weights=None if self.weights is None else self.weights[event.gather(1, rows)],
         )
 
-    def _layout(self, sizes: Tensor) -> Layout:
+    def _layout(self, sizes: Tensor) -> BatchLayout:
         """Lay out histories of these sizes `[S, B]` one after another."""
         ends = sizes.cumsum(1)
         rows = self.rows or self._whole_windows(int(ends[:, -1].max()))
         row = torch.arange(rows, device=self.device).repeat(len(sizes), 1)
         history = torch.searchsorted(ends, row, right=True)
         real = history < self.size
-        return Layout(sizes, ends, row, history.clamp_(max=self.size - 1), real)
+        return BatchLayout(sizes, ends, row, history.clamp_(max=self.size - 1), real)
 
-    def _present(self, step: Tensor, layout: Layout, items: Tensor) -> Tensor | None:
+    def _present(self, step: Tensor, layout: BatchLayout, items: Tensor) -> Tensor | None:
         """Return which rows stay, `[S, T]`, if part dropout removes some."""
         return None if self.part_dropout is None else self.part_dropout.draw(step, layout, items)
 

@@ -13,13 +13,13 @@ another film. So an explanation can be checked, which real data do not allow.
 """
 
 from whence.worlds.world import REASONS, World, WorldQuestions, make_world
-from whence.worlds.world_config import NONE, Kind, WorldConfig
+from whence.worlds.world_config import NONE, EventKind, WorldConfig
 from whence.worlds.world_like import StatisticPair, compare_statistics, world_like
 
 __all__ = [
     "NONE",
     "REASONS",
-    "Kind",
+    "EventKind",
     "StatisticPair",
     "World",
     "WorldConfig",

@@ -15,7 +15,7 @@ from whence.data.histories import Cases, span_events
 from whence.data.interactions import Interactions
 from whence.errors import InputError
 from whence.worlds.films import Films, correct_fame, design_films, name_films
-from whence.worlds.world_config import NONE, Kind, WorldConfig
+from whence.worlds.world_config import NONE, EventKind, WorldConfig
 
 TRIES: Final = 8
 """How often a film is drawn until one is neither seen nor avoided."""
@@ -37,7 +37,7 @@ class _Simulation:
         self.item, self.cause, self.prevented, self.inhibitor = (
             np.full(shape, NONE, dtype=np.int32) for _ in range(4)
         )
-        self.kind = np.full(shape, Kind.POPULAR, dtype=np.int8)
+        self.kind = np.full(shape, EventKind.POPULAR, dtype=np.int8)
         self.continued = np.zeros(shape, dtype=np.bool_)
         for step in range(shape[1]):
             self._add_events(step)
@@ -63,12 +63,12 @@ class _Simulation:
         active = int(np.searchsorted(-self.lengths, -step, side="left"))
         wish, replaced = self.rng.random((2, active))
         kind = self.kind[:active, step]
-        kind[wish < self.config.caused + self.config.taste] = Kind.TASTE
-        kind[wish < self.config.caused] = Kind.CAUSED
-        kind[replaced < self.config.noise] = Kind.NOISE
-        without = self._watch_sequels(np.flatnonzero(kind == Kind.CAUSED), step)
-        kind[without] = Kind.TASTE
-        self._watch_others(np.flatnonzero(kind != Kind.CAUSED), step)
+        kind[wish < self.config.caused + self.config.taste] = EventKind.TASTE
+        kind[wish < self.config.caused] = EventKind.CAUSED
+        kind[replaced < self.config.noise] = EventKind.NOISE
+        without = self._watch_sequels(np.flatnonzero(kind == EventKind.CAUSED), step)
+        kind[without] = EventKind.TASTE
+        self._watch_others(np.flatnonzero(kind != EventKind.CAUSED), step)
 
     def _watch_sequels(self, rows: Ints, step: int) -> Ints:
         """Give each row the sequel of a remembered film; return the rows that have none."""
@@ -101,7 +101,7 @@ class _Simulation:
             self.item[rows[~blocked], step] = wanted[~blocked]
             rows = rows[blocked]
         self.item[rows, step] = self.rng.integers(0, self.films.plain, len(rows))
-        self.kind[rows, step] = Kind.NOISE
+        self.kind[rows, step] = EventKind.NOISE
 
     def _draw(self, rows: Ints, step: int) -> Ints32:
         """Draw one film per row, by the kind of its event."""
@@ -109,7 +109,7 @@ class _Simulation:
         kind = self.kind[rows, step]
         genre = (mood[:, None] > self.taste[rows, :-1]).sum(axis=1)
         return np.select(
-            [kind == Kind.TASTE, kind == Kind.POPULAR],
+            [kind == EventKind.TASTE, kind == EventKind.POPULAR],
             [self.films.draw_in_genre(draw, genre), self.films.draw_famous(draw)],
             (draw * len(self.films)).astype(np.int32),
         )
@@ -155,7 +155,7 @@ class World:
     config: WorldConfig
     interactions: Interactions
     kind: npt.NDArray[np.int8]
-    """The reason of each event, as a `Kind`."""
+    """The reason of each event, as a `EventKind`."""
     cause: Ints32
     """The position that caused the event."""
     prevented: Ints32
@@ -177,7 +177,7 @@ class World:
         start = np.repeat(offsets[:-1], np.diff(offsets))
         position = {"caused": self.cause, "prevented": self.inhibitor}.get(reason)
         if position is None:
-            asked = self.kind == Kind.TASTE
+            asked = self.kind == EventKind.TASTE
         else:
             asked = (position != NONE) & (np.arange(len(start)) - start - position <= max_len)
         target = self.prevented if reason == "prevented" else self.interactions.items

@@ -17,7 +17,7 @@ Adventure Crime Science-Fiction
 """.split()
 
 
-class Kind(IntEnum):
+class EventKind(IntEnum):
     """Why an event happened."""
 
     CAUSED = 0

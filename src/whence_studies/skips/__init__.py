@@ -24,7 +24,7 @@ from whence_studies.skips.skip_adapter import (
     explainable_skips,
 )
 from whence_studies.skips.skip_attribution import (
-    Attribution,
+    SkipAttribution,
     cause_accuracy,
     cause_seen,
     concat_attributions,
@@ -48,10 +48,10 @@ __all__ = [
     "EXPERTS",
     "EXPERT_OF",
     "SKIP",
-    "Attribution",
     "ExpertSkipModel",
     "NetworkConfig",
     "OracleScores",
+    "SkipAttribution",
     "SkipConfig",
     "SkipEvaluation",
     "SkipModel",

@@ -33,7 +33,11 @@ from whence_studies.sessions.synthetic_sessions import (
 )
 from whence_studies.sessions.tracks import read_tracks
 from whence_studies.skips.networks import EXPERTS
-from whence_studies.skips.skip_attribution import Attribution, attribution_of, concat_attributions
+from whence_studies.skips.skip_attribution import (
+    SkipAttribution,
+    attribution_of,
+    concat_attributions,
+)
 from whence_studies.skips.skip_evaluation import SkipEvaluation
 
 MOODS: Final = (-1, 0, 1)
@@ -79,8 +83,8 @@ def oracle_experts(
         )
     single: list[SkipScores] = []
     mixed: list[SkipScores] = []
-    used: list[Attribution] = []
-    plotted: list[Attribution] = []
+    used: list[SkipAttribution] = []
+    plotted: list[SkipAttribution] = []
     for sessions, batch in _read(files, slots):
         outputs = 2 * oracle_probabilities(sessions, drawn, listening, slots) - 1
         weights = _select(outputs, USED)
@@ -101,7 +105,7 @@ def _select(outputs: Floats, selection: Selection) -> Floats:
     return weights
 
 
-def _attribution(weights: Floats, batch: SessionBatch) -> Attribution:
+def _attribution(weights: Floats, batch: SessionBatch) -> SkipAttribution:
     return attribution_of(np.moveaxis(weights, 0, -1).astype(np.float32), batch)
 
 

@@ -27,7 +27,7 @@ SEES: Final = np.array(
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution:
+class SkipAttribution:
     """The selections for N upcoming tracks, session by session."""
 
     selected: Floats32
@@ -52,23 +52,23 @@ class Attribution:
         return first
 
 
-def attribution_of(selected: Floats32, batch: SessionBatch) -> Attribution:
+def attribution_of(selected: Floats32, batch: SessionBatch) -> SkipAttribution:
     """Keep the selections `[B, slots, H]` of slots with a track."""
     mask = batch.upcoming_mask
-    return Attribution(
+    return SkipAttribution(
         selected=selected[mask],
         session=np.nonzero(mask)[0],
         causes=None if batch.causes is None else batch.causes[mask],
     )
 
 
-def concat_attributions(parts: Sequence[Attribution]) -> Attribution:
+def concat_attributions(parts: Sequence[SkipAttribution]) -> SkipAttribution:
     """Concatenate the attributions of all batches."""
     if not parts:
         raise InputError("There are no attributions to concatenate.")
     starts = np.cumsum([0, *(part.sessions for part in parts)])
     causes = [part.causes for part in parts if part.causes is not None]
-    return Attribution(
+    return SkipAttribution(
         selected=np.concatenate([part.selected for part in parts]),
         session=np.concatenate(
             [part.session + start for part, start in zip(parts, starts[:-1], strict=True)]
@@ -77,7 +77,7 @@ def concat_attributions(parts: Sequence[Attribution]) -> Attribution:
     )
 
 
-def most_selected_shares(attribution: Attribution) -> dict[str, Measure]:
+def most_selected_shares(attribution: SkipAttribution) -> dict[str, Measure]:
     """Measure how often each expert is selected most: the first bars of Figure 8."""
     return {
         name: _share(attribution, attribution.first == number, f"{PROTOCOL} is {name}")
@@ -85,7 +85,7 @@ def most_selected_shares(attribution: Attribution) -> dict[str, Measure]:
     }
 
 
-def mean_attributions(attribution: Attribution) -> dict[str, Measure]:
+def mean_attributions(attribution: SkipAttribution) -> dict[str, Measure]:
     """Measure each expert's mean share of the selection: the second bars of Figure 8.
 
     Each session counts by the mean over its tracks.
@@ -103,7 +103,7 @@ def mean_attributions(attribution: Attribution) -> dict[str, Measure]:
     }
 
 
-def cause_accuracy(attribution: Attribution) -> dict[str, Measure]:
+def cause_accuracy(attribution: SkipAttribution) -> dict[str, Measure]:
     """Measure how often the most selected expert is the simplest that can see the known cause.
 
     The result covers all tracks with such a cause, the mean over causes, and each cause. A network
@@ -116,7 +116,7 @@ def cause_accuracy(attribution: Attribution) -> dict[str, Measure]:
     return _by_cause(attribution, simplest, protocol, (ALL_CAUSES, CAUSE_MEAN, ""))
 
 
-def cause_seen(attribution: Attribution) -> dict[str, Measure]:
+def cause_seen(attribution: SkipAttribution) -> dict[str, Measure]:
     """Measure how often the most selected expert can see the known cause.
 
     Compare it with `cause_accuracy`: an expert that sees everything is always right here.
@@ -126,7 +126,7 @@ def cause_seen(attribution: Attribution) -> dict[str, Measure]:
 
 
 def _by_cause(
-    attribution: Attribution,
+    attribution: SkipAttribution,
     table: npt.NDArray[np.bool_],
     protocol: str,
     names: tuple[str, str, str],
@@ -155,7 +155,7 @@ def _by_cause(
     }
 
 
-def selected_by_cause(attribution: Attribution) -> npt.NDArray[np.float64]:
+def selected_by_cause(attribution: SkipAttribution) -> npt.NDArray[np.float64]:
     """Return `[causes, H]`: how often each expert is selected most for each cause."""
     causes = _known(attribution)
     counts = np.zeros((len(Cause), len(EXPERTS)))
@@ -164,7 +164,7 @@ def selected_by_cause(attribution: Attribution) -> npt.NDArray[np.float64]:
     return shares
 
 
-def _known(attribution: Attribution) -> npt.NDArray[np.int8]:
+def _known(attribution: SkipAttribution) -> npt.NDArray[np.int8]:
     causes = attribution.causes
     if causes is None or (causes == NO_CAUSE).any():
         raise InputError(
@@ -174,7 +174,7 @@ def _known(attribution: Attribution) -> npt.NDArray[np.int8]:
 
 
 def _share(
-    attribution: Attribution,
+    attribution: SkipAttribution,
     right: npt.NDArray[np.bool_],
     protocol: str,
     of: npt.NDArray[np.bool_] | None = None,
@@ -190,7 +190,7 @@ def _share(
 
 
 def _mean_over_causes(
-    attribution: Attribution,
+    attribution: SkipAttribution,
     right: npt.NDArray[np.bool_],
     causes: npt.NDArray[np.int8],
     protocol: str,

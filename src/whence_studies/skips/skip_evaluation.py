@@ -19,7 +19,11 @@ from whence_studies.sessions.session_batches import BATCH, SessionBatch, batches
 from whence_studies.sessions.session_files import SessionFiles
 from whence_studies.sessions.skip_accuracy import SkipScores, concat_scores, score_skips
 from whence_studies.sessions.tracks import Tracks
-from whence_studies.skips.skip_attribution import Attribution, attribution_of, concat_attributions
+from whence_studies.skips.skip_attribution import (
+    SkipAttribution,
+    attribution_of,
+    concat_attributions,
+)
 
 ATTRIBUTED = 20_000
 """Number of sessions whose attributions are stored, as in Figure 8 of Afchar & Hennequin (2020)."""
@@ -30,9 +34,9 @@ class SkipEvaluation:
     """The scores of all sessions, and the attributions of the first ones if there are experts."""
 
     scores: SkipScores
-    attribution: Attribution | None
+    attribution: SkipAttribution | None
     """By the selection that mixes the predictions."""
-    plotted: Attribution | None
+    plotted: SkipAttribution | None
     """By the selection that the paper plots."""
 
 
@@ -46,8 +50,8 @@ def evaluate(
 ) -> SkipEvaluation:
     """Evaluate in one pass over the files, with `slots` per half."""
     scores: list[SkipScores] = []
-    used: list[Attribution] = []
-    plotted: list[Attribution] = []
+    used: list[SkipAttribution] = []
+    plotted: list[SkipAttribution] = []
     left = attributed if len(model.family) > 1 else 0
     for batch in batches(files, tracks, batch_size, slots=slots):
         scores.append(score_skips(predict_skips(model, batch) > 0, batch))
@@ -76,7 +80,7 @@ def predict_skips(
 @torch.no_grad()
 def attribute_skips(
     model: SequentialModel, batch: SessionBatch, selection: Selection | None = None
-) -> Attribution:
+) -> SkipAttribution:
     """Return the selections for all tracks, by the network's own or another `selection`."""
     device = next(model.parameters()).device
     tensors = session_tensors(batch, device)

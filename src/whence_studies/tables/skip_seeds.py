@@ -31,6 +31,7 @@ from whence_studies.measurements.group_agreement import (
     rhos,
     sizes_by_method,
 )
+from whence_studies.records import ValuesBySeed
 from whence_studies.sessions import BATCH, SessionFiles, Tracks
 from whence_studies.sessions.session_batches import SessionBatch, batches, concat_batches
 from whence_studies.skips import (
@@ -55,9 +56,6 @@ COMPARED: Final = (
     "sessions with equally many known tracks, or by the KL of random shares"
 )
 """Part of the protocol of these columns."""
-
-ValuesBySeed = dict[str, list[float]]
-"""By column, one value per seed."""
 
 
 def kl_columns(methods: Sequence[str]) -> tuple[str, ...]:

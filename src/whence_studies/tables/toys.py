@@ -38,7 +38,7 @@ from whence.randomness import Randomness
 from whence.trust.stability.seed_pairs import same_choice
 from whence_studies.claims import over_seeds
 from whence_studies.measurements.group_agreement import METHODS, SAME, rhos, seed_differences
-from whence_studies.records import Record
+from whence_studies.records import Record, ValuesBySeed
 from whence_studies.results import compare_with_published
 from whence_studies.study import TOYS as TASKS
 from whence_studies.study import Study
@@ -50,9 +50,6 @@ NOTEBOOK: Final = "recipe of the notebook"
 """The row with published values: the published recipe, for this study's number of steps."""
 ACCURACY, ATTRIBUTION = "accuracy", "attribution accuracy"
 SAME_OFF: Final = f"{SAME}, off the data"
-
-ValuesBySeed = dict[str, list[float]]
-"""By column, one value per seed."""
 
 
 @dataclass(frozen=True)

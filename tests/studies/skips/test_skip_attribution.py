@@ -20,8 +20,8 @@ from whence_studies.skips import (
     EVIDENCE,
     EXPERT_OF,
     EXPERTS,
-    Attribution,
     NetworkConfig,
+    SkipAttribution,
     cause_accuracy,
     cause_seen,
     concat_attributions,
@@ -34,7 +34,7 @@ from whence_studies.skips import (
 )
 
 
-def selecting(*experts: str, session: tuple[int, ...], causes: str) -> Attribution:
+def selecting(*experts: str, session: tuple[int, ...], causes: str) -> SkipAttribution:
     """One track each: half of the attribution to the named expert, the rest shared."""
     selected = np.full((len(experts), len(EXPERTS)), 0.5 / 7, dtype=np.float32)
     for row, name in zip(selected, experts, strict=True):
@@ -42,7 +42,7 @@ def selecting(*experts: str, session: tuple[int, ...], causes: str) -> Attributi
     letters = {"P": Cause.PERSISTENCE, "C": Cause.CONTEXT, "M": Cause.MUSIC}
     letters |= {"U": Cause.POPULARITY, "?": Cause.CHANCE}
     known = np.array([letters[one] for one in causes], dtype=np.int8)
-    return Attribution(selected, np.array(session), known)
+    return SkipAttribution(selected, np.array(session), known)
 
 
 def test_simplest_expert_of_each_cause() -> None:
@@ -91,7 +91,7 @@ def test_which_experts_see_a_cause() -> None:
 def test_mean_attributions_average_over_sessions() -> None:
     selected = np.zeros((3, len(EXPERTS)), dtype=np.float32)
     selected[0, 0], selected[1, :2], selected[2, 1] = 0.1, 0.3, 0.9
-    found = Attribution(selected, np.array([0, 0, 1]))
+    found = SkipAttribution(selected, np.array([0, 0, 1]))
     means = {name: one.value for name, one in mean_attributions(found).items()}
     assert means["S1"] == pytest.approx((0.75 + 0) / 2)
     assert means["S2"] == pytest.approx((0.25 + 1) / 2)
@@ -108,7 +108,7 @@ def test_intervals_resample_whole_sessions() -> None:
     good = rng.choice([0.2, 0.9], 200)[session] > rng.random(len(session))
     needed = np.array([EXPERT_OF.get(Cause(one), 0) for one in causes])
     first = np.where(good, needed, EXPERTS.index("S8"))
-    found = Attribution(np.eye(8, dtype=np.float32)[first], session, causes.astype(np.int8))
+    found = SkipAttribution(np.eye(8, dtype=np.float32)[first], session, causes.astype(np.int8))
     drawn = []
     for _ in range(400):
         rows = np.concatenate([np.nonzero(session == one)[0] for one in rng.integers(0, 200, 200)])
@@ -135,7 +135,7 @@ def test_invalid_attributions_are_rejected() -> None:
     with pytest.raises(InputError, match="no cause can be named"):
         cause_accuracy(found)
     with pytest.raises(InputError, match="are unknown"):
-        cause_accuracy(Attribution(found.selected, found.session))
+        cause_accuracy(SkipAttribution(found.selected, found.session))
     with pytest.raises(InputError, match="no attributions"):
         concat_attributions([])
 

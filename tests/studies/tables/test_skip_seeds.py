@@ -18,6 +18,7 @@ from whence.explainers import explain_batch
 from whence.trust import attention_kl
 from whence_studies.measurements.between_seeds import ratio_over_seeds
 from whence_studies.measurements.group_agreement import METHODS, RHO, SAME
+from whence_studies.records import ValuesBySeed
 from whence_studies.sessions import (
     ListeningConfig,
     SessionFiles,
@@ -47,7 +48,6 @@ from whence_studies.tables.skip_seeds import (
     TRACKS,
     SeedExplanations,
     SeedQuestions,
-    ValuesBySeed,
     compare_seeds,
     draw_questions,
     explain_questions,

@@ -63,7 +63,7 @@ BY_CLASS: Final = {
 """How to read the accuracy of each class."""
 
 
-class Kind(NamedTuple):
+class OutputKind(NamedTuple):
     """What a kind of model predicts, and how it is described and drawn."""
 
     what: str
@@ -74,7 +74,7 @@ class Kind(NamedTuple):
     note: str
 
 
-PREDICTS_CLASSES: Final = Kind(
+PREDICTS_CLASSES: Final = OutputKind(
     "its prediction",
     EqualWidth(20),
     True,
@@ -82,7 +82,7 @@ PREDICTS_CLASSES: Final = Kind(
     "on unseen items, which the user has nowhere in the data. These are drawn uniformly, as many "
     "per next item as in training; with another ratio it would be right more or less often.",
 )
-PREDICTS_ITEMS: Final = Kind(
+PREDICTS_ITEMS: Final = OutputKind(
     "its first item",
     EqualMass(FIFTEEN),
     False,
@@ -286,7 +286,7 @@ def _separate_errors(found: Predictions, seed: int) -> list[Figure]:
     ]
 
 
-def _chart(found: Predictions, kind: Kind, seed: int) -> Chart:
+def _chart(found: Predictions, kind: OutputKind, seed: int) -> Chart:
     shown: Mapping[str, Predictions] = {"all cases": found}
     if kind.separate:
         kinds = positives_and_negatives(found)
