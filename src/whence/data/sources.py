@@ -51,8 +51,9 @@ def _read(source: Source, reading: ReadOptions) -> Interactions:
         return read_events(
             open_query(str(source), reading), reading, {"source": without_password(str(source))}
         )
-    name = str(source) if Path(source).exists() else str(source).lower()
-    if name in DATASETS:
+    name = str(source).lower()
+    # A file may be called like a dataset but for its capitals.
+    if name in DATASETS and (name == str(source) or not Path(source).exists()):
         return _with_verb(read_named(name), reading)
     with clear_read_errors(str(source)):
         return _read_path(source, reading)
