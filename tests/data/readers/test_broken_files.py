@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from whence.data import ReadOptions, load
@@ -179,6 +179,7 @@ headers = st.lists(
 
 
 @given(content=st.one_of(st.tuples(headers, lines), st.binary(max_size=100)))
+@example(content=b"\n\xc2")
 def test_no_file_makes_a_traceback(
     content: tuple[str, list[str]] | bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

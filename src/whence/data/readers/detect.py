@@ -54,6 +54,8 @@ def _format_of(path: Path, reading: ReadOptions) -> str:
     if first_line.startswith("["):
         raise InputError(f"{path} is one JSON list. Write one record per line instead.")
     words = [line.split() for line in text.splitlines() if line.strip()]
+    if not words:
+        raise InputError(f"{path} is empty. It needs a row for each event.")
     if separator_of(text) or len(words[0]) == 1:
         return "delimited"
     return "delimited" if _blank_separated_table(words) else "sequences"
