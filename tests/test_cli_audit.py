@@ -121,7 +121,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_130(run: Run, tmp_path: Path) -> Non
         for _ in range(4):
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=20)
+                process.wait(timeout=60)
                 break
         process.kill()
     assert process.returncode == 130
