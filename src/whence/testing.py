@@ -14,17 +14,17 @@ from whence.explainers import Explainer, compare_batch, explain_batch, find_expl
 from whence.explainers.random import Random
 from whence.explanation import Explanation
 
-Cases = tuple[Explainable, Tensor, Tensor]
+ModelCases = tuple[Explainable, Tensor, Tensor]
 """A model, a batch `[B, n]` and a target `[B]` for each case."""
 
 
-def check_explainer(explainer: str | Explainer, cases: Cases | None = None) -> None:
+def check_explainer(explainer: str | Explainer, cases: ModelCases | None = None) -> None:
     """Raise an `AssertionError` unless the explainer passes every check, on small cases."""
     for check in EXPLAINER_CHECKS:
         check(explainer, small_cases() if cases is None else cases)
 
 
-def small_cases() -> Cases:
+def small_cases() -> ModelCases:
     """Return an untrained SASRec in float64 and five histories of 1 to 8 items."""
     from whence.models.sasrec import SASRec, SASRecConfig
     from whence.randomness import Randomness
@@ -40,7 +40,7 @@ def small_cases() -> Cases:
     return model, items.where(torch.arange(8) >= 8 - sizes[:, None], PAD), torch.arange(5) * 3
 
 
-def check_parts(explainer: str | Explainer, cases: Cases) -> None:
+def check_parts(explainer: str | Explainer, cases: ModelCases) -> None:
     """Only parts get scores; they are finite, and not all 0."""
     model, batch, _ = cases
     found = explain_batch(*cases, explainer)
@@ -50,7 +50,7 @@ def check_parts(explainer: str | Explainer, cases: Cases) -> None:
     assert np.abs(found.scores[found.parts]).max() > 0
 
 
-def check_cost(explainer: str | Explainer, cases: Cases) -> None:
+def check_cost(explainer: str | Explainer, cases: ModelCases) -> None:
     """The model scores as many inputs as the explainer declares."""
     model, batch, targets = cases
     cost, limit = _object(explainer).cost, "at most "
@@ -68,7 +68,7 @@ def check_cost(explainer: str | Explainer, cases: Cases) -> None:
     assert cost.startswith(limit) or (scored == expected).all()
 
 
-def check_batches(explainer: str | Explainer, cases: Cases) -> None:
+def check_batches(explainer: str | Explainer, cases: ModelCases) -> None:
     """A case has the same scores alone and in a batch."""
     model, batch, targets = cases
     together = explain_batch(model, batch, targets, explainer)
@@ -78,7 +78,7 @@ def check_batches(explainer: str | Explainer, cases: Cases) -> None:
         assert together[case].evaluations == alone.evaluations
 
 
-def check_seed(explainer: str | Explainer, cases: Cases) -> None:
+def check_seed(explainer: str | Explainer, cases: ModelCases) -> None:
     """The same seed gives the same bytes, whatever was computed before."""
     one, two = (explain_batch(*cases, explainer, seed=4) for _ in range(2))
     assert one.scores.tobytes() == two.scores.tobytes()
@@ -87,7 +87,7 @@ def check_seed(explainer: str | Explainer, cases: Cases) -> None:
     assert compared[one.method].to_json() == one.to_json()
 
 
-def check_model_unchanged(explainer: str | Explainer, cases: Cases) -> None:
+def check_model_unchanged(explainer: str | Explainer, cases: ModelCases) -> None:
     """Neither weights nor gradients of the model change."""
     model = cases[0]
     if not isinstance(model, nn.Module):
@@ -98,7 +98,7 @@ def check_model_unchanged(explainer: str | Explainer, cases: Cases) -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def check_declaration(explainer: str | Explainer, cases: Cases) -> None:
+def check_declaration(explainer: str | Explainer, cases: ModelCases) -> None:
     """Signs, standard errors and sums are as declared."""
     one, found = _object(explainer), explain_batch(*cases, explainer)
     assert one.summary.endswith(".")
@@ -113,7 +113,7 @@ def check_declaration(explainer: str | Explainer, cases: Cases) -> None:
         np.testing.assert_allclose(found.scores.sum(axis=1), whole, rtol=1e-12, atol=1e-12)
 
 
-def check_result(explainer: str | Explainer, cases: Cases) -> None:
+def check_result(explainer: str | Explainer, cases: ModelCases) -> None:
     """The explanation states both scores and the removal, and loads again."""
     model, batch, targets = cases
     found = explain_batch(*cases, explainer)
@@ -127,7 +127,7 @@ def check_result(explainer: str | Explainer, cases: Cases) -> None:
     assert Explanation.from_json(found.to_json()).to_json() == found.to_json()
 
 
-EXPLAINER_CHECKS: Final[tuple[Callable[[str | Explainer, Cases], None], ...]] = (
+EXPLAINER_CHECKS: Final[tuple[Callable[[str | Explainer, ModelCases], None], ...]] = (
     check_parts,
     check_cost,
     check_batches,

@@ -32,7 +32,7 @@ from whence.explainers.shapley import Shapley
 from whence.explainers.signed_rollout import SignedRollout
 from whence.explanation import Labels
 from whence.models.baselines import Popularity
-from whence.testing import EXPLAINER_CHECKS, Cases
+from whence.testing import EXPLAINER_CHECKS, ModelCases
 
 MAX_LEN, ITEMS = 8, 30
 
@@ -52,14 +52,14 @@ PAIRS = [
 ADDING_UP = [pair for pair in PAIRS if find_explainer(pair[1])[1].adds_up]
 
 
-def cases_of(name: str) -> Cases:
+def cases_of(name: str) -> ModelCases:
     return MODELS[name], ragged_batch(5, MAX_LEN, ITEMS), torch.arange(5) * 3
 
 
 @pytest.mark.parametrize("check", EXPLAINER_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize(("name", "method"), PAIRS)
 def test_every_explainer_passes_every_check(
-    name: str, method: str, check: Callable[[str, Cases], None]
+    name: str, method: str, check: Callable[[str, ModelCases], None]
 ) -> None:
     check(method, cases_of(name))
 
