@@ -5,11 +5,25 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from whence.text import one_line, shortened
+
+LONGEST_MESSAGE = 2_000
+COMPARED_CHARACTERS = 100
+"""Names are compared by their first characters: the time to compare grows with their square."""
+
 
 class WhenceError(Exception):
-    """A message that says what is wrong, where, and what to do."""
+    """A message that says what is wrong, where, and what to do.
+
+    It may repeat data, so it is cut to a readable length, and no character of it can act.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        # Shortened before, too: a value of a few megabytes need not be cleaned whole.
+        message = shortened(message, 2 * LONGEST_MESSAGE)
+        super().__init__(shortened(one_line(message), LONGEST_MESSAGE))
 
 
 class InputError(WhenceError):
@@ -40,5 +54,6 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
 def nearest(wrong: str, known: Iterable[str]) -> list[str]:
     """Return the most similar names, the most similar first; capitals do not matter."""
-    by_key = {name.lower(): name for name in sorted(known)}
-    return [by_key[key] for key in difflib.get_close_matches(wrong.lower(), by_key, 3, 0.6)]
+    by_key = {name[:COMPARED_CHARACTERS].lower(): name for name in sorted(known)}
+    wrong = wrong[:COMPARED_CHARACTERS].lower()
+    return [by_key[key] for key in difflib.get_close_matches(wrong, by_key, 3, 0.6)]
