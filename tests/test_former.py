@@ -12,6 +12,7 @@ import whence
 from whence import former
 from whence.contract import ALL
 from whence.data import last_two
+from whence.data.origins import origin_code
 from whence.run import Run, open_run
 
 V01 = Path(__file__).parent / "fixtures" / "v01"
@@ -20,7 +21,8 @@ EXPECTED = json.loads((V01 / "expected.json").read_text())
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    return open_run(V01 / "run")
+    opened = open_run(V01 / "run")
+    return opened.with_origin(origin_code(opened.data["origin"]))
 
 
 def scores_of(run: Run) -> torch.Tensor:

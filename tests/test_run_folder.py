@@ -17,6 +17,7 @@ import torch
 import whence
 from whence.data import Interactions
 from whence.data.copies import describe_copies, keep_copy, open_copy
+from whence.data.origins import origin_code
 from whence.errors import InputError, RunError
 from whence.run import Run, open_run
 
@@ -117,18 +118,21 @@ def test_a_run_serves_its_users_without_the_file(csv: Path, tmp_path: Path) -> N
         assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_without_a_copy_the_source_is_read_and_checked(csv: Path, tmp_path: Path) -> None:
-    train_tiny(csv, tmp_path / "run")
+def test_without_a_copy_the_data_are_named(csv: Path, tmp_path: Path) -> None:
+    expected = whence.recommend(train_tiny(csv, tmp_path / "run"), user=3).as_dict()
     shutil.rmtree(tmp_path / "cache")
-    assert open_run(tmp_path / "run").interactions.user_count == 9
-    shutil.rmtree(only_copy(tmp_path))  # it was kept again
-    csv.write_text("user,item\n1,1\n")
-    with pytest.raises(InputError, match="not those this run was trained on"):
-        _ = open_run(tmp_path / "run").interactions
+    run = open_run(tmp_path / "run")
+    with pytest.raises(InputError, match="not here. Name them with --data.*events.csv") as shown:
+        _ = run.interactions
+    assert whence.recommend(run, user=3, data=csv).as_dict() == expected
+    code = str(shown.value).removesuffix(".").rpartition(" ")[2]
+    assert whence.recommend(run.with_origin(code), user=3).as_dict() == expected
+    with pytest.raises(InputError, match="The code 'abc' is not that of the origin. Their origin"):
+        run.with_origin("abc")
 
 
 @pytest.mark.parametrize("damage", ["changed", "incomplete", "of other data"])
-def test_a_damaged_copy_is_ignored_and_written_again(
+def test_a_damaged_copy_is_removed_and_written_by_the_next_training(
     csv: Path, tmp_path: Path, damage: str
 ) -> None:
     train_tiny(csv, tmp_path / "run")
@@ -142,12 +146,15 @@ def test_a_damaged_copy_is_ignored_and_written_again(
         other = whence.load(pa.table({"user": [1, 1], "item": [1, 2]}))
         shutil.rmtree(copy)
         other.save(copy)
-    with pytest.warns(UserWarning, match="A damaged copy of the data is ignored"):
-        assert open_run(tmp_path / "run").interactions.user_count == 9
+    with (
+        pytest.warns(UserWarning, match="A damaged copy of the data is ignored"),
+        pytest.raises(InputError, match="not here"),
+    ):
+        _ = open_run(tmp_path / "run").interactions
+    assert not copy.exists()
+    train_tiny(csv, tmp_path / "again")
     assert (only_copy(tmp_path) / "items.npy").read_bytes() == sound
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert open_run(tmp_path / "run").interactions.user_count == 9
+    assert open_run(tmp_path / "run").interactions.user_count == 9
 
 
 def test_data_from_memory_are_kept_too(csv: Path, tmp_path: Path) -> None:
@@ -156,20 +163,23 @@ def test_data_from_memory_are_kept_too(csv: Path, tmp_path: Path) -> None:
     assert whence.recommend(open_run(tmp_path / "run"), user="b").as_dict() == expected.as_dict()
 
 
-def test_named_and_prepared_data_need_no_copy(
+def test_named_and_prepared_data_are_copied_too(
     csv: Path, tmp_path: Path, interactions: Interactions
 ) -> None:
-    train_tiny(whence.load(csv).save(tmp_path / "prepared"), tmp_path / "run")
+    prepared = whence.load(csv).save(tmp_path / "prepared")
+    train_tiny(prepared, tmp_path / "run")
     train_tiny(interactions, tmp_path / "world")
-    assert not (tmp_path / "cache").exists()
+    shutil.rmtree(prepared)
     assert open_run(tmp_path / "run").interactions.user_count == 9
+    world = open_run(tmp_path / "world").interactions
+    assert (world.user_count, world.origin["world"]["seed"]) == (300, 3)
 
 
 def test_a_cache_that_cannot_be_written_is_a_warning(csv: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").touch()
     with pytest.warns(UserWarning, match="The data could not be copied"):
         train_tiny(csv, tmp_path / "run")
-    assert open_run(tmp_path / "run").interactions.user_count == 9
+    assert open_run(tmp_path / "run").with_data(csv).interactions.user_count == 9
 
 
 def test_processes_may_keep_the_same_copy_at_once(csv: Path, tmp_path: Path) -> None:
@@ -277,8 +287,9 @@ def test_data_from_memory_cannot_be_read_again(interactions: Interactions) -> No
         show_progress=False,
     )
     assert trained.interactions is unnamed
-    with pytest.raises(InputError, match="came from memory, and their private copy is gone"):
-        _ = replace(trained, loaded=None).interactions
+    data = {**trained.data, "hash": "0" * 64}
+    with pytest.raises(InputError, match="not here.*They came from memory"):
+        _ = replace(trained, data=data, loaded=None).interactions
 
 
 def test_a_foreign_folder_is_never_overwritten(run: Run, tmp_path: Path) -> None:
@@ -328,8 +339,7 @@ def test_a_run_says_where_it_was_trained(run: Run) -> None:
 def test_data_that_moved_are_said_to_have_moved(run: Run) -> None:
     from dataclasses import replace
 
-    gone = replace(run, loaded=None, data={**run.data, "origin": {"source": "/nowhere/x.csv"}})
-    with pytest.raises(
-        InputError, match="no longer in /nowhere/x.csv. Restore them, or give a history"
-    ):
-        _ = gone.interactions
+    origin = {"source": "/nowhere/x.csv"}
+    gone = replace(run, loaded=None, data={**run.data, "hash": "0" * 64, "origin": origin})
+    with pytest.raises(InputError, match="no longer in /nowhere/x.csv. Name them"):
+        gone.with_origin(origin_code(origin))

@@ -25,6 +25,8 @@ def top_unseen(
     if k < 1:
         raise InputError(f"The number of recommendations must be at least 1, not {k}.")
     scores = score_unseen(model, cases, max_len)
+    if bool(scores.isnan().any()):
+        raise InputError("The scores of the model are NaN. Train it again.")
     best = scores.topk(min(k, scores.shape[1]), dim=1)
     return best.indices.numpy(), best.values.numpy()
 

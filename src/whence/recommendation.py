@@ -16,6 +16,7 @@ import torch
 
 from whence.contract import PAD, HasPartNames, HasUserVectors
 from whence.data.histories import Cases
+from whence.data.sources import Source
 from whence.devices import device_of
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, Explainer, able, compare_batch
@@ -58,11 +59,14 @@ def recommend(
     history: History | None = None,
     k: int = 10,
     model_seed: int | None = None,
+    data: Source | None = None,
 ) -> Recommendations:
     """Return the top `k` items for a user of the data, or for a new history of ids or titles.
 
-    `model_seed` chooses one of the run's trained models; by default the first.
+    `model_seed` chooses one of the run's trained models; by default the first. `data` are newer
+    events of the same items (`Run.with_data`); by default those of the training.
     """
+    run = _serving(run, data)
     subject = find_subject(run, user, history)
     model = _model(run, model_seed)
     (items,), (scores,) = top_unseen(model, subject.as_case(), model.config.max_len, k)
@@ -90,6 +94,7 @@ def recommend_all(
     *,
     k: int = 10,
     model_seed: int | None = None,
+    data: Source | None = None,
     show_progress: bool = True,
 ) -> int:
     """Write the top `k` items of every user to a CSV or Parquet file; return the row count.
@@ -104,6 +109,7 @@ def recommend_all(
         raise InputError(
             f"{path} ends neither in .csv nor in .parquet. Give the file one of these endings."
         )
+    run = _serving(run, data)
     rows = 0
     with new_file(path) as partial:
         writer = None
@@ -126,6 +132,7 @@ def explain(
     model_seed: int | None = None,
     seed: int = 0,
     memory: int | None = None,
+    data: Source | None = None,
 ) -> Explanation:
     """Return how much each part of the history counts for an item, by default the best one.
 
@@ -141,6 +148,7 @@ def explain(
         model_seed=model_seed,
         seed=seed,
         memory=memory,
+        data=data,
     )
     (answer,) = answers.values()
     return answer
@@ -156,12 +164,15 @@ def compare(
     model_seed: int | None = None,
     seed: int = 0,
     memory: int | None = None,
+    data: Source | None = None,
 ) -> dict[str, Explanation]:
     """Return explanations of the same item by several methods, by default all the model supports.
 
     `model_seed` chooses one of the run's trained models. `seed` is the randomness of explainers
-    that sample. `memory` limits, roughly, the bytes that altered histories take at a time.
+    that sample. `memory` limits, roughly, the bytes that altered histories take at a time. `data`
+    are newer events of the same items; by default those of the training.
     """
+    run = _serving(run, data)
     subject = find_subject(run, user, history)
     model = _model(run, model_seed)
     methods = able(model, EXPLAINERS) if methods is None else methods
@@ -180,8 +191,10 @@ def reason(
     history: History | None = None,
     item: str | int | None = None,
     model_seed: int | None = None,
+    data: Source | None = None,
 ) -> Reason:
     """Return the checked reason for an item, by default the best one, in words."""
+    run = _serving(run, data)
     subject = find_subject(run, user, history)
     model = _model(run, model_seed)
     target = _target(run, model, subject, item)
@@ -189,10 +202,15 @@ def reason(
     return found
 
 
-def find_subject(run: Run, user: object, history: History | None) -> Subject:
-    """Return a user of the data, or the one whose history is given."""
+def _serving(run: Run, data: Source | None) -> Run:
+    """Return the run with the histories to serve."""
     if not isinstance(run, Run):
         raise InputError(f"This needs a run, not {run!r}. Open its folder with open_run(folder).")
+    return run if data is None else run.with_data(data)
+
+
+def find_subject(run: Run, user: object, history: History | None) -> Subject:
+    """Return a user of the data, or the one whose history is given."""
     if (user is None) == (history is None):
         raise InputError(
             "Name either a user of the data (--user, in Python user=) or a history of ids or "
@@ -201,7 +219,10 @@ def find_subject(run: Run, user: object, history: History | None) -> Subject:
     if history is None:
         data = run.interactions
         number = data.find_user(user)
-        return Subject(f"user {user}", data.history(number), number)
+        items = data.history(number)
+        if not len(items) and run.first.reads_history:
+            raise InputError(f"User {user} has no event with an item that this run knows.")
+        return Subject(f"user {user}", items, number)
     if isinstance(history, str):
         raise InputError("A history is a list of ids or titles, even if it holds only one.")
     if not len(history):
@@ -213,8 +234,10 @@ def find_subject(run: Run, user: object, history: History | None) -> Subject:
 def _all_users(run: Run, model: Recommender, k: int, show_progress: bool) -> Iterator[pa.Table]:
     """Yield tables of user, rank, item, title and score, for some users at a time."""
     data = run.interactions
-    everyone = np.arange(data.user_count)
-    cases = Cases(data.items, everyone, data.offsets[:-1], data.offsets[1:], everyone)
+    served = np.diff(data.offsets) > 0 if model.reads_history else np.ones(data.user_count, bool)
+    everyone = np.flatnonzero(served)
+    starts, ends = data.offsets[everyone], data.offsets[everyone + 1]
+    cases = Cases(data.items, everyone, starts, ends, everyone)
     chunks = list(row_slices(len(cases), cases_at_once(data.item_count)))
     bar = progress_bar("recommending", len(chunks), show_progress)
     for rows in bar.track(chunks):

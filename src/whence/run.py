@@ -1,12 +1,17 @@
-"""The run folder: everything that one training produced, checked when it is opened again."""
+"""The run folder: everything that one training produced, checked when it is opened again.
+
+Anybody may have written a run folder. Opening one reads its own files and nothing else: no file, no
+database and no address that it names.
+"""
 
 from __future__ import annotations
 
 import json
 import platform
 import shutil
+import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,27 +21,39 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from rich.console import Console, Group
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 import whence
-from whence import former
+from whence.data.alignment import UNKNOWN, align, places
 from whence.data.catalog import Catalog
-from whence.data.copies import keep_copy, needs_copy, open_copy
+from whence.data.copies import keep_copy, open_copy
 from whence.data.interactions import Counts, Interactions
-from whence.data.sources import reload
+from whence.data.origins import how_to_read, load_like, preparation_steps, read_origin
+from whence.data.preparation import prepare
+from whence.data.readers.tabular import ReadOptions
+from whence.data.sources import Source
 from whence.devices import check_device
 from whence.errors import InputError, RunError, WhenceError
 from whence.files import MANIFEST, new_folder, read_json, save_weights, sha256, write_json
-from whence.models import Recommender, model_with
+from whence.models import MODELS, Recommender
+from whence.models.weights import read_model
+from whence.run_document import FORMAT, FORMER, RunDocument, read_description, read_metrics
 from whence.terminal import captioned, pairs_table, plain_table, to_html
 
-FORMAT = 2
-FORMER = 1
-"""The format of version 0.1, which had other names for settings and splits."""
 SNAPSHOTS = "snapshots"
-WRONG_CONTENT = (OSError, KeyError, TypeError, AttributeError, ValueError, RuntimeError)
+WRONG_CONTENT = (
+    OSError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    RuntimeError,
+    ArithmeticError,
+    MemoryError,
+    pa.ArrowException,
+)
 """What reading a damaged or foreign file can raise."""
+NAMED_UNKNOWN = 3
+"""How many unknown items a warning names."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -58,6 +75,8 @@ class Run:
     folder: Path | None = None
     loaded: Interactions | None = None
     """The interactions, if they are in memory already."""
+    newer: bool = False
+    """Whether `loaded` holds other events than those of the training."""
 
     def __post_init__(self) -> None:
         if self.loaded is not None and self.catalog.popularity is None:
@@ -86,27 +105,91 @@ class Run:
 
     @cached_property
     def interactions(self) -> Interactions:
-        """The data it was trained on.
-
-        After the run was opened, they come from the private copy of the data or, if there is none,
-        from their original source.
-        """
+        """The data that you named, or else the private copy of those it was trained on."""
         if self.loaded is not None:
             return self.loaded
-        origin = self.data["origin"]
-        wants_copy = needs_copy(origin)
-        copy = open_copy(self.data["hash"]) if wants_copy else None
-        if copy is not None:
-            return replace(copy, origin=origin, verb=self.verb)
-        found = reload(origin)
-        if found.content_hash != self.data["hash"]:
+        copy = open_copy(self.data["hash"])
+        if copy is None:
             raise InputError(
-                f"The data in {origin.get('source')} are not those this run was trained on. "
-                "Restore them, or give a history instead of a user."
+                "The data of this run are not here. Name them with --data (in Python data=), or "
+                f"give a history instead of a user. {how_to_read(self.data['origin'])}"
             )
-        if wants_copy:
-            keep_copy(found, warn=False)
-        return found
+        return replace(copy, verb=self.verb)
+
+    def with_data(self, data: Source, reading: ReadOptions | None = None) -> Run:
+        """Return the run with histories from data that you name, such as newer events.
+
+        Events with items that the run does not know are left out with a warning. Without `reading`,
+        columns are read as those of the training data.
+        """
+        given = load_like(data, self.data["origin"], reading)
+        for step in preparation_steps(self.data["origin"]):
+            # Filters by counts are for training: a new user has few events.
+            given = prepare(given, replace(step, min_user_events=1, min_item_events=1))
+        return replace(self, loaded=self._newer_events(given), newer=True)
+
+    def with_training_data(self, data: Source, reading: ReadOptions | None = None) -> Run:
+        """Return the run with the data of its training, which you name; others are refused."""
+        given = load_like(data, self.data["origin"], reading)
+        prepared = given
+        for step in preparation_steps(self.data["origin"]):
+            prepared = prepare(prepared, step)
+        for events in (given, prepared):
+            if (own := self._as_trained(events)) is not None:
+                return replace(self, loaded=own, newer=False)
+        raise InputError(
+            f"These are not the data that the run was trained on: they have {len(prepared):,} "
+            f"events of {prepared.user_count:,} users, not {self.data['events']:,} of "
+            f"{self.data['users']:,}, or other ones. Name the data of the training."
+        )
+
+    def with_origin(self, code: str) -> Run:
+        """Return the run with data read again from their origin, whose code an error has shown."""
+        return self.with_training_data(read_origin(self.data["origin"], code))
+
+    def _as_trained(self, events: Interactions) -> Interactions | None:
+        """Return the events under the numbers of the training, if they are those of the training.
+
+        Titles and features may be others.
+        """
+        if (events.user_count, len(events)) != (self.data["users"], self.data["events"]):
+            return None
+        if events.content_hash == self.data["hash"]:
+            return replace(events, verb=self.verb)
+        aligned = replace(align(events, self.catalog), verb=self.verb)
+        return aligned if aligned.event_hash == self.data["event_hash"] else None
+
+    def _newer_events(self, events: Interactions) -> Interactions:
+        ids = events.catalog.table["item"]
+        unknown = places(ids, self.catalog.table["item"]) == UNKNOWN
+        some = ", ".join(str(one) for one in ids.filter(pa.array(unknown))[:NAMED_UNKNOWN])
+        if unknown.all():
+            raise InputError(
+                f"No item of these data is in the catalog of the run. Their ids are like {some}, "
+                f"those of the run like {self.catalog.table['item'][0]}. Name data of the same "
+                "items."
+            )
+        if unknown.any():
+            warnings.warn(
+                f"The run does not know {int(unknown.sum()):,} of the {len(unknown):,} items in "
+                f"these data ({some}{', …' if unknown.sum() > NAMED_UNKNOWN else ''}). Their "
+                f"{int(unknown[events.items].sum()):,} events are left out. Train again to "
+                "include them.",
+                stacklevel=3,
+            )
+        return replace(align(events, self.catalog, self._known_users()), verb=self.verb)
+
+    def _known_users(self) -> pa.Table | None:
+        """Return the users of the training, in order, for a model that knows them by number."""
+        if not MODELS[self.model].known_users_only:
+            return None
+        copy = open_copy(self.data["hash"])
+        if copy is None:
+            raise InputError(
+                f"{self.model} recommends only to users it was trained on, and the data of the "
+                "training, which list them, are not here. Name those data."
+            )
+        return copy.users
 
     def snapshot(self, step: int, model_seed: int = 0) -> Recommender:
         """Return the snapshot of the model after this number of steps."""
@@ -119,8 +202,8 @@ class Run:
             raise InputError(f"Seed {model_seed} has no snapshot at step {step}. It has {known}.")
         device = str(next(self.first.parameters()).device)
         try:
-            return _load_model(kept[step], self.model, self.model_settings, self.counts, device)
-        except (SafetensorError, *WRONG_CONTENT) as problem:
+            return read_model(kept[step], self.model, self.model_settings, self.counts, device)
+        except (WhenceError, *WRONG_CONTENT) as problem:
             raise RunError(f"{kept[step]} cannot be used: {problem}.") from None
 
     def save(self, folder: Path | str, overwrite: bool = False) -> Run:
@@ -142,7 +225,7 @@ class Run:
             files = sorted(path for path in partial.rglob("*") if path.is_file())
             checks = {path.relative_to(partial).as_posix(): sha256(path) for path in files}
             write_json(partial / MANIFEST, {"format": FORMAT, "sha256": checks})
-        if self.loaded is not None and needs_copy(self.data["origin"]):
+        if self.loaded is not None and not self.newer:
             keep_copy(self.loaded)
         return replace(self, folder=Path(folder), snapshots=_snapshots(Path(folder), self.models))
 
@@ -212,55 +295,71 @@ class Run:
 
 
 def open_run(folder: Path | str, device: str = "cpu") -> Run:
-    """Return a run that `Run.save` wrote; nothing in the folder is executed."""
+    """Return a run that `Run.save` wrote; nothing in the folder is executed or followed."""
     folder = Path(folder)
     check_device(device)
     if not (folder / MANIFEST).exists():
         raise RunError(f"{folder} is not a run folder. Write one with 'whence train'.")
     try:
-        _check_files(folder)
-        described = read_json(folder / "run.json")
-        is_former = described["format"] == FORMER
-        if is_former:
-            described = former.current_run(described)
-        catalog = Catalog.from_table(pq.read_table(folder / "catalog.parquet"))
-        seeds: list[int] = described["seeds"]
-        if not seeds:
-            raise RunError(f"{folder} holds no trained model. Train it again.")
-        counts = Counts(len(catalog), described["data"]["users"])
-        models, metrics = {}, {}
-        for seed in seeds:
-            place = folder / "seeds" / str(seed)
-            models[seed] = _load_model(
-                place / "weights.safetensors",
-                described["model"],
-                described["model_settings"],
-                counts,
-                device,
-            )
-            found = read_json(place / "metrics.json")
-            metrics[seed] = former.current_metrics(found) if is_former else found
-        return Run(
-            model=described["model"],
-            model_settings=described["model_settings"],
-            training=described["training"],
-            data=described["data"],
-            catalog=catalog,
-            models=models,
-            metrics=metrics,
-            snapshots=_snapshots(folder, seeds),
-            folder=folder,
-        )
+        return _open(folder, device)
     except RunError:
         raise
-    except (WhenceError, SafetensorError, *WRONG_CONTENT) as problem:
-        raise RunError(f"{folder} cannot be used: {problem}. Train it again.") from None
-    except pa.ArrowException as problem:
-        raise RunError(f"{folder}/catalog.parquet cannot be read: {problem}.") from None
+    except (WhenceError, *WRONG_CONTENT) as problem:
+        said = str(problem).rstrip(".") or type(problem).__name__
+        raise RunError(f"{folder} cannot be used: {said}. Train it again.") from None
 
 
-def _check_files(folder: Path) -> None:
-    manifest = read_json(folder / MANIFEST)
+def _open(folder: Path, device: str) -> Run:
+    files = _checked_files(folder)
+    described = read_description(read_json(files["run.json"]))
+    catalog = Catalog.from_table(pq.read_table(files["catalog.parquet"]))
+    if len(catalog) != described.data.items:
+        raise InputError(f"catalog.parquet has {len(catalog):,} items, not {described.data.items}")
+    counts = Counts(len(catalog), described.data.users)
+    models, metrics = {}, {}
+    for seed in described.seeds:
+        place = f"seeds/{seed}"
+        models[seed] = read_model(
+            files[f"{place}/weights.safetensors"],
+            described.model,
+            described.model_settings,
+            counts,
+            device,
+        )
+        metrics[seed] = read_metrics(read_json(files[f"{place}/metrics.json"]), described.format)
+    return _run(folder, described, catalog, models, metrics)
+
+
+def _run(
+    folder: Path,
+    described: RunDocument,
+    catalog: Catalog,
+    models: Mapping[int, Recommender],
+    metrics: Mapping[int, Mapping[str, Any]],
+) -> Run:
+    return Run(
+        model=described.model,
+        model_settings=described.model_settings,
+        training=described.training,
+        data=asdict(described.data),
+        catalog=catalog,
+        models=models,
+        metrics=metrics,
+        snapshots=_snapshots(folder, described.seeds),
+        folder=folder,
+    )
+
+
+class _Files(dict[str, Path]):
+    """The files that the manifest lists, by name."""
+
+    def __missing__(self, name: str) -> Path:
+        raise InputError(f"{name} is not listed in {MANIFEST}")
+
+
+def _checked_files(folder: Path) -> _Files:
+    """Return the files of the manifest; each must lie in the folder and be unchanged."""
+    manifest = read_json(own_file(folder, MANIFEST))
     if manifest.get("format") not in (FORMER, FORMAT):
         raise RunError(
             f"{folder} has run format {manifest.get('format')}, but this version of Whence reads "
@@ -268,25 +367,30 @@ def _check_files(folder: Path) -> None:
         )
     if "sha256" not in manifest:
         raise RunError(f"{folder} holds prepared data, not a run. Train a model on it first.")
+    files = _Files()
     for name, expected in manifest["sha256"].items():
-        path = folder / name
-        if not path.is_file():
-            raise RunError(f"{path} is missing. Copy the run again, or train it again.")
+        files[name] = path = own_file(folder, name)
         if sha256(path) != expected:
             raise RunError(
                 f"{path} has changed since it was written. Copy the run again, or train it again."
             )
+    return files
 
 
-def _load_model(
-    weights: Path, name: str, settings: Mapping[str, Any], counts: Counts, device: str
-) -> Recommender:
-    return model_with(load_file(weights, device=device), name, settings, counts, device)
+def own_file(folder: Path, name: str) -> Path:
+    """Return a regular file inside the folder; a link may lead anywhere, so it is refused."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()) or path.is_symlink():
+        raise RunError(f"{path} leads out of the run folder. Copy the run again, without links.")
+    if not path.is_file():
+        raise RunError(f"{path} is missing. Copy the run again, or train it again.")
+    return path
 
 
 def snapshot_files(folder: Path) -> dict[int, Path]:
     """Return the weight files in a folder of snapshots, by step."""
-    return {int(path.stem): path for path in folder.glob("*.safetensors")}
+    found = (path for path in folder.glob("*.safetensors") if path.stem.isdecimal())
+    return {int(path.stem): path for path in found if path.is_file() and not path.is_symlink()}
 
 
 def _snapshots(folder: Path, seeds: Iterable[int]) -> dict[int, dict[int, Path]]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from whence.data import Preparation, ReadOptions, load
-from whence.data.sources import reload
+from whence.data.origins import reload
 from whence.errors import InputError
 
 

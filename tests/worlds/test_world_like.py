@@ -13,7 +13,7 @@ from scipy import stats
 import whence.worlds.world
 from conftest import interactions_of
 from whence.data import Interactions
-from whence.data.sources import reload
+from whence.data.origins import reload
 from whence.errors import InputError
 from whence.worlds import REASONS, World, WorldConfig, compare_statistics, make_world, world_like
 from whence.worlds.films import correct_fame, design_films

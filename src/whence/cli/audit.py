@@ -1,19 +1,24 @@
 """`whence audit`: test a run's reasons and write a report."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.options import AsJson, RunFolder, err, out, print_json, say
+from whence.cli.options import AsJson, err, opens_run, out, print_json, say
+
+if TYPE_CHECKING:
+    from whence.run import Run
 
 CASES = 300
 DEVICE = "cpu"
 LIST = "list"
 
 
+@opens_run
 def audit(
-    run: RunFolder,
+    run: Callable[[str, bool], "Run"],
     folder: Annotated[
         Path | None,
         typer.Option("--out", metavar="AUDIT", help="The folder to write; by default RUN-audit."),
@@ -56,7 +61,6 @@ def audit(
     Finished stages are kept. If the audit is interrupted, run the same command
     again to resume it.
     """
-    from whence import open_run
     from whence.memory import read_size
     from whence.trust.audit.auditor import PAGE, default_folder
     from whence.trust.audit.auditor import audit as audit_run
@@ -69,8 +73,9 @@ def audit(
     names = None if stages is None else [name.strip() for name in stages.split(",")]
     chosen_stages(names)
     at_once = read_size(memory) if memory is not None else None
-    opened = open_run(run, device)
-    place = folder or default_folder(run)
+    opened = run(device, True)
+    assert opened.folder is not None
+    place = folder or default_folder(opened.folder)
     try:
         found = audit_run(
             opened,

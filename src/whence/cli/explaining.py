@@ -1,12 +1,13 @@
 """`whence recommend`, `whence explain` and `whence explainers`."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from whence.cli.options import AsJson, RunFolder, err, out, print_json, say
+from whence.cli.options import AsJson, err, opens_run, out, print_json, say
 from whence.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ ModelSeed = Annotated[
 ]
 
 
+@opens_run
 def recommend(
-    run: RunFolder,
+    run: Callable[[], "Run"],
     user: User = None,
     history: History = None,
     all_users: Annotated[
@@ -43,13 +45,13 @@ def recommend(
     as_json: AsJson = False,
 ) -> None:
     """Recommend items to a user of the data, for a new history, or to all users."""
-    from whence import open_run, recommendation
+    from whence import recommendation
 
     if all_users is not None and (user or history or as_json):
         raise InputError(
             "--all-users writes a file for all users. Leave out --user, --history and --json."
         )
-    opened = open_run(run)
+    opened = run()
     if all_users is not None:
         rows = recommendation.recommend_all(opened, all_users, k=k, model_seed=model_seed)
         err.print(f"Wrote {rows:,} recommendations to {all_users}", markup=False)
@@ -62,8 +64,9 @@ def recommend(
         out.print(picks)
 
 
+@opens_run
 def explain(
-    run: RunFolder,
+    run: Callable[[], "Run"],
     user: User = None,
     history: History = None,
     item: Annotated[
@@ -90,12 +93,12 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Show which items of the history a recommendation rests on, by one method or several."""
-    from whence import open_run, recommendation
+    from whence import recommendation
     from whence.memory import read_size
     from whence.report.tables import side_by_side
 
     at_once = read_size(memory) if memory is not None else None
-    opened = open_run(run)
+    opened = run()
     answers = recommendation.compare(
         opened,
         user=user,

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +18,7 @@ from whence.errors import did_you_mean
 
 if TYPE_CHECKING:
     from whence.data import Interactions
+    from whence.run import Run
 
 # Annotations must be objects, not strings: `reads_data` passes them to other functions.
 
@@ -129,15 +130,94 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
         options = {name: given.pop(name) for name in shared}
         command(data=lambda: _load(data, options), **given)
 
-    kinds = {"data": Data}
-    parameters = [
+    return _with_parameters(with_loader, {"data": Data}, *own, *shared.values())
+
+
+def _serving_options(
+    data: Annotated[
+        str | None,
+        _reading(
+            "The data of the training, or newer events of the same items. By default the private "
+            "copy of the training data.",
+            metavar="DATA",
+        ),
+    ] = None,
+    query: Annotated[
+        str | None, _reading("Query for a database, if --data is one.", metavar="SELECT")
+    ] = None,
+    reading: Annotated[
+        str | None,
+        _reading(
+            "How to read --data, such as user=buyer,item=sku,time=at,encoding=latin-1; by default "
+            "as for the training.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
+    origin: Annotated[
+        str | None,
+        _reading(
+            "Read the data again from where the run says they came from. An error shows that "
+            "origin, and the code that allows to read it.",
+            metavar="CODE",
+        ),
+    ] = None,
+) -> None:
+    """Declare the options of every command that serves users from a run."""
+
+
+def opens_run(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for histories to a command; its `run` becomes a function that opens it."""
+    own = inspect.signature(command).parameters.values()
+    shared = inspect.signature(_serving_options).parameters
+
+    @wraps(command)
+    def with_run(run: Path, **given: Any) -> None:  # noqa: ANN401
+        options = {name: given.pop(name) for name in shared}
+        command(run=partial(_open_run, run, **options), **given)
+
+    return _with_parameters(with_run, {"run": RunFolder}, *own, *shared.values())
+
+
+def _with_parameters(
+    command: Callable[..., None], kinds: dict[str, Any], *parameters: inspect.Parameter
+) -> Callable[..., None]:
+    """Return the command with other parameters, as Typer reads them."""
+    declared = [
         one.replace(kind=one.KEYWORD_ONLY, annotation=kinds.get(one.name, one.annotation))
-        for one in (*own, *shared.values())
+        for one in parameters
     ]
-    with_loader.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    with_loader.__annotations__ = {one.name: one.annotation for one in parameters}
-    del with_loader.__wrapped__
-    return with_loader
+    command.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in declared}
+    del command.__wrapped__  # type: ignore[attr-defined]
+    return command
+
+
+def _open_run(
+    folder: Path,
+    device: str = "cpu",
+    training: bool = False,
+    *,
+    data: str | None,
+    query: str | None,
+    reading: str | None,
+    origin: str | None,
+) -> "Run":
+    """Open a run with the data that the options name; with `training`, only those it is made of."""
+    from whence import ReadOptions, open_run
+    from whence.config import build, parse_settings
+    from whence.errors import InputError
+
+    if data is not None and origin is not None:
+        raise InputError("--data names the data, and --origin reads them again: give one of them.")
+    if data is None and (query or reading):
+        raise InputError("--query and --reading say how to read --data. Give --data, too.")
+    run = open_run(folder, device)
+    if origin is not None:
+        return run.with_origin(origin)
+    if data is None:
+        return run
+    options = build(ReadOptions, {**parse_settings(reading or ""), "query": query})
+    return (run.with_training_data if training else run.with_data)(data, options)
 
 
 def _load(data: str, options: dict[str, Any]) -> "Interactions":

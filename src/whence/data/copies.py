@@ -1,8 +1,8 @@
 """Private copies of the data that runs were trained on, found by their content hash.
 
-A run folder holds no histories. When a run is saved, its data are stored here as a prepared folder.
-A reopened run then serves its users without parsing a file or running a query again. Named
-datasets, prepared folders and worlds load fast and need no copy. Copies can be deleted at any time.
+A run folder holds no histories, so that sharing one shares none. When a run is saved, its data are
+stored here as a prepared folder, which serves the users of a reopened run. Copies can be deleted at
+any time: the data are then named again.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from whence.data.datasets import DATASETS
 from whence.data.interactions import Interactions, read_prepared
 from whence.errors import InputError
-from whence.files import MANIFEST, reason
+from whence.files import MANIFEST, read_json, reason
 
 FOLDER_VARIABLE = "WHENCE_CACHE"
 HASH = re.compile(r"[0-9a-f]{64}")
@@ -36,16 +33,8 @@ def copies_folder() -> Path:
     return Path(os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "whence") / "data"
 
 
-def needs_copy(origin: Mapping[str, Any]) -> bool:
-    """Return whether data of this origin are slow or impossible to load again."""
-    if "source" not in origin:
-        return True
-    is_prepared = (Path(origin["source"]) / MANIFEST).is_file()
-    return "world" not in origin and origin["source"] not in DATASETS and not is_prepared
-
-
-def keep_copy(interactions: Interactions, warn: bool = True) -> None:
-    """Write a copy of the data if there is none. A failure is at most a warning.
+def keep_copy(interactions: Interactions) -> None:
+    """Write a copy of the data if there is none. A failure is only a warning.
 
     Several processes may do this at once: each writes to its own folder, and the first rename wins.
     """
@@ -62,10 +51,10 @@ def keep_copy(interactions: Interactions, warn: bool = True) -> None:
         interactions.write_files(partial)
         partial.rename(copy)
     except OSError as problem:
-        if warn and not copy.exists():
+        if not copy.exists():
             warnings.warn(
-                f"The data could not be copied to {folder} ({reason(problem)}). A reopened run "
-                "reads its users from the original source.",
+                f"The data could not be copied to {folder} ({reason(problem)}). To recommend to "
+                "their users later, name the data with --data.",
                 stacklevel=2,
             )
     finally:
@@ -82,11 +71,12 @@ def open_copy(content_hash: str) -> Interactions | None:
         found = read_prepared(copy)
         if found.content_hash != content_hash:
             raise InputError(f"{copy} holds other data.")
+        origin = read_json(copy / MANIFEST).get("origin")
     except InputError as problem:
         warnings.warn(f"A damaged copy of the data is ignored: {problem}", stacklevel=2)
         shutil.rmtree(copy, ignore_errors=True)
         return None
-    return replace(found, origin={})
+    return replace(found, origin=origin if isinstance(origin, dict) else {})
 
 
 def describe_copies() -> str:

@@ -186,10 +186,18 @@ class Interactions:
     @cached_property
     def content_hash(self) -> str:
         """The sha256 of events, ids and features, independent of the file format they came from."""
+        return self._hash_with(self.catalog.table, self.users)
+
+    @cached_property
+    def event_hash(self) -> str:
+        """The sha256 of events and ids, without titles and features, which may change."""
+        return self._hash_with(self.catalog.table.select(["item"]), self.users.select(["user"]))
+
+    def _hash_with(self, *tables: pa.Table) -> str:
         digest = hashlib.sha256()
         for array in (self.items, self.offsets, self.times, self.ratings):
             digest.update(b"absent" if array is None else array.tobytes())
-        for table in (self.catalog.table, self.users):
+        for table in tables:
             for name in sorted(table.column_names):
                 digest.update(f"\0{name}\0".encode())
                 digest.update("\n".join(map(str, table[name].to_pylist())).encode())

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from whence.config import build
-from whence.data.datasets import DATASETS, read_named, world_interactions
+from whence.data.datasets import DATASETS, read_named
 from whence.data.interactions import Interactions, read_prepared
 from whence.data.preparation import Preparation, prepare
 from whence.data.readers.arrow import FrameTable
@@ -88,22 +85,9 @@ def _with_verb(events: Interactions, reading: ReadOptions) -> Interactions:
     return events if reading.verb is None else replace(events, verb=reading.verb)
 
 
-def reload(origin: Mapping[str, Any]) -> Interactions:
-    """Return interactions again, from the `origin` they carry."""
-    if "source" not in origin:
-        raise InputError(
-            "The data of this run came from memory, and their private copy is gone. Give a history "
-            "instead of a user."
-        )
-    if "world" in origin:
-        return world_interactions(origin["world"])
-    source = origin["source"]
-    if source not in DATASETS and not is_database_url(source) and not Path(source).exists():
-        raise InputError(
-            f"The data of this run are no longer in {source}. Restore them, or give a history "
-            "instead of a user."
-        )
-    events = load(source, build(ReadOptions, origin.get("reading", {})))
-    for step in origin.get("preparation", []):
-        events = prepare(events, build(Preparation, step))
-    return events
+def takes_options(source: Source) -> bool:
+    """Return whether the source is a file, a query or a frame, which options say how to read."""
+    if not isinstance(source, str | Path):
+        return not isinstance(source, Interactions)
+    is_prepared = (Path(source) / MANIFEST).exists()
+    return is_database_url(str(source)) or not (is_prepared or str(source).lower() in DATASETS)

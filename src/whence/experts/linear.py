@@ -169,9 +169,21 @@ def _glorot(
     return nn.Parameter((2 * weights - 1) * bound)
 
 
+def undrawn(in_features: int, out_features: int, bias: bool = True) -> nn.Linear:
+    """Return a layer without weights; PyTorch would draw them from its global generator.
+
+    It follows `with torch.device(…)`, so that a model without storage can be built, too.
+    """
+    device = torch.get_default_device()
+    layer: nn.Linear = nn.utils.skip_init(
+        nn.Linear, in_features, out_features, bias=bias, device=device
+    )
+    return layer
+
+
 def dense(in_features: int, out_features: int, generator: torch.Generator) -> nn.Linear:
     """Return an ordinary layer drawn after Glorot and Bengio (2010), with biases of 0."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, in_features, out_features)
+    layer = undrawn(in_features, out_features)
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer

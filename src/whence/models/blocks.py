@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from whence.experts.linear import undrawn
 from whence.models.tasks import Packed
 from whence.randomness import DropoutFunction, no_dropout
 
@@ -80,13 +81,13 @@ class Block(nn.Module):
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query = _square(dim, bias=False)  # W^Q of all heads, next to each other
-        self.key = _square(dim, bias=False)
-        self.value = _square(dim, bias=False)
-        self.output = _square(dim, bias=False)  # W^O
+        self.query = undrawn(dim, dim, bias=False)  # W^Q of all heads, next to each other
+        self.key = undrawn(dim, dim, bias=False)
+        self.value = undrawn(dim, dim, bias=False)
+        self.output = undrawn(dim, dim, bias=False)  # W^O
         self.inner_norm = nn.LayerNorm(dim)
-        self.expand = _square(dim)  # W_1, b_1
-        self.contract = _square(dim)  # W_2, b_2
+        self.expand = undrawn(dim, dim)  # W_1, b_1
+        self.contract = undrawn(dim, dim)  # W_2, b_2
         self.outer_norm = nn.LayerNorm(dim)
 
     def attention(self, rows: Tensor, visible: Tensor) -> Tensor:
@@ -134,9 +135,3 @@ class Block(nn.Module):
         """`[B, n, d]` to `[B, h, n, d/h]`."""
         batch, slots, dim = rows.shape
         return rows.view(batch, slots, self.heads, dim // self.heads).transpose(1, 2)
-
-
-def _square(dim: int, bias: bool = True) -> nn.Linear:
-    """Return a layer without weights; PyTorch would draw them from its global generator."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim, bias=bias)
-    return layer

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from whence.contract import MEMORY
 from whence.errors import InputError
+from whence.experts.linear import undrawn
 from whence.memory import row_slices
 from whence.models.base import Recommender
 from whence.models.fism import (
@@ -226,7 +227,7 @@ class AttentiveDeepICF(Layered):
 
 def _layer(into: int, out: int, std: float, generator: torch.Generator) -> nn.Linear:
     """Return a layer with normal weights of that deviation, and biases of deviation 1."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, into, out)
+    layer = undrawn(into, out)
     nn.init.normal_(layer.weight, std=std, generator=generator)
     nn.init.normal_(layer.bias, generator=generator)
     return layer

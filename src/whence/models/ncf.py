@@ -24,7 +24,7 @@ from whence.contract import PAD, All
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.errors import InputError
-from whence.experts.linear import dense
+from whence.experts.linear import dense, undrawn
 from whence.memory import SCORES_AT_ONCE, SCORES_AT_ONCE_ON_GPU, row_slices
 from whence.models.base import ChoiceConfig, Recommender, require_users
 from whence.models.lookup import look_up
@@ -80,7 +80,7 @@ class NCF(Recommender):
         self.item = nn.Parameter(torch.zeros(1 + counts.items, vector_dim))
         for table in (self.user, self.item):
             nn.init.normal_(table.data[1:], std=config.init_std, generator=generator)
-        self.last = nn.utils.skip_init(nn.Linear, factors, 1)
+        self.last = undrawn(factors, 1)
         most = math.sqrt(3 / factors)  # LeCun et al. (1998)
         nn.init.uniform_(self.last.weight, -most, most, generator=generator)
         nn.init.zeros_(self.last.bias)

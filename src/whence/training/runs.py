@@ -285,6 +285,7 @@ def describe(interactions: Interactions) -> dict[str, Any]:
         "items": interactions.item_count,
         "events": len(interactions),
         "verb": interactions.verb,
+        "event_hash": interactions.event_hash,
     }
 
 

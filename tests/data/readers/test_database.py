@@ -18,8 +18,8 @@ import pytest
 
 from conftest import postgres_folder
 from whence.data import ReadOptions, load
+from whence.data.origins import reload
 from whence.data.readers.database import without_password
-from whence.data.sources import reload
 from whence.errors import InputError
 
 PASSWORD = "s3cret:/word"

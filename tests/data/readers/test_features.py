@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from whence.data import ReadOptions, load
-from whence.data.sources import reload
+from whence.data.origins import reload
 from whence.errors import InputError
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import whence
 from whence.capabilities import require
+from whence.data.sources import Source
 from whence.devices import device_of
 from whence.errors import InputError, WhenceError
 from whence.explainers import find_explainer
@@ -38,6 +39,7 @@ def audit(
     cases: int = CASES,
     model_seed: int | None = None,
     memory: int | None = None,
+    data: Source | None = None,
     fresh: bool = False,
     show_progress: bool = True,
 ) -> Audit:
@@ -46,8 +48,10 @@ def audit(
     With `out`, the folder receives `audit.json`, the page `audit.html` and every finished stage.
     The same call resumes an interrupted audit; `fresh` starts over. `cases` is the number of
     held-out histories to use. `model_seed` picks one of the run's models, by default the first.
+    `data` are the data of the training, if no private copy of them is here.
     """
     asked = chosen_stages(stages)
+    run = run if data is None else run.with_training_data(data)
     context = _context(run, methods, cases, model_seed, memory, show_progress)
     folder = None if out is None else open_audit_folder(Path(out), run, context.settings())
     if folder is not None and fresh:
@@ -79,6 +83,12 @@ def _context(
     """Check what can be checked before anything is computed."""
     if cases < 1:
         raise InputError(f"An audit needs at least one history, not {cases}.")
+    _ = run.interactions  # raises if they are not here, before any stage starts
+    if run.newer:
+        raise InputError(
+            "An audit needs the data that the run was trained on, to tell which events it has not "
+            "seen, and these are others. Open the run without newer data."
+        )
     model_seed = next(iter(run.models)) if model_seed is None else model_seed
     if model_seed not in run.models:
         known = ", ".join(map(str, run.models))
