@@ -17,16 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from whence.data.readers.dates import is_number, like_time, most
 from whence.data.readers.source_files import (
     MOST_BLOCK,
     block_size,
     clear_read_errors,
     not_in_encoding,
     open_bytes,
+    read_all,
     sample,
 )
 from whence.data.readers.tabular import FileTable, ReadOptions, guess_roles
-from whence.data.readers.values import DATE, EARLIEST, NUMBER
 from whence.errors import InputError
 
 QUOTE, LINE_END = b'"', b"\n"
@@ -141,9 +142,8 @@ class DelimitedFile(FileTable):
         roles = {"user": "1", "item": "2"} if len(self._rows[0]) > 1 else {}
         for place in range(2, len(self._rows[0])):
             values = [row[place] for row in self._rows if len(row) > place and row[place]]
-            kind = "time" if _most(map(like_time, values)) else "rating"
-            like_number = (re.match(NUMBER, value) is not None for value in values)
-            if kind not in roles and (kind == "time" or _most(like_number)):
+            kind = "time" if most(map(like_time, values)) else "rating"
+            if kind not in roles and (kind == "time" or most(map(is_number, values))):
                 roles[kind] = str(place + 1)
         return roles
 
@@ -151,14 +151,11 @@ class DelimitedFile(FileTable):
         """Return a hint that the header may be an event."""
         return " (if that is an event, give --no-header)" if self.has_header else ""
 
-    def dated(self) -> list[str]:
-        """Return the columns whose first values are all dates."""
-        values = self._rows[1:] if self.has_header else self._rows
-        return [
-            name
-            for name, column in zip(self.names(), zip_longest(*values, fillvalue=""), strict=False)
-            if all(re.match(DATE, value) for value in column)
-        ]
+    def first_values(self) -> dict[str, Sequence[str]]:
+        """Return the cells of the first rows."""
+        rows = self._rows[1:] if self.has_header else self._rows
+        columns = zip_longest(*rows, fillvalue="")
+        return dict(zip(self.names(), columns, strict=False))
 
     @cached_property
     def has_header(self) -> bool:
@@ -169,7 +166,7 @@ class DelimitedFile(FileTable):
         if self.reading.header is not None:
             return self.reading.header
         first = self._rows[0]
-        if any(re.match(NUMBER, cell) for cell in first):
+        if any(map(is_number, first)):
             return False
         return self.separator != "::" or {"user", "item"} <= guess_roles(first).keys()
 
@@ -207,11 +204,10 @@ class DelimitedFile(FileTable):
         return wide or has_quotes(self.path, self.separator)
 
     def _content(self) -> pa.NativeFile | BinaryIO:
-        file = open_bytes(self.path)
         if len(self.separator) == 1:
-            return file
-        with file:
-            return io.BytesIO(file.read().replace(self.separator.encode(), ONE_CHARACTER.encode()))
+            return open_bytes(self.path)
+        whole = read_all(self.path)
+        return io.BytesIO(whole.replace(self.separator.encode(), ONE_CHARACTER.encode()))
 
     @cached_property
     def _text(self) -> str:
@@ -317,16 +313,3 @@ def split_rows(text: str, separator: str) -> list[list[str]]:
         return list(islice(rows, SAMPLED_ROWS))
     except csv.Error:  # such as a NUL character; Arrow will name its row
         return [line.split(separator) for line in text.splitlines()[:SAMPLED_ROWS] if line]
-
-
-def _most(answers: Iterable[bool]) -> bool:
-    """Return whether most are true; reading reports the others."""
-    yes = list(answers)
-    return sum(yes) > len(yes) / 2
-
-
-def like_time(value: str) -> bool:
-    """Return whether a value is a date, or a number too large for a rating."""
-    if re.match(NUMBER, value):
-        return abs(float(value)) > EARLIEST
-    return re.match(DATE, value) is not None

@@ -6,18 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from whence.data.readers.arrow import ParquetTable
+from whence.data.readers.dates import like_time
 from whence.data.readers.delimited import (
     DelimitedFile,
     decoded_sample,
-    like_time,
     separator_of,
     split_rows,
 )
-from whence.data.readers.records import RecordFile, parse_json, parse_literal
+from whence.data.readers.records import UNREADABLE, RecordFile, parse_json, parse_literal
 from whence.data.readers.sequences import SequenceFile
 from whence.data.readers.source_files import encoding_of, sample
 from whence.data.readers.tabular import ReadOptions, Tabular, guess_roles
 from whence.errors import InputError
+from whence.reading import check_regular
 
 NOT_TABLES = {
     b"PK\x03\x04": "a zip archive. Unpack it, and give a file in it",
@@ -28,12 +29,9 @@ NOT_TABLES = {
 
 def open_tabular(path: Path, reading: ReadOptions) -> Tabular:
     """Return the file as a table whose columns can be read."""
-    if path.is_dir():
-        raise InputError(f"{path} is a folder. Give a file in it.")
     if not path.exists():
         raise InputError(f"There is no file '{path}'.")
-    if not path.is_file():
-        raise InputError(f"{path} is not a regular file. Write its content to a file first.")
+    check_regular(path)
     start = sample(path)
     for magic, what in NOT_TABLES.items():
         if start.startswith(magic):
@@ -90,6 +88,6 @@ def _make(path: Path, reading: ReadOptions, kind: str) -> Tabular:
 def _is_json(line: str) -> bool:
     try:
         parse_json(line)
-    except ValueError:
+    except UNREADABLE:
         return False
     return True

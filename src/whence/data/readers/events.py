@@ -21,6 +21,7 @@ from whence.data.readers.tabular import (
     ReadOptions,
     Tabular,
     bare,
+    listed,
 )
 from whence.data.readers.values import SourceColumn
 from whence.errors import InputError
@@ -36,6 +37,8 @@ def read_events(
             f"{source.place} returns no time, and its rows have no order. Select a time, or add "
             "ORDER BY."
         )
+    if "time" not in roles and reading.time is None:
+        source.warn_of_unused_dates(roles)
     as_written = [roles[role] for role in ("user", "item", "title") if role in roles]
     table = source.read(list(dict.fromkeys(roles.values())), as_written)
     if not table.num_rows:
@@ -88,11 +91,11 @@ def read_features(
     if name is None:
         raise InputError(
             f"{file.place}: which column is the {role}? Give it the same name as in the events. "
-            f"The columns are {', '.join(names)}."
+            f"The columns are {listed(names)}."
         )
     if title not in (None, NOT_USED, *names):
         raise InputError(
-            f"{file.place} has no column '{title}' for the title. It has {', '.join(names)}."
+            f"{file.place} has no column '{title}' for the title. It has {listed(names)}."
         )
     if title is None and role == "item":
         title = "2" if numbered and len(names) > 1 else _title(file)

@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from whence.data.readers.column_builder import ROWS_AT_ONCE, ColumnBuilder
+from whence.data.readers.dates import SHOWN
 from whence.data.readers.source_files import (
+    LONGEST_LINE,
     MOST_BLOCK,
     clear_read_errors,
     not_in_encoding,
@@ -24,10 +26,12 @@ from whence.data.readers.source_files import (
     sample,
 )
 from whence.data.readers.tabular import FileTable, ReadOptions, guess_roles
-from whence.data.readers.values import DATE
 from whence.errors import InputError
+from whence.text import shortened
 
 SAMPLED_RECORDS = 200
+LONGEST_LITERAL = 1 << 20
+"""Python's parser takes some hundred bytes of memory for each character."""
 LineRecord = dict[str, Any]
 TEXT = r"""[uU]?'[^'\\\n]*(?:\\.[^'\\\n]*)*'|[uU]?"[^"\\\n]*(?:\\.[^"\\\n]*)*\""""
 NUMBER = r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,17})?"
@@ -60,7 +64,12 @@ def parse_literal(line: str, keys: Collection[str] | None = None) -> object:
         place = pair.end()
         if pair[3] == "}" and place == len(line):
             return record
-    return ast.literal_eval(line)
+    if len(line) > LONGEST_LITERAL:
+        raise ValueError("too long to parse")
+    value = ast.literal_eval(line)
+    if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
+        raise ValueError("the keys must be texts")
+    return value
 
 
 def _plain_value(token: str) -> Any:  # noqa: ANN401
@@ -87,13 +96,11 @@ class RecordFile(FileTable):
         everywhere = [key for key in self.names() if all(key in record for record in self._first)]
         return guess_roles(everywhere)
 
-    def dated(self) -> list[str]:
-        """Return the keys whose first values are all dates."""
-        return [
-            name
-            for name in self.names()
-            if all(re.match(DATE, str(record.get(name, ""))) for record in self._first)
-        ]
+    def first_values(self) -> dict[str, Sequence[str]]:
+        """Return the values of the first records."""
+        return {
+            name: [_text(record.get(name)) for record in self._first] for name in self.names()
+        }
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Return these keys, parsed by Arrow if each has values of one type, else by line."""
@@ -149,30 +156,43 @@ class RecordFile(FileTable):
         for row, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
-            try:
-                record = self.parse(line.decode(self.reading.encoding).lstrip("\ufeff"), keys)
-            except UnicodeDecodeError:
-                raise not_in_encoding(self.place, self.reading.encoding, row) from None
-            except UNREADABLE:
-                record = None
+            if len(line) > LONGEST_LINE:
+                raise InputError(
+                    f"{self.path}, row {row} is longer than {LONGEST_LINE >> 20} MB. Write one "
+                    "record per line."
+                )
+            record = self._record(line, row, keys)
             if not isinstance(record, dict):
                 raise InputError(
-                    f"{self.path}, row {row}: '{_shortened(line)}' is not a record such as "
+                    f"{self.path}, row {row}: '{_quoted(line)}' is not a record such as "
                     '{"user": 1, "item": 2}. Correct that row.'
                 )
             yield record
 
 
+    def _record(self, line: bytes, row: int, keys: Collection[str] | None) -> object:
+        try:
+            return self.parse(line.decode(self.reading.encoding).lstrip("\ufeff"), keys)
+        except UnicodeError:
+            raise not_in_encoding(self.place, self.reading.encoding, row) from None
+        except UNREADABLE:
+            return None
+
+
 def _lines(content: pa.NativeFile) -> Iterator[bytes]:
-    """Yield whole lines from blocks."""
+    """Yield whole lines from blocks; a line that is too long is cut, which makes it invalid."""
     rest = b""
     while block := content.read(MOST_BLOCK):
-        *whole, rest = (rest + block).split(b"\n")
+        *whole, rest = (rest[: LONGEST_LINE + 1] + block).split(b"\n")
         yield from whole
     if rest:
         yield rest
 
 
-def _shortened(line: bytes) -> str:
-    text = line.decode(errors="replace").strip()
-    return text if len(text) <= 40 else f"{text[:40]}…"
+def _text(value: object) -> str:
+    """Return a value as a column of texts has it; lists and records may be deep."""
+    return "" if value is None or isinstance(value, dict | list | tuple | set) else str(value)
+
+
+def _quoted(line: bytes) -> str:
+    return shortened(line[: 4 * SHOWN].decode(errors="replace").strip(), SHOWN)

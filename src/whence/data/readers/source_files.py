@@ -11,23 +11,68 @@ import pyarrow as pa
 
 from whence.errors import InputError
 from whence.files import reason
+from whence.memory import free_memory
+from whence.reading import check_regular
 
 MAGIC_BYTES = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """The first bytes of a compressed file."""
 LEAST_BLOCK, MOST_BLOCK = 1 << 18, 1 << 23
 SAMPLE, LONGEST_LINE = 1 << 16, 1 << 24
+LARGEST_GROWTH, ALWAYS_ALLOWED = 100, 1 << 30
+"""How many times its size a compressed file may grow to, and the bytes that any may grow to."""
 ANY_ENCODING = "Give --encoding cp1252 or latin-1, or save it as UTF-8"
+OUT_OF_MEMORY = (MemoryError, pa.ArrowCapacityError)
 UTF_8_ONLY = "Save it as UTF-8"
 """The remedy for files whose encoding cannot be given."""
 
 
 def open_bytes(path: Path) -> pa.NativeFile:
-    """Open a file for reading bytes, decompressed if need be."""
-    return pa.input_stream(str(path), compression=compression_of(path))
+    """Open a regular file for reading bytes, decompressed if need be."""
+    compression = compression_of(path)
+    content = pa.input_stream(str(path), compression=compression)
+    if compression is None:
+        return content
+    return pa.PythonFile(_Decompressed(content, path), mode="r")
+
+
+def read_all(path: Path) -> bytes:
+    """Return the whole content of a file, decompressed if need be."""
+    with open_bytes(path) as file:
+        return b"".join(iter(lambda: file.read(MOST_BLOCK), b""))
+
+
+class _Decompressed:
+    """Content that raises an error if it grows beyond what a sane file and the memory hold."""
+
+    def __init__(self, content: pa.NativeFile, path: Path) -> None:
+        self.content, self.path, self.size = content, path, 0
+        sane = max(ALWAYS_ALLOWED, LARGEST_GROWTH * path.stat().st_size)
+        self.largest = min(sane, free_memory())
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes."""
+        block: bytes = self.content.read(size)
+        self.size += len(block)
+        if self.size > self.largest:
+            raise InputError(
+                f"{self.path} holds more than {self.largest / 2**30:.1f} GB when decompressed. If "
+                "that is right, decompress it first."
+            )
+        return block
+
+    @property
+    def closed(self) -> bool:
+        """Whether the content is closed."""
+        return bool(self.content.closed)
+
+    def close(self) -> None:
+        """Close the content."""
+        self.content.close()
 
 
 def compression_of(path: Path) -> str | None:
-    """Return the compression of a file, by its first bytes."""
+    """Return the compression of a regular file, by its first bytes."""
+    check_regular(path)
     with path.open("rb") as file:
         start = file.read(4)
     return next((name for magic, name in MAGIC_BYTES.items() if start.startswith(magic)), None)
@@ -70,9 +115,13 @@ def encoding_of(path: Path, given: str) -> str:
 
 @contextmanager
 def clear_read_errors(place: str) -> Iterator[None]:
-    """Turn errors of the system while reading into an `InputError`."""
+    """Turn errors of the system and of the memory while reading into an `InputError`."""
     try:
         yield
+    except OUT_OF_MEMORY:
+        raise InputError(
+            f"{place} needs more memory than there is. Split it, or use a larger machine."
+        ) from None
     except OSError as problem:
         why = reason(problem)
         if "compressed stream" in why or "inflate" in why or "ZSTD" in why:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from whence.data.readers.dates import SHOWN, FirstValues, dated_columns, unused_dates
 from whence.errors import InputError, did_you_mean
+from whence.text import shortened
 
 GUESSES = {
     "user": (
@@ -32,6 +35,7 @@ GUESSES = {
     "title": "title itemtitle itemname movietitle productname".split(),
 }
 """Known column names in lower case without punctuation, the most likely first."""
+SHOWN_NAMES = 30
 NEEDED = ("user", "item")
 NOT_USED = "none"
 OF_REVIEWS = {"text", "reviewtext", "summary", "reviewbody"}
@@ -135,16 +139,22 @@ class Tabular(ABC):
         names = self.names()
         for name, count in Counter(names).items():
             if count > 1:
-                raise InputError(f"{self.place} has two columns '{name}'. Rename one of them.")
+                raise InputError(
+                    f"{self.place} has two columns '{shortened(name, SHOWN)}'. Rename one of them."
+                )
         return names
 
     def note_on_names(self) -> str:
         """Return a hint for messages about unknown column names."""
         return ""
 
+    def first_values(self) -> FirstValues:
+        """Return the first values of the columns that may hold dates."""
+        return {}
+
     def dated(self) -> list[str]:
         """Return the columns that hold only dates, judged by the first rows."""
-        return []
+        return dated_columns(self.first_values())
 
     def roles(self, reading: ReadOptions) -> dict[str, str]:
         """Return role to column name, as given or else as guessed."""
@@ -163,7 +173,7 @@ class Tabular(ABC):
             if need not in roles:
                 raise InputError(
                     f"{self.place}: which column is the {need}? Give {option(need)}. The columns "
-                    f"are {', '.join(names)}{self.note_on_names()}."
+                    f"are {listed(names)}{self.note_on_names()}."
                 )
         if roles["user"] == roles["item"]:
             raise InputError(
@@ -178,7 +188,7 @@ class Tabular(ABC):
         if given.isdecimal() and 1 <= int(given) <= len(names):
             return names[int(given) - 1]
         raise InputError(
-            f"{self.place} has no column '{given}' for the {role}. It has {', '.join(names)}."
+            f"{self.place} has no column '{given}' for the {role}. It has {listed(names)}."
         )
 
     def _guess_time(self, taken: Collection[str]) -> dict[str, str]:
@@ -186,10 +196,32 @@ class Tabular(ABC):
         dated = [name for name in self.dated() if name not in taken]
         if len(dated) > 1:
             raise InputError(
-                f"{self.place}: which of {', '.join(dated)} is the time? Give {option('time')}, or "
+                f"{self.place}: which of {listed(dated)} is the time? Give {option('time')}, or "
                 "--time none to use the order of the rows."
             )
         return {"time": dated[0]} if dated else {}
+
+
+    def warn_of_unused_dates(self, roles: Mapping[str, str]) -> None:
+        """Warn if rows are taken in their order although a column seems to hold dates."""
+        free = {
+            name: values
+            for name, values in self.first_values().items()
+            if name not in roles.values()
+        }
+        if note := unused_dates(free, self.first_row):
+            warnings.warn(
+                f"{self.place}: {note}. The order of the rows is used as the order of the events. "
+                "Write the dates as 2026-01-31 or 2026-01-31T18:30:00Z and name their column with "
+                "--time, or give --time none to silence this note.",
+                stacklevel=2,
+            )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the names of columns for a message, of many only the first."""
+    shown = [shortened(name, SHOWN) for name in names[:SHOWN_NAMES]]
+    return ", ".join([*shown, "…"] if len(names) > SHOWN_NAMES else shown)
 
 
 def option(name: str) -> str:

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from whence.data.interactions import Times, unified
+from whence.data.readers.dates import EARLIEST, SHOWN, is_number
 from whence.errors import InputError
+from whence.text import shortened
 
-DATE = r"^\d{4}-\d\d-\d\d"
-NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 A_TIME = "seconds or a date such as 2026-01-31 or 2026-01-31 18:30:00"
 TIME_TYPES = (
     pa.int64(),
@@ -26,6 +26,8 @@ TIME_TYPES = (
     pa.timestamp("ns"),
     pa.timestamp("ns", "UTC"),
 )
+ZONE = r"\d(Z|[-+]\d\d(:?\d\d)?)$"
+DAY_LENGTH = len("2026-01-31")
 PLAIN_NUMBER = r"^-?(0|[1-9]\d{0,15})(\.\d+)?$"
 MICRO = 10**6
 EXACT = 2.0**53
@@ -34,8 +36,6 @@ LARGEST = float(np.finfo(np.float32).max)
 LATEST = 2.0**62
 UNITS = ((1e17, 10**9), (1e14, 10**6), (1e11, 10**3))
 """From these sizes on, times count fractions of a second: 10¹¹ s is 5138, 10¹¹ ms is 1973."""
-EARLIEST = 1e8
-"""Numbers from this on are times (as seconds, 1973) and not ratings."""
 PER_SECOND_OF = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -147,11 +147,20 @@ class SourceColumn:
         for kind in TIME_TYPES:
             if _fits(texts, kind):
                 return texts.cast(kind)
-        row, kind = max(
-            ((_first_misfit(texts, kind), kind) for kind in TIME_TYPES), key=itemgetter(0)
+        dates = _with_zones(texts)
+        for unit in ("us", "ns"):
+            if _fits(dates, pa.timestamp(unit, "UTC")):
+                return dates.cast(pa.timestamp(unit, "UTC"))
+        # The form that reads the most rows is meant, and its first failure is the error.
+        row, is_date = max(
+            (_first_misfit(texts, pa.int64()), False),
+            (_first_misfit(texts, pa.float64()), False),
+            (_first_misfit(dates, pa.timestamp("us", "UTC")), True),
+            (_first_misfit(dates, pa.timestamp("ns", "UTC")), True),
+            key=itemgetter(0),
         )
-        like = f"a time like '{texts[0]}'" if row and pa.types.is_timestamp(kind) else A_TIME
-        raise self.error(row, f"'{texts[row]}' is not {like}")
+        like = f"a time like '{_shown(texts[0])}'" if row and is_date else A_TIME
+        raise self.error(row, f"'{_shown(texts[row])}' is not {like}")
 
     def numbers(self) -> npt.NDArray[np.float32]:
         """Return finite numbers."""
@@ -160,7 +169,7 @@ class SourceColumn:
         if pa.types.is_string(values.type):
             if not _fits(values, pa.float64()):
                 row = _first_misfit(values, pa.float64())
-                raise self.error(row, f"'{values[row]}' is not a number{_hint(str(values[row]))}")
+                raise self.error(row, f"'{_shown(values[row])}' is not a number{_hint(values[row])}")
             values = values.cast(pa.float64())
         numbers = self._finite(values, "a number")
         beyond = np.abs(numbers) > LARGEST
@@ -176,7 +185,7 @@ class SourceColumn:
         if pa.types.is_integer(values.type):
             return np.asarray(values.to_numpy())
         if not pa.types.is_floating(values.type):
-            shown = str(values[0]) if len(values) else values.type
+            shown = _shown(values[0]) if len(values) else values.type
             raise self.error(0, f"'{shown}' is not {expected}")
         numbers = np.asarray(values.to_numpy(), dtype=np.float64)
         finite = np.isfinite(numbers)
@@ -209,8 +218,8 @@ class SourceColumn:
     def error(self, row: int, problem: str) -> InputError:
         """Return an error that names the row as a person counts it."""
         return InputError(
-            f"{self.place}, row {row + self.first_row}, column '{self.name}': {problem}. Correct "
-            "that value."
+            f"{self.place}, row {row + self.first_row}, column '{shortened(self.name, SHOWN)}': "
+            f"{problem}. Correct that value."
         )
 
 
@@ -234,7 +243,21 @@ def _fits(texts: pa.ChunkedArray, kind: pa.DataType) -> bool:
     return True
 
 
-def _hint(text: str) -> str:
+def _with_zones(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return dates in UTC where they name no zone, so that one type reads all ISO forms."""
+    zoned = pc.match_substring_regex(texts, ZONE)
+    days = pc.equal(pc.binary_length(texts), DAY_LENGTH)
+    rest = pc.if_else(days, "T00:00Z", pc.if_else(zoned, "", "Z"))
+    return pc.binary_join_element_wise(texts, rest, "")
+
+
+def _shown(value: pa.Scalar) -> str:
+    """Return a value as messages repeat it."""
+    return shortened(str(value), SHOWN)
+
+
+def _hint(value: pa.Scalar) -> str:
     """Return a hint for a number with a decimal comma."""
+    text = _shown(value)
     number = text.replace(",", ".")
-    return f" (write {number})" if number != text and re.match(NUMBER, number) else ""
+    return f" (write {number})" if number != text and is_number(number) else ""
