@@ -16,7 +16,8 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-from whence.data.interactions import Interactions, read_prepared
+from whence.data.interactions import Interactions
+from whence.data.prepared import read_prepared
 from whence.errors import InputError
 from whence.files import MANIFEST, read_json, reason
 

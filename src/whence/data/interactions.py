@@ -1,4 +1,4 @@
-"""The user–item–time table as flat arrays, and the prepared folder that holds it on disk."""
+"""The user–item–time table as flat arrays, which a prepared folder holds on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from whence.data.catalog import Catalog, index_of_id
 from whence.errors import InputError
-from whence.files import MANIFEST, new_folder, read_json, write_array, write_json
+from whence.files import MANIFEST, new_folder, write_array, write_json
 
 FORMAT = 1
 UNKNOWN_TIME = np.iinfo(np.int64).min
@@ -234,41 +234,9 @@ class Interactions:
         }
 
 
-def read_prepared(folder: Path) -> Interactions:
-    """Return the interactions in a folder that `Interactions.save` wrote."""
-    manifest = read_json(folder / MANIFEST)
-    if manifest.get("format") != FORMAT:
-        raise InputError(
-            f"{folder} has data format {manifest.get('format')}, but this version of Whence reads "
-            f"format {FORMAT}. Prepare the data again."
-        )
-    try:
-        interactions = Interactions(
-            items=np.load(folder / "items.npy", allow_pickle=False),
-            offsets=np.load(folder / "offsets.npy", allow_pickle=False),
-            times=_load_optional(folder / "times.npy"),
-            ratings=_load_optional(folder / "ratings.npy"),
-            catalog=Catalog(pq.read_table(folder / "catalog.parquet")),
-            users=pq.read_table(folder / "users.parquet"),
-            origin={"source": str(folder.absolute())},
-            verb=manifest["verb"],
-            filters=tuple(manifest["filters"]),
-        )
-        expected = manifest["hash"]
-    except (OSError, EOFError, ValueError, KeyError, TypeError, pa.ArrowException) as broken:
-        raise InputError(f"{folder} cannot be read ({broken}). Prepare it again.") from None
-    if interactions.content_hash != expected:
-        raise InputError(f"{folder} has changed since it was prepared. Prepare it again.")
-    return interactions
-
-
 def day(seconds: int) -> str:
     """Return the date of a time in seconds since 1970."""
     return str(np.datetime64(int(seconds), "s").astype("datetime64[D]"))
-
-
-def _load_optional(path: Path) -> npt.NDArray[Any] | None:
-    return np.load(path, allow_pickle=False) if path.exists() else None
 
 
 def _check_columns(user: pa.ChunkedArray, item: pa.ChunkedArray, *others: Sized | None) -> None:

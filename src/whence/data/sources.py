@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from whence.data.datasets import DATASETS, read_named
-from whence.data.interactions import Interactions, read_prepared
+from whence.data.interactions import Interactions
 from whence.data.preparation import Preparation, prepare
+from whence.data.prepared import read_prepared
 from whence.data.readers.arrow import FrameTable
 from whence.data.readers.database import (
     is_database_url,

@@ -98,9 +98,7 @@ class RecordFile(FileTable):
 
     def first_values(self) -> dict[str, Sequence[str]]:
         """Return the values of the first records."""
-        return {
-            name: [_text(record.get(name)) for record in self._first] for name in self.names()
-        }
+        return {name: [_text(record.get(name)) for record in self._first] for name in self.names()}
 
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Return these keys, parsed by Arrow if each has values of one type, else by line."""
@@ -168,7 +166,6 @@ class RecordFile(FileTable):
                     '{"user": 1, "item": 2}. Correct that row.'
                 )
             yield record
-
 
     def _record(self, line: bytes, row: int, keys: Collection[str] | None) -> object:
         try:

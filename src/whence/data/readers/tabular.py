@@ -201,7 +201,6 @@ class Tabular(ABC):
             )
         return {"time": dated[0]} if dated else {}
 
-
     def warn_of_unused_dates(self, roles: Mapping[str, str]) -> None:
         """Warn if rows are taken in their order although a column seems to hold dates."""
         free = {

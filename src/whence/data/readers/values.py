@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -169,7 +168,8 @@ class SourceColumn:
         if pa.types.is_string(values.type):
             if not _fits(values, pa.float64()):
                 row = _first_misfit(values, pa.float64())
-                raise self.error(row, f"'{_shown(values[row])}' is not a number{_hint(values[row])}")
+                wrong = _shown(values[row])
+                raise self.error(row, f"'{wrong}' is not a number{_hint(wrong)}")
             values = values.cast(pa.float64())
         numbers = self._finite(values, "a number")
         beyond = np.abs(numbers) > LARGEST
@@ -256,8 +256,7 @@ def _shown(value: pa.Scalar) -> str:
     return shortened(str(value), SHOWN)
 
 
-def _hint(value: pa.Scalar) -> str:
+def _hint(text: str) -> str:
     """Return a hint for a number with a decimal comma."""
-    text = _shown(value)
     number = text.replace(",", ".")
     return f" (write {number})" if number != text and is_number(number) else ""
