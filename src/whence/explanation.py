@@ -16,6 +16,8 @@ from whence.arrays import Floats
 from whence.contract import offers
 from whence.terminal import Result, plain_table
 
+MOST_SLOTS: Final = 10**8
+"""A few bytes may announce any number of slots, and each takes memory."""
 BAR_CELLS: Final = 10
 """The longest bar; a signed bar has as many cells on each side of its axis."""
 
@@ -176,6 +178,8 @@ class Explanation(Result):
         Slots that are not parts have the label "".
         """
         cases, slots = document["cases"], document["slots"]
+        if slots * len(cases) > MOST_SLOTS:
+            raise ValueError("more slots than any explanation has")
         targets = [case["target"] for case in cases]
 
         def by_slot(key: str, empty: Any) -> list[list[Any]] | None:  # noqa: ANN401

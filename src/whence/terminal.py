@@ -14,9 +14,13 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from whence.checked_types import check_types
 from whence.errors import InputError
 from whence.files import new_file
+from whence.reading import read_text
+from whence.text import shortened
 
+LONGEST_REASON = 200
 NOTEBOOK_COLUMNS = 110
 NOTEBOOK_HTML = '<pre style="line-height:1.3;white-space:pre">{code}</pre>'
 
@@ -52,10 +56,14 @@ class Result:
     def from_json(cls, text: str) -> Self:
         """Return the result that `to_json` wrote."""
         try:
-            return cls.from_dict(json.loads(text))
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            name = cls.__name__
-            raise InputError(f"This is not the JSON of {name}.to_json(): {problem!r}.") from None
+            result = cls.from_dict(json.loads(text))
+            check_types(result)
+            return result
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+            said = shortened(repr(problem), LONGEST_REASON)
+        except (RecursionError, MemoryError):
+            said = "it is nested too deeply or too large"
+        raise InputError(f"This is not the JSON of {cls.__name__}.to_json(): {said}.")
 
     def save(self, path: Path | str) -> Path:
         """Write the JSON document to a file, replacing what is there."""
@@ -66,11 +74,7 @@ class Result:
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Return the result that `save` wrote."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            raise InputError(f"{path} cannot be read: {problem}.") from None
-        return cls.from_json(text)
+        return cls.from_json(read_text(Path(path)))
 
     def _repr_html_(self) -> str:
         return to_html(self.__rich__())

@@ -10,13 +10,16 @@ from typing import Any, Final
 
 from whence.config import build
 from whence.errors import InputError
-from whence.files import new_file, reason, write_json
+from whence.files import new_file, write_json
+from whence.reading import read_text
+from whence.text import shortened
 
 NEEDS_FILE: Final = "needs your copy of the data"
 NOT_RUN: Final = "not run yet"
 PRIVATE: Final = "private data"
 ONLY_PUBLISHED: Final = "published only"
 NOT_THERE: Final = "not measured on these data"
+LONGEST_REASON: Final = 200
 SHIPPED: Final = (Path(__file__).parent / "results", Path(__file__).parents[2] / "results")
 """Where the records of the studies are: in an installed package, and in a clone."""
 
@@ -107,10 +110,10 @@ def read_records(study: str, folder: Path) -> list[Record]:
             f"There are no records in {path}. Run 'whence study run {study}' to make them, or name "
             "another folder with --results."
         )
+    text = read_text(path)
     try:
-        documents = json.loads(path.read_text(encoding="utf-8"))
+        documents = json.loads(text)
         return [build(Record, document) for document in documents]
-    except OSError as problem:
-        raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
-    except (ValueError, TypeError, InputError) as problem:
-        raise InputError(f"{path} does not hold the records of a study: {problem}") from None
+    except (ValueError, TypeError, ArithmeticError, RecursionError, InputError) as problem:
+        said = shortened(str(problem), LONGEST_REASON)
+        raise InputError(f"{path} does not hold the records of a study: {said}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,11 +13,16 @@ from whence.config import build
 from whence.data.datasets import DATASETS
 from whence.data.splits import HeldOut
 from whence.errors import InputError, did_you_mean
-from whence.files import read_json, reason
+from whence.files import read_json
 from whence.models import model_spec
+from whence.reading import read_text
+from whence.text import shortened
 from whence_studies.sessions.session_files import session_folder
 
 HERE = Path(__file__).parent
+LARGEST_FILE = 2**20
+NAMES, DEEPEST = re.compile(r"""[=,{}\[\]"'\n]"""), 100
+"""What ends a name, and the most dots in one: the time to parse a name grows with their square."""
 Expectation = Literal[
     "higher", "lower", "not higher", "not lower", "spread lower", "weak", "moderate", "strong"
 ]
@@ -290,13 +296,15 @@ def find_study(name: str) -> Study:
 
 def read_study(path: Path, name: str) -> Study:
     """Return the study in this file, with the values in `published/<id>.json` next to it."""
+    text = read_text(path, LARGEST_FILE)
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-        declared = build(StudyFile, document)
-    except OSError as problem:
-        raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path} is not a TOML file: {problem}.") from None
+        if any(part.count(".") > DEEPEST for part in NAMES.split(text)):
+            raise RecursionError
+        declared = build(StudyFile, tomllib.loads(text))
+    except (ValueError, OverflowError) as problem:  # also an impossible date
+        raise InputError(f"{path} is not a TOML file: {shortened(str(problem), 200)}.") from None
+    except RecursionError:
+        raise InputError(f"{path} is not the file of a study: it is nested too deeply.") from None
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
     printed = path.parent / "published" / f"{path.stem}.json"

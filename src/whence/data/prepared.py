@@ -132,4 +132,4 @@ def _inconsistency(events: Interactions) -> str | None:
 
 
 def _unusable(path: Path, problem: str) -> InputError:
-    return InputError(f"{path} cannot be used: {problem}. Prepare the data again.")
+    return InputError(f"{path} cannot be used: {problem}. Prepare it again.")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from whence.checked_types import check_types
 from whence.errors import InputError
 from whence.files import read_json
 from whence.measure import SeedMean, mean_over_seeds
@@ -119,7 +120,7 @@ def read_measured(path: Path) -> Measured:
         }
         found = Measured(**document, models=models)
         _check(found)
-    except (KeyError, TypeError, AttributeError, ValueError):
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, StopIteration):
         raise InputError(
             f"{path} is not what docs/examples/which_explainer.py --json writes."
         ) from None
@@ -128,8 +129,14 @@ def read_measured(path: Path) -> Measured:
 
 def _check(measured: Measured) -> None:
     """Raise here, and not in the answer, if a file lacks something."""
-    if not measured.models:
-        raise ValueError
+    check_types(measured)
+    values = [*measured.sure.values()]
+    for explainers in measured.models.values():
+        for one in explainers.values():
+            values += [one.sign, one.weighted_sign, one.rank, one.milliseconds]
+            values += one.precision.values()
+    if not all(len(one) == len(measured.seeds) > 0 and np.isfinite(one).all() for one in values):
+        raise ValueError("each figure needs a finite value for each seed")
     for explainers in measured.models.values():
         for figures in (explainers[CONTROL], *explainers.values()):
             figures.right()

@@ -25,7 +25,10 @@ from whence.data.readers.source_files import (
     sample,
 )
 from whence.errors import InputError, nearest
+from whence.text import shortened
 
+SHOWN: Final = 80
+"""How many characters of a value a message repeats."""
 BLOCK: Final = 1 << 23
 """Size of a block in bytes."""
 PIECES: Final = 8
@@ -67,7 +70,7 @@ class CsvStream:
     def _no_column(self, absent: str) -> InputError:
         """Report a missing column; never suggest another required one as its misspelling."""
         near = nearest(absent, [name for name in self.names if name not in self.columns])
-        hint = f"If '{near[0]}' is meant, rename it" if near else "Add it"
+        hint = f"If '{shortened(near[0], SHOWN)}' is meant, rename it" if near else "Add it"
         return InputError(f"{self.path}, row 1: there is no column '{absent}'. {hint}.")
 
     @cached_property
@@ -154,7 +157,7 @@ class CsvStream:
             return self._not_in_utf_8(self._line(int(row[1])) if row else None)
         if unfit := UNFIT.search(problem):
             column, row_number, kind, said = unfit.groups()
-            value = said.removeprefix("invalid value ")
+            value = shortened(said.removeprefix("invalid value "), SHOWN)
             expected = EXPECTED.get(kind, f"of type {kind}")
             return self.error(
                 int(row_number), self.names[int(column)], f"{value} is not {expected}"
@@ -165,7 +168,8 @@ class CsvStream:
                 f"{self.place(int(row_number))}: there are {got} values, but row 1 names "
                 f"{expected} columns. Fix this row."
             )
-        return InputError(f"{self.path} is not a readable table: {problem}.")
+        said = shortened(problem, SHOWN)
+        return InputError(f"{self.path} is not a readable table: {said}.")
 
 
 def first_true(wrong: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int | None:
