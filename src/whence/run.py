@@ -29,6 +29,7 @@ from whence.data.copies import keep_copy, open_copy
 from whence.data.interactions import Counts, Interactions
 from whence.data.origins import how_to_read, load_like, preparation_steps, read_origin
 from whence.data.preparation import prepare
+from whence.data.prepared import read_id_table
 from whence.data.readers.tabular import ReadOptions
 from whence.data.sources import Source
 from whence.devices import check_device
@@ -305,14 +306,15 @@ def open_run(folder: Path | str, device: str = "cpu") -> Run:
     except RunError:
         raise
     except (WhenceError, *WRONG_CONTENT) as problem:
-        said = str(problem).rstrip(".") or type(problem).__name__
+        said = str(problem).removesuffix(" Prepare it again.").rstrip(".")
+        said = said or type(problem).__name__
         raise RunError(f"{folder} cannot be used: {said}. Train it again.") from None
 
 
 def _open(folder: Path, device: str) -> Run:
     files = _checked_files(folder)
     described = read_description(read_json(files["run.json"]))
-    catalog = Catalog.from_table(pq.read_table(files["catalog.parquet"]))
+    catalog = Catalog.from_table(read_id_table(files["catalog.parquet"], "item"))
     if len(catalog) != described.data.items:
         raise InputError(f"catalog.parquet has {len(catalog):,} items, not {described.data.items}")
     counts = Counts(len(catalog), described.data.users)

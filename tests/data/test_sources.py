@@ -66,7 +66,7 @@ def test_preparation_is_part_of_the_origin(tmp_path: Path) -> None:
 def test_memory_cannot_be_read_again() -> None:
     data = load(pa.table({"user": [1, 1], "item": [2, 3]}))
     assert set(data.origin) == {"reading"}
-    with pytest.raises(InputError, match="came from memory, and their private copy"):
+    with pytest.raises(InputError, match="came from memory"):
         reload(data.origin)
 
 

@@ -97,8 +97,10 @@ class Catalog:
         """Return the catalog that `to_table` wrote."""
         if EVENTS_COLUMN not in table.column_names:
             return cls(table)
-        events = table[EVENTS_COLUMN].to_numpy()
-        return cls(table.drop_columns(EVENTS_COLUMN), events)
+        events = table[EVENTS_COLUMN]
+        if not pa.types.is_integer(events.type) or events.null_count:
+            raise InputError("The numbers of events in the catalog must be whole numbers.")
+        return cls(table.drop_columns(EVENTS_COLUMN), events.to_numpy())
 
     def _listed(self, items: Sequence[int]) -> str:
         shown = items[:SUGGESTED]

@@ -56,9 +56,11 @@ def read_origin(origin: Mapping[str, Any], code: str) -> Interactions:
 
 def reload(origin: Mapping[str, Any]) -> Interactions:
     """Return interactions again, from an `origin` that can be trusted."""
+    if "source" not in origin:
+        raise InputError("The data came from memory, so they cannot be read again. Name them.")
     if "world" in origin:
         return world_interactions(origin["world"])
-    source = str(origin.get("source", ""))
+    source = str(origin["source"])
     if source not in DATASETS and not is_database_url(source) and not Path(source).exists():
         raise InputError(
             f"The data are no longer in {source}. Name them with --data, or give a history instead "

@@ -42,8 +42,8 @@ def read_prepared(folder: Path) -> Interactions:
             offsets=_array(folder / "offsets.npy", np.int64),
             times=_optional(folder / "times.npy", np.int64),
             ratings=_optional(folder / "ratings.npy", np.float32),
-            catalog=Catalog(_table(folder / "catalog.parquet", "item")),
-            users=_table(folder / "users.parquet", "user"),
+            catalog=Catalog(read_id_table(folder / "catalog.parquet", "item")),
+            users=read_id_table(folder / "users.parquet", "user"),
             origin={"source": str(folder.absolute())},
             verb=manifest["verb"],
             filters=tuple(manifest["filters"]),
@@ -93,7 +93,7 @@ def _optional(path: Path, kind: type[np.generic]) -> npt.NDArray[Any] | None:
     return _array(path, kind) if path.exists() or path.is_symlink() else None
 
 
-def _table(path: Path, role: str) -> pa.Table:
+def read_id_table(path: Path, role: str) -> pa.Table:
     """Return a table with distinct ids in the column `role`, and titles that are texts."""
     file = ParquetTable(path)
     names = file.distinct_names()
