@@ -1,8 +1,9 @@
 # Two commands do everything: `make demo` and `make test`. Both create .venv on first use.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SOURCES := pyproject.toml constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# The lists of packages are complete, so pip needs no other: it compares the hash of each file.
+LISTED := $(PIP) install --quiet --no-deps --require-hashes --requirement
 
 .PHONY: demo test test-all bench lint types clean
 
@@ -30,16 +31,18 @@ types: .venv/test
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-# PyTorch is installed first and alone: its version is pinned, and no later package may change it.
-# Without the demonstration data, the demo uses a synthetic world.
-.venv/demo: .venv/python $(SOURCES)
+# PyTorch comes after the packages it needs and before Whence, which takes the version it finds.
+.venv/demo: .venv/python pyproject.toml requirements/demo.txt requirements/torch.txt
 	@echo "Installing. The first time takes a few minutes."
-	$(PIP) torch
-	$(PIP) --editable ".[demo]" || $(PIP) --editable .
+	$(LISTED) requirements/demo.txt
+	$(PIP) install --quiet --requirement requirements/torch.txt
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	$(PIP) check
 	@touch $@
 
-.venv/test: .venv/demo
-	$(PIP) --editable ".[test]"
+.venv/test: .venv/demo requirements/test.txt
+	$(LISTED) requirements/test.txt
+	$(PIP) check
 	@touch $@
 
 clean:
