@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# The lists of packages are complete, so pip needs no other: it compares the hash of each file.
-LISTED := $(PIP) install --quiet --no-deps --require-hashes --requirement
+# The lists are complete: pip compares the hash of each wheel, and neither adds nor builds a package.
+LISTED := $(PIP) install --quiet --no-deps --only-binary :all: --require-hashes --requirement
 
 .PHONY: demo test test-all bench lint types clean
 
