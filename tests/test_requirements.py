@@ -29,7 +29,9 @@ def test_every_requirement_has_a_version_and_hashes() -> None:
             first, *hashes = block.split(" \\\n")
             assert re.fullmatch(r"[a-z0-9-]+==[^ ]+( ; .+)?", first), first
             assert hashes, first
-            assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}", one) for one in hashes), first
+            assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}", one) for one in hashes), (
+                first
+            )
 
 
 def test_the_lists_cover_the_project_and_each_other() -> None:

@@ -33,6 +33,7 @@ def get(
     mirror: Annotated[str | None, typer.Option(help="Another address that hosts the file.")] = None,
 ) -> None:
     """Download a dataset from its publisher, or resume an interrupted download."""
+    from whence.data.dataset_files import unchecked_files
     from whence.data.datasets import DATASETS
     from whence.data.datasets import get as get_named
     from whence.errors import InputError, did_you_mean
@@ -44,6 +45,9 @@ def get(
         err.print(
             f"Terms of {name}: {DATASETS[name].terms}", markup=False, highlight=False, style="dim"
         )
+    if not DATASETS[name].available:
+        for line in unchecked_files(DATASETS[name]):
+            err.print(line, markup=False, highlight=False, style="dim")
     found = get_named(name, mirror)
     say(f"{name} is ready: {len(found):,} events of {found.user_count:,} users")
 

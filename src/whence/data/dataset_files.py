@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from whence.data.download import download, unpack
+from whence.data.archives import unpack
+from whence.data.download import WrongFileError, check_file, download
 from whence.data.interactions import Interactions
 from whence.errors import InputError
+from whence.files import reason
 
 NOT_AS_PUBLISHED = (pa.ArrowException, LookupError, TypeError, ValueError, OSError)
 """What reading raises if columns are missing or hold something else."""
@@ -29,10 +31,14 @@ class Download:
     url: str
     path: str
     """The path in the data folder."""
+    max_bytes: int
     checksum: str | None = None
-    """The checksum that the publisher states."""
+    why_no_checksum: str = ""
+    """The reason if there is none."""
     members: tuple[str, ...] = ()
     """The files to unpack from a zip archive."""
+    max_unpacked: int = 0
+    """The bytes that these may have in all."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +135,34 @@ def get_published(
         for one in named.downloads:
             url = f"{mirror.rstrip('/')}/{one.url.rsplit('/', 1)[1]}" if mirror else one.url
             path = folder / one.path
-            if not path.exists():
-                download(url, path, one.checksum, show_progress=show_progress)
+            if path.is_file():
+                _check_given(path, one.checksum)
+            else:
+                download(url, path, one.max_bytes, one.checksum, show_progress=show_progress)
             if one.members:
-                unpack(path, one.members, folder)
+                unpack(path, one.members, folder, one.max_unpacked)
     return read_published(name, named)
+
+
+def unchecked_files(named: NamedDataset) -> list[str]:
+    """Return which of the downloads have no checksum, and why."""
+    return [
+        f"{one.url.rsplit('/', 1)[1]} has no checksum: {one.why_no_checksum}"
+        for one in named.downloads
+        if one.checksum is None
+    ]
+
+
+def _check_given(path: Path, checksum: str | None) -> None:
+    """Raise if a file that somebody put here is not the published one."""
+    try:
+        check_file(path, checksum)
+    except WrongFileError as problem:
+        raise InputError(
+            f"{path} is not the published file: {problem}. Remove it, and repeat the command."
+        ) from None
+    except OSError as problem:
+        raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
 
 
 def _check_counts(

@@ -36,6 +36,8 @@ STEAM = "https://cseweb.ucsd.edu/~wckang"
 
 MOVIELENS_TERMS = "for research, not for commercial use or redistribution (GroupLens)"
 AMAZON_TERMS = "for research (McAuley et al. 2015)"
+MB = 1_000_000
+STATES_NONE = "its publisher states none. Whence compares the numbers of users, items and events."
 
 
 def read_named(name: str) -> Interactions:
@@ -95,11 +97,22 @@ def _movielens(
     summary: str,
     layouts: tuple[FileLayout, ...],
     counts: tuple[int, int | None, int] | None,
+    max_mb: tuple[int, int],
     checksum: str | None,
+    why_no_checksum: str = "",
 ) -> NamedDataset:
-    """Return a release of GroupLens: a zip archive with the files of the first layout."""
+    """Return a release of GroupLens: a zip archive with the files of the first layout.
+
+    `max_mb` limits the archive and the files in it.
+    """
     archive = Download(
-        f"{GROUPLENS}/{name}.zip", f"{name}.zip", checksum, tuple(layouts[0].files.values())
+        f"{GROUPLENS}/{name}.zip",
+        f"{name}.zip",
+        max_mb[0] * MB,
+        checksum,
+        why_no_checksum,
+        tuple(layouts[0].files.values()),
+        max_mb[1] * MB,
     )
     return NamedDataset(summary, layouts, (archive,), counts, MOVIELENS_TERMS)
 
@@ -125,25 +138,41 @@ def _text_file(
     url: str,
     counts: tuple[int, int, int],
     checksum: str | None = None,
+    why_no_checksum: str = "",
 ) -> NamedDataset:
     """Return a text file published with SASRec or BERT4Rec, in a folder or on its own."""
     file = url.rsplit("/", 1)[1]
     read = _sequence_reader("bought")
     layouts = tuple(FileLayout({"events": path}, read) for path in (f"{folder}/{file}", file))
-    return NamedDataset(
-        summary, layouts, (Download(url, f"{folder}/{file}", checksum),), counts, AMAZON_TERMS
-    )
+    download = Download(url, f"{folder}/{file}", 6 * MB, checksum, why_no_checksum)
+    return NamedDataset(summary, layouts, (download,), counts, AMAZON_TERMS)
 
 
 def _s3rec(
-    summary: str, name: str, counts: tuple[int, int, int], verb: str, terms: str
+    summary: str,
+    name: str,
+    counts: tuple[int, int, int],
+    verb: str,
+    terms: str,
+    checksum: str | None = None,
 ) -> NamedDataset:
+    """Return a file of events, whose checksum may be known, and one of attributes."""
     files = {"events": f"{name}.txt", "attributes": f"{name}_item2attributes.json"}
     layouts = tuple(
         FileLayout({use: f"{folder}{file}" for use, file in files.items()}, _s3rec_reader(verb))
         for folder in ("s3rec-5core/", "")
     )
-    downloads = tuple(Download(f"{S3REC}/{file}", f"s3rec-5core/{file}") for file in files.values())
+    checksums = {"events": checksum}
+    downloads = tuple(
+        Download(
+            f"{S3REC}/{file}",
+            f"s3rec-5core/{file}",
+            2 * MB,
+            checksums.get(use),
+            "" if checksums.get(use) else STATES_NONE,
+        )
+        for use, file in files.items()
+    )
     return NamedDataset(summary, layouts, downloads, counts, terms)
 
 
@@ -167,7 +196,7 @@ DATASETS: dict[str, NamedDataset] = {
         "MovieLens latest-small of September 2018: 100,836 ratings, 610 users, 9,724 films",
         (_csv_release("ml-latest-small"),),
         (610, 9_724, 100_836),
-        # GroupLens states none for the releases called latest.
+        (2, 4),
         "sha256:696d65a3dfceac7c45750ad32df2c259311949efec81f0f144fdfb91ebc9e436",
     ),
     "ml-100k": _movielens(
@@ -193,7 +222,8 @@ DATASETS: dict[str, NamedDataset] = {
             ),
         ),
         (943, 1_682, 100_000),
-        "md5:0e33842e24a9c977be4e0107933c0723",
+        (6, 3),
+        "sha256:50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
     ),
     "ml-1m": _movielens(
         "ml-1m",
@@ -203,7 +233,8 @@ DATASETS: dict[str, NamedDataset] = {
             FileLayout(_ML_1M_FILES, movielens.read_columnar, _NCF_TEST),
         ),
         (6_040, 3_706, 1_000_209),
-        "md5:c4d9eecfca2ab87c1945afe126590906",
+        (7, 26),
+        "sha256:a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
     ),
     "ml-1m-sasrec": NamedDataset(
         "MovieLens 1M as filtered for SASRec: 999,611 events, 6,040 users, 3,416 films",
@@ -219,7 +250,14 @@ DATASETS: dict[str, NamedDataset] = {
             FileLayout({"events": "ml-1m-sasrec/ml-1m.txt"}, _sequence_reader("watched")),
             FileLayout({"events": "ml-1m.txt"}, _sequence_reader("watched")),
         ),
-        (Download(f"{SASREC}/ml-1m.txt", "ml-1m-sasrec/ml-1m.txt"),),
+        (
+            Download(
+                f"{SASREC}/ml-1m.txt",
+                "ml-1m-sasrec/ml-1m.txt",
+                10 * MB,
+                why_no_checksum=STATES_NONE,
+            ),
+        ),
         (6_040, 3_416, 999_611),
         MOVIELENS_TERMS,
     ),
@@ -234,7 +272,7 @@ DATASETS: dict[str, NamedDataset] = {
             FileLayout({**_ML_1M_FILES, "test": _NCF_TEST}, movielens.read_ncf, _NCF_TEST),
         ),
         tuple(
-            Download(f"{NCF}/{file}", f"ml-1m-ncf/{file}")
+            Download(f"{NCF}/{file}", f"ml-1m-ncf/{file}", 30 * MB, why_no_checksum=STATES_NONE)
             for file in ("ml-1m.train.rating", "ml-1m.test.rating", "ml-1m.test.negative")
         ),
         (6_040, 3_706, 1_000_209),
@@ -245,28 +283,33 @@ DATASETS: dict[str, NamedDataset] = {
         "MovieLens 10M: 10,000,054 ratings of 69,878 users",
         (_dat_release("ml-10M100K", movielens.read_10m),),
         (69_878, None, 10_000_054),
-        "md5:ce571fd55effeba0271552578f2648bd",
+        (70, 280),
+        "sha256:813c411ccb6122564edfe752e7f80c4dcc5aa25fa94c93622f6877a7ba252862",
     ),
     "ml-20m": _movielens(
         "ml-20m",
         "MovieLens 20M: 20,000,263 ratings of 138,493 users",
         (_csv_release("ml-20m"),),
         (138_493, None, 20_000_263),
-        "md5:cd245b17a1ae2cc31bb14903e1204af3",
+        (200, 550),
+        "sha256:96f243c338a8665f6bcc89c53edf6ee39162a846940de6b7c8c48aeada765ff3",
     ),
     "ml-25m": _movielens(
         "ml-25m",
         "MovieLens 25M: 25,000,095 ratings of 162,541 users",
         (_csv_release("ml-25m"),),
         (162_541, None, 25_000_095),
-        "md5:6b51fb2759a8657d3bfcbfc42b592ada",
+        (270, 700),
+        "sha256:8b21cfb7eb1706b4ec0aac894368d90acf26ebdfb6aced3ebd4ad5bd1eb9c6aa",
     ),
     "ml-latest": _movielens(
         "ml-latest",
         "MovieLens latest: the newest full release, which changes over time",
         (_csv_release("ml-latest"),),
         None,
+        (1_000, 3_000),
         None,
+        "GroupLens replaces this release from time to time.",
     ),
     "amazon-games-sasrec": _text_file(
         "Amazon Video Games as filtered for SASRec: 287,107 events, 31,013 users, 23,715 items",
@@ -287,6 +330,7 @@ DATASETS: dict[str, NamedDataset] = {
         "amazon-beauty-bert4rec",
         f"{BERT4REC}/beauty.txt",
         (40_226, 54_542, 353_962),
+        why_no_checksum=STATES_NONE,
     ),
     "s3rec-beauty": _s3rec(
         "Amazon Beauty, 5-core, with attributes: 198,502 events, 22,363 users, 12,101 items",
@@ -294,6 +338,7 @@ DATASETS: dict[str, NamedDataset] = {
         (22_363, 12_101, 198_502),
         "bought",
         AMAZON_TERMS,
+        "sha256:226cce9c3105299ca0db9615d7d3fb32b3175e90da43100ae352599f0f0107b8",
     ),
     "s3rec-toys": _s3rec(
         "Amazon Toys, 5-core, with attributes: 167,597 events, 19,412 users, 11,924 items",
@@ -308,11 +353,19 @@ DATASETS: dict[str, NamedDataset] = {
         (1_090, 3_646, 52_551),
         "listened to",
         "for research, not for commercial use (HetRec 2011)",
+        "sha256:9ded486adb5b0fe9dc761950afa0a9a05e93ff018992e0c52bf11afec529f802",
     ),
     "steam-sasrec": NamedDataset(
         "Steam reviews (2018), filtered as for SASRec: users and items with 5 events, counted once",
         (FileLayout({"events": "steam/steam_reviews.json"}, _read_steam),),
-        (Download(f"{STEAM}/steam_reviews.json.gz", "steam/steam_reviews.json.gz"),),
+        (
+            Download(
+                f"{STEAM}/steam_reviews.json.gz",
+                "steam/steam_reviews.json.gz",
+                2_000 * MB,
+                why_no_checksum="its publisher states neither a checksum nor numbers to compare.",
+            ),
+        ),
         terms="for research (Kang & McAuley 2018)",
     ),
     "world": NamedDataset(

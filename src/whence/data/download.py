@@ -4,162 +4,189 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import lzma
 import re
 import time
 import urllib.error
 import urllib.request
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from io import FileIO
+from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
-from shutil import copyfileobj
 
 import whence
+from whence.data.archives import check_space
+from whence.data.partial_file import Origin, PartialFile, open_partial
+from whence.data.web import RefusedError, open_url
 from whence.errors import InputError
-from whence.files import make_parent, new_file, reason
 from whence.progress import download_bar
 
-BLOCK = 1 << 18
-TIMEOUT_SECONDS = 30
+BLOCK = 1 << 16
 PAUSES = (1.0, 3.0, 9.0)
 """Seconds to wait before each retry."""
-DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, LookupError, EOFError, RuntimeError)
-"""What reading a damaged or encrypted zip archive raises."""
-RANGE_NOT_SATISFIABLE = 416
+NUMBER = "[0-9]{1,18}"
+CHANGED = "the file there has changed in the meantime"
 
 
 class _InterruptedError(Exception):
     """A network error that is worth a retry."""
 
 
+class WrongFileError(Exception):
+    """A file that is not the published one."""
+
+
 def download(
     url: str,
     path: Path,
+    max_bytes: int,
     checksum: str | None = None,
     pauses: Sequence[float] = PAUSES,
     show_progress: bool = True,
 ) -> Path:
-    """Download a file to `path`; the checksum is "md5:…" or "sha256:…".
+    """Download a file of at most `max_bytes` to `path`; the checksum is "md5:…" or "sha256:…".
 
-    An interrupted download stays next to it as `<name>.part`, and the next call resumes it.
+    An interrupted download stays next to it as `<name>.part`. The next call resumes it if the
+    server still has the same file.
     """
     if not url.startswith(("http://", "https://")):
         raise InputError(
             f"'{_public(url)}' is not a download address. Give one that starts with https://."
         )
-    part = path.with_name(f"{path.name}.part")
-    with _appending(part) as file:
-        for pause in (*pauses, None):
-            try:
-                _fetch_rest(url, file, path, show_progress)
-                break
-            except _InterruptedError as problem:
-                if pause is None:
-                    raise _by_hand(url, path, str(problem)) from None
-                time.sleep(pause)
-        _check(part, checksum, url, path)
-        part.replace(path)
+    with open_partial(path.with_name(f"{path.name}.part")) as part:
+        fetch = _Fetch(url, part, max_bytes, checksum is not None, show_progress)
+        try:
+            fetch.all(pauses)
+            check_file(part.path, checksum)
+        except (_InterruptedError, RefusedError) as problem:
+            raise _by_hand(url, path, str(problem)) from None
+        except WrongFileError as problem:
+            part.remove()
+            raise _by_hand(url, path, str(problem)) from None
+        part.finish(path)
     return path
 
 
-def unpack(archive: Path, members: Sequence[str], into: Path) -> None:
-    """Unpack these files of a zip archive."""
-    try:
-        with zipfile.ZipFile(archive) as packed:
-            for member in members:
-                with new_file(into / member) as partial:
-                    _copy(packed, member, partial)
-    except DAMAGED as problem:
-        raise InputError(
-            f"{archive} is not the expected archive ({problem}). Remove it, and download it again."
-        ) from None
+def check_file(path: Path, checksum: str | None) -> None:
+    """Raise if a file has another checksum."""
+    if checksum is None:
+        return
+    kind, expected = checksum.split(":")
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, kind).hexdigest()
+    if found != expected:
+        raise WrongFileError(f"its {kind} is {found}, but should be {expected}")
 
 
-def _copy(packed: zipfile.ZipFile, member: str, path: Path) -> None:
-    with packed.open(member) as content, path.open("wb") as file:
-        copyfileobj(content, file)
+@dataclass(frozen=True)
+class _Fetch:
+    """Gets the bytes that a partial file lacks."""
 
+    url: str
+    part: PartialFile
+    max_bytes: int
+    checked: bool
+    """Whether a checksum will show if the parts of two files were joined."""
+    show_progress: bool
 
-@contextmanager
-def _appending(part: Path) -> Iterator[FileIO]:
-    """Open the partial file for one process at a time, and remove it if it stays empty."""
-    make_parent(part)
-    try:
-        with FileIO(part, "ab") as file:
-            _lock(file, part)
+    def all(self, pauses: Sequence[float]) -> None:
+        """Get the rest of the file, and try again after each interruption."""
+        for pause in pauses:
             try:
-                yield file
-            finally:
-                if part.exists() and not part.stat().st_size:
-                    part.unlink()
-    except OSError as problem:
-        raise InputError(f"{part} cannot be written: {reason(problem)}.") from None
+                return self._rest()
+            except _InterruptedError:
+                time.sleep(pause)
+        return self._rest()
 
-
-def _lock(file: FileIO, part: Path) -> None:
-    """Lock the file while it is open, if the system has such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise InputError(f"{part} is being downloaded by another process. Wait for it.") from None
-
-
-def _fetch_rest(url: str, file: FileIO, path: Path, show_progress: bool) -> None:
-    """Download the rest of the file."""
-    start = file.seek(0, 2)
-    response = _answer(url, start, path)
-    if response is None:
-        return
-    with response:
-        begins = response.headers["Content-Range"] or ""
-        if response.status != http.HTTPStatus.PARTIAL_CONTENT or not start:
-            file.truncate(0)  # the server does not support ranges and starts over
-            file.seek(0)
-        elif not begins.startswith(f"bytes {start}-"):
-            raise _InterruptedError(f"the server sent bytes from {begins} instead of {start:,}")
-        length = response.headers["Content-Length"] or ""
-        total = file.tell() + int(length) if length.isdecimal() else None
-        bar = download_bar(path.name, total, file.tell(), show_progress)
-        for block in bar.track(_blocks(response), size=len):
-            file.write(block)
-        if total is not None and file.tell() < total:
+    def _rest(self) -> None:
+        origin = self._resumable()
+        start = 0 if origin is None else self.part.size
+        response = self._answer(start, origin)
+        if response is None:
+            return
+        with response:
+            total = self._begin(response, start, origin)
+            name = self.part.path.stem
+            bar = download_bar(name, total, self.part.size, self.show_progress)
+            for block in bar.track(_blocks(response), size=len):
+                self._limit(self.part.size + len(block))
+                self.part.append(block)
+        if total is not None and self.part.size > total:
+            self._start_over()
+        if total is not None and self.part.size < total:
             raise _InterruptedError(
-                f"the connection ended after {file.tell():,} of {total:,} bytes"
+                f"the connection ended after {self.part.size:,} of {total:,} bytes"
             )
 
+    def _resumable(self) -> Origin | None:
+        """Return what the part is a part of, or None to start over."""
+        origin = self.part.origin() if self.part.size else None
+        if origin is None or origin.address != Origin.hashed(self.url):
+            return None
+        return origin if origin.validator or self.checked else None
 
-def _answer(url: str, start: int, path: Path) -> http.client.HTTPResponse | None:
-    """Return the response to a request for the rest, or None if nothing is left."""
-    try:
-        request = urllib.request.Request(url)
-        request.add_header("User-Agent", f"whence/{whence.__version__}")
-        if start:
-            request.add_header("Range", f"bytes={start}-")
-        found: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
-        return found
-    except urllib.error.HTTPError as problem:
-        said = f"{problem.code} {problem.reason}"
-        if problem.code == RANGE_NOT_SATISFIABLE:
-            if problem.headers["Content-Range"] == f"bytes */{start}":
-                return None
-            path.with_name(f"{path.name}.part").unlink(missing_ok=True)
-            raise _by_hand(url, path, "the file there has changed in the meantime") from None
-        if problem.code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise _by_hand(url, path, said) from None
-        raise _InterruptedError(said) from None
-    except urllib.error.URLError as problem:
-        raise _InterruptedError(str(problem.reason)) from None
-    except (http.client.HTTPException, OSError) as problem:
-        raise _InterruptedError(str(problem) or type(problem).__name__) from None
-    except ValueError as problem:
-        raise InputError(f"'{_public(url)}' is not an address: {problem}.") from None
+    def _answer(self, start: int, origin: Origin | None) -> http.client.HTTPResponse | None:
+        """Return the response to a request for the rest, or None if nothing is left."""
+        try:
+            request = urllib.request.Request(self.url)
+            request.add_header("User-Agent", f"whence/{whence.__version__}")
+            if origin is not None:
+                request.add_header("Range", f"bytes={start}-")
+                if origin.validator:
+                    request.add_header("If-Range", origin.validator)
+            return open_url(request)
+        except urllib.error.HTTPError as problem:
+            problem.close()
+            if problem.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and origin is not None:
+                if problem.headers["Content-Range"] == f"bytes */{start}":
+                    return None
+                self._start_over()
+            raise _status_error(problem.code, problem.reason) from None
+        except urllib.error.URLError as problem:
+            raise _InterruptedError(str(problem.reason)) from None
+        except (http.client.HTTPException, OSError) as problem:
+            raise _InterruptedError(str(problem) or type(problem).__name__) from None
+        except ValueError as problem:
+            raise InputError(f"'{_public(self.url)}' is not an address: {problem}.") from None
+
+    def _begin(
+        self, response: http.client.HTTPResponse, start: int, origin: Origin | None
+    ) -> int | None:
+        """Return the size of the whole file, once the part ends where the response begins."""
+        headers = response.headers
+        if response.status == HTTPStatus.OK:
+            stated = headers["Content-Length"] or ""
+            total = int(stated) if re.fullmatch(NUMBER, stated) else None
+            self._limit(total or 0)
+            self.part.start(Origin.of(self.url, headers, total))
+        elif response.status == HTTPStatus.PARTIAL_CONTENT and origin is not None:
+            stated = headers["Content-Range"] or ""
+            found = re.fullmatch(rf"bytes {start}-({NUMBER})/({NUMBER}|\*)", stated)
+            if not found:
+                raise _InterruptedError(f"the server sent {stated or 'a part'}, not from {start:,}")
+            total = int(found[1]) + 1 if found[2] == "*" else int(found[2])
+            if not origin.agrees(Origin.of(self.url, headers, total)):
+                self._start_over()
+            self._limit(total)
+        else:
+            raise _status_error(response.status, response.reason)
+        check_space(self.part.path.parent, (total or 0) - self.part.size)
+        return total
+
+    def _start_over(self) -> None:
+        self.part.empty()
+        raise _InterruptedError(CHANGED)
+
+    def _limit(self, size: int) -> None:
+        if size > self.max_bytes:
+            raise WrongFileError(f"it has {size:,} bytes or more, but {self.max_bytes:,} at most")
+
+
+def _status_error(code: int, said: str) -> Exception:
+    if code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _InterruptedError(f"{code} {said}")
+    if HTTPStatus.MULTIPLE_CHOICES <= code < HTTPStatus.BAD_REQUEST:
+        return RefusedError(f"{code}: it redirects too often, or to no web address")
+    return RefusedError(f"{code} {said}")
 
 
 def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
@@ -171,17 +198,6 @@ def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
         if not block:
             return
         yield block
-
-
-def _check(part: Path, checksum: str | None, url: str, path: Path) -> None:
-    if checksum is None:
-        return
-    kind, expected = checksum.split(":")
-    with part.open("rb") as file:
-        found = hashlib.file_digest(file, kind).hexdigest()
-    if found != expected:
-        part.unlink()
-        raise _by_hand(url, path, f"its {kind} is {found}, but should be {expected}")
 
 
 def _by_hand(url: str, path: Path, reason: str) -> InputError:
