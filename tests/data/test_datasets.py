@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from whence.data import DATASETS, Interactions, Preparation, last_two, load, prepare, statistics
+from whence.data.dataset_files import find_file
 from whence.errors import InputError
 
 PUBLISHED: dict[str, dict[str, str]] = {
@@ -183,6 +186,37 @@ def test_every_download_has_a_place_that_is_read() -> None:
             assert set(one.members) <= places, name
             assert one.members or one.path.removesuffix(".gz") in places, name
             assert one.url.startswith("https://"), name
+
+
+def test_every_download_has_a_checksum_or_a_reason() -> None:
+    for name, named in DATASETS.items():
+        for one in named.downloads:
+            assert bool(one.checksum) != bool(one.why_no_checksum), (name, one.path)
+            if one.checksum:
+                assert re.fullmatch("sha256:[0-9a-f]{64}", one.checksum), one.path
+            else:
+                assert one.why_no_checksum.endswith("."), one.path
+
+
+def test_every_download_has_a_limit() -> None:
+    for named in DATASETS.values():
+        for one in named.downloads:
+            assert 1_000_000 <= one.max_bytes <= 2_000_000_000, one.path
+            assert bool(one.members) == bool(one.max_unpacked), one.path
+
+
+@pytest.mark.needs("data")
+@pytest.mark.parametrize(
+    "name", ["amazon-games-sasrec", "amazon-beauty-sasrec", "s3rec-beauty", "s3rec-lastfm"]
+)
+def test_the_checksums_are_those_of_the_published_files(name: str) -> None:
+    named = DATASETS[name]
+    (one,) = (one for one in named.downloads if one.checksum)
+    found = find_file(one.path)
+    assert found is not None
+    content = gzip.decompress(found.read_bytes())
+    assert one.checksum == f"sha256:{hashlib.sha256(content).hexdigest()}"
+    assert len(content) <= one.max_bytes
 
 
 REAL = {

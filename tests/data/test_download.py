@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from publisher import CONTENT, SHA256, Publisher, get, publishing
+from whence.data import get as get_named
 from whence.data import load
 from whence.data.download import download
 from whence.errors import InputError
@@ -278,11 +279,29 @@ def test_a_dataset_by_name(
     assert process.returncode == 0, err
     assert "ml-latest is ready: 200,000 events of 50 users" in out
     assert "not for commercial use" in err
+    assert "ml-latest.zip has no checksum: GroupLens replaces this release" in err
     monkeypatch.setenv("WHENCE_DATA", str(tmp_path / "data"))
     data = load("ml-latest")
     assert (data.user_count, data.item_count) == (50, 97)
     assert data.catalog.labels([0]) == ["Film, The 0 (1900)"]
     assert sorted(path.name for path in tmp_path.rglob("*.txt")) == []
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_file_that_is_not_the_published_one(
+    publisher: Publisher, tmp_path: Path, given: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes from a mirror, or somebody put it here."""
+    monkeypatch.setenv("WHENCE_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    content = archive({"ml-1m/ratings.dat": "", "ml-1m/movies.dat": "", "ml-1m/users.dat": ""})
+    publisher.files["ml-1m.zip"] = content
+    if given:
+        (tmp_path / "ml-1m.zip").write_bytes(content)
+    with pytest.raises(InputError, match="its sha256 is .* but should be a6898adb"):
+        get_named("ml-1m", publisher.url, show_progress=False)
+    assert bool(publisher.asked) != given
+    assert [path.name for path in tmp_path.iterdir()] == (["ml-1m.zip"] if given else [])
 
 
 def test_a_file_with_other_counts_is_not_the_dataset(publisher: Publisher, tmp_path: Path) -> None:

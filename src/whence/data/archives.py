@@ -96,3 +96,5 @@ def _copy(packed: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> None:
             written += len(block)
             _check_size(written, member.file_size)
             file.write(block)
+    if written < member.file_size:
+        raise _UnusableError(f"'{member.filename}' has fewer bytes than it states")
