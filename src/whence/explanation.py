@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console, Group
-from rich.markup import escape
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from whence.arrays import Floats
+from whence.console import SafeConsole
 from whence.contract import offers
 from whence.terminal import Result, plain_table
 
@@ -220,7 +221,7 @@ class Explanation(Result):
 
     def show(self, top: int = 10) -> None:
         """Print each case's strongest parts as bars, with standard errors if there are any."""
-        Console().print(self._tables(top))
+        SafeConsole().print(self._tables(top))
 
     def _tables(self, top: int) -> Group:
         return Group(*(self._table(case, top) for case in range(len(self))))
@@ -236,7 +237,7 @@ class Explanation(Result):
             value = float(self.scores[case, slot])
             error = [] if self.error is None else [f"{self.error[case, slot]:.4f}"]
             shown = bar(value, scale, self.signed)
-            table.add_row(escape(self.part_name(case, slot)), f"{value:.4f}", *error, shown)
+            table.add_row(self.part_name(case, slot), f"{value:.4f}", *error, shown)
         return table
 
 
@@ -258,11 +259,11 @@ def _labels(
     )
 
 
-def bar(value: float, scale: float, signed: bool) -> str:
+def bar(value: float, scale: float, signed: bool) -> Text:
     """Return a text bar. A signed value goes to the left of an axis if it is negative."""
     cells = round(BAR_CELLS * abs(value) / scale) if scale > 0 else 0
     blocks = "█" * cells
     if not signed:
-        return f"[blue]{blocks}[/]" if cells else ""
+        return Text(blocks, "blue")
     left, right = ("", blocks) if value >= 0 else (blocks, "")
-    return f"[red]{left:>{BAR_CELLS}}[/]│[green]{right:<{BAR_CELLS}}[/]"
+    return Text.assemble((f"{left:>{BAR_CELLS}}", "red"), "│", (f"{right:<{BAR_CELLS}}", "green"))

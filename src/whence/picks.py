@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from rich.console import Group
-from rich.markup import escape
 
 from whence.reasons.checked import Reason
 from whence.terminal import Result, captioned, plain_table
@@ -99,7 +98,7 @@ def history_table(picks: Recommendations, newest: int = 10) -> Group:
     table = plain_table(heading, "", "title")
     table.columns[1].min_width = len(heading) - 5  # so that short titles do not break the heading
     for back, title in enumerate(reversed(picks.history[-newest:]), start=1):
-        table.add_row(str(back), escape(title))
+        table.add_row(str(back), title)
     earlier = len(picks.history) - newest
     return captioned(table, f"and {earlier} earlier ones" if earlier > 0 else "")
 
@@ -113,7 +112,7 @@ def picks_table(picks: Recommendations) -> Group:
         lost = ", ".join(
             f"−{100 * support.probability_lost:.0f} %" for support in pick.reason.supports
         )
-        row = (str(pick.rank), escape(pick.title), escape(pick.reason.sentence), lost)
+        row = (str(pick.rank), pick.title, pick.reason.sentence, lost)
         table.add_row(*row[: len(table.columns)])
     if not picks.picks:
         table.add_row("", "nothing: every item is in the history already")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import (
     BarColumn,
@@ -23,6 +22,8 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+
+from whence.console import SafeConsole
 
 T = TypeVar("T")
 FIRST_LINE_SECONDS = 10
@@ -44,15 +45,15 @@ class Bar:
         transient: bool = False,
         amount: Callable[[int], str] = "{:,}".format,
     ) -> None:
-        console = Console(stderr=True)
+        console = SafeConsole(stderr=True)
         live = console.is_terminal or console.is_jupyter
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             *columns,
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             console=console,
             disable=not (show and live),
             transient=transient,
@@ -143,7 +144,7 @@ def download_bar(title: str, total: int | None, done: int = 0, show: bool = True
 def print_line(text: str, show: bool = True) -> None:
     """Print a line to stderr between bars."""
     if show:
-        Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
+        SafeConsole(stderr=True).print(text, highlight=False, soft_wrap=True)
 
 
 def _duration(seconds: float) -> str:

@@ -6,19 +6,20 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.markup import escape
+from rich.console import Group, RenderableType
+from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
 from whence.checked_types import check_types
+from whence.console import SafeConsole, plain
 from whence.errors import InputError
 from whence.files import new_file
 from whence.reading import read_text
-from whence.text import shortened
+from whence.text import json_text, shortened, visible_lines
 
 LONGEST_REASON = 200
 NOTEBOOK_COLUMNS = 110
@@ -46,11 +47,11 @@ class Result:
 
     def show(self) -> None:
         """Print the result as a table."""
-        Console().print(self.__rich__())
+        SafeConsole().print(self.__rich__())
 
     def to_json(self) -> str:
         """Return the result as one JSON document."""
-        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        return json_text(self.as_dict())
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -82,44 +83,64 @@ class Result:
 
 def to_html(shown: RenderableType) -> str:
     """Return what the terminal would show as HTML for a notebook."""
-    console = Console(record=True, file=io.StringIO(), width=NOTEBOOK_COLUMNS)
+    console = SafeConsole(record=True, file=io.StringIO(), width=NOTEBOOK_COLUMNS)
     console.print(shown)
     return console.export_html(inline_styles=True, code_format=NOTEBOOK_HTML)
 
 
-def plain_table(title: str, *headings: str, numbers: int = 0) -> Table:
+class PlainTable(Table):
+    """A table whose strings are plain text from data; only a `Text` has a style or lines."""
+
+    def add_row(
+        self,
+        *renderables: RenderableType | None,
+        style: StyleType | None = None,
+        end_section: bool = False,
+    ) -> None:
+        """Add a row."""
+        super().add_row(*map(_cell, renderables), style=style, end_section=end_section)
+
+
+C = TypeVar("C")
+
+
+def _cell(content: C) -> C | Text:
+    return plain(content) if isinstance(content, str) else content
+
+
+def plain_table(title: str, *headings: RenderableType, numbers: int = 0) -> PlainTable:
     """Return an empty table in the house style; its last `numbers` columns align right."""
-    table = Table(
-        title=escape(title),
+    table = PlainTable(
+        title=plain(title, "bold"),
         title_justify="left",
-        title_style="bold",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
     for place, heading in enumerate(headings):
         right = place >= len(headings) - numbers
         # Fold long cells: a truncated figure would read as another figure.
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+        table.add_column(_cell(heading), justify="right" if right else "left", overflow="fold")
     return table
 
 
 def captioned(table: Table, caption: str) -> Group:
     """Return the table with a caption below it, which may be wider than the table."""
-    return Group(table, Text(caption, style="dim"), "") if caption else Group(table)
+    shown = Text(visible_lines(caption), style="dim")
+    return Group(table, shown, "") if caption else Group(table)
 
 
-def pairs_table(title: str, pairs: Mapping[str, object]) -> Table:
+def pairs_table(title: str, pairs: Mapping[str, object]) -> PlainTable:
     """Return a table of names and values, with separators in large numbers."""
     table = plain_table(title, "", "")
     table.show_header = False
     for name, value in pairs.items():
         shown = f"{value:,}" if isinstance(value, int) else value
         shown = f"{value:.4g}" if isinstance(value, float) else shown
-        table.add_row(name, "unknown" if shown is None else escape(str(shown)))
+        table.add_row(name, "unknown" if shown is None else str(shown))
     return table
 
 
-def statistics_table(title: str, found: Mapping[str, Any]) -> Table:
+def statistics_table(title: str, found: Mapping[str, Any]) -> PlainTable:
     """Return what `whence.statistics` counted, without rows that do not apply."""
     shown = {name: value for name, value in found.items() if value not in (None, [], {})}
     shown["density"] = f"{100 * found['density']:.3f} %"

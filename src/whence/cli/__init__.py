@@ -1,22 +1,29 @@
 """The command line. Commands import what is heavy when they run, so `--help` stays quick."""
 
+import io
 import sys
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, TextIO, cast
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from whence import __version__
 from whence.cli import data as data_commands
 from whence.cli.audit import audit
 from whence.cli.explaining import explain, explainers, recommend
+from whence.cli.failures import drop_unwritable_output, sentence_of
 from whence.cli.options import err, out, program, say
 from whence.cli.training import models, train
-from whence.errors import WhenceError
+from whence.errors import LONGEST_MESSAGE, WhenceError
+from whence.text import one_line, shortened
+
+USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
+"""Every mistake in the arguments; Typer exports only this subclass of it."""
 
 app = typer.Typer(
     help="Train recommenders that can say why, and measure whether the why can be believed.",
@@ -85,14 +92,47 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Print the sentence alone, without the line of code that it comes from."""
-    err.print(f"[bold yellow]note:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+    _tell("note:", "bold yellow", str(message))
 
 
 def main() -> None:
     """Run a command. An error that you can fix is one sentence, not a traceback."""
     warnings.showwarning = _show_warning
+    _write_any_character()
     try:
-        app()
+        code = app(standalone_mode=False)
+    except USAGE_ERROR as problem:
+        sys.exit(_tell_usage(problem))
     except WhenceError as problem:
-        err.print(f"[bold red]error:[/] {escape(str(problem))}", highlight=False, soft_wrap=True)
+        _tell("error:", "bold red", str(problem))
         sys.exit(problem.exit_code)
+    except Exception as problem:
+        sentence = sentence_of(problem)
+        if sentence is None:
+            raise
+        drop_unwritable_output()
+        _tell("error:", "bold red", sentence)
+        sys.exit(WhenceError.exit_code)
+    sys.exit(code)
+
+
+def _write_any_character() -> None:
+    """Make stdout write codes for characters that its encoding lacks, as stderr does."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _tell(kind: str, style: str, text: str) -> None:
+    """Print a note or an error. A closed or full stderr must not hide the exit code."""
+    shown = Text.assemble((kind, style), " ", shortened(one_line(text), LONGEST_MESSAGE))
+    with suppress(OSError):
+        err.print(shown, highlight=False, soft_wrap=True)
+
+
+def _tell_usage(problem: typer.BadParameter) -> int:
+    """Print a mistake in the arguments as Typer does, without what could act on a terminal."""
+    from typer.rich_utils import rich_format_error
+
+    problem.message = shortened(one_line(problem.message), LONGEST_MESSAGE)
+    rich_format_error(problem)
+    return problem.exit_code

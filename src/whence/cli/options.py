@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from whence import former
+from whence.console import SafeConsole
 from whence.errors import did_you_mean
+from whence.text import json_text
 
 if TYPE_CHECKING:
     from whence.data import Interactions
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 # Annotations must be objects, not strings: `reads_data` passes them to other functions.
 
-out = Console()
-err = Console(stderr=True)
+out = SafeConsole()
+err = SafeConsole(stderr=True)
 
 Format = Literal["delimited", "sequences", "json", "literals", "parquet"]
 SPLITS = ("last-two", "last-one", "temporal", "user-holdout")
@@ -251,17 +252,22 @@ def report_reading(found: "Interactions") -> None:
 
 
 def _note(text: str) -> None:
-    err.print(text, markup=False, highlight=False, style="dim", soft_wrap=True)
+    err.print(text, highlight=False, style="dim", soft_wrap=True)
 
 
 def say(text: str) -> None:
-    """Print one line on stdout, without markup."""
-    out.print(text, markup=False, highlight=False, soft_wrap=True)
+    """Print one line on stdout."""
+    out.print(text, highlight=False, soft_wrap=True)
 
 
 def print_json(document: object) -> None:
     """Print one JSON document on stdout."""
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    text = json_text(document)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(document, indent=2, allow_nan=False)
+    typer.echo(text)
 
 
 def program() -> str:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group
-from rich.markup import escape
 from rich.table import Table
 
 from whence.cli.options import (
@@ -163,7 +162,7 @@ def _models_table(documents: Mapping[str, Mapping[str, Any]]) -> Table:
 
     table = plain_table("Models", "name", "reads", "what it is")
     for name, document in documents.items():
-        table.add_row(name, document["reads"], escape(document["summary"]))
+        table.add_row(name, document["reads"], document["summary"])
     return table
 
 
@@ -174,13 +173,11 @@ def _settings_tables(model: str, document: Mapping[str, Any]) -> Group:
     for kind, title in (("model", f"Settings of {model}"), ("training", "Settings of training")):
         table = plain_table(title, "setting", "default", "what it is")
         for name, setting in document[kind].items():
-            table.add_row(
-                name, escape(written_setting(setting["default"])), escape(setting["help"])
-            )
+            table.add_row(name, written_setting(setting["default"]), setting["help"])
         tables.append(table)
     others = " and ".join(document["init_from"])
     return Group(
-        escape(document["summary"]),
+        document["summary"],
         *tables,
         "Change a setting with --set NAME=VALUE.",
         *([f"Initial weights can come from runs of {others} (--init-from)."] if others else []),

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from whence.console import plain
 from whence.contract import DROPPED
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds
@@ -50,7 +51,7 @@ def _systems_table(accuracy: Accuracy, names: Sequence[str]) -> Group:
     title = f"{_title(first)}, with 95 % intervals"
     table = plain_table(title, "", *accuracy, numbers=len(accuracy))
     for name in first:
-        table.add_row(name, *(escape(str(measures[name])) for measures in accuracy.values()))
+        table.add_row(name, *(str(measures[name]) for measures in accuracy.values()))
     return captioned(table, _protocols(first))
 
 
@@ -145,6 +146,10 @@ def _heading_lines(name: str) -> list[str]:
     return textwrap.wrap(words, HEADING_WIDTH, break_long_words=False)
 
 
+def _in_lines(words: Sequence[str]) -> Text:
+    return Text("\n").join(map(plain, words))
+
+
 def _part_ids(explanation: Explanation) -> tuple[Any, ...]:
     """Return the raw ids by slot; none if the parts are not items."""
     labels = explanation.labels
@@ -181,20 +186,18 @@ def _methods_table(
     ids = _part_ids(first)
     lost = {support.item: -100 * support.probability_lost for support in reason.considered}
     named = {support.item for support in reason.supports}
-    headings = ["\n".join(_heading_lines(name)) for name in explanations]
-    leading = ["item (newest first)", "\n".join(LEFT_OUT.split())] if ids else ["part"]
+    headings = [_in_lines(_heading_lines(name)) for name in explanations]
+    leading = ["item (newest first)", _in_lines(LEFT_OUT.split())] if ids else ["part"]
     numbers = len(leading) - 1 + len(headings)
-    table = plain_table(
-        f"Why {first.target_name(0)}?", *leading, *map(escape, headings), numbers=numbers
-    )
+    table = plain_table(f"Why {first.target_name(0)}?", *leading, *headings, numbers=numbers)
     table.padding = (0, 0)
     alone = len(explanations) == 1  # leaves room for standard errors
     for slot in slots:
         cells = [_share(explanation, slot, alone) for explanation in explanations.values()]
         if ids:
             weight = "bold" if ids[slot] in named else "default"
-            cells.insert(0, f"[{weight}]{_change(lost[ids[slot]])}[/]")
-        table.add_row(escape(first.part_name(0, slot)), *cells)
+            cells.insert(0, Text(_change(lost[ids[slot]]), weight))
+        table.add_row(first.part_name(0, slot), *cells)
     return table
 
 
@@ -207,14 +210,14 @@ def _whole(number: float) -> str:
     return f"{round(number)}".replace("-", "−")
 
 
-def _share(explanation: Explanation, slot: int, with_error: bool) -> str:
+def _share(explanation: Explanation, slot: int, with_error: bool) -> Text:
     """Return a part's share of the method's total in percent, the strongest in bold."""
     total = float(explanation.magnitude()[0].sum())
     percent = 100 / total if total else 0.0
     share = percent * float(explanation.scores[0, slot])
     color = ("green" if share >= 0 else "red") if explanation.signed else "blue"
     strongest = explanation.strongest(0, 1) == [slot]
-    shown = f"[{'bold ' if strongest else ''}{color}]{_whole(share)}[/]"
-    if not with_error or explanation.error is None:
-        return shown
-    return f"{shown} ± {percent * float(explanation.error[0, slot]):.1f}"
+    shown = Text.assemble((_whole(share), f"{'bold ' if strongest else ''}{color}"))
+    if with_error and explanation.error is not None:
+        shown.append(f" ± {percent * float(explanation.error[0, slot]):.1f}")
+    return shown

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 from rich.console import Group
-from rich.markup import escape
 from rich.text import Text
 
 from whence.errors import InputError
@@ -66,7 +65,7 @@ def explainers_table() -> Group:
     facts = plain_table("What they need", "name", "signed", "inputs", "needs")
     for row in explainer_rows():
         name = row["name"] + ("*" if row["usual"] else "")
-        table.add_row(name, escape(row["summary"]))
+        table.add_row(name, row["summary"])
         inputs = row["cost"].replace("at most", "≤")
         facts.add_row(row["name"], _yes(row["signed"]), inputs, _needs(row))
     legend = (

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Group
-from rich.markup import escape
 
 import whence
 from whence.files import new_file
@@ -119,22 +118,21 @@ def terminal_tables(study: Study, records: Sequence[Record]) -> Iterable[Group |
     """Yield what a terminal shows."""
     page = study_document(study, records)
     if page.legends:
-        yield escape(" ".join(page.legends)) + "\n"
+        yield " ".join(page.legends) + "\n"
     for table in page.tables:
         if len(table.headings) > WIDEST:
             yield (
-                f"{escape(table.title)}: {len(table.headings)} columns do not fit a terminal. See "
-                f"{study.id}.md or {study.id}.html ('whence study show {escape(study.name)} "
+                f"{table.title}: {len(table.headings)} columns do not fit a terminal. See "
+                f"{study.id}.md or {study.id}.html ('whence study show {study.name} "
                 "--write' writes them), or use --json.\n"
             )
             continue
-        headings = (escape(heading) for heading in table.headings)
-        shown = plain_table(table.title or study.title, *headings, numbers=table.numbers)
+        shown = plain_table(table.title or study.title, *table.headings, numbers=table.numbers)
         for row in table.rows:
-            shown.add_row(*map(escape, row))
+            shown.add_row(*row)
         yield captioned(shown, "\n".join(table.notes))
     for number, text in enumerate(page.protocols, start=1):
-        yield escape(f"Protocol {number}: {text}.\n")
+        yield f"Protocol {number}: {text}.\n"
 
 
 def can_draw() -> bool:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Group
-from rich.markup import escape
 from rich.text import Text
 
 import whence
 from whence.config import build
+from whence.console import plain
 from whence.errors import InputError
 from whence.explanation import GROUP_WORDING, ITEM_WORDING, Wording, wording_of
 from whence.run import Run
@@ -109,10 +109,10 @@ class Audit(Result):
         table.show_header = False
         for one in self.stages.values():
             said = one.finding.summary if one.finding else one.obstacle or ""
-            question = f"[bold]{escape(one.question)}[/]"
-            table.add_row(f"[{COLOURS[one.answer]}]{one.answer}[/]", f"{question}\n{escape(said)}")
+            answer = Text.assemble((one.answer, COLOURS[one.answer]))
+            table.add_row(answer, Text("\n").join([plain(one.question, "bold"), plain(said)]))
         table.columns[0].no_wrap = True
-        verdict = [Text(self.verdict.sentence, style="bold"), Text(self.verdict.caution)]
+        verdict = [plain(self.verdict.sentence, "bold"), plain(self.verdict.caution)]
         return Group(*verdict, table)
 
     def as_dict(self) -> dict[str, Any]:
