@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -9,9 +10,11 @@ from typing import Any, TypeVar
 import altair as alt
 import vl_convert
 
+from whence.errors import LONGEST_MESSAGE
 from whence.explanation import Explanation
 from whence.measure import Measure, SeedMean
 from whence.reasons.checked import Reason
+from whence.text import shortened, visible
 from whence.trust.calibration.reliability import Reliability
 
 FOR, AGAINST, NEUTRAL, BLANK = "#2a7f62", "#b3423a", "#3d5a80", "#f7f5f0"
@@ -22,6 +25,8 @@ LABEL_WIDTH = 280
 DIAGRAM, COUNTS = (260, 220), 50
 """The size of a reliability diagram, and the height of the counts below it."""
 DIAGONAL = "dashed: perfect calibration; below it the model is overconfident; lines: 95 % intervals"
+LONGEST_TEXT = 300
+"""Longer text is shortened: the renderer measures about a thousand characters a second."""
 FEW_TICKS = alt.Axis(tickCount=2, format="~s")
 
 C = TypeVar("C", alt.Chart, alt.LayerChart)
@@ -196,14 +201,19 @@ _INTERVAL = ("value", "low", "high")
 
 def to_svg(chart: alt.TopLevelMixin, description: str) -> str:
     """Return an SVG element for a page, with a name for screen readers."""
-    svg = vl_convert.vegalite_to_svg(specification(chart, description))
-    # A screen reader needs one name for the picture, not a stop at each mark.
-    svg = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", svg)
+    drawn = specification(chart, description)
+    name = drawn["description"]
     # Ids must be unique in a page with several pictures.
-    slug = re.sub(r"\W+", "-", description.lower())
-    svg = re.sub(r'(\bid="|url\(#)', rf"\g<1>{slug}-", svg)
-    name = description.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
+    slug = re.sub(r"\W+", "-", name.lower())
+
+    def changed(tag: re.Match[str]) -> str:
+        # A screen reader needs one name for the picture, not a stop at each mark.
+        plain = re.sub(r' (?:aria-[a-z]+|role)="[^"]*"', "", tag[0])
+        return re.sub(r'(\bid="|url\(#)', rf"\g<1>{slug}-", plain)
+
+    # Only tags: a title may read like an attribute.
+    svg = re.sub(r"<[^<>]*>", changed, vl_convert.vegalite_to_svg(drawn))
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{html.escape(name)}" ', 1)
 
 
 def to_png(chart: alt.TopLevelMixin, scale: float = 2.0) -> bytes:
@@ -214,8 +224,28 @@ def to_png(chart: alt.TopLevelMixin, scale: float = 2.0) -> bytes:
 
 
 def specification(chart: alt.TopLevelMixin, description: str) -> dict[str, Any]:
-    """Return the Vega-Lite specification."""
-    return {**chart.to_dict(), "description": description}
+    """Return the Vega-Lite specification, with text that can be drawn."""
+    spoken = visible(shortened(description, LONGEST_MESSAGE))
+    drawn: dict[str, Any] = _drawable(chart.to_dict())
+    return {**drawn, "description": spoken}
+
+
+def _drawable(part: Any) -> Any:  # noqa: ANN401
+    """Return a chart or a part of one without text that cannot be drawn, or not quickly.
+
+    A control character, which XML forbids, makes the renderer abort the whole process.
+    """
+    if isinstance(part, str):
+        return visible(shortened(part, LONGEST_TEXT))
+    if isinstance(part, list | tuple):
+        return [_drawable(one) for one in part]
+    if isinstance(part, dict):
+        return {name: _drawable(one) for name, one in part.items()}
+    if isinstance(part, alt.SchemaBase):
+        part = part.copy(deep=False)
+        for name, one in list(part._kwds.items()):
+            part[name] = _drawable(one)
+    return part
 
 
 def inline(rows: list[dict[str, Any]]) -> alt.InlineData:
@@ -229,9 +259,10 @@ def _sized(chart: C, width: int, height: int) -> C:
 
 
 def styled(chart: D) -> D:
-    """Return the chart in the house style."""
+    """Return the chart in the house style, with text that can be drawn."""
+    safe: D = _drawable(chart)
     dressed: D = (
-        chart.configure(font=FONT, background="transparent", padding=PADDING)
+        safe.configure(font=FONT, background="transparent", padding=PADDING)
         .configure_view(strokeWidth=0)
         .configure_axis(grid=False, labelLimit=LABEL_WIDTH, labelFontSize=12, titleFontSize=12)
         .configure_legend(orient="top", labelFontSize=12, titleFontSize=12, labelLimit=0)
