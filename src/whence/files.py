@@ -6,7 +6,6 @@ import glob
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,8 +29,8 @@ def save_weights(
     try:
         save_file(separate, path, metadata=dict(metadata or {}))
     except SafetensorError as problem:
-        said = re.search(r"([^:]*) \(os error \d+\)", str(problem))
-        raise OSError(said[1].strip() if said else str(problem)) from None
+        said = str(problem).partition(" (os error ")[0].rpartition(":")[2]
+        raise OSError(said.strip()) from None
 
 
 MANIFEST = "manifest.json"

@@ -62,7 +62,7 @@ def questions_at_once(slots: int, targets: int, on_gpu: bool = False) -> int:
 
 def read_size(text: str) -> int:
     """Return the bytes of a size such as 2GB, 512 MB, 1.5 gb or 4096."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", text.lower())
+    found = re.fullmatch(r"(\d{1,20}(?:\.\d{1,20})?)\s*([kmgt]?)i?b?", text.lower().strip())
     size = int(float(found[1]) * 1024 ** " kmgt".index(found[2] or " ")) if found else 0
     if size < 1:
         raise InputError(f"'{text}' is not a size of memory. Write it as 2GB or 512MB.")

@@ -16,13 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from whence.arrays import Bools, Ints
-from whence.errors import InputError
+from whence.errors import COMPARED_CHARACTERS, InputError
+from whence.text import visible
 
-BRACKETS = re.compile(r"(\s*\([^()]*\))+\s*$")
-YEAR = re.compile(r"\s*\(\d{4}\)\s*$")
-BARE_YEAR = re.compile(r"\s+(\d{4})\s*$")
-ARTICLE = re.compile(r"^(?:the|a|an) ")
-ARTICLE_LAST = re.compile(r"^(.*), (the|a|an)\s*$")
+ARTICLES = ("the", "a", "an")
+LONGEST_TITLE = 1_000
+"""Only the start of a longer title is searched, except for the exact title."""
 MIN_SIMILARITY = 0.85
 """A title with a typing error counts as a match from this similarity (0 to 1) on."""
 MIN_PREFIX = 3
@@ -50,7 +49,7 @@ class Catalog:
         return int(self.table.num_rows)
 
     def __repr__(self) -> str:
-        return f"Catalog: {len(self):,} items with {', '.join(self.table.column_names)}"
+        return visible(f"Catalog: {len(self):,} items with {', '.join(self.table.column_names)}")
 
     def raw_ids(self, items: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[Any]:
         """Return the raw ids of these items."""
@@ -66,6 +65,7 @@ class Catalog:
 
     def find(self, text: str) -> int:
         """Return the item with this id or, if no id matches, with this title."""
+        text = text.encode(errors="replace").decode()  # bytes of a command line that are no text
         by_id = index_of_id(self.table["item"], text)
         if by_id is not None:
             return by_id
@@ -121,10 +121,10 @@ class _TitleIndex:
         self.lower = np.array([title.lower() for title in known], dtype=object)
         self.with_article = np.array([simplify(title, articles=True) for title in known], object)
         self.simple = np.array([simplify(title) for title in known], dtype=object)
-        self.short = np.array([simplify(BRACKETS.sub("", title)) for title in known], dtype=object)
+        self.short = np.array([simplify(_without_brackets(title)) for title in known], dtype=object)
         self._arrow = pa.array([f" {title} " for title in self.simple], pa.string())
 
-    def find(self, text: str) -> list[int]:
+    def find(self, text: str, dated: bool = True) -> list[int]:
         """Return the matches, the most popular first: one, several, or none.
 
         The first rule with a match decides:
@@ -133,7 +133,7 @@ class _TitleIndex:
         2. the title without punctuation, accents and year;
         3. the title without articles and text in brackets;
         4. the first letters, or all words;
-        5. the year without brackets;
+        5. the year without brackets, unless `dated` is off;
         6. one title with a typing error.
         """
         wanted = simplify(text)
@@ -145,9 +145,10 @@ class _TitleIndex:
         ):
             if matches.any():
                 return self._by_popularity(np.flatnonzero(matches).tolist())
-        if dated := BARE_YEAR.search(text):
-            same = self.find(text[: dated.start()])
-            if same := [item for item in same if f"({dated[1]})" in self.lower[item]]:
+        undated, year = _bare_year(text)
+        if dated and year:
+            same = self.find(undated, dated=False)
+            if same := [item for item in same if f"({year})" in self.lower[item]]:
                 return same
         near = self.suggest(text)
         similarity = [self._similarity(wanted, item) for item in near[:2]]
@@ -156,7 +157,7 @@ class _TitleIndex:
 
     def suggest(self, text: str) -> list[int]:
         """Return the most similar titles, by the letter pairs they share with the text."""
-        wanted = simplify(text)
+        wanted = simplify(text)[:COMPARED_CHARACTERS]
         shared = np.zeros(len(self.simple))
         for pair in {wanted[start : start + 2] for start in range(len(wanted) - 1)}:
             shared += self._contains(pair)
@@ -189,23 +190,59 @@ class _TitleIndex:
         return found
 
     def _similarity(self, wanted: str, item: int) -> float:
-        return difflib.SequenceMatcher(None, wanted, self.simple[item]).ratio()
+        # The time grows with the square of the length.
+        one, other = (text[:COMPARED_CHARACTERS] for text in (wanted, self.simple[item]))
+        return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def simplify(title: str, articles: bool = False) -> str:
     """Return a title as people type it: "Matrix, The (1999)" becomes "matrix"."""
-    bare = unicodedata.normalize("NFKD", YEAR.sub("", title)).casefold()
+    bare = unicodedata.normalize("NFKD", _without_year(title[:LONGEST_TITLE])).casefold()
     bare = "".join(letter for letter in bare if not unicodedata.combining(letter))
-    bare = ARTICLE_LAST.sub(r"\2 \1", bare)
+    start, comma, last = bare.rstrip().rpartition(", ")
+    if comma and last in ARTICLES:
+        bare = f"{last} {start}"
     words = " ".join(re.findall(r"\w+", bare))
-    return words if articles else ARTICLE.sub("", words)
+    first, _, others = words.partition(" ")
+    return others if others and first in ARTICLES and not articles else words
+
+
+# These scan a title once from its end. Regular expressions for the same would try every start.
+def _without_brackets(title: str) -> str:
+    """Return the title without the text in brackets at its end."""
+    end = len(title.rstrip())
+    while end and title[end - 1] == ")":
+        start = title.rfind("(", 0, end)
+        if start < 0 or title.find(")", start, end - 1) >= 0:
+            break
+        end = start
+        while end and title[end - 1].isspace():
+            end -= 1
+    return title[:end]
+
+
+def _without_year(title: str) -> str:
+    """Return the title without a year in brackets at its end."""
+    bare = title.rstrip()
+    year = bare[-5:-1]
+    if len(year) == 4 and year.isdecimal() and bare[-6:] == f"({year})":
+        return bare[:-6].rstrip()
+    return title
+
+
+def _bare_year(text: str) -> tuple[str, str]:
+    """Return the text before a year at its end, and the year, if there is one."""
+    start, year = text.rstrip()[:-4], text.rstrip()[-4:]
+    if len(year) == 4 and year.isdecimal() and start[-1:].isspace():
+        return start.rstrip(), year
+    return text, ""
 
 
 def index_of_id(ids: pa.ChunkedArray, raw: object) -> int | None:
     """Return the row whose raw id is `raw`, read as the type of the column."""
     try:
         wanted = pa.scalar(raw).cast(ids.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError):
         return None
     index = pc.index(ids, wanted).as_py()
     return None if index < 0 else int(index)

@@ -33,9 +33,9 @@ T = TypeVar("T")
 DUPLICATE = ("Cannot overwrite", "Cannot declare", "Cannot mutate")
 """How Python's messages about a duplicate name start."""
 AT_LINE = re.compile(r"at line (\d+)")
-LAST_NAME = re.compile(r"\((?:'.*', )?'(.*?)',?\)")
+LAST_NAME = re.compile(r"'([^']*)',?\)")
 """The last part of the duplicate's dotted name, if Python's message has it."""
-LINE_START = re.compile(r"""\s*(\[)?\s*("[^"]*"|'[^']*'|[\w.-]+)\s*(?(1)\]|=)""")
+LINE_START = re.compile(r"""\s*+(\[\s*+)?("[^"]*"|'[^']*'|[\w.-]++)\s*+(?(1)\]|=)""")
 """The start of a line that names something: a key with its value, or a table."""
 
 

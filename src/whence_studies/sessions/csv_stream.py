@@ -36,7 +36,7 @@ PIECES: Final = 8
 FIRST_ROW: Final = 2
 """The header is row 1."""
 UNFIT = re.compile(
-    r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+)[^:]*: (.*)", re.S
+    r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w++)[^:]*+: (.*)", re.S
 )
 UNEVEN = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 EXPECTED: Final = {
