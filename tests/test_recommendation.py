@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +13,7 @@ import torch
 
 import whence
 from whence.contract import ALL, PAD
+from whence.csv_export import with_formulas
 from whence.data.histories import histories_without
 from whence.errors import CapabilityError, InputError
 from whence.explainers import EXPLAINERS, able
@@ -171,6 +175,28 @@ def test_all_users_into_a_file(
     assert user_three["title"].to_pylist() == [pick.title for pick in expected.picks]
     assert user_three["rank"].to_pylist() == [1, 2, 3, 4]
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_texts_in_a_csv_file_are_no_formulas(run: Run, tmp_path: Path) -> None:
+    data = run.interactions
+    titles = [f"=HYPERLINK({number})" for number in range(data.item_count)]
+    names = [f"@user{number}" for number in range(data.user_count)]
+    place = data.catalog.table.column_names.index("title")
+    catalog = replace(
+        data.catalog, table=data.catalog.table.set_column(place, "title", pa.array(titles))
+    )
+    users = data.users.set_column(data.users.column_names.index("user"), "user", pa.array(names))
+    hostile = replace(run, catalog=catalog, loaded=replace(data, catalog=catalog, users=users))
+    whence.recommend_all(hostile, tmp_path / "all.csv", k=2, show_progress=False)
+    whence.recommend_all(hostile, tmp_path / "all.parquet", k=2, show_progress=False)
+    with (tmp_path / "all.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert all(row["title"].startswith("'=HYPER") for row in rows)
+    assert all(row["user"].startswith("'@user") for row in rows)
+    assert all(row["item"].isdecimal() for row in rows)
+    exact = pq.read_table(tmp_path / "all.parquet")
+    assert with_formulas(pa_csv.read_csv(tmp_path / "all.csv"))["title"].equals(exact["title"])
+    assert exact["user"][0].as_py() == "@user0"
 
 
 def test_asking_for_more_than_there_is(run: Run, tmp_path: Path) -> None:

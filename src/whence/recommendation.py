@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import torch
 
 from whence.contract import PAD, HasPartNames, HasUserVectors
+from whence.csv_export import CSVWriter
 from whence.data.histories import Cases
 from whence.data.sources import Source
 from whence.devices import device_of
@@ -104,7 +104,7 @@ def recommend_all(
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    writers = {".csv": pa_csv.CSVWriter, ".parquet": pq.ParquetWriter}
+    writers = {".csv": CSVWriter, ".parquet": pq.ParquetWriter}
     if suffix not in writers:
         raise InputError(
             f"{path} ends neither in .csv nor in .parquet. Give the file one of these endings."
