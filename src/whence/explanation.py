@@ -191,7 +191,11 @@ class Explanation(Result):
             return [[case.get(slot, empty) for slot in range(slots)] for case in found]
 
         def numbers(key: str) -> Floats:
-            return np.array(by_slot(key, 0.0) or np.zeros((len(cases), slots)), np.float64)
+            found = by_slot(key, 0.0) or np.zeros((len(cases), slots))
+            return np.array(found, np.float64).reshape(len(cases), slots)
+
+        def by_case(key: str, kind: type[Any] = np.float64) -> npt.NDArray[Any]:
+            return np.array([case[key] for case in cases], kind).reshape(len(cases))
 
         is_part = np.zeros((len(cases), slots), bool)
         for row, case in enumerate(cases):
@@ -199,14 +203,14 @@ class Explanation(Result):
         return cls(
             scores=numbers("score"),
             parts=is_part,
-            target=np.array([target["index"] for target in targets], np.int64),
-            full_score=np.array([case["full_score"] for case in cases], np.float64),
-            empty_score=np.array([case["empty_score"] for case in cases], np.float64),
+            target=np.array([one["index"] for one in targets], np.int64).reshape(len(cases)),
+            full_score=by_case("full_score"),
+            empty_score=by_case("empty_score"),
             removal=document["removal"],
             method=document["method"],
             parameters=document["parameters"],
             seed=document["seed"],
-            evaluations=np.array([case["evaluations"] for case in cases], np.int64),
+            evaluations=by_case("evaluations", np.int64),
             signed=document["signed"],
             error=numbers("error") if by_slot("error", 0.0) else None,
             labels=_labels(by_slot("label", ""), by_slot("item", None), targets),

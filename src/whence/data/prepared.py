@@ -21,6 +21,10 @@ from whence.files import MANIFEST, read_json
 from whence.reading import check_regular
 from whence.text import shortened
 
+FILES = (
+    *("items.npy", "offsets.npy", "times.npy", "ratings.npy"),
+    *("catalog.parquet", "users.parquet"),
+)
 READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -29,6 +33,9 @@ READERS = {
 
 def read_prepared(folder: Path) -> Interactions:
     """Return the interactions in a folder that `Interactions.save` wrote."""
+    for name in (MANIFEST, *FILES):
+        if (folder / name).is_symlink():
+            raise _unusable(folder / name, "it is a link, which may lead anywhere")
     manifest = read_json(folder / MANIFEST)
     if (found := manifest.get("format")) != FORMAT:
         raise InputError(
@@ -90,7 +97,7 @@ def _array(path: Path, kind: type[np.generic]) -> npt.NDArray[Any]:
 
 
 def _optional(path: Path, kind: type[np.generic]) -> npt.NDArray[Any] | None:
-    return _array(path, kind) if path.exists() or path.is_symlink() else None
+    return _array(path, kind) if path.exists() else None
 
 
 def read_id_table(path: Path, role: str) -> pa.Table:

@@ -11,7 +11,7 @@ SHOWN = 80
 """How many characters of a value a message repeats."""
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
 """How a value in ISO 8601 starts; reading it checks the rest."""
-NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
+NUMBER = re.compile(r"[ \t\r\n]*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?[ \t\r\n]*")
 MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
 OTHER_DATE = re.compile(
     r"\s{0,3}([a-z]{3,9},?\s)?("

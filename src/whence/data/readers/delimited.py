@@ -284,8 +284,9 @@ def decoded_sample(path: Path, encoding: str) -> str:
     try:
         # An incremental decoder accepts a last character that is cut in two.
         text = codecs.getincrementaldecoder(kind)().decode(start)
-    except UnicodeDecodeError as problem:
-        row = start[: problem.start].count(b"\n") + 1
+    except UnicodeError as problem:
+        place = problem.start if isinstance(problem, UnicodeDecodeError) else 0
+        row = start[:place].count(b"\n") + 1
         raise not_in_encoding(str(path), encoding, row) from None
     if start and not text:
         raise not_in_encoding(str(path), encoding, 1)

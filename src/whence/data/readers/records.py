@@ -140,6 +140,9 @@ class RecordFile(FileTable):
         first = list(islice(self._parsed(sample(self.path).splitlines()), SAMPLED_RECORDS))
         if not first:
             raise InputError(f"{self.path} is empty. It needs a record for each event.")
+        for name in {key for record in first for key in record}:
+            if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+                raise InputError(f"{self.path}: the key '{name}' is not valid text. Rename it.")
         return first
 
     def _records(self, keys: Collection[str]) -> Iterator[LineRecord]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from whence.data.readers.dates import SHOWN, FirstValues, dated_columns, unused_dates
 from whence.errors import InputError, did_you_mean
-from whence.text import shortened
+from whence.text import one_line, shortened
 
 GUESSES = {
     "user": (
@@ -210,9 +210,11 @@ class Tabular(ABC):
         }
         if note := unused_dates(free, self.first_row):
             warnings.warn(
-                f"{self.place}: {note}. The order of the rows is used as the order of the events. "
-                "Write the dates as 2026-01-31 or 2026-01-31T18:30:00Z and name their column with "
-                "--time, or give --time none to silence this note.",
+                one_line(
+                    f"{self.place}: {note}. The order of the rows is used as the order of the "
+                    "events. Write the dates as 2026-01-31 or 2026-01-31T18:30:00Z and name their "
+                    "column with --time, or give --time none to silence this note."
+                ),
                 stacklevel=2,
             )
 
