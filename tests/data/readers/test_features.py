@@ -57,7 +57,7 @@ def test_a_file_without_the_id_gives_a_clear_error(events: Path, tmp_path: Path)
 
 def test_a_file_without_rows_gives_a_clear_error(events: Path, tmp_path: Path) -> None:
     (tmp_path / "movies.csv").write_text("movieId,title\n")
-    with pytest.raises(InputError, match="The table of items has no rows"):
+    with pytest.raises(InputError, match="movies.csv has no rows. It needs a row for each item"):
         load(events, ReadOptions(items=str(tmp_path / "movies.csv")))
 
 

@@ -29,6 +29,7 @@ from whence.data.readers.source_files import (
 )
 from whence.data.readers.tabular import FileTable, ReadOptions, guess_roles
 from whence.errors import InputError
+from whence.text import shortened
 
 QUOTE, LINE_END = b'"', b"\n"
 
@@ -109,6 +110,8 @@ SEPARATORS = ("::", "\t", ",", ";", "|")
 ONE_CHARACTER = "\x1f"
 """ASCII's unit separator, which no text contains, replaces a separator of two characters."""
 SAMPLED_ROWS = 50
+MOST_COLUMNS = 10_000
+LONGEST_REASON = 200
 TEXT_IDS = pa.dictionary(pa.int32(), pa.string())
 """Each id is stored once: a file of many events has few ids."""
 UNREADABLE = (pa.ArrowInvalid, UnicodeError)
@@ -224,6 +227,11 @@ class DelimitedFile(FileTable):
         rows = split_rows(self._text, self.separator)
         if not rows:
             raise InputError(f"{self.path} is empty. It needs a row for each event.")
+        if len(rows[0]) > MOST_COLUMNS:
+            raise InputError(
+                f"{self.path} has {len(rows[0]):,} columns. A file of events has at most "
+                f"{MOST_COLUMNS:,}."
+            )
         return rows
 
     def _explained(self, problem: str) -> InputError:
@@ -232,8 +240,10 @@ class DelimitedFile(FileTable):
         if "UTF8" in problem or "codec" in problem:
             return not_in_encoding(self.place, self.reading.encoding, int(row[1]) if row else None)
         if row is None:
-            return InputError(f"{self.path} is not a readable table: {problem}.")
+            said = shortened(problem, LONGEST_REASON)
+            return InputError(f"{self.path} is not a readable table: {said}.")
         what = row[2].replace(ONE_CHARACTER, self.separator).strip().split("\n")[0]
+        what = shortened(what, LONGEST_REASON)
         return InputError(
             f"{self.path}, row {row[1]}: {what[:1].lower()}{what[1:]}. Correct that row."
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import replace
 from pathlib import Path
 
 from whence.data.readers.arrow import ParquetTable
 from whence.data.readers.dates import like_time
 from whence.data.readers.delimited import (
+    MOST_COLUMNS,
     DelimitedFile,
     decoded_sample,
     separator_of,
@@ -15,7 +17,7 @@ from whence.data.readers.delimited import (
 )
 from whence.data.readers.records import UNREADABLE, RecordFile, parse_json, parse_literal
 from whence.data.readers.sequences import SequenceFile
-from whence.data.readers.source_files import encoding_of, sample
+from whence.data.readers.source_files import encoding_of, not_in_encoding, sample
 from whence.data.readers.tabular import ReadOptions, Tabular, guess_roles
 from whence.errors import InputError
 from whence.reading import check_regular
@@ -40,8 +42,22 @@ def open_tabular(path: Path, reading: ReadOptions) -> Tabular:
         raise InputError(f"{path} is empty. It needs a row for each event.")
     if start.startswith(b"PAR1"):
         return ParquetTable(path)
+    if wide := _wide_encoding(start, reading.encoding):
+        raise not_in_encoding(str(path), reading.encoding, remedy=f"Give --encoding {wide}")
     reading = replace(reading, encoding=encoding_of(path, reading.encoding))
     return _make(path, reading, reading.format or _format_of(path, reading))
+
+
+def _wide_encoding(start: bytes, given: str) -> str | None:
+    """Return the encoding of text with two bytes per character that is read as UTF-8."""
+    if codecs.lookup(given).name != "utf-8":
+        return None
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    nulls = start[::2].count(0), start[1::2].count(0)
+    if max(nulls) <= len(start) / 4 or min(nulls) > len(start) / 8:
+        return None
+    return "utf-16-le" if nulls[1] > nulls[0] else "utf-16-be"
 
 
 def _format_of(path: Path, reading: ReadOptions) -> str:
@@ -61,7 +77,7 @@ def _format_of(path: Path, reading: ReadOptions) -> str:
 
 def _blank_separated_table(words: list[list[str]]) -> bool:
     """Return whether lines are rows of columns: they have known names, or one is a time."""
-    if {"user", "item"} <= guess_roles(words[0]).keys():
+    if {"user", "item"} <= guess_roles(words[0][:MOST_COLUMNS]).keys():
         return True
     if len({len(row) for row in words}) > 1 or len(words[0]) not in (3, 4):
         return False

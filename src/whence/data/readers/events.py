@@ -100,6 +100,8 @@ def read_features(
     if title is None and role == "item":
         title = "2" if numbered and len(names) > 1 else _title(file)
     table = file.read(names, names)
+    if not table.num_rows:
+        raise InputError(f"{file.place} has no rows. It needs a row for each {role}.")
     ids = SourceColumn(file.place, name, table[name], file.first_row).ids()
     columns = {role: ids.cast(ids.type.value_type)}
     for other in names:
@@ -123,10 +125,6 @@ def with_features(known: pa.Table, features: pa.Table, role: str) -> pa.Table:
     An id without features gets nulls. If an id has several rows, the first one counts.
     """
     ids, among = known[role], features[role].combine_chunks()
-    if not len(among):
-        raise InputError(
-            f"The table of {role}s has no rows. Give one with a row for each {role}, or none."
-        )
     if ids.type != among.type:
         ids, among = ids.cast(pa.string()), among.cast(pa.string())
     row = pc.index_in(ids, value_set=among)

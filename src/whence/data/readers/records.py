@@ -6,6 +6,7 @@ import ast
 import codecs
 import json
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,7 +67,7 @@ def parse_literal(line: str, keys: Collection[str] | None = None) -> object:
             return record
     if len(line) > LONGEST_LITERAL:
         raise ValueError("too long to parse")
-    value = ast.literal_eval(line)
+    value = _evaluated(line)
     if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
         raise ValueError("the keys must be texts")
     return value
@@ -74,10 +75,17 @@ def parse_literal(line: str, keys: Collection[str] | None = None) -> object:
 
 def _plain_value(token: str) -> Any:  # noqa: ANN401
     if token[-1] in "'\"":
-        return ast.literal_eval(token) if "\\" in token else token.lstrip("uU")[1:-1]
+        return _evaluated(token) if "\\" in token else token.lstrip("uU")[1:-1]
     if token in CONSTANTS:
         return CONSTANTS[token]
     return float(token) if "." in token else int(token)
+
+
+def _evaluated(text: str) -> Any:  # noqa: ANN401
+    """Return a literal, without Python's notes on how it is written."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.literal_eval(text)
 
 
 @dataclass(frozen=True)
