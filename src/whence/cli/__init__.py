@@ -16,7 +16,7 @@ from whence import __version__
 from whence.cli import data as data_commands
 from whence.cli.audit import audit
 from whence.cli.explaining import explain, explainers, recommend
-from whence.cli.failures import drop_unwritable_output, sentence_of
+from whence.cli.failures import check_arguments, drop_unwritable_output, sentence_of
 from whence.cli.options import err, out, program, say
 from whence.cli.training import models, train
 from whence.errors import LONGEST_MESSAGE, WhenceError
@@ -100,6 +100,7 @@ def main() -> None:
     warnings.showwarning = _show_warning
     _write_any_character()
     try:
+        check_arguments(sys.argv)
         code = app(standalone_mode=False)
     except USAGE_ERROR as problem:
         sys.exit(_tell_usage(problem))

@@ -4,10 +4,12 @@ import errno
 import os
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 import typer
 
+from whence.errors import InputError
 from whence.memory import is_out_of_memory
 
 ASKED_FOR = re.compile(r"allocate (\d[\d.]{0,30}) ?(bytes|[KMGTPE]iB|[KMGTPE]B)", re.IGNORECASE)
@@ -23,12 +25,23 @@ HINTS = {
 }
 
 
+NOT_UTF8 = "'{}' is not valid UTF-8. Rename the file, or correct the text."
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Refuse what is not UTF-8 at once: Arrow and JSON could not name such files later."""
+    for argument in filter(_not_text, arguments):
+        raise InputError(NOT_UTF8.format(argument))
+
+
 def sentence_of(problem: BaseException) -> str | None:
     """Return what to tell the user, or nothing if the failure is not one of the system."""
     if isinstance(problem, typer.Abort):  # what Typer makes of an EOFError
         return "The input ended before it was complete. Copy or download it again."
     if isinstance(problem, RecursionError):
         return "The input is nested too deeply. Remove some of its nested levels."
+    if isinstance(problem, UnicodeEncodeError) and _not_text(problem.object):
+        return NOT_UTF8.format(problem.object)
     if _out_of_memory(problem):
         return (
             f"There is not enough memory for this{_needed(str(problem))}. Use less data, smaller "
@@ -48,6 +61,11 @@ def drop_unwritable_output() -> None:
     except (OSError, ValueError):
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _not_text(text: str) -> bool:
+    """Return whether it holds surrogates: Python's form of bytes that are not UTF-8."""
+    return any("\ud800" <= one <= "\udfff" for one in text)
 
 
 def _out_of_memory(problem: BaseException) -> bool:
