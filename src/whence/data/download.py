@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.client
 import lzma
-import re
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +17,7 @@ from pathlib import Path
 from shutil import copyfileobj
 
 import whence
+from whence.data.addresses import is_web_address, public_url
 from whence.errors import InputError
 from whence.files import make_parent, new_file, reason
 from whence.progress import download_bar
@@ -46,9 +46,10 @@ def download(
 
     An interrupted download stays next to it as `<name>.part`, and the next call resumes it.
     """
-    if not url.startswith(("http://", "https://")):
+    if not is_web_address(url):
         raise InputError(
-            f"'{_public(url)}' is not a download address. Give one that starts with https://."
+            f"'{public_url(url)}' is not a download address. Give one that starts with https://, "
+            "without a user or a password."
         )
     part = path.with_name(f"{path.name}.part")
     with _appending(part) as file:
@@ -159,7 +160,7 @@ def _answer(url: str, start: int, path: Path) -> http.client.HTTPResponse | None
     except (http.client.HTTPException, OSError) as problem:
         raise _InterruptedError(str(problem) or type(problem).__name__) from None
     except ValueError as problem:
-        raise InputError(f"'{_public(url)}' is not an address: {problem}.") from None
+        raise InputError(f"'{public_url(url)}' is not an address: {problem}.") from None
 
 
 def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
@@ -186,11 +187,6 @@ def _check(part: Path, checksum: str | None, url: str, path: Path) -> None:
 
 def _by_hand(url: str, path: Path, reason: str) -> InputError:
     return InputError(
-        f"{_public(url)} could not be downloaded: {reason}. Try again, or get the file another "
+        f"{public_url(url)} could not be downloaded: {reason}. Try again, or get the file another "
         f"way, put it at {path}, and repeat the command."
     )
-
-
-def _public(url: str) -> str:
-    """Return the address without user name and password."""
-    return re.sub(r"//[^/@]*@", "//", url)

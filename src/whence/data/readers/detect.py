@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from whence.data.addresses import public_name
 from whence.data.readers.arrow import ParquetTable
 from whence.data.readers.delimited import (
     DelimitedFile,
@@ -31,7 +32,7 @@ def open_tabular(path: Path, reading: ReadOptions) -> Tabular:
     if path.is_dir():
         raise InputError(f"{path} is a folder. Give a file in it.")
     if not path.exists():
-        raise InputError(f"There is no file '{path}'.")
+        raise InputError(f"There is no file '{public_name(str(path))}'.")
     if not path.is_file():
         raise InputError(f"{path} is not a regular file. Write its content to a file first.")
     start = sample(path)
