@@ -169,7 +169,7 @@ def _check_parts(parts: Mapping[str, str]) -> None:
         all(_is_port(port) for port in parts.get("port", "").split(","))
         and all(_is_host(host) for host in parts.get("host", "").split(","))
         and not re.search("[:/]", parts.get("user", ""))
-        and not re.search("[@=]|://", parts.get("dbname", ""))
+        and not re.search("[@=:/]", parts.get("dbname", ""))
     )
     if not valid:
         raise _not_valid()

@@ -220,14 +220,24 @@ def test_a_wrong_url_gives_a_clear_error(url: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_without_the_driver_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:
-    """In a process in which the package cannot be imported."""
+    """In a process in which the package cannot be imported, so that no URL can be parsed."""
     (tmp_path / "psycopg.py").write_text("raise ImportError\n")
-    code = "import whence; whence.load('postgresql://x/y', whence.ReadOptions(query='SELECT 1'))"
+    code = (
+        "import whence\n"
+        "for query in (None, 'SELECT 1'):\n"
+        "    try:\n"
+        "        whence.load('postgresql://me:s3cret@h/db', whence.ReadOptions(query=query))\n"
+        "    except whence.InputError as problem:\n"
+        "        print(problem)\n"
+    )
+    places = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
         capture_output=True,
-        text=True,
-        check=False,
+        encoding="utf-8",
+        check=True,
     )
-    assert "pip install 'whence[postgres]'" in done.stderr
+    without_query, without_driver = done.stdout.splitlines()
+    assert without_query.startswith("postgresql://… is a database. Select the events")
+    assert "pip install 'whence[postgres]'" in without_driver

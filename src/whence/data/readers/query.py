@@ -33,5 +33,5 @@ class Query(Tabular):
 
     def failed(self, message: str) -> InputError:
         """Return the first line of the database's message."""
-        said = message.strip().split("\n")[0]
+        said = message.strip().split("\n")[0].rstrip(".")
         return InputError(f"{self.place} failed: {said}. Check the URL and the query.")

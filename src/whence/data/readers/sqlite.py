@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -80,13 +80,12 @@ class SqliteQuery(Query):
             raise self._explained(problem) from None
 
     def _explained(self, problem: Exception) -> BaseException:
-        code = getattr(problem, "sqlite_errorcode", None)
-        if code == sqlite3.SQLITE_INTERRUPT:  # only Ctrl-C interrupts
-            return KeyboardInterrupt()
-        if code == sqlite3.SQLITE_AUTH:
+        if getattr(problem, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+            return KeyboardInterrupt()  # nothing else interrupts a query
+        if "authoriz" in str(problem):  # the code of this error differs between statements
             return InputError(
-                f"{self.place} does more than read ({problem}). The database is read-only. Use a "
-                "SELECT."
+                f"{self.place} failed: it does more than read ({problem}). The database is "
+                "read-only. Use a SELECT."
             )
         return self.failed(str(problem))
 
@@ -94,6 +93,8 @@ class SqliteQuery(Query):
 def _allow_only_reading(base: sqlite3.Connection) -> None:
     """Refuse everything but a SELECT, whatever the query and the views in the file contain."""
     base.executescript(SETTINGS)
+    with suppress(sqlite3.Error):  # what JSON tables need is made here, while that is allowed
+        base.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
     base.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
     base.set_authorizer(_authorize)
