@@ -16,7 +16,7 @@ from whence.errors import InputError
 from whence.text import ELLIPSIS
 
 SQLITE, POSTGRES = "sqlite", "postgresql"
-SCHEMES = {"sqlite": SQLITE, "postgresql": POSTGRES, "postgres": POSTGRES}
+SCHEMES = {SQLITE: SQLITE, POSTGRES: POSTGRES, "postgres": POSTGRES}
 WEB = ("http", "https")
 HIGHEST_PORT = 65_535
 PLACE = ("user", "host", "port", "dbname")
@@ -112,7 +112,7 @@ class Server:
         if re.fullmatch(r"[\w.:-]*", host) and "," not in port:  # others fit only below
             place = f"[{host}]" if ":" in host else host
             place += f":{port}" if port else ""
-            rest.pop("host", None), rest.pop("port", None)
+            rest = {key: value for key, value in rest.items() if key not in ("host", "port")}
         login = f"{quote(user, safe='')}@" if user else ""
         path = f"/{quote(name, safe='')}" if name else "/" if rest else ""
         query = f"?{urlencode(rest, quote_via=quote)}" if rest else ""
@@ -164,7 +164,9 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _check_parts(parts: Mapping[str, str]) -> None:
-    """Raise if a part may hold a password that was written in the wrong place."""
+    """Raise if a part writes a file, or may hold a password that is in the wrong place."""
+    if "sslkeylogfile" in parts:
+        raise InputError("A PostgreSQL URL may not name an sslkeylogfile, which is written to.")
     valid = (
         all(_is_port(port) for port in parts.get("port", "").split(","))
         and all(_is_host(host) for host in parts.get("host", "").split(","))
