@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from hypothesis import settings
 
 import whence
+from postgres import postgres_folder, running_server
 from whence.data import DATASETS, Interactions, Split, last_two, load
 from whence.data.interactions import Counts
 from whence.models import MODELS, ModelSpec, Recommender, build_model
@@ -40,15 +41,6 @@ AddModel = Callable[[str, ModelSpec], None]
 torch.set_num_threads(1)
 settings.register_profile("whence", deadline=None, max_examples=30)
 settings.load_profile("whence")
-
-
-def postgres_folder() -> Path | None:
-    """Return the folder of the server's programs; Debian keeps them off the path."""
-    found = shutil.which("initdb")
-    if found is not None:
-        return Path(found).resolve().parent
-    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    return folders[-1] if folders else None
 
 
 PRESENT: dict[str, Callable[[], bool]] = {
@@ -109,6 +101,13 @@ margin = 0.5
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Tests keep their copies of data apart from the user's."""
     os.environ["WHENCE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a server of our own, as its owner, who may do anything."""
+    with running_server() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

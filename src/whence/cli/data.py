@@ -33,6 +33,7 @@ def get(
     mirror: Annotated[str | None, typer.Option(help="Another address that hosts the file.")] = None,
 ) -> None:
     """Download a dataset from its publisher, or resume an interrupted download."""
+    from whence.data.addresses import public_name
     from whence.data.dataset_files import unchecked_files
     from whence.data.datasets import DATASETS
     from whence.data.datasets import get as get_named
@@ -40,7 +41,9 @@ def get(
 
     name = name.lower()
     if name not in DATASETS:
-        raise InputError(f"There is no dataset '{name}': {did_you_mean(name, DATASETS)}")
+        raise InputError(
+            f"There is no dataset '{public_name(name)}': {did_you_mean(name, DATASETS)}"
+        )
     if DATASETS[name].terms:
         err.print(
             f"Terms of {name}: {DATASETS[name].terms}", markup=False, highlight=False, style="dim"

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 import whence
+from whence.data.addresses import is_web_address, public_url
 from whence.data.archives import check_space
 from whence.data.partial_file import Origin, PartialFile, open_partial
 from whence.data.web import RefusedError, open_url
@@ -48,9 +49,10 @@ def download(
     An interrupted download stays next to it as `<name>.part`. The next call resumes it if the
     server still has the same file.
     """
-    if not url.startswith(("http://", "https://")):
+    if not is_web_address(url):
         raise InputError(
-            f"'{_public(url)}' is not a download address. Give one that starts with https://."
+            f"'{public_url(url)}' is not a download address. Give one that starts with https://, "
+            "without a user or a password."
         )
     with open_partial(path.with_name(f"{path.name}.part")) as part:
         fetch = _Fetch(url, part, max_bytes, checksum is not None, show_progress)
@@ -146,7 +148,7 @@ class _Fetch:
         except (http.client.HTTPException, OSError) as problem:
             raise _InterruptedError(str(problem) or type(problem).__name__) from None
         except ValueError as problem:
-            raise InputError(f"'{_public(self.url)}' is not an address: {problem}.") from None
+            raise InputError(f"'{public_url(self.url)}' is not an address: {problem}.") from None
 
     def _begin(
         self, response: http.client.HTTPResponse, start: int, origin: Origin | None
@@ -202,11 +204,6 @@ def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 def _by_hand(url: str, path: Path, reason: str) -> InputError:
     return InputError(
-        f"{_public(url)} could not be downloaded: {reason}. Try again, or get the file another "
+        f"{public_url(url)} could not be downloaded: {reason}. Try again, or get the file another "
         f"way, put it at {path}, and repeat the command."
     )
-
-
-def _public(url: str) -> str:
-    """Return the address without user name and password."""
-    return re.sub(r"//[^/@]*@", "//", url)

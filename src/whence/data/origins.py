@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.config import build
+from whence.data.addresses import public_name
 from whence.data.datasets import DATASETS, world_interactions
 from whence.data.interactions import Interactions
 from whence.data.preparation import Preparation, prepare
@@ -63,8 +64,8 @@ def reload(origin: Mapping[str, Any]) -> Interactions:
     source = str(origin["source"])
     if source not in DATASETS and not is_database_url(source) and not Path(source).exists():
         raise InputError(
-            f"The data are no longer in {source}. Name them with --data, or give a history instead "
-            "of a user."
+            f"The data are no longer in {public_name(source)}. Name them with --data, or give a "
+            "history instead of a user."
         )
     events = load(source, build(ReadOptions, origin.get("reading", {})))
     for step in preparation_steps(origin):

@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from whence.data.addresses import looks_like_address, public_name, without_password
 from whence.data.datasets import DATASETS, read_named
 from whence.data.interactions import Interactions
 from whence.data.preparation import Preparation, prepare
 from whence.data.prepared import read_prepared
 from whence.data.readers.arrow import FrameTable
-from whence.data.readers.database import (
-    is_database_url,
-    looks_like_address,
-    open_query,
-    without_password,
-)
+from whence.data.readers.database import is_database_url, open_query
 from whence.data.readers.detect import open_tabular
 from whence.data.readers.events import read_events
 from whence.data.readers.source_files import clear_read_errors
@@ -53,7 +49,7 @@ def _read(source: Source, reading: ReadOptions) -> Interactions:
     # A file may be called like a dataset but for its capitals.
     if name in DATASETS and (name == str(source) or not Path(source).exists()):
         return _with_verb(read_named(name), reading)
-    with clear_read_errors(str(source)):
+    with clear_read_errors(public_name(str(source))):
         return _read_path(source, reading)
 
 
@@ -61,12 +57,13 @@ def _read_path(source: str | Path, reading: ReadOptions) -> Interactions:
     path = Path(source)
     if path.is_dir() and (path / MANIFEST).exists():
         return _with_verb(read_prepared(path), reading)
-    if reading.query is not None:
-        raise InputError(f"{source} is not a database, so it takes no query. Omit --query.")
     if not path.exists() and looks_like_address(str(source)):
         raise InputError(
-            "This address is not supported. A database URL starts with postgresql:// or sqlite:///."
+            "This address is not supported, and no file has this name. A database URL starts with "
+            "postgresql:// or sqlite:///."
         )
+    if reading.query is not None:
+        raise InputError(f"{source} is not a database, so it takes no query. Omit --query.")
     if not path.exists() and (path.suffix or len(path.parts) > 1):
         raise InputError(f"There is no file or folder {source}. Check the path.")
     if not path.exists():

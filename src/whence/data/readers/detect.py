@@ -6,6 +6,7 @@ import codecs
 from dataclasses import replace
 from pathlib import Path
 
+from whence.data.addresses import public_name
 from whence.data.readers.arrow import ParquetTable
 from whence.data.readers.dates import like_time
 from whence.data.readers.delimited import (
@@ -32,7 +33,7 @@ NOT_TABLES = {
 def open_tabular(path: Path, reading: ReadOptions) -> Tabular:
     """Return the file as a table whose columns can be read."""
     if not path.exists():
-        raise InputError(f"There is no file '{path}'.")
+        raise InputError(f"There is no file '{public_name(str(path))}'.")
     check_regular(path)
     start = sample(path)
     for magic, what in NOT_TABLES.items():
