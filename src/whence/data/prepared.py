@@ -37,7 +37,7 @@ def read_prepared(folder: Path) -> Interactions:
         if (folder / name).is_symlink():
             raise _unusable(folder / name, "it is a link, which may lead anywhere")
     manifest = read_json(folder / MANIFEST)
-    if (found := manifest.get("format")) != FORMAT:
+    if type(found := manifest.get("format")) is not int or found != FORMAT:
         raise InputError(
             f"{folder} has data format {shortened(str(found), 40)}, but this version of Whence "
             f"reads format {FORMAT}. Prepare the data again."
