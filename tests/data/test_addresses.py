@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bounded import bounded
 from command_line import whence
 from whence.data import ReadOptions, load
 from whence.data.addresses import (
@@ -295,10 +295,9 @@ def test_how_a_web_address_is_shown(url: str, shown: str) -> None:
 )
 def test_long_addresses_take_linear_time(piece: str) -> None:
     text = piece * (100_000 // len(piece))
-    start = time.perf_counter()
-    for scheme in ("", "postgresql://", "sqlite:///", "https://"):
-        looks_like_address(scheme + text)
-        without_password(scheme + text)
-        public_url(scheme + text)
-        is_web_address(scheme + text)
-    assert time.perf_counter() - start < 4
+    with bounded():
+        for scheme in ("", "postgresql://", "sqlite:///", "https://"):
+            looks_like_address(scheme + text)
+            without_password(scheme + text)
+            public_url(scheme + text)
+            is_web_address(scheme + text)

@@ -141,7 +141,7 @@ def test_a_trickle_is_given_up(
             download(url, tmp_path / "file.bin", SMALL, None, (), show_progress=False)
     finally:
         stop.set()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_the_limit_holds_over_retries(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bounded import bounded
 from whence.data import ReadOptions, load
 from whence.data.readers.dates import NUMBER, OTHER_DATE, is_number, like_time
 from whence.errors import InputError
@@ -184,8 +184,8 @@ RUNS = ["1", " ", '"', "'", ",", "[", "\\", "-", ".", "e", "1.", "1e", "1/", "a 
 @pytest.mark.parametrize("pattern", [NUMBER, OTHER_DATE], ids=["number", "date"])
 @pytest.mark.parametrize("run", RUNS)
 def test_no_pattern_takes_long(pattern: re.Pattern[str], run: str) -> None:
-    started = time.monotonic()
-    for text in (run * 100_000, run * 100_000 + "x", "1" + run * 100_000, "Jan" + run * 100_000):
-        pattern.fullmatch(text)
-        pattern.match(text)
-    assert time.monotonic() - started < 2
+    long = run * 100_000
+    with bounded():
+        for text in (long, long + "x", "1" + long, "Jan" + long):
+            pattern.fullmatch(text)
+            pattern.match(text)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bounded import bounded
 from whence.data.readers.sql_text import (
     POSTGRES,
     SQLITE,
@@ -112,6 +112,5 @@ def test_tokens_are_pieces_of_the_query_in_order(grammar: re.Pattern[str], query
 @pytest.mark.parametrize("piece", [*PIECES, "(", "'a", "E'\\'", "$a", "/* */", "order ", "/*/"])
 def test_long_queries_take_linear_time(piece: str, grammar: re.Pattern[str]) -> None:
     query = piece * (200_000 // len(piece))
-    start = time.perf_counter()
-    has_order_by(query, grammar)
-    assert time.perf_counter() - start < 2
+    with bounded():
+        has_order_by(query, grammar)
