@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 from whence.config import build
 from whence.errors import InputError
-from whence.files import new_file, reason, write_json
+from whence.files import new_file, read_document, write_json
 
 NEEDS_FILE: Final = "needs your copy of the data"
 NOT_RUN: Final = "not run yet"
@@ -108,9 +107,9 @@ def read_records(study: str, folder: Path) -> list[Record]:
             "another folder with --results."
         )
     try:
-        documents = json.loads(path.read_text(encoding="utf-8"))
+        documents = read_document(path)
+        if not isinstance(documents, list):
+            raise InputError("it is not a list.")
         return [build(Record, document) for document in documents]
-    except OSError as problem:
-        raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
     except (ValueError, TypeError, InputError) as problem:
         raise InputError(f"{path} does not hold the records of a study: {problem}") from None

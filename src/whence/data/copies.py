@@ -11,9 +11,9 @@ import os
 import re
 import shutil
 import tempfile
-import time
 import warnings
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,12 @@ from whence.data.datasets import DATASETS
 from whence.data.interactions import Interactions, read_prepared
 from whence.errors import InputError
 from whence.files import MANIFEST, reason
+from whence.locks import hold, is_abandoned
 
 FOLDER_VARIABLE = "WHENCE_CACHE"
 HASH = re.compile(r"[0-9a-f]{64}")
 """A hash comes from a run folder, which others may have written, and becomes part of a path."""
 PARTIAL = ".partial-"
-ABANDONED_SECONDS = 24 * 60 * 60
-"""An unfinished copy that is older was left by a process that was killed."""
 
 
 def copies_folder() -> Path:
@@ -57,10 +56,14 @@ def keep_copy(interactions: Interactions, warn: bool = True) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
-        _remove_abandoned(folder)
-        partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder))  # readable by its owner alone
-        interactions.write_files(partial)
-        partial.rename(copy)
+        with ExitStack() as stack:
+            with hold(folder):  # so that nobody sees the new folder before it is held
+                _remove_abandoned(folder)
+                # Readable by its owner alone.
+                partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder))
+                stack.enter_context(hold(partial))
+            interactions.write_files(partial)
+            partial.rename(copy)
     except OSError as problem:
         if warn and not copy.exists():
             warnings.warn(
@@ -99,10 +102,7 @@ def describe_copies() -> str:
 
 
 def _remove_abandoned(folder: Path) -> None:
+    """Remove the unfinished copies of processes that were killed."""
     for left in folder.glob(f"{PARTIAL}*"):
-        try:
-            abandoned = left.stat().st_mtime < time.time() - ABANDONED_SECONDS
-        except OSError:  # another process has just renamed or removed it
-            continue
-        if abandoned:
+        if is_abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
