@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import stat
 import sys
 from collections.abc import Iterator, Mapping
@@ -33,7 +32,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from whence.errors import InputError, OutputError
-from whence.locks import Lock, hidden_name, hold, is_abandoned, lock, new_token
+from whence.locks import Lock, abandoned, hidden_name, hold, lock, new_token
 
 MANIFEST = "manifest.json"
 """Every folder that Whence writes contains this file."""
@@ -114,7 +113,7 @@ def claim_folder(folder: Path, overwrite: bool = False) -> Iterator[Lock]:
     with ExitStack() as stack:
         with writing(folder):
             claim = stack.enter_context(lock(folder))
-            _tidy(claim)
+            _restore_former(folder)
             claim.finished = claim.left_result == _result(folder)
         check_can_write(folder, overwrite or claim.finished)
         yield claim
@@ -140,7 +139,7 @@ def new_folder(folder: Path, overwrite: bool = False) -> Iterator[Path]:
                 claim.record(result=_result(partial))
                 _put_in_place(partial, claim)
         finally:
-            _tidy(claim)
+            claim.tidy()
 
 
 @contextmanager
@@ -157,7 +156,6 @@ def new_file(path: Path, durable: bool = True) -> Iterator[Path]:
             raise OutputError(f"{path} is not a file. Name another one.")
         _remove_left(path)
         partial = hidden_name(path, "partial", new_token())
-        partial.touch(exist_ok=False)
         try:
             with hold(partial):
                 yield partial
@@ -291,23 +289,14 @@ def _swap(one: Path, other: Path) -> bool:
     return swap is not None and swap(here, bytes(one), here, bytes(other), exchange) == 0
 
 
-def _tidy(claim: Lock) -> None:
-    """Restore or remove what was left when a folder was written."""
-    folder, former = claim.path, claim.hidden("former")
-    if not folder.exists():
-        hidden = f".{folder.name}."
-        of_older_versions = [
-            path
-            for path in folder.parent.iterdir()
-            if path.name.startswith(hidden) and FORMER.fullmatch(path.name.removeprefix(hidden))
-        ]
-        for left in (former, *of_older_versions):
-            if _own_files(left) is not None:
-                left.rename(folder)
-                break
-    for left in (claim.hidden("partial"), former):
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
+def _restore_former(folder: Path) -> None:
+    """Restore a folder that an older version was replacing when it was killed."""
+    hidden = f".{folder.name}."
+    for left in [] if folder.exists() else folder.parent.iterdir():
+        is_former = FORMER.fullmatch(left.name.removeprefix(hidden))
+        if left.name.startswith(hidden) and is_former and _own_files(left) is not None:
+            left.rename(folder)
+            return
 
 
 def _remove_left(path: Path) -> None:
@@ -315,8 +304,10 @@ def _remove_left(path: Path) -> None:
     begin = hidden_name(path, "partial", "").name
     for left in path.parent.iterdir():
         is_ours = left.name.startswith(begin) and TOKEN.fullmatch(left.name.removeprefix(begin))
-        if is_ours and left.is_file() and is_abandoned(left):
-            left.unlink(missing_ok=True)
+        if is_ours and left.is_file():
+            with abandoned(left) as nobody_writes:
+                if nobody_writes:
+                    left.unlink(missing_ok=True)
 
 
 def _flush_all(folder: Path) -> None:

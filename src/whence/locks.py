@@ -14,6 +14,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
 import threading
@@ -62,8 +63,8 @@ SECONDS_BETWEEN_TRIES = 0.2
 PLAINLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Neither follow a link nor wait for the other end of a pipe."""
 
-_held = threading.local()
-"""The locks that this thread holds, by path."""
+_held: dict[tuple[int, Path], Lock] = {}
+"""The locks of this process, by thread and path."""
 
 
 class Lock:
@@ -78,18 +79,21 @@ class Lock:
         """Whether a killed process has finished the output, and no call has claimed that yet."""
         self.left_task = self.left_result = self._task = NOTHING
         """What a killed process recorded; nothing once this one has."""
-        if found is not None and (works or _is_old(os.fstat(self._file))):
-            self.token, self.left_task, self.left_result = (one.decode() for one in found.groups())
-        else:
-            self.token = new_token()
-            self._start()
-
-    def _start(self) -> None:
+        self.token = new_token()
         try:
-            self.record()
+            if found is not None and (works or _is_old(os.fstat(self._file))):
+                left = (one.decode() for one in found.groups())
+                self.token, self.left_task, self.left_result = left
+                self.tidy()
+            else:
+                self.record()
         except BaseException:
             self.release()
             raise
+
+    def forget(self) -> None:
+        """Leave the lock to the process that this one was forked from."""
+        os.close(self._file)
 
     def record(self, *, task: str | None = None, result: str = NOTHING) -> None:
         """Write what is being done, as checksums, for the process after this one."""
@@ -102,6 +106,15 @@ class Lock:
     def hidden(self, kind: str) -> Path:
         """Return the temporary name of this kind."""
         return hidden_name(self.path, kind, self.token)
+
+    def tidy(self) -> None:
+        """Remove the temporary folders; a former one is restored if it has not been replaced."""
+        former = self.hidden("former")
+        if former.is_dir() and not self.path.exists():
+            former.rename(self.path)
+        for left in (self.hidden("partial"), former):
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
 
     def release(self) -> None:
         """Remove the lock file, unless it says that the output is finished and unclaimed."""
@@ -121,18 +134,17 @@ def lock(path: Path, wait: bool = False, until: float | None = None) -> Iterator
     If another process or thread has it, raise `BusyError`, or wait for it: until the time `until`,
     by `time.monotonic()`, which raises `OutOfTime`.
     """
-    held: dict[Path, Lock] = _held.__dict__.setdefault("locks", {})
     path = path.resolve()
-    if path in held:
-        yield held[path]
+    key = threading.get_ident(), path
+    if key in _held:
+        yield _held[key]
         return
-    taken = _wait_for(path, until) if wait else _take(path)
-    held[path] = taken
+    taken = _held[key] = _wait_for(path, until) if wait else _take(path)
     try:
         yield taken
     finally:
-        del held[path]
-        taken.release()
+        if _held.pop(key, None) is not None:
+            taken.release()
 
 
 def lock_file(path: Path) -> Path:
@@ -152,31 +164,32 @@ def new_token() -> str:
 
 @contextmanager
 def hold(path: Path) -> Iterator[None]:
-    """Lock a temporary file or folder while this process uses it; see `is_abandoned`."""
+    """Lock a temporary folder, or a temporary file that may be new, while this process uses it."""
     if sys.platform == "win32":  # where an open file could not be renamed
         yield
         return
-    file = os.open(path, os.O_RDONLY | PLAINLY)
-    try:
+    if path.is_dir():
+        file = os.open(path, os.O_RDONLY | PLAINLY)
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
+    else:
+        file = _create_locked(path)
+    try:
         yield
     finally:
         os.close(file)
 
 
-def is_abandoned(path: Path) -> bool:
-    """Return whether no living process holds a temporary file or folder."""
+@contextmanager
+def abandoned(path: Path) -> Iterator[bool]:
+    """Say whether no living process holds a temporary file or folder; meanwhile, none can."""
     try:
-        if sys.platform == "win32":
-            return _is_old(path.lstat())
         file = os.open(path, os.O_RDONLY | PLAINLY)
     except OSError:  # gone, or not ours
-        return False
+        yield False
+        return
     try:
-        return _try_lock(file) or _is_old(os.fstat(file))
-    except BlockingIOError:
-        return False
+        yield _is_free(file)
     finally:
         os.close(file)
 
@@ -222,5 +235,31 @@ def _open_locked(path: Path) -> tuple[int, bool]:
         os.close(file)
 
 
+def _is_free(file: int) -> bool:
+    """Lock a temporary file if nobody has; where locks do not work, its age decides."""
+    try:
+        works = sys.platform != "win32" and _try_lock(file)
+    except BlockingIOError:
+        return False
+    return works or _is_old(os.fstat(file))
+
+
+def _create_locked(path: Path) -> int:
+    """Return a new locked file, also if others look at it before it is locked."""
+    while True:
+        with suppress(BlockingIOError):
+            return _open_locked(path)[0]
+
+
 def _is_old(found: os.stat_result) -> bool:
     return time.time() - found.st_mtime > ABANDONED_SECONDS
+
+
+def _forget_all() -> None:
+    for one in _held.values():
+        one.forget()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -76,4 +76,4 @@ def prepare(
     with claim_folder(folder, overwrite):
         interactions = data()
         interactions.save(folder, overwrite)
-    err.print(f"wrote {len(interactions):,} events to {folder}", markup=False)
+        err.print(f"wrote {len(interactions):,} events to {folder}", markup=False)

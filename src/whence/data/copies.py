@@ -22,7 +22,7 @@ from whence.data.datasets import DATASETS
 from whence.data.interactions import Interactions, read_prepared
 from whence.errors import InputError
 from whence.files import MANIFEST, reason
-from whence.locks import hold, is_abandoned
+from whence.locks import abandoned, hold
 
 FOLDER_VARIABLE = "WHENCE_CACHE"
 HASH = re.compile(r"[0-9a-f]{64}")
@@ -104,5 +104,6 @@ def describe_copies() -> str:
 def _remove_abandoned(folder: Path) -> None:
     """Remove the unfinished copies of processes that were killed."""
     for left in folder.glob(f"{PARTIAL}*"):
-        if is_abandoned(left):
-            shutil.rmtree(left, ignore_errors=True)
+        with abandoned(left) as nobody_writes:
+            if nobody_writes:
+                shutil.rmtree(left, ignore_errors=True)
