@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from forking import KILLED, content, end, start
+from fuzz.forking import KILLED, content, end, start
 from whence.errors import InputError, OutputError
 from whence.files import (
     LARGEST_JSON,

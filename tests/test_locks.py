@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import whence
-from forking import content, end, start
+from fuzz.forking import content, end, start
 from test_files import text_of, write
 from whence.data import Interactions
 from whence.data.copies import keep_copy
@@ -19,7 +19,7 @@ from whence.errors import BusyError, OutOfTime
 from whence.files import MANIFEST, claim_folder, new_file, new_folder, read_json
 from whence.locks import abandoned, hold, lock, lock_file
 
-SMALL = "steps=150,dim=8,max_len=8,batch_size=32,snapshots=3"
+SMALL = "steps=60,dim=4,max_len=4,batch_size=16,snapshots=3"
 
 
 def as_in_containers() -> None:

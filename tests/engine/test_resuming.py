@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -122,14 +121,10 @@ def test_a_checkpoint_of_other_sizes_is_one_sentence(split: Split, tmp_path: Pat
         )  # fmt: skip
 
 
-def damaged(name: str, value: torch.Tensor | None) -> Callable[[Path], None]:
-    """Return what replaces a tensor of a checkpoint, or removes it."""
-
-    def damage(path: Path) -> None:
-        tensors = {one: kept for one, kept in load_file(path).items() if one != name}
-        save_file(tensors if value is None else {**tensors, name: value}, path)
-
-    return damage
+def change(path: Path, name: str, value: torch.Tensor | None) -> None:
+    """Replace a tensor of a checkpoint, or remove it."""
+    tensors = {one: kept for one, kept in load_file(path).items() if one != name}
+    save_file(tensors if value is None else {**tensors, name: value}, path)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +162,7 @@ def test_a_checkpoint_with_other_content_is_one_sentence(
     if name == "NAN":
         value = torch.full_like(load_file(path)[weight], torch.nan)
     names = {"WEIGHT": weight, "NAN": weight, "MOMENT": moment}
-    damaged(names.get(name, name), value)(path)
+    change(path, names.get(name, name), value)
     with pytest.raises(InputError, match="does not hold this training .* Remove it to start over"):
         fit(split, "sasrec", SMALL, config, 0, show_progress=False, checkpoint=path)
 

@@ -17,7 +17,6 @@ from torch import Tensor
 from whence.errors import InputError
 from whence.files import (
     MANIFEST,
-    make_parent,
     new_file,
     read_json,
     reason,
@@ -88,9 +87,12 @@ class CheckpointFolder:
         if self.folder.exists() or self.folder.is_symlink():
             self._check(settings, overwrite)
         if not self.folder.exists():
-            make_parent(self.folder / MANIFEST)
-            with new_file(self.folder / MANIFEST, durable=False) as partial:
-                write_json(partial, settings)
+            try:
+                with new_file(self.folder / MANIFEST, durable=False) as partial:
+                    write_json(partial, settings)
+            except InputError:
+                self.remove()
+                raise
 
     def _check(self, settings: Mapping[str, Any], overwrite: bool) -> None:
         """Remove a training with other settings if `overwrite` allows it."""

@@ -17,8 +17,15 @@ CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "ctypes.dlsym", "fc
 KILLED = -signal.SIGKILL
 
 
-def start(work: Callable[[], object], kill_at: int | None = None) -> int:
-    """Start the work in a process, which dies right before its n-th change, and return its id."""
+def start(
+    work: Callable[[], object],
+    kill_at: int | None = None,
+    on_change: Callable[[], object] | None = None,
+) -> int:
+    """Start the work in a process, which dies right before its n-th change, and return its id.
+
+    `on_change` is called before each change.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # a forked process has one thread
         child = os.fork()
@@ -26,8 +33,8 @@ def start(work: Callable[[], object], kill_at: int | None = None) -> int:
         return child
     code = 1
     try:
-        if kill_at is not None:
-            _die_at(kill_at)
+        if kill_at is not None or on_change is not None:
+            _watch(kill_at, on_change or (lambda: None))
         work()
         code = 0
     except WhenceError as problem:
@@ -42,15 +49,16 @@ def end(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _die_at(number: int) -> None:
-    left = number
+def _watch(kill_at: int | None, on_change: Callable[[], object]) -> None:
+    seen = 0
 
     def count(event: str, arguments: tuple[object, ...]) -> None:
-        nonlocal left
+        nonlocal seen
         writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_ACCMODE
         if event in CHANGES or writes:
-            left -= 1
-            if left == 0:
+            seen += 1
+            on_change()
+            if seen == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(count)

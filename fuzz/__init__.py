@@ -1,0 +1,1 @@
+"""Tests by many random attempts, too many for every run of the test suite."""
