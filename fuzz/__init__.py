@@ -1,1 +1,1 @@
-"""Random input for everything that reads what others wrote."""
+"""Many random attempts, too many for every run of the tests. `make fuzz` runs them."""

@@ -1,4 +1,4 @@
-"""What a part of the fuzzing reports."""
+"""What one part of the fuzzing returns."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -38,6 +39,8 @@ NO_MODEL: Any = object()
 
 AddModel = Callable[[str, ModelSpec], None]
 
+if (ROOT := str(Path(__file__).parent.parent)) not in sys.path:
+    sys.path.append(ROOT)  # for `fuzz`
 torch.set_num_threads(1)
 settings.register_profile("whence", deadline=None, max_examples=30)
 settings.load_profile("whence")

@@ -30,6 +30,14 @@ class InputError(WhenceError):
     """The data, options or settings cannot be used."""
 
 
+class OutputError(InputError):
+    """An output cannot be written: the disk is full, or the place is not allowed."""
+
+
+class BusyError(OutputError):
+    """Another process or thread is writing the same output."""
+
+
 class CapabilityError(WhenceError):
     """A model lacks a required capability."""
 

@@ -19,8 +19,10 @@ import whence
 from whence.config import build
 from whence.data.interactions import Interactions
 from whence.data.splits import HeldOut
+from whence.engine.checkpoints import checkpoint_folder
 from whence.errors import InputError, RunError
-from whence.files import new_file, read_json, write_json
+from whence.files import make_parent, new_file, read_json, write_json, writing
+from whence.locks import lock, lock_file
 from whence.models import model_spec
 from whence.run import Run, open_run
 from whence.training import TrainingConfig, train
@@ -107,27 +109,35 @@ class StudyCache:
     def run(
         self, recipe: TrainingRecipe, until: float | None = None, show_progress: bool = True
     ) -> Run:
-        """Return the cached run, or train it; a stopped training resumes."""
+        """Return the cached run, or train it; a stopped training resumes.
+
+        If another study is training it, wait for that.
+        """
         folder = self.folder / "runs" / recipe.key
-        if folder.exists():
-            try:
-                return replace(open_run(folder, recipe.device), loaded=recipe.data)
-            except RunError:
-                shutil.rmtree(folder)
-        return train(
-            recipe.data,
-            model=recipe.model,
-            model_settings=recipe.settings,
-            training=recipe.training,
-            seeds=recipe.seeds,
-            split=recipe.split,
-            init_from=[self.run(one, until, show_progress) for one in recipe.init_from],
-            out=folder,
-            overwrite=True,  # a training stopped with, say, other threads starts over
-            device=recipe.device,
-            show_progress=show_progress,
-            until=until,
-        )
+        if not lock_file(folder).exists() and (found := _open(folder, recipe)) is not None:
+            return found
+        make_parent(folder)
+        with lock(folder, wait=True, until=until):
+            if (found := _open(folder, recipe)) is not None:
+                shutil.rmtree(checkpoint_folder(folder), ignore_errors=True)
+                return found
+            if folder.exists():  # and cannot be used
+                with writing(folder):
+                    shutil.rmtree(folder)
+            return train(
+                recipe.data,
+                model=recipe.model,
+                model_settings=recipe.settings,
+                training=recipe.training,
+                seeds=recipe.seeds,
+                split=recipe.split,
+                init_from=[self.run(one, until, show_progress) for one in recipe.init_from],
+                out=folder,
+                overwrite=True,  # a training stopped with, say, other threads starts over
+                device=recipe.device,
+                show_progress=show_progress,
+                until=until,
+            )
 
     def measured(self, recipe: TrainingRecipe, measuring: MeasuringPlan) -> CachedColumns | None:
         """Return what was measured before, or nothing if there is none or it cannot be read."""
@@ -146,6 +156,14 @@ class StudyCache:
 
     def _file(self, recipe: TrainingRecipe, measuring: MeasuringPlan) -> Path:
         return self.folder / "measured" / f"{recipe.key}-{measuring.key}.json"
+
+
+def _open(folder: Path, recipe: TrainingRecipe) -> Run | None:
+    """Return the run in a folder, or nothing if there is none that can be used."""
+    try:
+        return replace(open_run(folder, recipe.device), loaded=recipe.data)
+    except RunError:
+        return None
 
 
 def default_folder() -> Path:

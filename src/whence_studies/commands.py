@@ -85,6 +85,8 @@ def run(
     It writes tables, charts and JSON records. If it stops early, run the same
     command again to resume it.
     """
+    from whence.files import make_parent
+    from whence.locks import lock
     from whence_studies.cache import StudyCache, default_folder
     from whence_studies.charts.study_page import can_draw, terminal_tables, write_study
     from whence_studies.records import (
@@ -100,28 +102,31 @@ def run(
     from whence_studies.study import find_study
 
     study = find_study(name)
-    earlier = read_records(study.id, folder) if records_file(study.id, folder).exists() else []
+    path = records_file(study.id, folder)
+    make_parent(path)
+    with lock(path):  # so that the same study does not run twice
+        earlier = read_records(study.id, folder) if path.exists() else []
 
-    def complete(found: list[Record]) -> list[Record]:
-        return judge_by_records(study, fill_from_earlier(found, earlier))
+        def complete(found: list[Record]) -> list[Record]:
+            return judge_by_records(study, fill_from_earlier(found, earlier))
 
-    try:
-        records = run_study(
-            study,
-            cache=StudyCache(cache or default_folder()),
-            minutes=minutes,
-            device=device,
-            only=only or (),
-            keep=lambda found: write_records(complete(found), folder),
-        )
-    except KeyboardInterrupt:
-        err.print("Stopped. The same command resumes from the last record.")
-        raise
-    records = complete(records)
-    write_study(study, records, folder)
+        try:
+            records = run_study(
+                study,
+                cache=StudyCache(cache or default_folder()),
+                minutes=minutes,
+                device=device,
+                only=only or (),
+                keep=lambda found: write_records(complete(found), folder),
+            )
+        except KeyboardInterrupt:
+            err.print("Stopped. The same command resumes from the last record.")
+            raise
+        records = complete(records)
+        write_study(study, records, folder)
     for table in terminal_tables(study, records):
         out.print(table)
-    say(f"Records: {records_file(study.id, folder)}")
+    say(f"Records: {path}")
     if not can_draw():
         say(
             "Charts need altair, vl-convert-python and jinja2. Once they are installed, "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import Any, Final
 
 from whence.config import build
 from whence.errors import InputError
-from whence.files import new_file, write_json
-from whence.reading import read_text
+from whence.files import new_file, read_document, write_json
 from whence.text import shortened
 
 NEEDS_FILE: Final = "needs your copy of the data"
@@ -110,9 +108,10 @@ def read_records(study: str, folder: Path) -> list[Record]:
             f"There are no records in {path}. Run 'whence study run {study}' to make them, or name "
             "another folder with --results."
         )
-    text = read_text(path)
     try:
-        documents = json.loads(text)
+        documents = read_document(path)
+        if not isinstance(documents, list):
+            raise InputError("it is not a list.")
         return [build(Record, document) for document in documents]
     except (ValueError, TypeError, ArithmeticError, RecursionError, InputError) as problem:
         said = shortened(str(problem), LONGEST_REASON)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from whence.data import Interactions, load, split_by
 from whence.devices import check_device, machine
-from whence.errors import InputError, OutOfTime, WhenceError, did_you_mean
+from whence.errors import InputError, OutOfTime, OutputError, WhenceError, did_you_mean
 from whence.progress import print_line
 from whence_studies.cache import (
     CachedColumns,
@@ -105,10 +105,13 @@ class _StudyRun:
                 self.results.found[cell] = {name: one for name, one in kept.items() if one}
 
     def try_to_finish(self, cell: Cell) -> None:
-        """Train and measure a cell; a problem is printed and does not stop the other cells."""
+        """Train and measure a cell; a problem is printed and does not stop the other cells.
+
+        If nothing can be written, no other cell would do better.
+        """
         try:
             self.finish(cell)
-        except OutOfTime:
+        except (OutOfTime, OutputError):
             raise
         except WhenceError as problem:
             print_line(f"{cell} is skipped: {problem}", self.show_progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import whence
 from whence.data import Interactions, Split
@@ -118,6 +119,73 @@ def test_a_checkpoint_of_other_sizes_is_one_sentence(split: Split, tmp_path: Pat
             split, "sasrec", {**SMALL, "dim": 8}, TrainingConfig(steps=2), 0,
             show_progress=False, checkpoint=tmp_path / "seed",
         )  # fmt: skip
+
+
+def change(path: Path, name: str, value: torch.Tensor | None) -> None:
+    """Replace a tensor of a checkpoint, or remove it."""
+    tensors = {one: kept for one, kept in load_file(path).items() if one != name}
+    save_file(tensors if value is None else {**tensors, name: value}, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("step", torch.tensor(-5)),
+        ("step", torch.tensor(10**9)),
+        ("step", torch.tensor(torch.nan)),
+        ("step", torch.tensor([1, 2])),
+        ("format", None),
+        ("identity", torch.tensor(3)),
+        ("position", None),
+        ("0.losses", torch.tensor(0.5)),
+        ("0.losses", torch.full((3,), torch.nan, dtype=torch.float64)),
+        ("0.losses", torch.zeros(2, dtype=torch.float64)),
+        ("0.validations", None),
+        ("0.diverged", torch.tensor([True, False])),
+        ("WEIGHT", torch.zeros(3)),
+        ("WEIGHT", None),
+        ("NAN", None),
+        ("MOMENT", torch.zeros(3)),
+        ("MOMENT", torch.zeros(1, dtype=torch.int64)),
+    ],
+)
+def test_a_checkpoint_with_other_content_is_one_sentence(
+    name: str, value: torch.Tensor | None, split: Split, tmp_path: Path
+) -> None:
+    config, path = TrainingConfig(steps=5, batch_size=32), tmp_path / "seed"
+    training = new_training(split, "sasrec", SMALL, config, [0], "cpu")
+    for _ in range(3):
+        training.advance()
+    training.save(path)
+    weight = next(one for one in load_file(path) if one.startswith("0.model."))
+    moment = next(one for one in load_file(path) if one.endswith(".exp_avg"))
+    if name == "NAN":
+        value = torch.full_like(load_file(path)[weight], torch.nan)
+    names = {"WEIGHT": weight, "NAN": weight, "MOMENT": moment}
+    change(path, names.get(name, name), value)
+    with pytest.raises(InputError, match="does not hold this training .* Remove it to start over"):
+        fit(split, "sasrec", SMALL, config, 0, show_progress=False, checkpoint=path)
+
+
+def test_only_the_checkpoints_of_whence_are_removed(tmp_path: Path) -> None:
+    unfinished = CheckpointFolder(tmp_path / "run", {"dim": 1}, overwrite=False)
+    manifest = unfinished.folder / "manifest.json"
+    for content in ("[]", "{", "[" * 100_000, '{"Whence version": {}}'):
+        manifest.write_text(content)
+        (unfinished.folder / "seeds-0-0.safetensors").touch()
+        with pytest.raises(InputError, match="holds a stopped training .* Use --overwrite"):
+            CheckpointFolder(tmp_path / "run", {"dim": 1, "Whence version": "9"}, overwrite=False)
+        CheckpointFolder(tmp_path / "run", {"dim": 1}, overwrite=True)
+        assert list(unfinished.folder.iterdir()) == [manifest]
+    for name in ("seeds-x-y.safetensors", "notes.txt"):
+        (unfinished.folder / name).touch()
+        with pytest.raises(InputError, match=f"{name} is not part of a training. Move it"):
+            CheckpointFolder(tmp_path / "run", {"dim": 2}, overwrite=True)
+        (unfinished.folder / name).unlink()
+    shutil.rmtree(unfinished.folder)
+    unfinished.folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="is not part of a training"):
+        CheckpointFolder(tmp_path / "run", {"dim": 2}, overwrite=True)
 
 
 COMMAND = [sys.executable, "-m", "whence", "train", "DATA", "--seeds", "2", "--out", "RUN",

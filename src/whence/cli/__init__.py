@@ -53,14 +53,20 @@ def demo(
 ) -> None:
     """Train on MovieLens, recommend with reasons, and write a report. Takes about a minute."""
     from whence.demonstration import demonstrate
+    from whence.files import check_own_file, make_parent
+    from whence.locks import lock
     from whence.report import tables
     from whence.report.demo_page import write_demo_report
 
-    found = demonstrate(folder, data)
+    path = folder / "report.html"
+    make_parent(folder)
+    with lock(folder):
+        check_own_file(path)
+        found = demonstrate(folder, data)
+        command = "whence demo" + (f" --data {data}" if data else "")
+        write_demo_report(found, path, command)
     out.print(found.picks)
     out.print(tables.accuracy_table(found.accuracy))
-    command = "whence demo" + (f" --data {data}" if data else "")
-    path = write_demo_report(found, folder / "report.html", command)
     say(f"Report: {path}")
     say(f"Run: {folder / 'run'}")
     say(f"Next: {program()} explain {folder / 'run'} --user {found.user}")

@@ -78,9 +78,9 @@ def prepare(
     overwrite: Overwrite = False,
 ) -> None:
     """Read and filter interactions, and save them in a folder that loads fast."""
-    from whence.files import check_can_write
+    from whence.files import claim_folder
 
-    check_can_write(folder, overwrite)
-    interactions = data()
-    interactions.save(folder, overwrite)
-    err.print(f"wrote {len(interactions):,} events to {folder}", markup=False)
+    with claim_folder(folder, overwrite):
+        interactions = data()
+        interactions.save(folder, overwrite)
+        err.print(f"wrote {len(interactions):,} events to {folder}", markup=False)

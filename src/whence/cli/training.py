@@ -70,47 +70,50 @@ def train(
     """
     from whence import open_run
     from whence.config import parse_settings
+    from whence.files import claim_folder
     from whence.training import train as train_run
     from whence.training.runs import baseline_accuracy, plain_measures, split_settings
 
     model_settings, training = split_settings(model, parse_settings(",".join(settings or [])))
-    try:
-        run = train_run(
-            data,
-            model=model,
-            model_settings=model_settings,
-            training=training,
-            seeds=seeds,
-            split=split,
-            init_from=[open_run(one) for one in init_from or []],
-            out=folder,
-            overwrite=overwrite,
-            device=device,
-            seeds_at_once=seeds_at_once,
+    # Until the end of the command: if it is killed, the same command ends as this one would.
+    with claim_folder(folder, overwrite):
+        try:
+            run = train_run(
+                data,
+                model=model,
+                model_settings=model_settings,
+                training=training,
+                seeds=seeds,
+                split=split,
+                init_from=[open_run(one) for one in init_from or []],
+                out=folder,
+                overwrite=overwrite,
+                device=device,
+                seeds_at_once=seeds_at_once,
+            )
+        except KeyboardInterrupt:
+            err.print("Stopped. Run the same command again to resume from the last checkpoint.")
+            raise
+        for seed, found in run.metrics.items():
+            if run.training["patience"] and found["kept_step"] < found["steps"]:
+                steps, kept = found["steps"], found["kept_step"]
+                say(f"Seed {seed} stopped after {steps} steps and kept the weights of step {kept}.")
+        baselines = baseline_accuracy(
+            run.interactions,
+            split,
+            run.first.config.max_len,
+            show_progress=True,
+            rated=not run.first.predicts_probabilities,
         )
-    except KeyboardInterrupt:
-        err.print("Stopped. Run the same command again to resume from the last checkpoint.")
-        raise
-    for seed, found in run.metrics.items():
-        if run.training["patience"] and found["kept_step"] < found["steps"]:
-            steps, kept = found["steps"], found["kept_step"]
-            say(f"Seed {seed} stopped after {steps} steps and kept the weights of step {kept}.")
-    baselines = baseline_accuracy(
-        run.interactions,
-        split,
-        run.first.config.max_len,
-        show_progress=True,
-        rated=not run.first.predicts_probabilities,
-    )
-    if as_json:
-        plain = {name: plain_measures(found) for name, found in baselines.items()}
-        print_json({"run": str(folder), "metrics": run.metrics, "baselines": plain})
-        return
-    from whence.report.tables import seeds_table
+        if as_json:
+            plain = {name: plain_measures(found) for name, found in baselines.items()}
+            print_json({"run": str(folder), "metrics": run.metrics, "baselines": plain})
+            return
+        from whence.report.tables import seeds_table
 
-    out.print(seeds_table(run.metrics, baselines))
-    whom = "--history TITLE" if run.first.reads_history else "--user USER"
-    say(f"Next: {program()} recommend {folder} {whom}")
+        out.print(seeds_table(run.metrics, baselines))
+        whom = "--history TITLE" if run.first.reads_history else "--user USER"
+        say(f"Next: {program()} recommend {folder} {whom}")
 
 
 def models(

@@ -11,8 +11,8 @@ import os
 import re
 import shutil
 import tempfile
-import time
 import warnings
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,13 +20,12 @@ from whence.data.interactions import Interactions
 from whence.data.prepared import read_prepared
 from whence.errors import InputError
 from whence.files import MANIFEST, read_json, reason
+from whence.locks import abandoned, hold
 
 FOLDER_VARIABLE = "WHENCE_CACHE"
 HASH = re.compile(r"[0-9a-f]{64}")
 """A hash comes from a run folder, which others may have written, and becomes part of a path."""
 PARTIAL = ".partial-"
-ABANDONED_SECONDS = 24 * 60 * 60
-"""An unfinished copy that is older was left by a process that was killed."""
 
 
 def copies_folder() -> Path:
@@ -47,10 +46,14 @@ def keep_copy(interactions: Interactions) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
-        _remove_abandoned(folder)
-        partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder))  # readable by its owner alone
-        interactions.write_files(partial)
-        partial.rename(copy)
+        with ExitStack() as stack:
+            with hold(folder):  # so that nobody sees the new folder before it is held
+                _remove_abandoned(folder)
+                # Readable by its owner alone.
+                partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder))
+                stack.enter_context(hold(partial))
+            interactions.write_files(partial)
+            partial.rename(copy)
     except OSError as problem:
         if not copy.exists():
             warnings.warn(
@@ -90,10 +93,8 @@ def describe_copies() -> str:
 
 
 def _remove_abandoned(folder: Path) -> None:
+    """Remove the unfinished copies of processes that were killed."""
     for left in folder.glob(f"{PARTIAL}*"):
-        try:
-            abandoned = left.stat().st_mtime < time.time() - ABANDONED_SECONDS
-        except OSError:  # another process has just renamed or removed it
-            continue
-        if abandoned:
-            shutil.rmtree(left, ignore_errors=True)
+        with abandoned(left) as nobody_writes:
+            if nobody_writes:
+                shutil.rmtree(left, ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,25 +12,31 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 from torch import Tensor
 
 from whence.errors import InputError
 from whence.files import (
     MANIFEST,
-    make_parent,
     new_file,
     read_json,
     reason,
     save_weights,
     write_json,
+    writing,
 )
 
 SECONDS_BETWEEN_CHECKPOINTS = 1.0
 TRAINING_PER_CHECKPOINT = 20
 """Seconds of training for every second that a slow checkpoint takes."""
+WRONG_CONTENT = (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError)
+"""What tensors of another name, type, shape or value raise."""
 VERSION = "Whence version"
 """The setting whose difference says enough."""
+OWN_NAMES = re.compile(
+    r"manifest\.json|seeds-[0-9]{1,9}-[0-9]{1,9}\.safetensors|seed-[0-9]{1,9}-snapshots|"
+    r"\..+\.(whence-)?partial-[0-9a-f]+"
+)
+"""What the folder of a training holds, also of one that an older version left."""
 SHARED = ("step", "format", "position", "identity")
 """Tensors of a checkpoint that belong to all of its seeds."""
 
@@ -60,7 +67,7 @@ def restore_from(path: Path, device: str, restore: Callable[[dict[str, Tensor]],
         raise InputError(f"{path} cannot be read: {reason(problem)}.") from None
     except torch.OutOfMemoryError:
         raise
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as problem:
+    except (SafetensorError, *WRONG_CONTENT) as problem:
         why = str(problem).partition("\n")[0]
         raise InputError(
             f"{path} does not hold this training ({why}). Remove it to start over."
@@ -74,21 +81,31 @@ class CheckpointFolder:
     """
 
     def __init__(self, run: Path, settings: Mapping[str, Any], overwrite: bool) -> None:
-        run = run.resolve()
-        self.folder = run.with_name(f".{run.name}.unfinished")
+        self.folder = checkpoint_folder(run)
         # A round trip through JSON, so that the two can be compared.
         settings = json.loads(json.dumps(settings))
-        if self.folder.exists():
+        if self.folder.exists() or self.folder.is_symlink():
             self._check(settings, overwrite)
         if not self.folder.exists():
-            make_parent(self.folder / MANIFEST)
-            with new_file(self.folder / MANIFEST) as partial:
-                write_json(partial, settings)
+            try:
+                with new_file(self.folder / MANIFEST, durable=False) as partial:
+                    write_json(partial, settings)
+            except InputError:
+                self.remove()
+                raise
 
     def _check(self, settings: Mapping[str, Any], overwrite: bool) -> None:
         """Remove a training with other settings if `overwrite` allows it."""
-        manifest = self.folder / MANIFEST
-        saved = read_json(manifest) if manifest.exists() else {}
+        is_folder = self.folder.is_dir() and not self.folder.is_symlink()
+        for path in self.folder.iterdir() if is_folder else [self.folder]:
+            if not OWN_NAMES.fullmatch(path.name):
+                raise InputError(
+                    f"{path} is not part of a training. Move it elsewhere, or remove it."
+                )
+        try:
+            saved = read_json(self.folder / MANIFEST)
+        except InputError:
+            saved = {}
         if saved == settings:
             return
         if any(self.folder.glob("seed*")) and not overwrite:
@@ -96,7 +113,8 @@ class CheckpointFolder:
                 f"{self.folder} holds a stopped training {_difference(saved, settings)} "
                 "Use --overwrite (in Python overwrite=True) to start over."
             )
-        shutil.rmtree(self.folder)
+        with writing(self.folder):
+            shutil.rmtree(self.folder)
 
     def remove_if_empty(self) -> None:
         """Remove the folder of a training that failed before its first checkpoint."""
@@ -112,18 +130,21 @@ class CheckpointFolder:
         whole = self.checkpoint(seeds)
         if not whole.exists():
             return
-        tensors = load_file(whole)
-        for part in parts:
-            own = {*map(str, part), *SHARED}
-            kept = {name: one for name, one in tensors.items() if name.partition(".")[0] in own}
-            with new_file(self.checkpoint(part)) as partial:
-                save_weights(partial, kept)
+
+        def save_parts(tensors: Mapping[str, Tensor]) -> None:
+            for part in parts:
+                own = {*map(str, part), *SHARED}
+                kept = {name: one for name, one in tensors.items() if name.partition(".")[0] in own}
+                with new_file(self.checkpoint(part), durable=False) as partial:
+                    save_weights(partial, kept)
+
+        restore_from(whole, "cpu", save_parts)
         whole.unlink()
 
     def seeds_at_once(self) -> int | None:
         """Return how many seeds have trained together so far."""
         kept = (path.stem.split("-")[1:] for path in self.folder.glob("seeds-*.safetensors"))
-        return max((int(last) - int(first) + 1 for first, last in kept), default=None)
+        return max((1 + abs(int(last) - int(first)) for first, last in kept), default=None)
 
     def snapshots(self, seed: int) -> Path:
         """Return the folder of a seed's snapshots."""
@@ -134,10 +155,16 @@ class CheckpointFolder:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def checkpoint_folder(run: Path) -> Path:
+    """Return the folder of a run's checkpoints."""
+    run = run.resolve()
+    return run.with_name(f".{run.name}.unfinished")
+
+
 def _difference(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """Describe how a stopped training differs from the requested one."""
     if VERSION not in saved:
-        return "of an older version of Whence, which cannot be resumed."
+        return "that is damaged or of an older version of Whence, and cannot be resumed."
     names = [name for name in {**settings, **saved} if saved.get(name) != settings.get(name)]
     if VERSION in names:
         return f"of Whence {saved[VERSION]}, which version {settings[VERSION]} cannot resume."

@@ -313,14 +313,15 @@ class Training(Generic[ModelT]):
         tensors["step"] = torch.tensor(self.step)
         tensors["position"] = torch.tensor([*self.stack.batches.position()], dtype=torch.int64)
         tensors["identity"] = torch.tensor([*self.task.identity().values()], dtype=torch.int64)
-        with new_file(path) as partial:
+        with new_file(path, durable=False) as partial:
             save_weights(partial, tensors)
 
     def save_snapshots(self, folder_of: Callable[[int], Path]) -> None:
         """Write the weights of every seed to a file named after the number of steps."""
         for number, seed in enumerate(self.stack.seeds):
             model = self._model(seed, self.stack.final_weights(number))
-            with new_file(folder_of(seed) / f"{self.step}.safetensors") as partial:
+            path = folder_of(seed) / f"{self.step}.safetensors"
+            with new_file(path, durable=False) as partial:
                 save_weights(partial, model.state_dict())
 
     def load(self, path: Path) -> None:
@@ -334,22 +335,32 @@ class Training(Generic[ModelT]):
         for (name, now), then in zip(self.task.identity().items(), saved, strict=True):
             if now != then:
                 raise ValueError(f"it was started with {name} {then}, now it is {now}")
-        self.step = int(tensors["step"])
+        step = int(tensors["step"])
+        if not 0 <= step <= (math.inf if self.plan.steps is None else self.plan.steps):
+            raise ValueError(f"it has taken {step} of {self.plan.steps} steps")
         states = {seed: with_prefix(f"{seed}.", tensors) for seed in self.logs}
-        self.logs = {seed: _log(state) for seed, state in states.items()}
+        logs = {seed: _log(state, step) for seed, state in states.items()}
+        self.step, self.logs = step, logs
         active = [seed for seed, state in states.items() if with_prefix("model.", state)]
         if active:
             self._stack_up(active, states)
+            if not all(self.stack.finite()):
+                raise ValueError("its weights are not finite")
             self.stack.batches.seek(tensors["position"].tolist())
 
 
-def _log(state: State) -> SeedLog:
-    return SeedLog(
-        state["losses"].tolist(),
-        state["validations"].tolist(),
-        with_prefix("best.", state),
-        bool(state["diverged"]),
-    )
+def _log(state: State, step: int) -> SeedLog:
+    """Return the course of a seed after that many steps, if it can be that of one."""
+    losses, validations = state["losses"], state["validations"]
+    if losses.ndim != 1 or validations.ndim != 1:
+        raise ValueError("its losses are not a list")
+    diverged, trains = bool(state["diverged"]), any(name.startswith("model.") for name in state)
+    if len(losses) > step or (trains and len(losses) < step):
+        raise ValueError(f"it has {len(losses)} losses of {step} steps")
+    if not diverged and not losses.isfinite().all():
+        raise ValueError("its losses are not finite")
+    best = with_prefix("best.", state)
+    return SeedLog(losses.tolist(), validations.tolist(), best, diverged)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -211,7 +211,12 @@ class Stack(Generic[ModelT]):
         for name, weight in self.weights.items():
             moments = [with_prefix(f"optimizer.{name}.", state) for state in states]
             if moments[0]:
-                self.optimizer.state[weight] = self._stacked_moments(moments)
+                stacked = self._stacked_moments(moments)
+                for moment, one in stacked.items():
+                    wanted = (torch.Size(), one.dtype) if moment == "step" else _kind(weight)
+                    if _kind(one) != wanted or not one.is_floating_point():
+                        raise ValueError(f"{moment} of {name} has another shape or type")
+                self.optimizer.state[weight] = stacked
 
     def _stacked_moments(self, each: Sequence[State]) -> dict[str, Tensor]:
         """Stack the optimizer's state of a weight; all seeds have taken the same steps."""
@@ -243,6 +248,10 @@ def _seeds_first(values: Any) -> Any:  # noqa: ANN401
     if isinstance(values, tuple):
         return type(values)(*map(_seeds_first, values))
     return None if values is None else 0
+
+
+def _kind(values: Tensor) -> tuple[torch.Size, torch.dtype]:
+    return values.shape, values.dtype
 
 
 def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> State:

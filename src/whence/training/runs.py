@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,17 +16,19 @@ import torch
 
 import whence
 from whence.config import build, suggest_setting
+from whence.data.copies import keep_copy
 from whence.data.interactions import Interactions
 from whence.data.sources import Source, load
 from whence.data.splits import Split, split_by
 from whence.devices import check_device
-from whence.engine.checkpoints import VERSION, CheckpointFolder
-from whence.errors import InputError
-from whence.files import check_can_write, make_parent
+from whence.engine.checkpoints import VERSION, CheckpointFolder, checkpoint_folder
+from whence.errors import InputError, RunError
+from whence.files import check_can_write, claim_folder
+from whence.locks import Lock
 from whence.measure import Measure
 from whence.models import MODELS, ModelSpec, model_spec
 from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
-from whence.run import Run, snapshot_files
+from whence.run import Run, open_run, snapshot_files
 from whence.training.config import TrainingConfig, check_precision
 from whence.training.evaluation import Evaluation, evaluate
 from whence.training.recommenders import TrainedRecommender
@@ -57,8 +63,8 @@ def train(
 
     Seeds train together, as many as memory holds unless `seeds_at_once` says how many. A seed that
     diverges is left out of the run with a warning. If training is interrupted, the same call with
-    the same `out` resumes it and ends with the same bits. At the time `until`, by
-    `time.monotonic()`, it stops with `OutOfTime`.
+    the same `out` resumes it and ends with the same bits. If another process writes to `out`, it
+    raises `BusyError`. At the time `until`, by `time.monotonic()`, it stops with `OutOfTime`.
     """
     if seeds < 1 or (seeds_at_once is not None and seeds_at_once < 1):
         raise InputError("seeds and seeds_at_once must be at least 1.")
@@ -79,66 +85,83 @@ def train(
     check_precision(training_config, device)
     if out is None and training_config.snapshots:
         raise InputError("snapshots are written to the run folder. Set out.")
-    if out is not None:
-        check_can_write(Path(out), overwrite)
-        make_parent(Path(out))
-    interactions = data() if callable(data) else load(data)
-    check_same_data(init_from, interactions, split)
-    held_out = split_by(split, interactions)
-    # So that every protocol of such a run says it.
-    held_out = replace(held_out, protocol=held_out.protocol + training_config.selection_note)
-    settings = _with_room(spec, asdict(model_config), given, interactions)
-    described = {
-        **asdict(training_config),
-        "split": split,
-        "init_from": [_fingerprint(run) for run in init_from],
-        "protocol": held_out.protocol,
-        "device": device,
-        "threads": torch.get_num_threads(),
-    }
-    checkpoints = None
-    if out is not None:
-        everything = {"model": model, **settings, **described, **_environment(interactions)}
-        checkpoints = CheckpointFolder(Path(out), everything, overwrite)
-    try:
-        trained = fit_seeds(
-            held_out,
-            model,
-            settings,
-            training_config,
-            range(seeds),
-            device,
-            show_progress=show_progress,
-            checkpoints=checkpoints,
-            at_once=seeds_at_once,
-            until=until,
-            init_from=init_from,
+    with nullcontext() if out is None else claim_folder(Path(out), overwrite) as claim:
+        interactions = data() if callable(data) else load(data)
+        check_same_data(init_from, interactions, split)
+        held_out = split_by(split, interactions)
+        # So that every protocol of such a run says it.
+        held_out = replace(held_out, protocol=held_out.protocol + training_config.selection_note)
+        settings = _with_room(spec, asdict(model_config), given, interactions)
+        described = {
+            **asdict(training_config),
+            "split": split,
+            "init_from": [_fingerprint(run) for run in init_from],
+            "protocol": held_out.protocol,
+            "device": device,
+            "threads": torch.get_num_threads(),
+        }
+        checkpoints = None
+        if out is not None and claim is not None:
+            everything = {"model": model, **settings, **described, **_environment(interactions)}
+            task = _checksum({**everything, "seeds": seeds})
+            if claim.finished and claim.left_task == task:
+                with suppress(RunError):  # somebody may have changed it since
+                    return _finished(claim, Path(out), interactions, device)
+            check_can_write(Path(out), overwrite)
+            claim.record(task=task)
+            checkpoints = CheckpointFolder(Path(out), everything, overwrite)
+        try:
+            trained = fit_seeds(
+                held_out,
+                model,
+                settings,
+                training_config,
+                range(seeds),
+                device,
+                show_progress=show_progress,
+                checkpoints=checkpoints,
+                at_once=seeds_at_once,
+                until=until,
+                init_from=init_from,
+            )
+        finally:
+            if checkpoints is not None:
+                checkpoints.remove_if_empty()
+        if diverged := [seed for seed in range(seeds) if seed not in trained]:
+            warnings.warn(
+                f"Training of seed {', '.join(map(str, diverged))} diverged; the run has the other "
+                f"{len(trained)}. Lower learning_rate or set clip to keep them all.",
+                stacklevel=2,
+            )
+        run = Run(
+            model=model,
+            model_settings=settings,
+            training=described,
+            data=describe(interactions),
+            catalog=interactions.catalog,
+            models={seed: one.model for seed, one in trained.items()},
+            metrics={seed: _metrics(one, held_out, show_progress) for seed, one in trained.items()},
+            loaded=interactions,
         )
-    finally:
-        if checkpoints is not None:
-            checkpoints.remove_if_empty()
-    if diverged := [seed for seed in range(seeds) if seed not in trained]:
-        warnings.warn(
-            f"Training of seed {', '.join(map(str, diverged))} diverged; the run has the other "
-            f"{len(trained)}. Lower learning_rate or set clip to keep them all.",
-            stacklevel=2,
-        )
-    run = Run(
-        model=model,
-        model_settings=settings,
-        training=described,
-        data=describe(interactions),
-        catalog=interactions.catalog,
-        models={seed: one.model for seed, one in trained.items()},
-        metrics={seed: _metrics(one, held_out, show_progress) for seed, one in trained.items()},
-        loaded=interactions,
-    )
-    if out is None or checkpoints is None:
-        return run
-    kept = {seed: snapshot_files(checkpoints.snapshots(seed)) for seed in trained}
-    saved = replace(run, snapshots=kept).save(out, overwrite)
-    checkpoints.remove()
-    return saved
+        if out is None or checkpoints is None:
+            return run
+        kept = {seed: snapshot_files(checkpoints.snapshots(seed)) for seed in trained}
+        saved = replace(run, snapshots=kept).save(out, overwrite)
+        checkpoints.remove()
+        return saved
+
+
+def _finished(claim: Lock, out: Path, interactions: Interactions, device: str) -> Run:
+    """Return the run of a process that was killed after it had written it, and tidy up."""
+    run = replace(open_run(out, device), loaded=interactions)
+    keep_copy(interactions)
+    shutil.rmtree(checkpoint_folder(out), ignore_errors=True)
+    claim.finished = False
+    return run
+
+
+def _checksum(settings: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def _given(settings: Mapping[str, Any] | DataclassInstance | None) -> set[str]:

@@ -292,7 +292,8 @@ def write_sessions(
             )
             _write(log_drawn.table, new / LOGS / log_name(log))
             _write(truth, new / CAUSES / log_name(log))
-        document = {"whence": whence.__version__, SETTINGS: asdict(config)}
+        files = sorted(path.relative_to(new).as_posix() for path in new.rglob("*.csv"))
+        document = {"whence": whence.__version__, SETTINGS: asdict(config), "files": files}
         write_json(new / MANIFEST, document)
     return find_files(folder)
 

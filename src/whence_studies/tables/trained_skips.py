@@ -18,6 +18,7 @@ import whence
 from whence.errors import OutOfTime
 from whence.experts import SequentialModel
 from whence.files import make_parent, new_file, read_json, sha256, write_json
+from whence.locks import lock, lock_file
 from whence_studies.sessions import SessionSplit, Tracks, read_tracks
 from whence_studies.skips import (
     NetworkConfig,
@@ -146,26 +147,30 @@ class SkipSeed:
         return columns
 
     def model(self, parts: SessionSplit, tracks: Tracks, workspace: Workspace) -> SequentialModel:
-        """Load the network, or train it now."""
+        """Load the network, or train it now. If another study is training it, wait for that."""
         weights = self.weights(workspace)
-        if weights.exists():
+        if weights.exists() and not lock_file(weights).exists():
             return load_network(self.network, weights, workspace.device)
         make_parent(weights)
         checkpoint = workspace.cache / f"{self.key(workspace.device)}.safetensors"
-        fitted = fit_skips(
-            parts,
-            tracks,
-            self.network,
-            self.training,
-            self.seed,
-            device=workspace.device,
-            show_progress=workspace.show_progress,
-            checkpoint=checkpoint,
-            until=workspace.until,
-        )
-        save_network(fitted.model, weights)
-        checkpoint.unlink()
-        return fitted.model
+        with lock(weights, wait=True, until=workspace.until):
+            if weights.exists():
+                checkpoint.unlink(missing_ok=True)
+                return load_network(self.network, weights, workspace.device)
+            fitted = fit_skips(
+                parts,
+                tracks,
+                self.network,
+                self.training,
+                self.seed,
+                device=workspace.device,
+                show_progress=workspace.show_progress,
+                checkpoint=checkpoint,
+                until=workspace.until,
+            )
+            save_network(fitted.model, weights)
+            checkpoint.unlink()
+            return fitted.model
 
 
 def seeds_of(row: str, plan: TrainingPlan, sessions: str) -> list[SkipSeed]:

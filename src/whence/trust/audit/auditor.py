@@ -16,14 +16,24 @@ from whence.data.sources import Source
 from whence.devices import device_of
 from whence.errors import InputError, WhenceError
 from whence.explainers import find_explainer
-from whence.files import MANIFEST, make_parent, new_file, read_json, sha256, write_json
+from whence.files import (
+    MANIFEST,
+    check_own_file,
+    make_parent,
+    new_file,
+    read_json,
+    sha256,
+    write_json,
+    writing,
+)
+from whence.locks import lock
 from whence.models.base import no_history, require_reasons
 from whence.progress import print_line
 from whence.run import Run
 from whence.trust.audit.context import CASES, CONTROL, AuditContext, default_methods, with_control
 from whence.trust.audit.finding import Finding
 from whence.trust.audit.result import DOCUMENT, Audit, StageResult, describe_run
-from whence.trust.audit.stage import Stage, chosen_stages
+from whence.trust.audit.stage import STAGES, Stage, chosen_stages
 from whence.trust.audit.verdict import reach_verdict
 
 STAGES_FOLDER: Final = "stages"
@@ -53,23 +63,32 @@ def audit(
     asked = chosen_stages(stages)
     run = run if data is None else run.with_training_data(data)
     context = _context(run, methods, cases, model_seed, memory, show_progress)
-    folder = None if out is None else open_audit_folder(Path(out), run, context.settings())
-    if folder is not None and fresh:
-        folder.clear()
+    command = _command(run, out, stages, methods, cases, model_seed)
+    if out is None:
+        return _answer_all(asked, context, None, command)
+    folder = open_audit_folder(Path(out), run, context.settings())
+    with lock(folder.folder.resolve()):
+        if fresh:
+            folder.clear()
+        done = _answer_all(asked, context, folder, command)
+        folder.write(done)
+    return done
+
+
+def _answer_all(
+    asked: Mapping[str, Stage], context: AuditContext, folder: AuditFolder | None, command: str
+) -> Audit:
+    """Return the answers of all stages, and the verdict."""
     results: dict[str, StageResult] = {}
     for number, (name, stage) in enumerate(asked.items(), start=1):
-        print_line(f"{number} of {len(asked)}: {stage.question}", show_progress)
+        print_line(f"{number} of {len(asked)}: {stage.question}", context.show_progress)
         results[name] = _answer(name, stage, context, folder)
     findings = {name: one.finding for name, one in results.items() if one.finding is not None}
     questions = {name: stage.question for name, stage in asked.items()}
     verdict = reach_verdict(findings, questions, context.wording)
     if not context.methods:
         verdict = replace(verdict, sentence=no_history(context.model, "an explainer"))
-    command = _command(run, out, stages, methods, cases, model_seed)
-    done = Audit(describe_run(run), context.settings(), results, verdict, command)
-    if folder is not None:
-        folder.write(done)
-    return done
+    return Audit(describe_run(context.run), context.settings(), results, verdict, command)
 
 
 def _context(
@@ -171,8 +190,9 @@ class AuditFolder:
 
     def clear(self) -> None:
         """Delete the saved stages."""
-        for path in (self.folder / STAGES_FOLDER).glob("*.json"):
-            path.unlink()
+        with writing(self.folder):
+            for path in (self.folder / STAGES_FOLDER).glob("*.json"):
+                path.unlink()
 
     def write(self, done: Audit) -> None:
         """Write the finished audit as JSON and as a page."""
@@ -199,15 +219,36 @@ def open_audit_folder(folder: Path, run: Run, settings: Mapping[str, Any]) -> Au
     known = {STAGES_FOLDER, DOCUMENT, PAGE}
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder for the audit.")
-    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    # Interrupted writes and file managers leave files behind whose names start with a dot.
-    others = {name for name in names - known if not name.startswith(".")}
+    others = [path.name for path in _visible(folder) if path.name not in known]
+    others += [
+        f"{STAGES_FOLDER}/{path.name}"
+        for path in _visible(folder / STAGES_FOLDER)
+        if not _is_stage(path)
+    ]
     if others:
         raise InputError(
             f"{folder} contains {min(others)}, so it is not the folder of an audit; name another."
         )
+    for path in (folder / DOCUMENT, folder / PAGE):
+        check_own_file(path)
     make_parent(folder / DOCUMENT)
     return AuditFolder(folder, sha256(run.folder / MANIFEST), settings)
+
+
+def _visible(folder: Path) -> list[Path]:
+    """Return what is in a folder, but not what file managers and interrupted writes leave."""
+    found = folder.iterdir() if folder.is_dir() else iter(())
+    return [path for path in found if not path.name.startswith(".")]
+
+
+def _is_stage(path: Path) -> bool:
+    """Return whether a file is a saved stage, which may be damaged or of a plug-in that is gone."""
+    if path.suffix == ".json" and path.stem in STAGES:
+        return True
+    try:
+        return {"stage", "key", "finding"} <= read_json(path).keys()
+    except InputError:
+        return False
 
 
 def default_folder(run: Path) -> Path:
