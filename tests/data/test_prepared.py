@@ -87,7 +87,16 @@ def test_a_size_that_is_not_there_is_not_allocated(folder: Path, announced: int)
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff{", b"\x93NUMPY\x03\x00", b"text"]
+    "content",
+    [
+        b"",
+        b"text",
+        b"\x93NUMPY",
+        b"\x93NUMPY\x03\x00",
+        b"\x93NUMPY\x01\x00\xff\xff{",
+        b"\x93NUMPY\x01\x00\x06\x00{'a': \n",
+        b"\x93NUMPY\x01\x00\x03\x00((\n",
+    ],
 )
 def test_what_is_no_array_is_refused(folder: Path, content: bytes) -> None:
     (folder / "items.npy").write_bytes(content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+NOT_A_HEADER = (ValueError, KeyError, TypeError, SyntaxError, RecursionError, TokenError)
+"""What NumPy raises for headers that it did not write."""
 
 
 def read_prepared(folder: Path) -> Interactions:
@@ -85,7 +88,7 @@ def _array(path: Path, kind: type[np.generic]) -> npt.NDArray[Any]:
     with path.open("rb") as file:
         try:
             shape, _, found = READERS[np.lib.format.read_magic(file)](file)
-        except (ValueError, KeyError, TypeError, SyntaxError, RecursionError, UnicodeError):
+        except NOT_A_HEADER:
             raise _unusable(path, "it is not a NumPy file") from None
         expected = np.dtype(kind)
         if found != expected or len(shape) != 1:
