@@ -35,6 +35,8 @@ SECOND: Final = 0.5
 NO_HISTORY: Final = (
     "fits your taste as the model learned it; this model reads no history, so it names no item"
 )
+LARGEST_CHANGE = 700.0
+"""In a log-probability: weights that a stranger wrote can change it by more than a float holds."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ class _Outcomes:
             label=label,
             score_lost=float(self.logit[0, place] - self.logit[row, place]),
             # From logarithms, so that a tiny probability still loses a share.
-            probability_lost=-math.expm1(change),
+            probability_lost=-math.expm1(min(float(change), LARGEST_CHANGE)),
             rank_before=int(self.rank[0, place]),
             rank_without=int(self.rank[row, place]),
         )
