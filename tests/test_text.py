@@ -1,13 +1,25 @@
 """Text from data cannot act on a terminal, and messages stay short."""
 
+import json
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostile import acting
 from whence.errors import LONGEST_MESSAGE, InputError, nearest
-from whence.text import HARMFUL, JOINERS, one_line, shortened, visible
+from whence.text import (
+    HARMFUL,
+    JOINERS,
+    json_text,
+    one_line,
+    shortened,
+    visible,
+    visible_lines,
+)
+
+ANY = st.text(st.characters(categories=None))
 
 
 @given(st.text(st.characters(categories=None)))  # surrogates, too
@@ -26,10 +38,28 @@ def test_nothing_harmful_is_left(text: str) -> None:
         ("\ud800", "\\ud800"),
         ("می\u200cخواهم", "می\u200cخواهم"),
         ("one\ntwo", "one\\ntwo"),
+        ("\uffff", "\\uffff"),  # forbidden in XML
     ],
 )
 def test_codes_stand_for_harmful_characters(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+@given(st.text(st.characters(categories=None)))
+def test_lines_stay_lines(text: str) -> None:
+    assert visible_lines(text).split("\n") == [visible(line) for line in text.split("\n")]
+
+
+@given(st.dictionaries(ANY, ANY | st.integers() | st.lists(ANY)))
+def test_json_keeps_its_value_and_cannot_act(document: dict[str, object]) -> None:
+    written = json_text(document)
+    assert json.loads(written) == document
+    assert not acting(written)
+    written.encode()
+
+
+def test_json_stays_readable() -> None:
+    assert json_text({"title": "Amélie 千と千尋 🎬"}) == '{\n  "title": "Amélie 千と千尋 🎬"\n}'
 
 
 def test_one_line_joins_lines() -> None:

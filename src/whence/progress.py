@@ -24,6 +24,7 @@ from rich.progress import (
 )
 
 from whence.console import SafeConsole
+from whence.text import visible
 
 T = TypeVar("T")
 FIRST_LINE_SECONDS = 10
@@ -58,7 +59,7 @@ class Bar:
             disable=not (show and live),
             transient=transient,
         )
-        self._task = self._progress.add_task(title, total=total, completed=done, note="")
+        self._task = self._progress.add_task(visible(title), total=total, completed=done, note="")
         self._lines = _Lines(title, total, done, amount) if show and not live else None
 
     def track(
@@ -75,7 +76,7 @@ class Bar:
 
     def say(self, note: str) -> None:
         """Show a short note after the bar, such as the loss."""
-        self._progress.update(self._task, note=note)
+        self._progress.update(self._task, note=visible(note))
         if self._lines is not None:
             self._lines.note = note
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import re
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -130,3 +132,29 @@ def test_text_ids_and_no_titles() -> None:
     assert catalog.labels([0]) == ["item B00-x"]
     with pytest.raises(InputError, match="no titles"):
         catalog.find("Matrix")
+
+
+@pytest.mark.parametrize(
+    "part", ["1", " ", "(", "()", " (a)", ", ", ", a", " 1999", "(1999)", "a\u0316\u0300", "ab"]
+)
+def test_long_titles_and_questions_take_no_time(part: str) -> None:
+    long = part * (10**6 // len(part))
+    titles = [*(f"Film number {number} (1999)" for number in range(9_999)), long]
+    catalog = Catalog(pa.table({"item": range(10_000), "title": titles}))
+    began = time.process_time()
+    for typed in ("film number 77", "Film number 9991 1999", f"film {part * 50_000}", long[:-1]):
+        with contextlib.suppress(InputError):
+            catalog.find(typed)
+    assert catalog.find("film number 77") == 77
+    assert catalog.find(long) == 9_999
+    assert time.process_time() - began < 4
+
+
+def test_many_years_are_no_deep_recursion(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match="No item matches"):
+        catalog.find("nothing" + " 1999" * 10_000)
+
+
+def test_bytes_that_are_no_text_match_nothing(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match="No item matches"):
+        catalog.find("\udcff")

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from browsing import in_browser
+from hostile import CONTROLS, acting
 from whence.measure import Measure
 from whence.report.audit_page import write_audit
 from whence.run import Run
@@ -17,7 +18,7 @@ from whence.trust.audit.finding import Chart, Figure, Finding, Table
 from whence.trust.audit.result import Audit, StageResult, describe_run
 from whence.trust.audit.verdict import Verdict
 
-EVIL = "<script>alert('x')</script>"
+EVIL = f"<script>alert('x')</script>{CONTROLS}"
 
 
 def finding(answer: str, summary: str, many: int, *charts: Chart) -> Finding:
@@ -165,6 +166,7 @@ def test_names_cannot_smuggle_markup(made_up: Audit, tmp_path: Path) -> None:
     page = write_audit(odd, tmp_path / "audit.html").read_text()
     assert "<script" not in page
     assert page.count("&lt;script&gt;") > 6
+    assert not acting(page)
 
 
 def test_the_table_says_the_same(made_up: Audit, capsys: pytest.CaptureFixture[str]) -> None:

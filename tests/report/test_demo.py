@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from browsing import in_browser
+from hostile import CONTROLS, acting
 from whence.demonstration import Demonstration, default_data, demonstrate
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, able
@@ -66,7 +67,7 @@ def test_markup_in_titles_is_escaped_on_the_page(
     from dataclasses import replace
 
     found, _ = demonstration
-    evil = "<script>alert('x')</script>"
+    evil = f"<script>alert('x')</script>{CONTROLS}"
     pick = replace(found.picks.picks[0], title=evil)
     altered_answers = {}
     for name, answer in found.explanations.items():
@@ -81,6 +82,7 @@ def test_markup_in_titles_is_escaped_on_the_page(
     page = write_demo_report(altered, tmp_path / "page.html", "whence demo").read_text()
     assert "<script" not in page
     assert page.count("&lt;script&gt;") > 10
+    assert not acting(page)
 
 
 def test_markup_in_titles_is_escaped_in_the_terminal(

@@ -27,6 +27,8 @@ DIAGRAM, COUNTS = (260, 220), 50
 DIAGONAL = "dashed: perfect calibration; below it the model is overconfident; lines: 95 % intervals"
 LONGEST_TEXT = 300
 """Longer text is shortened: the renderer measures about a thousand characters a second."""
+BACKSLASH = "\u29f5"
+"""A character that looks like a backslash."""
 FEW_TICKS = alt.Axis(tickCount=2, format="~s")
 
 C = TypeVar("C", alt.Chart, alt.LayerChart)
@@ -233,10 +235,11 @@ def specification(chart: alt.TopLevelMixin, description: str) -> dict[str, Any]:
 def _drawable(part: Any) -> Any:  # noqa: ANN401
     """Return a chart or a part of one without text that cannot be drawn, or not quickly.
 
-    A control character, which XML forbids, makes the renderer abort the whole process.
+    A control character, which XML forbids, makes the renderer abort the whole process. Vega-Lite
+    writes titles into expressions, in which a backslash would start an escape.
     """
     if isinstance(part, str):
-        return visible(shortened(part, LONGEST_TEXT))
+        return visible(shortened(part, LONGEST_TEXT)).replace("\\", BACKSLASH)
     if isinstance(part, list | tuple):
         return [_drawable(one) for one in part]
     if isinstance(part, dict):
