@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from whence.experts.family import Family
+from whence.text import visible
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def draw_family(family: Family) -> str:
         if place.is_expert
     ]
     words = escape(_in_words(family))
-    return (
+    return visible(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{total:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {total:.0f} {height:.0f}" role="img" font-family="{FONT}" font-size="13">'
         f"<title>Which expert may see what</title><desc>{words}</desc>"

@@ -20,6 +20,7 @@ from rich.text import Text
 from torch import Tensor
 
 from whence.config import build
+from whence.console import plain
 from whence.contract import ALL, offers
 from whence.data.catalog import Catalog
 from whence.data.histories import histories_without, one_history
@@ -119,7 +120,7 @@ class Reason(Result):
         )
 
     def __rich__(self) -> Text:
-        return Text(self.sentence)
+        return plain(self.sentence)
 
     def __repr__(self) -> str:
         return f"Reason({self.sentence!r}, rank={self.rank})"

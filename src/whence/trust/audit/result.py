@@ -17,6 +17,7 @@ from whence.errors import InputError
 from whence.explanation import GROUP_WORDING, ITEM_WORDING, Wording, wording_of
 from whence.run import Run
 from whence.terminal import Result, plain_table
+from whence.text import visible
 from whence.trust.audit.finding import Finding
 from whence.trust.audit.verdict import Verdict
 
@@ -101,7 +102,7 @@ class Audit(Result):
 
     def __repr__(self) -> str:
         answers = ", ".join(f"{name}: {one.answer}" for name, one in self.stages.items())
-        return f"Audit({self.run.model}, use {self.verdict.explainer}; {answers})"
+        return visible(f"Audit({self.run.model}, use {self.verdict.explainer}; {answers})")
 
     def __rich__(self) -> Group:
         """Return the verdict, and every question with its answer."""
