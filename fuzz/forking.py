@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from whence.errors import WhenceError
+from whence_studies.charts.study_page import DRAWING
 
 CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "ctypes.dlsym", "fcntl.flock"}
 """Events after which a folder may look different; so does one of opening a file to write."""
@@ -62,6 +63,12 @@ def _watch(kill_at: int | None, on_change: Callable[[], object]) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(count)
+
+
+def draw_nothing() -> None:
+    """Have studies draw no charts: that takes seconds, and its threads do not survive a fork."""
+    for name in DRAWING:
+        sys.modules[name] = None  # type: ignore[assignment]
 
 
 def content(folder: Path) -> Mapping[str, bytes | None]:

@@ -10,16 +10,18 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import torch
 
 import whence
-from fuzz.forking import KILLED, content, end, start
+from fuzz.forking import KILLED, content, draw_nothing, end, start
 from fuzz.report import Report
 from whence.cli import main
 from whence.worlds import WorldConfig, make_world
@@ -64,10 +66,13 @@ class Undisturbed:
 
 
 def kill_commands(count: int, seed: int, folder: Path) -> Report:
-    """Kill commands that many times in an empty folder, and repeat each until it succeeds.
+    """Kill commands that many times in an empty folder, and repeat each until it succeeds."""
+    # The commands run in forks of a new process, which has no threads that a fork would lose.
+    with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
+        return fresh.submit(_kill_commands, count, seed, folder).result()
 
-    The commands run in forks of this process, so it should have no threads.
-    """
+
+def _kill_commands(count: int, seed: int, folder: Path) -> Report:
     torch.set_num_threads(1)
     for module in WARM:
         import_module(module)
@@ -114,8 +119,8 @@ def _work(words: list[str], place: Path) -> Callable[[], None]:
 
     def work() -> None:
         os.environ["WHENCE_CACHE"] = str(place / "cache")
-        for name in ("altair", "vl_convert") if words[0] == "study" else ():
-            sys.modules[name] = None  # type: ignore[assignment]  # drawing takes seconds
+        if words[0] == "study":
+            draw_nothing()
         sys.argv = ["whence", *words]
         with (
             place.with_name("said").open("w") as said,

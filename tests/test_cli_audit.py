@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from command_line import Done, whence
 from whence.cli.audit import CASES
+from whence.locks import lock
 from whence.run import Run
 from whence.trust.audit.auditor import _command, default_folder
 from whence.trust.audit.context import CASES as CASES_IN_PYTHON
@@ -130,3 +132,37 @@ def test_ctrl_c_keeps_what_is_done_and_says_130(run: Run, tmp_path: Path) -> Non
     kept = [path.name for path in folder.rglob("*.*")]
     assert "accuracy.json" in kept
     assert "audit.html" not in kept
+
+
+def test_only_the_files_of_an_audit_are_replaced(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "audit"
+    (folder / "stages").mkdir(parents=True)
+    for name in ("audit.json", "audit.html", "stages/notes.json", "stages/plan.txt"):
+        (folder / name).write_text('{"mine": 1}')
+        done = whence("audit", run.folder, "--stages", "accuracy", "--out", folder, "--fresh")
+        assert done.returncode == 2
+        assert name in done.stderr
+        assert (folder / name).read_text() == '{"mine": 1}'
+        (folder / name).unlink()
+
+
+def test_an_audit_that_is_being_written_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "audit").mkdir()
+    with ThreadPoolExecutor(1) as pool, lock(tmp_path / "audit"):
+        words = ("audit", run.folder, "--stages", "accuracy", "--out", tmp_path / "audit")
+        done = pool.submit(whence, *words).result()
+    assert done.returncode == 2
+    assert "audit is being written by another process" in done.stderr
+    assert list((tmp_path / "audit").iterdir()) == []
+
+
+def test_a_demonstration_replaces_only_its_own_files(tmp_path: Path) -> None:
+    (tmp_path / "demo" / "run").mkdir(parents=True)
+    (tmp_path / "demo" / "run" / "thesis.txt").write_text("years of work")
+    words = ("demo", "--data", "world", "--out", tmp_path / "demo")
+    assert "run was not written by Whence" in whence(*words).stderr
+    (tmp_path / "demo" / "report.html").write_text("mine")
+    assert "report.html was not written by Whence" in whence(*words).stderr
+    with ThreadPoolExecutor(1) as pool, lock(tmp_path / "demo"):
+        assert "is being written" in pool.submit(whence, *words).result().stderr
+    assert (tmp_path / "demo" / "run" / "thesis.txt").read_text() == "years of work"

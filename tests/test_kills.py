@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from command_line import whence
-from fuzz.forking import KILLED, content, end, start
+from fuzz.forking import KILLED, content, draw_nothing, end, start
 from fuzz.kills import kill_commands
 from whence.worlds import WorldConfig, make_world
 
@@ -75,6 +75,7 @@ def test_a_study_on_a_full_disk_fails(room: int, tiny: Callable[..., Path], tmp_
     words = ("study", "run", tiny(), "--out", tmp_path / "out", "--cache", tmp_path / "cache")
 
     def study() -> int:
+        draw_nothing()
         done = whence(*words)
         os._exit(9 if "Traceback" in done.stderr else done.returncode)
 
