@@ -166,6 +166,8 @@ def _use_prepared(folder: Path) -> None:
 def _sign(folder: Path) -> None:
     """Write the checksums of all files to the manifest, so that changes get past them."""
     path = folder / MANIFEST
+    if not path.is_file():  # now a pipe or a device
+        return
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         for name in manifest["sha256"]:
