@@ -241,3 +241,16 @@ def test_without_the_driver_one_sentence_says_how_to_get_it(tmp_path: Path) -> N
     without_query, without_driver = done.stdout.splitlines()
     assert without_query.startswith("postgresql://… is a database. Select the events")
     assert "pip install 'whence[postgres]'" in without_driver
+
+
+def test_dates_that_cannot_be_read_are_said(sqlite: str) -> None:
+    query = "SELECT who, what, '5.1.2024' AS bought FROM events ORDER BY rowid"
+    with pytest.warns(UserWarning, match="'bought' seems to hold dates, but in row 1 '5.1.2024'"):
+        load(sqlite, ReadOptions(user="who", item="what", query=query))
+
+
+@pytest.mark.needs("postgres")
+def test_dates_in_a_column_of_any_name_are_the_time(postgres: str) -> None:
+    query = "SELECT who, what, at AS bought FROM events"
+    found = load(postgres, ReadOptions(user="who", item="what", query=query))
+    assert found.times is not None

@@ -50,6 +50,15 @@ class PostgresQuery(Query):
         with self._transaction() as connection:
             return self._declare(connection)
 
+    def first_rows(self, count: int) -> Sequence[Sequence[object]]:
+        """Return the first rows of the result; the server computes no others if it can."""
+        with (
+            self._transaction() as connection,
+            connection.cursor(name="events", scrollable=False) as cursor,
+        ):
+            cursor.execute(self.query.encode())
+            return cursor.fetchmany(count)
+
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Return these columns, streamed as CSV by COPY, which is fastest."""
         with self._transaction() as connection, connection.cursor() as cursor:

@@ -50,6 +50,11 @@ class SqliteQuery(Query):
         with self._answer() as cursor:
             return [column[0] for column in cursor.description]
 
+    def first_rows(self, count: int) -> Sequence[Sequence[object]]:
+        """Return the first rows of the result."""
+        with self._answer() as cursor:
+            return cursor.fetchmany(count)
+
     def read(self, columns: Sequence[str], ids: Collection[str]) -> pa.Table:
         """Return these columns, fetched in blocks."""
         taken = {name: ColumnBuilder(self.place, name, name in ids) for name in columns}
