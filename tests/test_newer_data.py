@@ -62,7 +62,7 @@ def test_new_users_are_served_and_unknown_items_named(csv: Path, tmp_path: Path)
         found = whence.recommend(run, user="new", data=newer)
     assert found.history_ids == (3,)
     with (
-        pytest.warns(UserWarning, match="4 events are left out. Train again"),
+        pytest.warns(UserWarning, match="left out: 4. Train again"),
         pytest.raises(InputError, match="User odd has no event with an item that this run knows"),
     ):
         whence.recommend(run, user="odd", data=newer)

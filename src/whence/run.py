@@ -173,9 +173,9 @@ class Run:
         if unknown.any():
             warnings.warn(
                 f"The run does not know {int(unknown.sum()):,} of the {len(unknown):,} items in "
-                f"these data ({some}{', …' if unknown.sum() > NAMED_UNKNOWN else ''}). Their "
-                f"{int(unknown[events.items].sum()):,} events are left out. Train again to "
-                "include them.",
+                f"these data ({some}{', …' if unknown.sum() > NAMED_UNKNOWN else ''}). Events with "
+                f"them are left out: {int(unknown[events.items].sum()):,}. Train again to include "
+                "them.",
                 stacklevel=3,
             )
         return replace(align(events, self.catalog, self._known_users()), verb=self.verb)
