@@ -5,6 +5,7 @@ The renderer ends the whole process if it fails, so charts are drawn in a proces
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -120,7 +121,7 @@ def test_the_page_of_a_study_holds_no_markup_from_names(drawn: Path) -> None:
 
 def test_a_chart_that_a_user_saves_is_clean_too() -> None:
     for name, chart in charts().items():
-        assert not acting(str(chart.to_dict())), name
+        assert not acting(json.dumps(chart.to_dict(), ensure_ascii=False)), name
 
 
 def test_text_is_only_changed_if_it_must_be() -> None:
