@@ -64,4 +64,4 @@ def test_negative_bars_are_left_of_the_axis_without_colour(
 
 def test_unsigned_bars_have_no_axis() -> None:
     assert "│" not in bar(1.0, 2.0, signed=False)
-    assert bar(0.0, 0.0, signed=False) == ""
+    assert bar(0.0, 0.0, signed=False).plain == ""
