@@ -33,6 +33,7 @@ from torch import Tensor
 from whence.errors import InputError, OutputError
 from whence.locks import Lock, abandoned, hidden_name, hold, lock, new_token
 from whence.reading import read_text
+from whence.text import json_text
 
 MANIFEST = "manifest.json"
 """Every folder that Whence writes contains this file."""
@@ -185,8 +186,7 @@ def writing(path: Path) -> Iterator[None]:
 
 def write_json(path: Path, document: object) -> None:
     """Write JSON with a final newline."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    path.write_text(json_text(document) + "\n", encoding="utf-8")
 
 
 def write_array(path: Path, array: npt.NDArray[Any]) -> None:

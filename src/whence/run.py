@@ -6,7 +6,6 @@ database and no address that it names.
 
 from __future__ import annotations
 
-import json
 import platform
 import shutil
 import warnings
@@ -20,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from rich.console import Console, Group
+from rich.console import Group
 
 import whence
+from whence.console import SafeConsole
 from whence.data.alignment import UNKNOWN, align, places
 from whence.data.catalog import Catalog
 from whence.data.copies import keep_copy, open_copy
@@ -39,6 +39,7 @@ from whence.models import MODELS, Recommender
 from whence.models.weights import read_model
 from whence.run_document import FORMAT, FORMER, RunDocument, read_description, read_metrics
 from whence.terminal import captioned, pairs_table, plain_table, to_html
+from whence.text import json_text, visible
 
 SNAPSHOTS = "snapshots"
 WRONG_CONTENT = (
@@ -242,11 +243,11 @@ class Run:
 
     def to_json(self) -> str:
         """Return `as_dict` as one JSON document; the weights are only in the run folder."""
-        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        return json_text(self.as_dict())
 
     def show(self) -> None:
         """Print what was trained on what, and the accuracy of each seed."""
-        Console().print(self.__rich__())
+        SafeConsole().print(self.__rich__())
 
     def __rich__(self) -> Group:
         facts = {
@@ -261,7 +262,7 @@ class Run:
     def __repr__(self) -> str:
         seeds = f"{len(self.models)} seed{'s' if len(self.models) > 1 else ''}"
         place = f", in {self.folder}" if self.folder else ""
-        return f"Run: {self.model} on {self.source}, {seeds}{place}"
+        return visible(f"Run: {self.model} on {self.source}, {seeds}{place}")
 
     def _repr_html_(self) -> str:
         return to_html(self.__rich__())

@@ -160,7 +160,7 @@ def show(
     check_records(study, records)
     if write:
         for path in write_study(study, records, results or RESULTS):
-            err.print(str(path), markup=False, highlight=False, soft_wrap=True)
+            err.print(str(path), highlight=False, soft_wrap=True)
     if as_json:
         print_json([record.as_dict() for record in records])
         return

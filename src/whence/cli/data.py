@@ -45,12 +45,10 @@ def get(
             f"There is no dataset '{public_name(name)}': {did_you_mean(name, DATASETS)}"
         )
     if DATASETS[name].terms:
-        err.print(
-            f"Terms of {name}: {DATASETS[name].terms}", markup=False, highlight=False, style="dim"
-        )
+        err.print(f"Terms of {name}: {DATASETS[name].terms}", highlight=False, style="dim")
     if not DATASETS[name].available:
         for line in unchecked_files(DATASETS[name]):
-            err.print(line, markup=False, highlight=False, style="dim")
+            err.print(line, highlight=False, style="dim")
     found = get_named(name, mirror)
     say(f"{name} is ready: {len(found):,} events of {found.user_count:,} users")
 
@@ -83,4 +81,4 @@ def prepare(
     with claim_folder(folder, overwrite):
         interactions = data()
         interactions.save(folder, overwrite)
-        err.print(f"wrote {len(interactions):,} events to {folder}", markup=False)
+        err.print(f"wrote {len(interactions):,} events to {folder}")

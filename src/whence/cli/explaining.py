@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from whence.cli.options import AsJson, err, opens_run, out, print_json, say
 from whence.errors import InputError
@@ -54,7 +53,7 @@ def recommend(
     opened = run()
     if all_users is not None:
         rows = recommendation.recommend_all(opened, all_users, k=k, model_seed=model_seed)
-        err.print(f"Wrote {rows:,} recommendations to {all_users}", markup=False)
+        err.print(f"Wrote {rows:,} recommendations to {all_users}")
         return
     picks = recommendation.recommend(opened, user=user, history=history, k=k, model_seed=model_seed)
     _report_matches(history, picks.history)
@@ -173,4 +172,4 @@ def _report_matches(typed: list[str] | None, found: tuple[str, ...]) -> None:
     matched = list(zip(reversed(typed or []), reversed(found), strict=False))
     for text, title in reversed(matched):
         if text != title and not title.startswith("item "):
-            err.print(escape(f"'{text}' is read as {title}"), highlight=False, style="dim")
+            err.print(f"'{text}' is read as {title}", highlight=False, style="dim")
