@@ -89,6 +89,7 @@ def run(
     from whence.locks import lock
     from whence_studies.cache import StudyCache, default_folder
     from whence_studies.charts.study_page import can_draw, terminal_tables, write_study
+    from whence_studies.checking import check_study
     from whence_studies.records import (
         NOT_RUN,
         Record,
@@ -102,6 +103,7 @@ def run(
     from whence_studies.study import find_study
 
     study = find_study(name)
+    check_study(study)  # before anything is written
     path = records_file(study.id, folder)
     make_parent(path)
     with lock(path):  # so that the same study does not run twice
