@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from fuzz.__main__ import BEGIN, END, PAGE, PARTS, RESULTS, table
 from fuzz.files import fuzz_files, make_attempt
 from fuzz.folders import fuzz_folders
 
@@ -28,3 +30,11 @@ def test_the_same_seed_gives_the_same_cases(tmp_path: Path) -> None:
     first = tried("first")
     assert first == tried("again")
     assert first[-1] == first[-2], "a case does not depend on those before it"
+
+
+def test_the_page_shows_the_results() -> None:
+    records = json.loads(RESULTS.read_text())
+    assert BEGIN + table(records) + END in PAGE.read_text()
+    assert [one["failures"] for one in records] == [[], [], []]
+    for one in records:
+        assert one["tried"] >= PARTS[one["name"]][1]
