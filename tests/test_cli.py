@@ -245,7 +245,7 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["explain", "{run}", "-u", "u3", "--method", "magic"], 2, "no explainer 'magic'"),
         (["explain", "{run}", "-u", "u3", "--item", "zzz"], 2, "No item matches 'zzz'"),
         (["explainers", "--measured", "no.json"], 2, "no.json cannot be read: No such file or dir"),
-        (["explainers", "--measured", "."], 2, "cannot be read: Is a directory."),
+        (["explainers", "--measured", "."], 2, "is a folder. Give a file in it."),
         (["explainers", "--measured", "{csv}"], 2, "cannot be read as JSON"),
         (["data", "stats", "."], 2, "is a folder. Give a file in it"),
         (["demo", "--data", "nothing"], 2, "There is no file and no dataset 'nothing'"),

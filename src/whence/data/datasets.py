@@ -23,7 +23,7 @@ from whence.data.preparation import Preparation, prepare
 from whence.data.readers.events import add_features, read_events
 from whence.data.readers.records import RecordFile, parse_literal
 from whence.data.readers.sequences import SequenceFile
-from whence.data.readers.source_files import clear_read_errors, open_bytes
+from whence.data.readers.source_files import clear_read_errors, read_all
 from whence.data.readers.tabular import ReadOptions
 from whence.errors import InputError
 
@@ -58,12 +58,9 @@ def _sequence_reader(verb: str) -> Callable[[DatasetFiles], Interactions]:
 def _s3rec_reader(verb: str) -> Callable[[DatasetFiles], Interactions]:
     def read(files: DatasetFiles) -> Interactions:
         events = _sequence_reader(verb)(files)
-        with (
-            clear_read_errors(str(files["attributes"])),
-            open_bytes(files["attributes"]) as content,
-        ):
+        with clear_read_errors(str(files["attributes"])):
             try:
-                attributes: dict[str, list[int]] = json.loads(content.read())
+                attributes: dict[str, list[int]] = json.loads(read_all(files["attributes"]))
                 items = pa.array([int(item) for item in attributes])
                 values = pa.array(list(attributes.values()), pa.list_(pa.int64()))
             except (ValueError, AttributeError, TypeError, pa.ArrowException):

@@ -17,7 +17,7 @@ from whence.data.readers.delimited import DelimitedFile
 from whence.data.readers.detect import open_tabular
 from whence.data.readers.events import add_features, read_events, read_features
 from whence.data.readers.sequences import SequenceFile
-from whence.data.readers.source_files import open_bytes
+from whence.data.readers.source_files import read_all
 from whence.data.readers.tabular import ReadOptions, Tabular
 from whence.errors import InputError
 
@@ -151,8 +151,7 @@ def _named_columns(file: Tabular, names: tuple[str, ...]) -> pa.Table:
 
 def _movies_100k(files: DatasetFiles) -> pa.Table:
     """Return the films with genres joined by `|`, as in later releases."""
-    with open_bytes(files["genres"]) as content:
-        lines = content.read().decode("latin-1").splitlines()
+    lines = read_all(files["genres"]).decode("latin-1").splitlines()
     genres = [line.split("|")[0] for line in lines if line]
     file = DelimitedFile(files["items"], LATIN, "|")
     flags = file.names()[FIRST_GENRE_100K : FIRST_GENRE_100K + len(genres)]

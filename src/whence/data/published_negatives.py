@@ -22,7 +22,7 @@ from whence.data.datasets import DATASETS
 from whence.data.histories import Cases
 from whence.data.interactions import Interactions
 from whence.data.readers.detect import open_tabular
-from whence.data.readers.source_files import clear_read_errors, open_bytes
+from whence.data.readers.source_files import clear_read_errors, open_bytes, read_all
 from whence.data.readers.tabular import ReadOptions
 from whence.errors import InputError
 
@@ -128,8 +128,7 @@ def _has_header(path: Path) -> bool:
 
 def _release(path: Path) -> Ints:
     """Read lines of `(user,item)` and negatives, separated by tabs, as raw ids `[U, 101]`."""
-    with open_bytes(path) as content:
-        lines = content.read().translate(bytes.maketrans(b"(),", b"   ")).splitlines()
+    lines = read_all(path).translate(bytes.maketrans(b"(),", b"   ")).splitlines()
     return np.array([line.split() for line in lines]).astype(np.int64)
 
 

@@ -172,25 +172,23 @@ def test_a_stage_that_cannot_run_says_why_and_others_continue(run: Run) -> None:
 
 
 def test_without_the_data_only_accuracy_is_known(
-    interactions: Interactions, tmp_path: Path
+    interactions: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = tmp_path / "data"
-    interactions.save(data)
+    monkeypatch.setenv("WHENCE_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "run"
     whence.train(
-        str(data),
+        interactions,
         model_settings={"max_len": 6, "dim": 8},
         training={"steps": 2},
         out=folder,
         show_progress=False,
     )
-    data.rename(tmp_path / "away")
+    (tmp_path / "cache").rename(tmp_path / "away")
     found = quick(whence.open_run(folder), out=tmp_path / "audit")
     assert list(found.findings) == ["accuracy"]
-    assert "no longer in" in found.obstacles["agreement"]
-    assert "no longer in" in found.findings["accuracy"].notes[0]
-    (tmp_path / "away").rename(data)
-    again = quick(whence.open_run(folder), out=tmp_path / "audit")
+    assert "not here. Name them" in found.obstacles["agreement"]
+    assert "not here. Name them" in found.findings["accuracy"].notes[0]
+    again = quick(whence.open_run(folder), out=tmp_path / "audit", data=interactions)
     assert "agreement" in again.findings
     assert again.findings["accuracy"].complete, "what lacked something is asked again"
 

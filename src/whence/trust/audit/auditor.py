@@ -102,7 +102,6 @@ def _context(
     """Check what can be checked before anything is computed."""
     if cases < 1:
         raise InputError(f"An audit needs at least one history, not {cases}.")
-    _ = run.interactions  # raises if they are not here, before any stage starts
     if run.newer:
         raise InputError(
             "An audit needs the data that the run was trained on, to tell which events it has not "
