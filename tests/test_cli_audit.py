@@ -166,3 +166,22 @@ def test_a_demonstration_replaces_only_its_own_files(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool, lock(tmp_path / "demo"):
         assert "is being written" in pool.submit(whence, *words).result().stderr
     assert (tmp_path / "demo" / "run" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("link", ["stages/accuracy.json", "audit.json", "audit.html", "stages"])
+def test_links_in_the_folder_of_an_audit_are_not_followed(
+    run: Run, tmp_path: Path, link: str
+) -> None:
+    private = tmp_path / "home"
+    private.mkdir()
+    (private / "accuracy.json").write_text("whence")
+    (private / ".precious.json").write_text("kept")
+    place = tmp_path / "audit" / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(private if link == "stages" else private / "accuracy.json")
+    order = ("audit", run.folder, "--out", tmp_path / "audit", "--stages", "accuracy", "--fresh")
+    done = whence(*order, "--cases", 5)
+    assert done.returncode == 2
+    assert "is a symbolic link, which is not followed" in done.stderr
+    assert (private / "accuracy.json").read_text() == "whence"
+    assert (private / ".precious.json").read_text() == "kept"

@@ -327,3 +327,15 @@ def test_json_of_a_stranger_is_one_sentence(tmp_path: Path) -> None:
         read_json(tmp_path / "none")
     (tmp_path / "list").write_text(json.dumps([1, 2]))
     assert read_document(tmp_path / "list") == [1, 2]
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("kept")
+    for name, target in (("link", "private"), ("dangling", "nothing")):
+        (tmp_path / name).symlink_to(tmp_path / target)
+        with new_file(tmp_path / name) as partial:
+            partial.write_text("new")
+        assert not (tmp_path / name).is_symlink()
+        assert (tmp_path / name).read_text() == "new"
+    assert (tmp_path / "private").read_text() == "kept"
+    assert not (tmp_path / "nothing").exists()

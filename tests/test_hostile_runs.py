@@ -134,7 +134,7 @@ def test_a_manifest_opens_only_files_of_the_folder(folder: Path, tmp_path: Path,
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["sha256"][name] = "0" * 64
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    with watched() as seen, pytest.raises(RunError, match="leads out of|is missing"):
+    with watched() as seen, pytest.raises(RunError, match="which is no file of a run"):
         open_run(folder)
     assert not [path for _, path in seen if path.endswith(("outside", "hostname", "link", "pipe"))]
 
@@ -269,3 +269,61 @@ def test_the_command_line_says_so_with_exit_code_3(folder: Path) -> None:
     assert done.returncode == 3
     assert done.stderr.startswith("error: ")
     assert "seeds needs a list" in done.stderr
+
+
+@pytest.mark.parametrize("reading", [5, "user", ["user"], None])
+def test_an_origin_of_wrong_types_is_refused(folder: Path, reading: object) -> None:
+    rewrite(folder, lambda found: found["data"]["origin"].update(reading=reading))
+    with pytest.raises(RunError, match="does not say how the data were read"):
+        open_run(folder)
+
+
+def test_an_encoding_with_nul_is_unknown() -> None:
+    with pytest.raises(InputError, match="There is no encoding"):
+        whence.ReadOptions(encoding="a\0b")
+
+
+def test_numbers_that_json_does_not_have_are_refused(folder: Path) -> None:
+    text = (folder / "run.json").read_text()
+    (folder / "run.json").write_text(text.replace('"steps": 300', '"steps": NaN'))
+    sign(folder)
+    with pytest.raises(RunError, match="NaN is not a number"):
+        open_run(folder)
+
+
+def test_snapshots_are_those_of_the_manifest(followed: Callable[..., Run], tmp_path: Path) -> None:
+    trained = followed()
+    assert trained.folder is not None
+    folder = Path(shutil.copytree(trained.folder, tmp_path / "run"))
+    place = folder / "seeds" / "0" / "snapshots"
+    place.rename(tmp_path / "outside")
+    place.symlink_to(tmp_path / "outside")
+    with pytest.raises(RunError, match="leads out of the run folder"):
+        open_run(folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    listed = manifest["sha256"]
+    manifest["sha256"] = {name: listed[name] for name in listed if "seeds/0/snap" not in name}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    opened = open_run(folder)
+    assert opened.snapshots[0] == {}
+    assert opened.snapshots[1].keys() == trained.snapshots[1].keys()
+
+
+def test_a_manifest_cannot_name_one_file_many_times(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["sha256"]["./run.json"] = manifest["sha256"]["run.json"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunError, match="which is no file of a run"):
+        open_run(folder)
+
+
+def test_a_run_with_the_hash_of_other_data_serves_nobody(folder: Path) -> None:
+    table = pq.read_table(folder / "catalog.parquet")
+    pq.write_table(table.take(list(range(len(table)))[::-1]), folder / "catalog.parquet")
+    sign(folder)
+    with pytest.raises(RunError, match="not those that its hash names"):
+        whence.recommend(open_run(folder), user=1)
+
+
+def test_a_path_that_is_too_long_is_no_run() -> None:
+    assert command("recommend", "x" * 5_000, "--history", "1").returncode == 3

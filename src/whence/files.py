@@ -90,6 +90,13 @@ def check_can_write(folder: Path, overwrite: bool) -> None:
             )
 
 
+def refuse_links(folder: Path) -> None:
+    """Raise if a folder is a link or holds one: what is written there would land elsewhere."""
+    for path in (folder, *folder.rglob("*")):
+        if path.is_symlink():
+            raise InputError(f"{path} is a symbolic link, which is not followed. Remove it.")
+
+
 def check_own_file(path: Path) -> None:
     """Raise if there is a page or a document that does not name Whence as its writer."""
     if not path.exists():
@@ -150,7 +157,8 @@ def new_file(path: Path, durable: bool = True) -> Iterator[Path]:
     If several do this at once, each writes a whole file and the last one stays. `durable` waits
     until the file is on the disk, so that it survives a power failure.
     """
-    path = path.resolve()
+    # A link is replaced, not followed: it may lead to anything.
+    path = path.parent.resolve() / path.name
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
@@ -209,11 +217,16 @@ def read_document(path: Path) -> object:
     """Return what a JSON file holds, or raise an `InputError`, whatever is at that path."""
     text = read_text(path, LARGEST_JSON)
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise InputError(f"{path} cannot be read as JSON: it is nested too deeply.") from None
     except ValueError as problem:
         raise InputError(f"{path} cannot be read as JSON: {problem}.") from None
+
+
+def _refuse_constant(name: str) -> object:
+    """Refuse NaN and infinity, which Python reads, but JSON does not have."""
+    raise ValueError(f"{name} is not a number")
 
 
 def sha256(path: Path) -> str:

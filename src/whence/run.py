@@ -37,11 +37,18 @@ from whence.errors import InputError, RunError, WhenceError
 from whence.files import MANIFEST, new_folder, read_json, save_weights, sha256, write_json
 from whence.models import MODELS, Recommender
 from whence.models.weights import read_model
-from whence.run_document import FORMAT, FORMER, RunDocument, read_description, read_metrics
+from whence.run_document import (
+    FORMAT,
+    SNAPSHOTS,
+    RunDocument,
+    checked_files,
+    read_description,
+    read_metrics,
+    snapshots_of,
+)
 from whence.terminal import captioned, pairs_table, plain_table, to_html
 from whence.text import json_text, visible
 
-SNAPSHOTS = "snapshots"
 WRONG_CONTENT = (
     OSError,
     KeyError,
@@ -110,7 +117,7 @@ class Run:
         """The data that you named, or else the private copy of those it was trained on."""
         if self.loaded is not None:
             return self.loaded
-        copy = open_copy(self.data["hash"])
+        copy = self._copy()
         if copy is None:
             raise InputError(
                 "The data of this run are not here. Name them with --data (in Python data=), or "
@@ -181,11 +188,24 @@ class Run:
             )
         return replace(align(events, self.catalog, self._known_users()), verb=self.verb)
 
+    def _copy(self) -> Interactions | None:
+        """Return the private copy of the data; a run that does not fit it states a wrong hash."""
+        copy = open_copy(self.data["hash"])
+        if copy is None:
+            return None
+        counts = (self.data["users"], self.data["events"])
+        same = (copy.user_count, len(copy)) == counts
+        if not same or not copy.catalog.table["item"].equals(self.catalog.table["item"]):
+            raise RunError(
+                "The data of this run are not those that its hash names. Train it again."
+            )
+        return copy
+
     def _known_users(self) -> pa.Table | None:
         """Return the users of the training, in order, for a model that knows them by number."""
         if not MODELS[self.model].known_users_only:
             return None
-        copy = open_copy(self.data["hash"])
+        copy = self._copy()
         if copy is None:
             raise InputError(
                 f"{self.model} recommends only to users it was trained on, and the data of the "
@@ -229,7 +249,8 @@ class Run:
             write_json(partial / MANIFEST, {"format": FORMAT, "sha256": checks})
         if self.loaded is not None and not self.newer:
             keep_copy(self.loaded)
-        return replace(self, folder=Path(folder), snapshots=_snapshots(Path(folder), self.models))
+        snapshots = {seed: snapshots_of(Path(folder), seed, checks) for seed in self.models}
+        return replace(self, folder=Path(folder), snapshots=snapshots)
 
     @staticmethod
     def load(folder: Path | str, device: str = "cpu") -> Run:
@@ -300,9 +321,9 @@ def open_run(folder: Path | str, device: str = "cpu") -> Run:
     """Return a run that `Run.save` wrote; nothing in the folder is executed or followed."""
     folder = Path(folder)
     check_device(device)
-    if not (folder / MANIFEST).exists():
-        raise RunError(f"{folder} is not a run folder. Write one with 'whence train'.")
     try:
+        if not (folder / MANIFEST).exists():
+            raise RunError(f"{folder} is not a run folder. Write one with 'whence train'.")
         return _open(folder, device)
     except RunError:
         raise
@@ -313,7 +334,7 @@ def open_run(folder: Path | str, device: str = "cpu") -> Run:
 
 
 def _open(folder: Path, device: str) -> Run:
-    files = _checked_files(folder)
+    files = checked_files(folder)
     described = read_description(read_json(files["run.json"]))
     catalog = Catalog.from_table(read_id_table(files["catalog.parquet"], "item"))
     if len(catalog) != described.data.items:
@@ -330,7 +351,7 @@ def _open(folder: Path, device: str) -> Run:
             device,
         )
         metrics[seed] = read_metrics(read_json(files[f"{place}/metrics.json"]), described.format)
-    return _run(folder, described, catalog, models, metrics)
+    return _run(folder, described, catalog, models, metrics, files)
 
 
 def _run(
@@ -339,6 +360,7 @@ def _run(
     catalog: Catalog,
     models: Mapping[int, Recommender],
     metrics: Mapping[int, Mapping[str, Any]],
+    files: Iterable[str],
 ) -> Run:
     return Run(
         model=described.model,
@@ -348,53 +370,11 @@ def _run(
         catalog=catalog,
         models=models,
         metrics=metrics,
-        snapshots=_snapshots(folder, described.seeds),
+        snapshots={seed: snapshots_of(folder, seed, files) for seed in described.seeds},
         folder=folder,
     )
 
 
-class _Files(dict[str, Path]):
-    """The files that the manifest lists, by name."""
-
-    def __missing__(self, name: str) -> Path:
-        raise InputError(f"{name} is not listed in {MANIFEST}")
-
-
-def _checked_files(folder: Path) -> _Files:
-    """Return the files of the manifest; each must lie in the folder and be unchanged."""
-    manifest = read_json(own_file(folder, MANIFEST))
-    if manifest.get("format") not in (FORMER, FORMAT):
-        raise RunError(
-            f"{folder} has run format {manifest.get('format')}, but this version of Whence reads "
-            f"formats {FORMER} and {FORMAT}. Open it with a newer version of Whence."
-        )
-    if "sha256" not in manifest:
-        raise RunError(f"{folder} holds prepared data, not a run. Train a model on it first.")
-    files = _Files()
-    for name, expected in manifest["sha256"].items():
-        files[name] = path = own_file(folder, name)
-        if sha256(path) != expected:
-            raise RunError(
-                f"{path} has changed since it was written. Copy the run again, or train it again."
-            )
-    return files
-
-
-def own_file(folder: Path, name: str) -> Path:
-    """Return a regular file inside the folder; a link may lead anywhere, so it is refused."""
-    path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()) or path.is_symlink():
-        raise RunError(f"{path} leads out of the run folder. Copy the run again, without links.")
-    if not path.is_file():
-        raise RunError(f"{path} is missing. Copy the run again, or train it again.")
-    return path
-
-
 def snapshot_files(folder: Path) -> dict[int, Path]:
     """Return the weight files in a folder of snapshots, by step."""
-    found = (path for path in folder.glob("*.safetensors") if path.stem.isdecimal())
-    return {int(path.stem): path for path in found if path.is_file() and not path.is_symlink()}
-
-
-def _snapshots(folder: Path, seeds: Iterable[int]) -> dict[int, dict[int, Path]]:
-    return {seed: snapshot_files(folder / "seeds" / str(seed) / SNAPSHOTS) for seed in seeds}
+    return {int(path.stem): path for path in folder.glob("*.safetensors") if path.stem.isdecimal()}

@@ -1,21 +1,28 @@
-"""The content of `run.json` and `metrics.json`, checked: anybody may have written a run folder."""
+"""The files of a run folder and what they say, checked: anybody may have written one."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from whence import former
 from whence.config import build
 from whence.data.splits import SPLITS
-from whence.errors import InputError
+from whence.errors import InputError, RunError
+from whence.files import MANIFEST, read_json, sha256
 
 FORMAT = 2
 FORMER = 1
 """The format of version 0.1, which had other names for settings and splits."""
+SNAPSHOTS = "snapshots"
+OWN_NAMES = re.compile(
+    r"run\.json|catalog\.parquet"
+    rf"|seeds/\d{{1,20}}/(weights\.safetensors|metrics\.json|{SNAPSHOTS}/\d{{1,20}}\.safetensors)"
+)
 HASH = re.compile(r"[0-9a-f]{64}")
 MOST = 2**31
 """More users, items or events than Whence can count."""
@@ -39,6 +46,9 @@ class DataDocument:
     def __post_init__(self) -> None:
         if not HASH.fullmatch(self.hash) or not HASH.fullmatch(self.event_hash or self.hash):
             raise InputError("the hash of the data is not a sha256")
+        reading, steps = self.origin.get("reading", {}), self.origin.get("preparation", [])
+        if not isinstance(reading, Mapping) or not isinstance(steps, list):
+            raise InputError("data.origin does not say how the data were read")
         for name in ("users", "items", "events"):
             if not 0 < getattr(self, name) < MOST:
                 raise InputError(f"data.{name} cannot be {getattr(self, name)}")
@@ -104,3 +114,49 @@ def _check_measures(measures: object) -> None:
         number = isinstance(value, int | float) and math.isfinite(value)
         if not number or not isinstance(one["protocol"], str):
             raise InputError(f"metrics.json needs a value and a protocol for '{name}'")
+
+
+class RunFiles(dict[str, Path]):
+    """The files that the manifest lists, by name."""
+
+    def __missing__(self, name: str) -> Path:
+        raise InputError(f"{name} is not listed in {MANIFEST}")
+
+
+def checked_files(folder: Path) -> RunFiles:
+    """Return the files of the manifest; each must lie in the folder and be unchanged."""
+    manifest = read_json(own_file(folder, MANIFEST))
+    if manifest.get("format") not in (FORMER, FORMAT):
+        raise RunError(
+            f"{folder} has run format {manifest.get('format')}, but this version of Whence reads "
+            f"formats {FORMER} and {FORMAT}. Open it with a newer version of Whence."
+        )
+    if "sha256" not in manifest:
+        raise RunError(f"{folder} holds prepared data, not a run. Train a model on it first.")
+    files = RunFiles()
+    for name, expected in manifest["sha256"].items():
+        if not OWN_NAMES.fullmatch(name):
+            raise RunError(f"{folder} lists {name}, which is no file of a run. Copy it again.")
+        files[name] = path = own_file(folder, name)
+        if sha256(path) != expected:
+            raise RunError(
+                f"{path} has changed since it was written. Copy the run again, or train it again."
+            )
+    return files
+
+
+def own_file(folder: Path, name: str) -> Path:
+    """Return a regular file inside the folder; a link may lead anywhere, so it is refused."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()) or path.is_symlink():
+        raise RunError(f"{path} leads out of the run folder. Copy the run again, without links.")
+    if not path.is_file():
+        raise RunError(f"{path} is missing. Copy the run again, or train it again.")
+    return path
+
+
+def snapshots_of(folder: Path, seed: int, listed: Iterable[str]) -> dict[int, Path]:
+    """Return the snapshots that the manifest lists, by step."""
+    here = f"seeds/{seed}/{SNAPSHOTS}/"
+    found = [folder / name for name in listed if name.startswith(here)]
+    return {int(path.stem): path for path in found}

@@ -20,6 +20,7 @@ from whence.files import (
     new_file,
     read_json,
     reason,
+    refuse_links,
     save_weights,
     write_json,
     writing,
@@ -102,6 +103,7 @@ class CheckpointFolder:
                 raise InputError(
                     f"{path} is not part of a training. Move it elsewhere, or remove it."
                 )
+        refuse_links(self.folder)
         try:
             saved = read_json(self.folder / MANIFEST)
         except InputError:

@@ -76,7 +76,7 @@ class ReadOptions:
             )
         try:
             "".encode(self.encoding)
-        except (LookupError, UnicodeError):
+        except (LookupError, UnicodeError, ValueError):  # a name may hold a NUL character
             raise InputError(
                 f"There is no encoding '{self.encoding}'. Common ones are utf-8 and latin-1."
             ) from None

@@ -22,6 +22,7 @@ from whence.files import (
     make_parent,
     new_file,
     read_json,
+    refuse_links,
     sha256,
     write_json,
     writing,
@@ -190,7 +191,7 @@ class AuditFolder:
     def clear(self) -> None:
         """Delete the saved stages."""
         with writing(self.folder):
-            for path in (self.folder / STAGES_FOLDER).glob("*.json"):
+            for path in _visible(self.folder / STAGES_FOLDER):
                 path.unlink()
 
     def write(self, done: Audit) -> None:
@@ -218,6 +219,7 @@ def open_audit_folder(folder: Path, run: Run, settings: Mapping[str, Any]) -> Au
     known = {STAGES_FOLDER, DOCUMENT, PAGE}
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder for the audit.")
+    refuse_links(folder)
     others = [path.name for path in _visible(folder) if path.name not in known]
     others += [
         f"{STAGES_FOLDER}/{path.name}"
