@@ -234,6 +234,9 @@ class Run:
         If writing fails, what was in the folder before is still there.
         """
         with new_folder(Path(folder), overwrite) as partial:
+            # Before the run: if this is killed on the way, saving the run again completes it.
+            if self.loaded is not None and not self.newer:
+                keep_copy(self.loaded)
             write_json(partial / "run.json", self._description())
             pq.write_table(self.catalog.to_table(), partial / "catalog.parquet")
             for seed, model in self.models.items():
@@ -247,8 +250,6 @@ class Run:
             files = sorted(path for path in partial.rglob("*") if path.is_file())
             checks = {path.relative_to(partial).as_posix(): sha256(path) for path in files}
             write_json(partial / MANIFEST, {"format": FORMAT, "sha256": checks})
-        if self.loaded is not None and not self.newer:
-            keep_copy(self.loaded)
         snapshots = {seed: snapshots_of(Path(folder), seed, checks) for seed in self.models}
         return replace(self, folder=Path(folder), snapshots=snapshots)
 
