@@ -54,6 +54,7 @@ def keep_copy(interactions: Interactions) -> None:
                 stack.enter_context(hold(partial))
             interactions.write_files(partial)
             partial.rename(copy)
+            partial = None
     except OSError as problem:
         if not copy.exists():
             warnings.warn(
