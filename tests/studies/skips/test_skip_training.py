@@ -168,7 +168,8 @@ def test_killed_it_goes_on_to_the_same_bits(
         time.sleep(0.02)
     process.send_signal(by)
     process.wait()
-    training = new_skip_training(parts, tracks, GRU, FEW, 0, "cpu")
+    endless = replace(FEW, steps=10**6)
+    training = new_skip_training(parts, tracks, GRU, endless, 0, "cpu")
     training.load(kept)
     assert training.step > 0
     config = replace(FEW, steps=training.step + 2, validate_every=0)
