@@ -27,8 +27,7 @@ from whence.data.alignment import UNKNOWN, align, places
 from whence.data.catalog import Catalog
 from whence.data.copies import keep_copy, open_copy
 from whence.data.interactions import Counts, Interactions
-from whence.data.origins import how_to_read, load_like, preparation_steps, read_origin
-from whence.data.preparation import prepare
+from whence.data.origins import how_to_read, load_like, prepare_like, read_origin
 from whence.data.prepared import read_id_table
 from whence.data.readers.tabular import ReadOptions
 from whence.data.sources import Source
@@ -131,25 +130,22 @@ class Run:
         Events with items that the run does not know are left out with a warning. Without `reading`,
         columns are read as those of the training data.
         """
-        given = load_like(data, self.data["origin"], reading)
-        for step in preparation_steps(self.data["origin"]):
-            # Filters by counts are for training: a new user has few events.
-            given = prepare(given, replace(step, min_user_events=1, min_item_events=1))
+        origin = self.data["origin"]
+        # Filters by counts are for training: a new user has few events.
+        given = prepare_like(load_like(data, origin, reading), origin, by_counts=False)
         return replace(self, loaded=self._newer_events(given), newer=True)
 
     def with_training_data(self, data: Source, reading: ReadOptions | None = None) -> Run:
         """Return the run with the data of its training, which you name; others are refused."""
         given = load_like(data, self.data["origin"], reading)
-        prepared = given
-        for step in preparation_steps(self.data["origin"]):
-            prepared = prepare(prepared, step)
+        prepared = prepare_like(given, self.data["origin"])
         for events in (given, prepared):
             if (own := self._as_trained(events)) is not None:
                 return replace(self, loaded=own, newer=False)
         raise InputError(
-            f"These are not the data that the run was trained on: they have {len(prepared):,} "
-            f"events of {prepared.user_count:,} users, not {self.data['events']:,} of "
-            f"{self.data['users']:,}, or other ones. Name the data of the training."
+            "These are not the data that the run was trained on. They have "
+            f"{len(prepared):,} events of {prepared.user_count:,} users; the training had "
+            f"{self.data['events']:,} of {self.data['users']:,}. Name the data of the training."
         )
 
     def with_origin(self, code: str) -> Run:

@@ -11,6 +11,7 @@ from typing import Any
 
 from whence import former
 from whence.config import build
+from whence.data.copies import HASH
 from whence.data.splits import SPLITS
 from whence.errors import InputError, RunError
 from whence.files import MANIFEST, read_json, sha256
@@ -23,7 +24,6 @@ OWN_NAMES = re.compile(
     r"run\.json|catalog\.parquet"
     rf"|seeds/\d{{1,20}}/(weights\.safetensors|metrics\.json|{SNAPSHOTS}/\d{{1,20}}\.safetensors)"
 )
-HASH = re.compile(r"[0-9a-f]{64}")
 MOST = 2**31
 """More users, items or events than Whence can count."""
 
@@ -41,7 +41,7 @@ class DataDocument:
     events: int
     verb: str
     event_hash: str = ""
-    """The hash of the events without titles and features; version 0.2 did not write it."""
+    """The hash of the events without titles and features; version 0.1 did not write it."""
 
     def __post_init__(self) -> None:
         if not HASH.fullmatch(self.hash) or not HASH.fullmatch(self.event_hash or self.hash):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,7 @@ def reload(origin: Mapping[str, Any]) -> Interactions:
             "history instead of a user."
         )
     events = load(source, build(ReadOptions, origin.get("reading", {})))
-    for step in preparation_steps(origin):
-        events = prepare(events, step)
-    return events
+    return prepare_like(events, origin)
 
 
 def load_like(
@@ -86,9 +85,13 @@ def load_like(
     return load(source, build(ReadOptions, {**layout, "title": "none", **given}))
 
 
-def preparation_steps(origin: Mapping[str, Any]) -> list[Preparation]:
-    """Return the filters that were applied to the data."""
-    steps = origin.get("preparation", [])
-    if not isinstance(steps, list):
-        raise InputError(f"The preparation of the data is not a list: {steps!r}.")
-    return [build(Preparation, step) for step in steps]
+def prepare_like(
+    events: Interactions, origin: Mapping[str, Any], by_counts: bool = True
+) -> Interactions:
+    """Return the events that pass the filters of the origin, or only those not `by_counts`."""
+    for step in origin.get("preparation", []):
+        filters = build(Preparation, step)
+        if not by_counts:
+            filters = replace(filters, min_user_events=1, min_item_events=1)
+        events = prepare(events, filters)
+    return events

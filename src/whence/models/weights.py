@@ -63,9 +63,12 @@ def _check_shapes(
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
     """Compare the weights with those of a model that takes no memory."""
-    with torch.device("meta"):
-        expected = build_model(name, settings, counts, torch.Generator()).state_dict()
-    for one in expected.keys() | shapes.keys():
+    try:
+        with torch.device("meta"):
+            expected = build_model(name, settings, counts, torch.Generator()).state_dict()
+    except RuntimeError:  # the model of a plug-in may need real tensors; loading compares them
+        return
+    for one in sorted(expected.keys() | shapes.keys()):
         wanted = tuple(expected[one].shape) if one in expected else "absent"
         found = shapes.get(one, "absent")
         if wanted != found:
