@@ -9,18 +9,15 @@ answers. So `n − 1` of the network's `n` slots hold items.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from whence.contract import PAD
 from whence.errors import InputError
-from whence.models.lookup import look_up, look_up_few
-from whence.models.losses import log_sum_exp, mean_where, sampled_bce
+from whence.models.losses import negatives_of
 from whence.models.registry import MODELS, ModelSpec, items_only
-from whence.models.tasks import AnyBatch, Batch, Cloze
+from whence.models.tasks import Cloze, Packed
 from whence.models.transformer import Transformer, TransformerConfig
 from whence.randomness import DropoutFunction
 
@@ -38,8 +35,6 @@ class BERT4RecConfig(TransformerConfig):
 
     The original BERT4Rec has one such copy per ten others, which is about 1/11.
     """
-    loss: Literal["full", "sampled"] = "full"
-    """The cross-entropy over all items, or over the masked item and one negative."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,9 +53,7 @@ class BERT4Rec(Transformer):
 
     def __init__(self, config: BERT4RecConfig, item_count: int, generator: torch.Generator) -> None:
         super().__init__(config, item_count, generator)
-        self.task = Cloze(
-            config.mask_prob, config.last_mask_prob, negatives=config.loss == "sampled"
-        )
+        self.task = Cloze(config.mask_prob, config.last_mask_prob, negatives_of(config))
         self.mask = nn.Parameter(torch.zeros(config.dim))
         nn.init.normal_(self.mask.data, std=config.init_std, generator=generator)
 
@@ -68,25 +61,10 @@ class BERT4Rec(Transformer):
         """Append [CLS] after the newest item."""
         return torch.cat((rows, self.mask.expand(len(rows), 1, -1)), dim=1)
 
-    def loss(self, batch: AnyBatch, drop: DropoutFunction) -> Tensor:
-        """Return the mean cross-entropy over all masks."""
-        assert isinstance(batch, Batch)
-        assert batch.rows is not None
-        inputs = batch.inputs
-        asked = [batch.positives] if batch.negatives is None else [batch.positives, batch.negatives]
-        # One look-up for inputs and targets makes one gradient of the item table.
-        embedded = look_up(self.item, torch.cat((inputs.items, *asked)))
-        item, *targets = embedded.split([len(inputs.items), *map(len, asked)])
-        hidden = inputs.real & (inputs.items == PAD)
-        item = torch.where(hidden[:, None], self.mask, item)
-        rows = drop(item + look_up_few(self.position, inputs.slots))
-        rows = F.embedding(batch.rows, self.encode_packed(rows, inputs, drop))
-        positive, *negative = ((rows * target).sum(dim=-1) for target in targets)
-        if negative:
-            losses = sampled_bce(positive, *negative)
-        else:
-            losses = log_sum_exp(rows, self.item) - positive
-        return mean_where(batch.positives != PAD, batch.weigh(losses))
+    def packed_inputs(self, embedded: Tensor, batch: Packed, drop: DropoutFunction) -> Tensor:
+        """Replace masked items by the mask."""
+        hidden = batch.real & (batch.items == PAD)
+        return super().packed_inputs(torch.where(hidden[:, None], self.mask, embedded), batch, drop)
 
 
 MODELS.add(

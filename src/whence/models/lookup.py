@@ -2,11 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from whence.models.tasks import Batch
+
+
+class EmbeddedBatch(NamedTuple):
+    """The embeddings of a batch's items."""
+
+    inputs: Tensor
+    """`[T, d]`"""
+    targets: tuple[Tensor, ...]
+    """The positives and, if questions have their own, the negatives: `[M, 2, d]`, or each `[M, d]`.
+
+    The shape depends on the order of the look-up. A sum over another shape would be rounded in
+    another way, and the weights of a seed must stay the same bits.
+    """
+    shared: Tensor | None
+    """`[K, d]`: the negatives that all questions share, if there are any."""
+
+    def scores(self, rows: Tensor) -> list[Tensor]:
+        """Return `[M]` h · e of the positives, then of the negatives, for the rows h `[M, d]`."""
+        if self.targets[0].dim() == 2:
+            return [(rows * one).sum(dim=-1) for one in self.targets]
+        return [*(self.targets[0] * rows[:, None]).sum(dim=-1).unbind(-1)]
+
+
+def look_up_batch(table: Tensor, batch: Batch) -> EmbeddedBatch:
+    """Look up all items of a batch at once, which makes one gradient of the table."""
+    items = batch.inputs.items
+    targets = [batch.positives] if batch.negatives is None else [batch.positives, batch.negatives]
+    if batch.rows is None:  # every row has a question
+        asked = torch.stack((items, *targets), dim=1).flatten()
+    else:
+        asked = torch.cat((items, *targets))
+    shared = None
+    if batch.shared is None:
+        found = look_up(table, asked)
+    else:
+        both = look_up(table, torch.cat((asked, batch.shared)))
+        found, shared = both.split((len(asked), len(batch.shared)))
+    if batch.rows is None:
+        by_row = found.view(len(items), 1 + len(targets), -1)
+        inputs, by_question = by_row.split((1, len(targets)), dim=1)
+        return EmbeddedBatch(inputs[:, 0], (by_question,), shared)
+    inputs, *each = found.split([len(items), *map(len, targets)])
+    return EmbeddedBatch(inputs, tuple(each), shared)
 
 
 def look_up(table: Tensor, items: Tensor) -> Tensor:

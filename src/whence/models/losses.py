@@ -1,5 +1,8 @@
 """Losses, and how a model's outputs tell the outcome of an item.
 
+`item_losses` has the four losses of questions about items. They differ in the wrong items that a
+right one is compared with: all items, items that all questions of a batch share, or a single one.
+
 The softmax over all items takes memory that does not grow with their number: the logits of `M` rows
 and `I` items are computed in chunks of items. If all items fit into one chunk, its logits are
 stored for the gradient. Otherwise they are computed again.
@@ -7,23 +10,117 @@ stored for the gradient. Otherwise they are computed again.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Literal, Protocol, assert_never
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whence.models.tasks import LIKED, NO_QUESTION
+from whence.config import require_choice
+from whence.errors import InputError
+from whence.models.blocks import HIDDEN
+from whence.models.lookup import EmbeddedBatch
+from whence.models.tasks import LIKED, NO_NEGATIVES, NO_QUESTION, ONE_UNSEEN, Batch, Negatives
 
+LossName = Literal["softmax", "sampled-softmax", "gbce", "bce"]
 OUTPUTS = (1, 2, 3)
 """The numbers of outputs that a model can have: one for a sigmoid, or one per class."""
 AT_ONCE, AT_ONCE_ON_GPU = 2**25, 2**29
 """The number of logits in memory at once, on a processor and on a GPU."""
 
 
+class LossConfig(Protocol):
+    """The settings of a loss."""
+
+    @property
+    def loss(self) -> LossName:
+        """Which one."""
+
+    @property
+    def n_negatives(self) -> int:
+        """The number of negatives that the questions of a batch share."""
+
+    @property
+    def calibration(self) -> float:
+        """The parameter t of gBCE."""
+
+
+def check_loss(config: LossConfig) -> None:
+    """Raise `InputError` if there is no such loss."""
+    require_choice("loss", config.loss, LossName)
+    if config.n_negatives < 1:
+        raise InputError(f"n_negatives must be at least 1, not {config.n_negatives}.")
+    if not 0 <= config.calibration <= 1:
+        raise InputError(f"calibration must be from 0 to 1, not {config.calibration}.")
+
+
+def negatives_of(config: LossConfig) -> Negatives:
+    """Return the negatives that a loss needs."""
+    match config.loss:
+        case "softmax":
+            return NO_NEGATIVES
+        case "sampled-softmax":
+            return Negatives(shared=config.n_negatives, half_by_count=True)
+        case "gbce":
+            return Negatives(shared=config.n_negatives)
+        case "bce":
+            return ONE_UNSEEN
+        case _:
+            assert_never(config.loss)
+
+
+def item_losses(
+    rows: Tensor, found: EmbeddedBatch, table: Tensor, batch: Batch, config: LossConfig
+) -> Tensor:
+    """Return `[M]`: the loss of each question from its row `[M, d]`.
+
+    `table` `[1 + I, d]` has the embeddings of all items, `found` those of the batch.
+    """
+    positive, *negative = found.scores(rows)
+    if config.loss == "softmax":
+        return log_sum_exp(rows, table) - positive
+    if config.loss == "bce":
+        return sampled_bce(positive, *negative)
+    assert found.shared is not None
+    assert batch.shared is not None
+    logits = rows @ found.shared.T
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    right = batch.shared == batch.positives[:, None]
+    if config.loss == "gbce":
+        return gbce(positive, logits, right, len(table) - 1, config.calibration)
+    assert batch.shared_log_q is not None
+    return sampled_softmax(positive, logits, right, batch.shared_log_q)
+
+
 def sampled_bce(positive: Tensor, negative: Tensor) -> Tensor:
     """Return −log σ(h·e⁺) − log(1 − σ(h·e⁻)) from both scores."""
     return F.softplus(-positive) + F.softplus(negative)
+
+
+def sampled_softmax(positive: Tensor, logits: Tensor, right: Tensor, log_q: Tensor) -> Tensor:
+    """Return `[M]`: −log softmax of the positives, with an estimate of the sum over all items.
+
+    The estimate is exp(s⁺) + Σ_k exp(s_k) / (K q_k) over the negatives that are not the positive.
+    Its expectation is the sum over all items. The logits s_k are `[M, K]`, and `right` says which
+    of them are the positive.
+    """
+    corrected = logits - (log_q + math.log(logits.shape[1]))
+    others = corrected.masked_fill(right, HIDDEN).logsumexp(dim=1)
+    return F.softplus(others - positive)
+
+
+def gbce(
+    positive: Tensor, logits: Tensor, right: Tensor, item_count: int, calibration: float
+) -> Tensor:
+    """Return `[M]`: −β log σ(s⁺) − Σ_k log(1 − σ(s_k)) (Petrov & Macdonald 2023).
+
+    β = α (t (1 − 1/α) + 1/α) with the sampling rate α = K / (I − 1) and the calibration t. It
+    makes up for wrong items that are not drawn, in part if t < 1.
+    """
+    alpha = logits.shape[1] / (item_count - 1)
+    beta = 1 - calibration * (1 - alpha)
+    return beta * F.softplus(-positive) + F.softplus(logits).masked_fill(right, 0).sum(dim=1)
 
 
 def mean_where(counted: Tensor, losses: Tensor) -> Tensor:

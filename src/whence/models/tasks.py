@@ -13,8 +13,28 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
+class Negatives:
+    """The wrong items of a batch. There are none for a loss over all items."""
+
+    unseen: bool = False
+    """Whether every question gets one random item that its user has not seen."""
+    shared: int = 0
+    """The number of random items that all questions share."""
+    half_by_count: bool = False
+    """Whether half of the shared items are drawn in proportion to their training events.
+
+    The others are drawn uniformly.
+    """
+
+
+NO_NEGATIVES, ONE_UNSEEN = Negatives(), Negatives(unseen=True)
+
+
+@dataclass(frozen=True)
 class NextItem:
-    """Tell the item that came next from a random one, after every item of a history."""
+    """Predict the item that came next, after every item of a history."""
+
+    negatives: Negatives = ONE_UNSEEN
 
 
 @dataclass(frozen=True)
@@ -25,8 +45,7 @@ class Cloze:
     """γ, the share of items to mask. At least one item of every history is masked."""
     last_mask_prob: float
     """The share of histories in which only the last item is masked."""
-    negatives: bool
-    """Whether every mask also gets a random item that it does not hide."""
+    negatives: Negatives = NO_NEGATIVES
 
 
 @dataclass(frozen=True)
@@ -99,20 +118,25 @@ class Batch(NamedTuple):
     positives: Tensor
     """`[M]`: the right items; `PAD` if there is no question."""
     negatives: Tensor | None = None
-    """`[M]`: wrong items, if the task has them."""
+    """`[M]`: a wrong item for each question, if the task has them."""
     rows: Tensor | None = None
     """`[M]`: the row of each question; `None` if every row has one, so that `M = T`."""
     weights: Tensor | None = None
     """`[M]`: the weight of each question, 1 on average; `None` if all weights are 1."""
+    shared: Tensor | None = None
+    """`[K]`: wrong items that all questions share, if the task has them.
+
+    An item can be among them twice, and can be the right item of some questions.
+    """
+    shared_log_q: Tensor | None = None
+    """`[K]`: log q of each shared item, where q is its probability in a draw."""
 
     def for_seed(self, number: int) -> Batch:
         """Return the batch of one seed of a stack."""
-        negatives, rows, weights = (
-            None if one is None else one[number]
-            for one in (self.negatives, self.rows, self.weights)
+        inputs, *others = self
+        return Batch(
+            inputs.for_seed(number), *(None if one is None else one[number] for one in others)
         )
-        inputs = self.inputs.for_seed(number)
-        return Batch(inputs, self.positives[number], negatives, rows, weights)
 
     def weigh(self, losses: Tensor) -> Tensor:
         """Multiply the losses `[M]` with the weights of their questions."""

@@ -1,4 +1,4 @@
-"""What SASRec and BERT4Rec share: item and position embeddings, and blocks above them.
+"""What transformers share: item and position embeddings, blocks above them, and losses.
 
 Items `i_1 … i_n` become rows `S⁽⁰⁾ = e + p`. Blocks follow, and the last row `h` scores the item
 `i` by `h · e_i`, with the same `e` as at the input. Padding is on the left, so the newest item
@@ -21,7 +21,9 @@ from whence.errors import InputError
 from whence.models.base import Recommender, padding_columns
 from whence.models.blocks import Block, Windows
 from whence.models.coalition_scores import scores_of_coalitions
-from whence.models.tasks import Packed
+from whence.models.lookup import look_up_batch, look_up_few
+from whence.models.losses import LossName, check_loss, item_losses, mean_where, negatives_of
+from whence.models.tasks import AnyBatch, Batch, NextItem, Packed
 from whence.randomness import DropoutFunction, no_dropout
 
 
@@ -41,6 +43,13 @@ class TransformerConfig:
     """The share of values that training sets to 0."""
     init_std: float = 0.02
     """The standard deviation of new embeddings."""
+    loss: LossName = "softmax"
+    """What a right item is compared with: all items (softmax), n_negatives random items
+    (sampled-softmax, gbce), or one that the user has not seen (bce)."""
+    n_negatives: int = 256
+    """The number of random items in a step of sampled-softmax and gbce."""
+    calibration: float = 0.75
+    """The parameter t of gbce, from 0 to 1."""
 
     def __post_init__(self) -> None:
         if min(self.max_len, self.dim, self.n_blocks, self.n_heads) < 1:
@@ -51,6 +60,7 @@ class TransformerConfig:
             raise InputError(f"dropout must be at least 0 and below 1, not {self.dropout}.")
         if not 0 < self.init_std < math.inf:
             raise InputError(f"init_std must be a number above 0, not {self.init_std}.")
+        check_loss(self)
 
 
 class Transformer(Recommender):
@@ -67,6 +77,7 @@ class Transformer(Recommender):
     ) -> None:
         super().__init__()
         self.config: TransformerConfig = config
+        self.task = NextItem(negatives_of(config))
         self.drops = 1 + 2 * config.n_blocks
         self.slots = config.max_len + self.own_slots
         self.item = nn.Parameter(torch.zeros(1 + item_count, config.dim))  # row 0 pads
@@ -179,6 +190,22 @@ class Transformer(Recommender):
             causal=self.causal,
             memory=memory,
         )
+
+    def loss(self, batch: AnyBatch, drop: DropoutFunction) -> Tensor:
+        """Return the mean loss of all questions."""
+        assert isinstance(batch, Batch)
+        found = look_up_batch(self.item, batch)
+        rows = self.encode_packed(
+            self.packed_inputs(found.inputs, batch.inputs, drop), batch.inputs, drop
+        )
+        if batch.rows is not None:
+            rows = F.embedding(batch.rows, rows)
+        losses = item_losses(rows, found, self.item, batch, self.config)
+        return mean_where(batch.positives != PAD, batch.weigh(losses))
+
+    def packed_inputs(self, embedded: Tensor, batch: Packed, drop: DropoutFunction) -> Tensor:
+        """Return the rows `S⁽⁰⁾` `[T, d]` of packed histories, given their items' embeddings."""
+        return drop(embedded + look_up_few(self.position, batch.slots))
 
     def encode_packed(self, rows: Tensor, batch: Packed, drop: DropoutFunction) -> Tensor:
         """Return the rows `S⁽ᵇ⁾` `[T, d]` of packed histories from `S⁽⁰⁾`, in training."""

@@ -18,7 +18,7 @@ from whence.data.splits import Split
 from whence.errors import InputError
 from whence.models.tasks import NO_HISTORY, Batch, Cloze, NextItem, Packed
 from whence.randomness import CounterRandom, Randomness, bernoulli
-from whence.training.negatives import Unseen
+from whence.training.negatives import SharedDraws, Unseen
 
 
 class PartDropout:
@@ -178,8 +178,9 @@ class HistoryBatches:
         self.part_dropout = (
             PartDropout(part_dropout, self.slots, randomness, device) if part_dropout else None
         )
-        needs_negatives = isinstance(task, NextItem) or task.negatives
-        self.unseen = Unseen.of(split, device) if needs_negatives else None
+        wanted = task.negatives
+        self.unseen = Unseen.of(split, device) if wanted.unseen else None
+        self.shared = SharedDraws(split, wanted, device) if wanted.shared else None
         self.random, self.negative_random = (
             CounterRandom([one.key(stream) for one in randomness], device)
             for stream in ("batches", "negatives")
@@ -209,9 +210,20 @@ class HistoryBatches:
         )
         user = users.gather(1, layout.history)
         if self.masks is not None:
-            return self._masked_batch(
-                inputs, self.masks.draw(step, layout), step, layout, user, event
-            )
+            masked = self.masks.draw(step, layout)
+            batch = self._masked_batch(inputs, masked, step, layout, user, event)
+        else:
+            batch = self._next_items(inputs, step, layout, user, event)
+        if self.shared is None:
+            return batch
+        (drawn,) = self.negative_random.integers(step, range(1), self.shared.count)
+        shared, log_q = self.shared.draw(drawn)
+        return batch._replace(shared=shared, shared_log_q=log_q)
+
+    def _next_items(
+        self, inputs: Packed, step: Tensor, layout: BatchLayout, user: Tensor, event: Tensor
+    ) -> Batch:
+        """Return the questions about the events after all rows `[S, T]`."""
         return Batch(
             inputs._replace(present=self._present(step, layout, layout.real)),
             positives=torch.where(layout.real, self.items[event + 1], PAD),

@@ -1,4 +1,4 @@
-"""Random items that a user has not seen, drawn without rejection."""
+"""Random items as negatives: those that a user has not seen, or some for all users."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from whence.data.splits import Split
+from whence.errors import InputError
+from whence.models.tasks import Negatives
 from whence.randomness import random_below
 
 _MADE: WeakKeyDictionary[Split, dict[str, Unseen]] = WeakKeyDictionary()
@@ -60,3 +62,33 @@ class Unseen:
         below = torch.searchsorted(self.keys, key, right=True) - self.first[users]
         exhausted = self.seen_counts[users] == self.item_count
         return torch.where(exhausted, rank, rank + below)
+
+
+class SharedDraws:
+    """Draws the negatives that all questions of a batch share, and knows their probabilities.
+
+    Of `K` items, `K − P` are drawn uniformly and `P` in proportion to the training events `c` of
+    an item, with `P = K/2` or `P = 0`. So q_i = (1 − P/K) / I + P/K · c_i / Σ c.
+    """
+
+    def __init__(self, split: Split, negatives: Negatives, device: str = "cpu") -> None:
+        self.count, self.item_count = negatives.shared, split.interactions.item_count
+        if self.item_count < 2:
+            raise InputError(
+                "The data have a single item, so there is no other to draw as a negative. Set "
+                "loss=softmax, or use data with more items."
+            )
+        self.by_count = self.count // 2 if negatives.half_by_count else 0
+        events = np.bincount(split.interactions.items[split.trained()], minlength=self.item_count)
+        self.total = int(events.sum())
+        self.ends = torch.from_numpy(events.cumsum()).to(device)
+        share = self.by_count / self.count
+        q = (1 - share) / self.item_count + share * events / self.total
+        self.log_q = torch.from_numpy(np.log(q)).to(device, torch.float32)
+
+    def draw(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Return items `[S, K]` and their log q, from random integers `[S, K]`."""
+        uniform, by_count = numbers.split((self.count - self.by_count, self.by_count), dim=1)
+        popular = torch.searchsorted(self.ends, by_count % self.total, right=True)
+        items = torch.cat((uniform % self.item_count, popular), dim=1)
+        return items, self.log_q[items]
