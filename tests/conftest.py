@@ -24,7 +24,7 @@ import whence
 from postgres import postgres_folder, running_server
 from whence.data import DATASETS, Interactions, Split, last_two, load
 from whence.data.interactions import Counts
-from whence.models import MODELS, ModelSpec, Recommender, build_model
+from whence.models import MODELS, ModelSpec, Recommender, build_model, fitted_model
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.content_ncf import ContentNCF
 from whence.models.sasrec import SASRec, SASRecConfig
@@ -238,6 +238,25 @@ def lively_of(name: str) -> Callable[..., Recommender]:
     return build
 
 
+def lively_simple(name: str) -> Callable[..., Recommender]:
+    """Return a builder of simple models, fitted to random histories of all items."""
+
+    def build(length: int = 8, items: int = 30, seed: int = 0, **settings: Any) -> Recommender:  # noqa: ANN401
+        split = random_split(items, seed)
+        return fitted_model(name, {"max_len": length, **settings}, split).double()
+
+    return build
+
+
+@cache
+def random_split(items: int, seed: int = 0) -> Split:
+    """Return random histories in which every item occurs, under its own number."""
+    rng = np.random.default_rng(seed)
+    return last_two(
+        interactions_of([list(range(items)), *rng.integers(0, items, (60, 14)).tolist()])
+    )
+
+
 SMALL_LAYERS: dict[str, dict[str, tuple[int, ...]]] = {
     name: {"hidden_dims": (6, 4)} for name in ("content-ncf", "intrp-ncf")
 }
@@ -258,13 +277,16 @@ def lively(model: M, generator: torch.Generator) -> M:
     return model
 
 
+STEPPED = [name for name, spec in MODELS.items() if not spec.closed_form]
+CLOSED_FORM = [name for name, spec in MODELS.items() if spec.closed_form]
 TRANSFORMERS: dict[str, Callable[..., Transformer]] = {
     "sasrec": lively_sasrec,
     "bert4rec": lively_bert4rec,
 }
 LIVELY: dict[str, Callable[..., Recommender]] = {
     **TRANSFORMERS,
-    **{name: lively_of(name) for name in MODELS if name not in TRANSFORMERS},
+    **{name: lively_of(name) for name in STEPPED if name not in TRANSFORMERS},
+    **{name: lively_simple(name) for name in CLOSED_FORM},
 }
 """How to build each model for tests, in float64, with `items` and `length`."""
 READING = [name for name in LIVELY if not MODELS[name].known_users_only]

@@ -17,6 +17,7 @@ import pytest
 from command_line import whence
 from whence import __version__
 from whence.explainers import EXPLAINERS
+from whence.models import MODELS
 
 SASREC_METHODS = [name for name in EXPLAINERS if name != "experts"]
 
@@ -192,7 +193,7 @@ def test_baselines_are_in_the_table_and_the_document(csv: Path, tmp_path: Path) 
     command = ("train", csv, "--set", "steps=2,dim=8,max_len=4", "--out")
     table = whence(*command, tmp_path / "one").stdout
     document = json.loads(whence(*command, tmp_path / "two", "--json").stdout)
-    for rule in ("popularity", "last item", "item to item"):
+    for rule in MODELS.tagged("simple"):
         assert rule in table
         assert 0 <= document["baselines"][rule]["recall@10"]["value"] <= 1
 

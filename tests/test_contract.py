@@ -22,6 +22,7 @@ from whence.contract import (
     All,
     Explainable,
     HasAttentions,
+    HasContributions,
     HasEmbeddings,
     HasItemVectors,
     attends_by_target,
@@ -32,7 +33,6 @@ from whence.errors import CapabilityError, InputError
 from whence.explainers import EXPLAINERS, able, compare_batch
 from whence.models import MODELS
 from whence.models.base import CaseReader, has_reasons, no_history, require_reasons
-from whence.models.baselines import BASELINES
 from whence.models.deepicf import AttentiveDeepICF
 
 LENGTH, ITEMS = 8, 30
@@ -61,11 +61,9 @@ def test_every_model_is_tested_here() -> None:
     assert set(LIVELY) == set(MODELS)
 
 
-@pytest.fixture(params=[*MODELS, *BASELINES])
+@pytest.fixture(params=MODELS)
 def model(request: pytest.FixtureRequest, split: Split) -> CaseReader:
-    if request.param in MODELS:
-        return LIVELY[request.param](items=split.interactions.item_count)
-    return BASELINES[request.param](split)
+    return LIVELY[request.param](items=split.interactions.item_count)
 
 
 @pytest.fixture
@@ -136,6 +134,24 @@ def test_own_embeddings_change_nothing(name: str) -> None:
     assert isinstance(model, HasEmbeddings)
     again = model.score(batch, ALL, embedded=model.embed(batch))
     torch.testing.assert_close(again, model.score(batch, ALL))
+
+
+@pytest.mark.parametrize("name", able_models("contributions"))
+@given(history=st.lists(st.integers(0, 5), min_size=1, max_size=LENGTH), target=st.integers(0, 9))
+def test_contributions_are_the_terms_of_a_score(name: str, history: list[int], target: int) -> None:
+    """So often repeated items too."""
+    model, batch = LIVELY[name](items=ITEMS), torch.tensor([[PAD, *history][-LENGTH:]])
+    assert isinstance(model, HasContributions)
+    terms, whole = model.contributions(batch, torch.tensor([target])), torch.tensor([[target]])
+    assert (terms[batch == PAD] == 0).all()
+    empty = model.score(batch, whole, present=torch.zeros_like(batch, dtype=torch.bool))
+    torch.testing.assert_close(empty[:, 0] + terms.sum(dim=1), model.score(batch, whole)[:, 0])
+    for slot, item in enumerate(batch[0].tolist()):
+        if (batch == item).sum() == 1 and item != PAD:
+            present = torch.arange(batch.shape[1]) != slot
+            without = model.score(batch, whole, present=present[None])
+            lost = model.score(batch, whole) - without
+            torch.testing.assert_close(terms[0, slot], lost[0, 0])
 
 
 @pytest.mark.parametrize("name", able_models("attentions"))
@@ -307,8 +323,8 @@ class DerivedTextClassifier(TextClassifier, Explainable):
     """The same, with the default of the contract."""
 
 
-APPLICABLE = [name for name in EXPLAINERS if name not in {"experts", "neighbours"}]
-"""A text classifier has no experts and no vectors of its targets."""
+APPLICABLE = [name for name in EXPLAINERS if name not in {"experts", "contributions", "neighbours"}]
+"""A text classifier has no experts, no terms and no vectors of its targets."""
 
 
 @pytest.mark.parametrize("kind", [TextClassifier, DerivedTextClassifier])

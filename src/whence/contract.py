@@ -139,6 +139,18 @@ class HasSelections(Protocol):
 
 
 @runtime_checkable
+class HasContributions(Protocol):
+    """Needed by the explainer `contributions`. Offered by models whose score is a sum."""
+
+    def contributions(self, batch: Tensor, targets: Tensor) -> Tensor:
+        """Return `[B, n]`: what each part adds to the score of each case's one target `[B]`.
+
+        The score with every part present is the score with none plus the sum of these terms.
+        """
+        ...
+
+
+@runtime_checkable
 class HasItemVectors(Protocol):
     """Needed by neighbours and maps of items."""
 
@@ -173,6 +185,7 @@ CAPABILITIES: Final = (
     "attentions",
     "classes",
     "selections",
+    "contributions",
     "item_vectors",
     "user_vectors",
     "part_names",

@@ -17,7 +17,7 @@ from whence.errors import InputError
 from whence.explainers import EXPLAINERS, able, compare_batch
 from whence.explanation import Explanation
 from whence.measure import Measure
-from whence.models.baselines import BASELINES
+from whence.models import simple_models
 from whence.picks import Pick, Recommendations
 from whence.randomness import Randomness
 from whence.recommendation import compare, recommend
@@ -105,10 +105,12 @@ def _typical_user(interactions: Interactions) -> object:
 
 
 def _cases(run: Run, split: Split) -> dict[str, PerCase]:
-    """Evaluate the model and the baselines on the same test events."""
-    systems = {run.model: run.first, **{name: make(split) for name, make in BASELINES.items()}}
-    evaluation = Evaluation(split, "test", run.first.config.max_len)
-    return {name: evaluation.of(system) for name, system in systems.items()}
+    """Evaluate the model and the simple models on the same test events."""
+    systems = {run.model: run.first, **simple_models(split)}
+    return {
+        name: Evaluation(split, "test", system.config.max_len).of(system)
+        for name, system in systems.items()
+    }
 
 
 def _agreements(run: Run, split: Split) -> dict[tuple[str, str], Measure]:

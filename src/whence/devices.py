@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import torch
@@ -25,7 +26,9 @@ def check_device(device: str) -> str:
 
 def device_of(model: object) -> torch.device:
     """Return the device of the model's weights; the CPU if it has none."""
-    weights = model.parameters() if isinstance(model, torch.nn.Module) else iter(())
+    if not isinstance(model, torch.nn.Module):
+        return torch.device("cpu")
+    weights = chain(model.parameters(), model.buffers())  # a simple model has buffers only
     return next((weight.device for weight in weights), torch.device("cpu"))
 
 

@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import whence
+from conftest import STEPPED
 from whence.data import Interactions, Split
 from whence.engine.checkpoints import CheckpointFolder
 from whence.errors import InputError, OutOfTime
@@ -33,7 +34,7 @@ def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
     return all(torch.equal(value, weights[name]) for name, value in one.state_dict().items())
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", STEPPED)
 @pytest.mark.parametrize(("stop", "absence"), [(0, 0.0), (1, 0.0), (7, 0.5), (29, 0.0), (30, 0.5)])
 def test_stopped_after_any_step_it_comes_to_the_same_bits(
     stop: int, absence: float, model: str, split: Split, tmp_path: Path

@@ -13,7 +13,7 @@ import torch
 from torch.func import vmap
 
 import whence
-from conftest import AddModel
+from conftest import STEPPED, AddModel
 from whence.data import Interactions, Split, last_two
 from whence.engine.checkpoints import CheckpointFolder
 from whence.engine.gpu import StackedLayers
@@ -30,7 +30,7 @@ from whence.training.seeds import FEW_ROWS, fit_seeds, seeds_at_once
 from whence.worlds import WorldConfig, make_world
 
 SMALL = {"max_len": 12, "dim": 16}
-STACKED = [name for name, spec in MODELS.items() if spec.stacks]
+STACKED = [name for name in STEPPED if MODELS[name].stacks]
 TRAINED = TrainingConfig(steps=25, batch_size=32)
 WITHOUT_GRADIENT = r"layers\.\d+\.bias|norms\.\d+\.running_mean"
 """Of DeepICF."""

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from conftest import LIVELY, ragged_batch
 from whence.contract import PAD, offers
-from whence.data import Split
 from whence.errors import CapabilityError, InputError
 from whence.explainers import (
     EXPLAINERS,
@@ -31,7 +30,6 @@ from whence.explainers.random import Random
 from whence.explainers.shapley import Shapley
 from whence.explainers.signed_rollout import SignedRollout
 from whence.explanation import Labels
-from whence.models.baselines import Popularity
 from whence.testing import EXPLAINER_CHECKS, ModelCases
 
 MAX_LEN, ITEMS = 8, 30
@@ -47,6 +45,7 @@ PAIRS = [
     (name, method)
     for name, model in MODELS.items()
     for method in able(model, [*EXPLAINERS, *SAMPLING])
+    if name != "popularity"  # which has nothing to explain, as a test below says
 ]
 """Every model with every explainer whose needs it meets."""
 ADDING_UP = [pair for pair in PAIRS if find_explainer(pair[1])[1].adds_up]
@@ -136,15 +135,18 @@ def test_inference_mode_changes_nothing(name: str) -> None:
         np.testing.assert_array_equal(found[method].scores, expected[method].scores)
 
 
-def test_a_model_without_attention_is_an_error(split: Split) -> None:
-    batch = ragged_batch(2, MAX_LEN, split.interactions.item_count)
-    model, targets = Popularity(split), torch.tensor([1, 2])
+def test_a_model_without_attention_is_an_error() -> None:
     with pytest.raises(
         CapabilityError, match="Popularity has no 'attentions', which rollout needs"
     ):
-        explain_batch(model, batch, targets, "rollout")
-    silent = explain_batch(model, batch, targets, "leave-one-out")
-    assert (silent.scores == 0).all(), "popularity owes nothing to the history"
+        explain_batch(*cases_of("popularity"), "rollout")
+
+
+def test_popularity_owes_nothing_to_the_history() -> None:
+    methods = able(MODELS["popularity"], [*EXPLAINERS, *SAMPLING])
+    for method, found in compare_batch(*cases_of("popularity"), methods).items():
+        if method != "random":
+            np.testing.assert_allclose(found.scores, 0, atol=1e-12)
 
 
 def test_names_with_settings_and_wrong_names() -> None:

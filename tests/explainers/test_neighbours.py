@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from conftest import LIVELY, lively_sasrec, ragged_batch
+from conftest import LIVELY, STEPPED, lively_sasrec, ragged_batch
 from whence.contract import Explainable, HasItemVectors
 from whence.errors import CapabilityError
 from whence.explainers import explain_batch
@@ -17,7 +17,7 @@ from whence.models import MODELS
 TARGETS = torch.tensor([4, 11, 4])
 
 
-@pytest.mark.parametrize("name", [name for name in LIVELY if not MODELS[name].known_users_only])
+@pytest.mark.parametrize("name", [name for name in STEPPED if not MODELS[name].known_users_only])
 def test_scores_follow_from_the_distance(name: str) -> None:
     model, batch = LIVELY[name](items=30), ragged_batch(3, 8, 30)
     assert isinstance(model, HasItemVectors)

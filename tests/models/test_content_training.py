@@ -24,7 +24,7 @@ from whence.data.catalog import Catalog
 from whence.errors import InputError
 from whence.measure import Measure
 from whence.models import build_model
-from whence.models.baselines import MeanRating
+from whence.models.mean_rating import MeanRating
 from whence.models.rated_ncf import InterpretableRatedNCF, RatedNCF
 from whence.models.tasks import DISLIKED, LIKED, NO_QUESTION, Ratings
 from whence.randomness import Randomness

@@ -44,7 +44,7 @@ def test_the_page_needs_nothing_but_itself(demonstration: tuple[Demonstration, P
         assert pick.title in page
     for name in able(found.run.first, EXPLAINERS):
         assert name in page
-    for system in ("sasrec", "popularity", "last item"):
+    for system in ("sasrec", "popularity", "last-item"):
         assert str(found.accuracy[system]["recall@10"]) in page
     assert (path.parent / "run" / "manifest.json").exists()
 
@@ -142,7 +142,7 @@ def test_the_verdict_is_honest() -> None:
 
     found = verdict(
         "sasrec",
-        {"popularity": lead((0.1, 0.2), (0.1, 0.3)), "last item": lead((-0.1, 0.1), (-0.3, -0.1))},
+        {"popularity": lead((0.1, 0.2), (0.1, 0.3)), "last-item": lead((-0.1, 0.1), (-0.3, -0.1))},
     )
     assert found == (
         "Compared with popularity, sasrec is clearly better in recall@10, MRR. "

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import whence
-from conftest import interactions_of
+from conftest import CLOSED_FORM, STEPPED, interactions_of
 from whence.data import Split, last_two
 from whence.devices import deterministic
 from whence.engine import Training
@@ -26,10 +26,17 @@ from whence.training.seeds import fit_seeds
 pytestmark = pytest.mark.needs("cuda")
 
 SMALL = {"max_len": 12, "dim": 16}
-STACKED = [name for name, spec in MODELS.items() if spec.stacks]
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+def small_of(name: str) -> dict[str, int]:
+    """A simple model has no dim."""
+    return {"max_len": 12} if name in CLOSED_FORM else SMALL
+
+
+STACKED = [name for name in STEPPED if MODELS[name].stacks]
+
+
+@pytest.mark.parametrize("model", STEPPED)
 def test_same_seed_same_bits_on_cuda(model: str, split: Split) -> None:
     config = TrainingConfig(steps=30, batch_size=64)
     one, two = (
@@ -41,7 +48,7 @@ def test_same_seed_same_bits_on_cuda(model: str, split: Split) -> None:
     assert not torch.are_deterministic_algorithms_enabled(), "PyTorch is left as it was"
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", STEPPED)
 def test_a_stopped_training_goes_on_to_the_same_bits_on_cuda(
     model: str, split: Split, tmp_path: Path
 ) -> None:
@@ -62,7 +69,7 @@ def test_a_stopped_training_goes_on_to_the_same_bits_on_cuda(
             assert torch.equal(value, gone_on.state_dict()[name])
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", STEPPED)
 def test_a_recorded_step_is_the_step(model: str, split: Split) -> None:
     config = TrainingConfig(steps=12, batch_size=64)
     _, losses, *_ = fit(split, model, SMALL, config, 1, device="cuda", show_progress=False)
@@ -253,7 +260,7 @@ def test_the_softmax_in_chunks_is_recorded_and_repeats(at_once: int | None) -> N
         torch.testing.assert_close(one.cpu(), on_cpu, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", STEPPED)
 def test_half_precision_learns_the_same(model: str, split: Split) -> None:
     """Losses in step with those in full precision, and weights that stay float32."""
     config = TrainingConfig(steps=60, batch_size=64)
@@ -276,7 +283,7 @@ def test_a_diverged_loss_is_one_sentence_on_cuda(split: Split) -> None:
 @pytest.mark.parametrize("name", list(MODELS))
 def test_a_model_says_the_same_on_both_devices(name: str, split: Split) -> None:
     config = TrainingConfig(steps=100, batch_size=64)
-    model, *_ = fit(split, name, SMALL, config, 0, device="cuda", show_progress=False)
+    model, *_ = fit(split, name, small_of(name), config, 0, device="cuda", show_progress=False)
     cases = split.held["test"][:40]
     batch, targets = model.read(cases, 12), torch.from_numpy(cases.targets)
     methods = able(model, EXPLAINERS)
@@ -294,8 +301,8 @@ def test_the_verbs_work_on_cuda(name: str, split: Split) -> None:
     run = whence.train(
         split.interactions,
         model=name,
-        model_settings=SMALL,
-        training={"steps": 50},
+        model_settings=small_of(name),
+        training={} if name in CLOSED_FORM else {"steps": 50},
         device="cuda",
         show_progress=False,
     )

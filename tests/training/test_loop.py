@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from conftest import interactions_of, pack
+from conftest import STEPPED, interactions_of, pack
 from whence.contract import PAD
 from whence.data import Interactions, Split, last_two
 from whence.errors import InputError
@@ -44,7 +44,7 @@ def test_training_does_not_touch_the_global_random_state(split: Split) -> None:
     assert before[1] == np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", STEPPED)
 def test_it_learns_a_world(model: str, split: Split) -> None:
     batch = (
         64 if MODELS[model].training.get("batch_size") != 1 else 16
@@ -59,7 +59,7 @@ def test_it_learns_a_world(model: str, split: Split) -> None:
     assert good.interval[0] > poor.interval[1]
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("model", STEPPED)
 def test_the_padding_row_stays_zero(model: str, split: Split) -> None:
     trained, *_ = fit(split, model, SMALL, TrainingConfig(steps=20), 0, show_progress=False)
     weights = trained.state_dict()

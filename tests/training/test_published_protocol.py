@@ -23,7 +23,7 @@ from whence.cli import app
 from whence.data import Interactions, Split, last_one, last_two, load
 from whence.data.published_negatives import published_negatives
 from whence.errors import InputError
-from whence.models.baselines import BASELINES
+from whence.models import fitted_model
 from whence.training import Evaluation, TrainingConfig, evaluate, fit
 from whence.training.ranks import ranks_among
 
@@ -173,7 +173,7 @@ def test_popularity_on_the_published_negatives() -> None:
     """Counted and ranked with nothing of what is tested."""
     data = load("ml-1m-ncf")
     split = last_one(data)
-    found = Evaluation(split, "test", 5).published(BASELINES["popularity"](split))
+    found = Evaluation(split, "test", 5).published(fitted_model("popularity", {}, split))
     path = Path(os.environ["WHENCE_DATA"]) / "ml-1m" / "ncf_leave_one_out_test.csv.gz"
     with gzip.open(path) as packed:
         rows = list(csv.DictReader(io.TextIOWrapper(packed)))

@@ -42,7 +42,7 @@ def test_marks_are_those_of_the_same_model_trained_on_the_world(
     assert found.accuracy is not None
     recall = [metrics["test"]["recall@10"]["value"] for metrics in trained.metrics.values()]
     assert found.accuracy.model.value == pytest.approx(np.mean(recall))
-    rules = baseline_accuracy(world.interactions, "last-two", 12)
+    rules = baseline_accuracy(world.interactions, "last-two")
     assert found.accuracy.popularity == rules["popularity"]["recall@10"]
     for reason in REASONS:
         asked = world.questions(reason, 12, 20, seed=5)

@@ -101,8 +101,8 @@ def train(
         baselines = baseline_accuracy(
             run.interactions,
             split,
-            run.first.config.max_len,
             show_progress=True,
+            other_than=run.model,
             rated=not run.first.predicts_probabilities,
         )
         if as_json:
@@ -156,7 +156,7 @@ def _model_document(spec: "ModelSpec") -> dict[str, Any]:
         "reads": "user ids" if spec.known_users_only else "histories",
         "init_from": list(spec.init_from),
         "model": settings(spec.config, {}),
-        "training": settings(TrainingConfig, spec.training),
+        "training": {} if spec.closed_form else settings(TrainingConfig, spec.training),
     }
 
 
@@ -174,6 +174,8 @@ def _settings_tables(model: str, document: Mapping[str, Any]) -> Group:
 
     tables = []
     for kind, title in (("model", f"Settings of {model}"), ("training", "Settings of training")):
+        if not document[kind]:
+            continue
         table = plain_table(title, "setting", "default", "what it is")
         for name, setting in document[kind].items():
             table.add_row(name, written_setting(setting["default"]), setting["help"])

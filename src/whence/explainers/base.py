@@ -15,6 +15,7 @@ from whence.contract import (
     MEMORY,
     Explainable,
     HasAttentions,
+    HasContributions,
     HasEmbeddings,
     HasItemVectors,
     HasSelections,
@@ -59,6 +60,11 @@ class Request:
         """Return the weights of the model's experts for these cases and targets."""
         assert isinstance(self.model, HasSelections)
         return self.model.selections(self.batch, self.targets)
+
+    def contributions(self) -> Tensor:
+        """Return `[B, n]`, the terms of the model's score for these cases and targets."""
+        assert isinstance(self.model, HasContributions)
+        return self.model.contributions(self.batch, self.targets)
 
     def item_vectors(self) -> Tensor:
         """Return `[items, d]`, the model's vector of each item."""

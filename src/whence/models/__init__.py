@@ -1,6 +1,23 @@
 """Recommenders behind the contract, one file each."""
 
 from whence.models.base import Recommender
-from whence.models.registry import MODELS, ModelSpec, build_model, model_spec, model_with
+from whence.models.registry import (
+    MODELS,
+    ModelSpec,
+    build_model,
+    fitted_model,
+    model_spec,
+    model_with,
+    simple_models,
+)
 
-__all__ = ["MODELS", "ModelSpec", "Recommender", "build_model", "model_spec", "model_with"]
+__all__ = [
+    "MODELS",
+    "ModelSpec",
+    "Recommender",
+    "build_model",
+    "fitted_model",
+    "model_spec",
+    "model_with",
+    "simple_models",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -98,6 +98,13 @@ class Recommender(nn.Module, CaseReader):
         Events may be used only if they are for training.
         """
 
+    def fit_closed(self, split: Split) -> None:
+        """Compute the weights from the training events, without steps.
+
+        A configuration that says how many there are is replaced.
+        """
+        raise NotImplementedError
+
     def init_from(self, trained: Mapping[str, Recommender]) -> None:
         """Copy initial weights from trained models, given by their names in the registry."""
         raise NotImplementedError
@@ -117,6 +124,23 @@ class Recommender(nn.Module, CaseReader):
                 f"This {type(self).__name__} reads at most {self.config.max_len} items, not "
                 f"{batch.shape[1]}. Pass only the newest items, or train with a larger max_len."
             )
+
+
+class OwnReason(NamedTuple):
+    """What a model says for itself: its rule in words."""
+
+    sentence: str
+    """With `{verb}` for what users do, and `{item}` for the item that it names."""
+    item: int | None = None
+
+
+@runtime_checkable
+class HasOwnReasons(Protocol):
+    """Offered by models whose rule is the reason, whichever items are left out."""
+
+    def own_reasons(self, batch: Tensor, targets: Tensor) -> list[OwnReason]:
+        """Return the reason of each case's one target `[B]`."""
+        ...
 
 
 def require_users(model: CaseReader, cases: Cases) -> None:

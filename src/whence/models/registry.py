@@ -14,6 +14,7 @@ from torch import Tensor
 
 from whence.config import build
 from whence.data.interactions import Counts, Interactions
+from whence.data.splits import Split
 from whence.errors import InputError
 from whence.models.base import Recommender
 from whence.registry import Registry
@@ -37,6 +38,8 @@ class ModelSpec:
     """Whether the model can only recommend to users it was trained on."""
     stacks: bool = True
     """Whether several seeds can train together: `torch.vmap` can map its `loss`."""
+    closed_form: bool = False
+    """Whether `fit_closed` computes the weights, so that there are no steps."""
     sizes_in_data: Callable[[Interactions], Mapping[str, int]] | None = None
     """Returns the least values of some settings that the data need, if there are such settings."""
 
@@ -68,6 +71,7 @@ def _accept(name: str, entry: object) -> ModelSpec:
 MODELS: Final[Registry[ModelSpec]] = Registry(
     "model", package="whence.models", group="whence.models", accept=_accept
 )
+"""Every model. Those with the tag "simple" are the baselines that others are compared with."""
 
 
 def model_spec(name: str) -> ModelSpec:
@@ -81,6 +85,22 @@ def build_model(
     """Return a model with new weights."""
     spec = model_spec(name)
     return spec.build(build(spec.config, settings), counts, generator)
+
+
+def fitted_model(
+    name: str, settings: Mapping[str, Any], split: Split, device: str = "cpu"
+) -> Recommender:
+    """Return a model whose weights `fit_closed` computes, ready for predictions."""
+    counts = split.interactions.counts
+    model = build_model(name, settings, counts, torch.Generator()).to(device)
+    model.fit_closed(split)
+    return model.eval()
+
+
+def simple_models(split: Split, *, other_than: str = "") -> dict[str, Recommender]:
+    """Return the baselines by name, fitted to the training events, but for one of them."""
+    names = [name for name in MODELS.tagged("simple") if name != other_than]
+    return {name: fitted_model(name, {}, split) for name in names}
 
 
 def model_with(

@@ -26,7 +26,7 @@ from whence.data.catalog import Catalog
 from whence.data.histories import histories_without, one_history
 from whence.devices import device_of
 from whence.memory import cases_at_once, row_slices
-from whence.models.base import CaseReader
+from whence.models.base import CaseReader, HasOwnReasons
 from whence.reasons.evidence import NOTICEABLE, Evidence, evidence_by_seeds
 from whence.reasons.similar_users import SimilarUsers
 from whence.terminal import Result
@@ -73,6 +73,8 @@ class Reason(Result):
     """What the experts rest on, if the model has experts and reads no history."""
     similar_users: SimilarUsers | None = None
     """Similar users who chose the item, if the model has user vectors and reads no history."""
+    own: str | None = None
+    """The rule of the model in words, if its rule is the reason."""
 
     @property
     def sentence(self) -> str:
@@ -83,6 +85,8 @@ class Reason(Result):
             return self.similar_users.sentence(self.verb)
         if not self.reads_history:
             return NO_HISTORY
+        if self.own is not None:
+            return f"already in your history; {self.own}" if self.in_history else self.own
         named = " and ".join(support.label for support in self.supports)
         because = f"because you {self.verb} {named}"
         if self.in_history:
@@ -102,6 +106,7 @@ class Reason(Result):
             "considered": [asdict(support) for support in self.considered],
             **({} if self.evidence is None else {"evidence": asdict(self.evidence)}),
             **({} if self.similar_users is None else {"similar_users": asdict(self.similar_users)}),
+            **({} if self.own is None else {"own": self.own}),
         }
 
     @classmethod
@@ -117,6 +122,7 @@ class Reason(Result):
             in_history=document["in_history"],
             evidence=build(Evidence, evidence) if evidence else None,
             similar_users=SimilarUsers(**similar_users) if similar_users else None,
+            own=document.get("own"),
         )
 
     def __rich__(self) -> Text:
@@ -146,10 +152,12 @@ def find_reasons(
         (one_history(items, max_len), histories_without(items, left_out, max_len))
     )
     device = device_of(model)
+    histories, asked = torch.from_numpy(variants).to(device), torch.from_numpy(targets).to(device)
+    own = _own_sentences(model, histories[:1], asked, catalog, verb)
     found = _outcomes(
         model,
-        torch.from_numpy(variants).to(device),
-        torch.from_numpy(targets).to(device),
+        histories,
+        asked,
         seen=torch.from_numpy(items.astype(np.int64)).to(device),
     )
     columns = list(zip(catalog.raw_ids(left_out), catalog.labels(left_out), strict=True))
@@ -166,9 +174,24 @@ def find_reasons(
                 int(found.rank[0, place]),
                 considered,
                 in_history=bool((items == target).any()),
+                own=own[place],
             )
         )
     return reasons
+
+
+def _own_sentences(
+    model: CaseReader, history: Tensor, targets: Tensor, catalog: Catalog, verb: str
+) -> list[str | None]:
+    """Return the model's own reason for each target of one history `[1, n]`, if it has any."""
+    if not isinstance(model, HasOwnReasons):
+        return [None] * len(targets)
+    return [
+        one.sentence.format(
+            verb=verb, item="" if one.item is None else catalog.labels([one.item])[0]
+        )
+        for one in model.own_reasons(history.expand(len(targets), -1), targets)
+    ]
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from whence.engine.loop import TrainedModel, Training
 from whence.engine.optimizers import recordable_optimizer
 from whence.engine.trainable import Trainable
 from whence.errors import InputError
-from whence.models import Recommender, build_model, model_with
+from whence.models import Recommender, build_model, fitted_model, model_spec, model_with
 from whence.models.tasks import AnyBatch, Choices, WholeUsers
 from whence.randomness import DropoutFunction, Randomness
 from whence.training.choice_batches import ChoiceBatches, UserBatches
@@ -35,7 +35,13 @@ def fit(
     show_progress: bool = True,
     checkpoint: Path | None = None,
 ) -> TrainedRecommender:
-    """Train one seed. The same seed on the same machine gives the same bits."""
+    """Train one seed. The same seed on the same machine gives the same bits.
+
+    A model in closed form is computed at once, and nothing of `config` has a meaning for it.
+    """
+    if model_spec(model_name).closed_form:
+        model = fitted_model(model_name, model_settings, split, device)
+        return TrainedRecommender(model, losses=[], validations={}, kept_step=0)
     training = new_training(split, model_name, model_settings, config, [seed], device)
     return training.run(show_progress=show_progress, checkpoint=checkpoint)[seed]
 

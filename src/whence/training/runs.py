@@ -26,8 +26,8 @@ from whence.errors import InputError, RunError
 from whence.files import check_can_write, claim_folder
 from whence.locks import Lock
 from whence.measure import Measure
-from whence.models import MODELS, ModelSpec, model_spec
-from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
+from whence.models import MODELS, ModelSpec, model_spec, simple_models
+from whence.models.mean_rating import MEAN_RATING, MeanRating
 from whence.run import Run, open_run, snapshot_files
 from whence.training.config import TrainingConfig, check_precision
 from whence.training.evaluation import Evaluation, evaluate
@@ -72,6 +72,8 @@ def train(
     spec = MODELS[model]
     model_config = build(spec.config, model_settings or {})
     given = _given(model_settings)
+    if spec.closed_form:
+        _check_closed_form(model, _given(training), seeds)
     if training is None or isinstance(training, Mapping):
         training = with_published_defaults(spec, training or {})
     training_config = build(TrainingConfig, training)
@@ -127,6 +129,8 @@ def train(
         finally:
             if checkpoints is not None:
                 checkpoints.remove_if_empty()
+        if spec.closed_form:  # fitting decides how many weights there are
+            settings = asdict(next(iter(trained.values())).model.config)  # type: ignore[call-overload]
         if diverged := [seed for seed in range(seeds) if seed not in trained]:
             warnings.warn(
                 f"Training of seed {', '.join(map(str, diverged))} diverged; the run has the other "
@@ -173,9 +177,23 @@ def _given(settings: Mapping[str, Any] | DataclassInstance | None) -> set[str]:
     }
 
 
+def _check_closed_form(model: str, given: set[str], seeds: int) -> None:
+    """Refuse what has no meaning for a model that is computed at once."""
+    if given:
+        raise InputError(
+            f"{model} is computed at once and has no settings of training. Leave out "
+            f"{', '.join(sorted(given))}."
+        )
+    if seeds > 1:
+        raise InputError(
+            f"{model} is computed without random numbers, so all {seeds} seeds would be equal. "
+            "Train one."
+        )
+
+
 def with_published_defaults(spec: ModelSpec, training: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings, with those of the model's authors for what they leave open."""
-    defaults = dict(spec.training)
+    defaults = {"steps": 0} if spec.closed_form else dict(spec.training)
     if "steps" in training and not training.get("epochs"):
         defaults.pop("epochs", None)
     return {**defaults, **training}
@@ -262,21 +280,24 @@ def _metrics(trained: TrainedRecommender, split: Split, show_progress: bool) -> 
 def baseline_accuracy(
     interactions: Interactions,
     split: str,
-    max_len: int,
     show_progress: bool = False,
     *,
+    other_than: str = "",
     rated: bool = False,
 ) -> dict[str, dict[str, Measure]]:
-    """Return the accuracy of simple rules on the same test events, of ratings too if `rated`."""
+    """Return the accuracy of the simple models on the same test events, but for one of them.
+
+    If `rated`, the mean rating is among them.
+    """
     held_out = split_by(split, interactions)
     if not len(held_out.held["test"]):
         return {}
     found = {
-        name: evaluate(make(held_out), held_out, "test", max_len, show_progress=show_progress)
-        for name, make in BASELINES.items()
+        name: evaluate(model, held_out, "test", model.config.max_len, show_progress=show_progress)
+        for name, model in simple_models(held_out, other_than=other_than).items()
     }
     if rated:
-        mean = Evaluation(held_out, "test", max_len).rated(MeanRating(held_out))
+        mean = Evaluation(held_out, "test", max_len=1).rated(MeanRating(held_out))
         found[MEAN_RATING] = mean.measures()
     return found
 

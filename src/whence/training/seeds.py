@@ -18,7 +18,12 @@ from whence.memory import free_memory, is_out_of_memory, reuse_freed_memory
 from whence.models import Recommender, model_spec
 from whence.run import Run
 from whence.training.config import TrainingConfig
-from whence.training.recommenders import TrainableRecommender, TrainedRecommender, new_training
+from whence.training.recommenders import (
+    TrainableRecommender,
+    TrainedRecommender,
+    fit,
+    new_training,
+)
 
 FEW_ROWS = 2_000
 """With more rows in a batch, one seed keeps a processor busy, and a stack overflows its caches.
@@ -51,6 +56,10 @@ def fit_seeds(
     init_from: Sequence[Run] = (),
 ) -> dict[int, TrainedRecommender]:
     """Train all seeds, in stacks. A stack that does not fit into memory is halved."""
+    if model_spec(model_name).closed_form:
+        return {
+            seed: fit(split, model_name, model_settings, config, seed, device) for seed in seeds
+        }
     if device == "cpu":
         reuse_freed_memory()
 

@@ -19,7 +19,7 @@ from conftest import interactions_of
 from whence.contract import PAD, All
 from whence.data import Interactions
 from whence.errors import CapabilityError, InputError
-from whence.models import Recommender
+from whence.models import MODELS, Recommender
 from whence.run import Run
 from whence.trust.audit import auditor
 from whence.trust.audit.auditor import audit, open_audit_folder
@@ -103,7 +103,7 @@ def test_accuracy_is_what_training_measured(whole: tuple[Audit, Path], three: Ru
     values = [metrics["test"]["recall@10"]["value"] for metrics in three.metrics.values()]
     assert figures["recall@10 over seeds"].value == pytest.approx(np.mean(values))
     rules = {row["name"]: row["value"] for row in whole[0].findings["accuracy"].charts[0].rows}
-    for rule in ("popularity", "last item", "item to item"):
+    for rule in MODELS.tagged("simple"):
         lead = figures[f"lead over {rule}"].value
         assert lead == pytest.approx(rules["sasrec"] - rules[rule])
 

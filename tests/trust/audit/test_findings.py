@@ -193,8 +193,8 @@ def test_the_summary_names_the_next_band(rho: float, band: str) -> None:
 
 def test_differences_are_in_percentage_points() -> None:
     lead = Measure(-0.03, (-0.054, -0.003), 50, "made up", "higher is better", (-1.0, 1.0))
-    assert accuracy_module._lead("last item", lead).reading == (
-        "That is 3.0 percentage points fewer than with the rule 'last item' (−5.4 to −0.3)."
+    assert accuracy_module._lead("last-item", lead).reading == (
+        "That is 3.0 percentage points fewer than with the rule 'last-item' (−5.4 to −0.3)."
     )
 
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from whence.errors import InputError, WhenceError
 from whence.measure import Measure, over_seeds
-from whence.models.baselines import BASELINES, MEAN_RATING, MeanRating
+from whence.models import Recommender, simple_models
+from whence.models.mean_rating import MEAN_RATING, MeanRating
 from whence.run import Run
 from whence.training import Evaluation, PerCase
 from whence.training.evaluation import RATING_ERROR
@@ -126,9 +127,13 @@ def _over_seeds(run: Run, one: Measure) -> list[Figure]:
 def _compare_with_rules(context: AuditContext) -> dict[str, tuple[PerCase, PerCase]]:
     """Return, by rule, the results of the model and of the rule on the same cases."""
     context.require_events()
-    evaluation = Evaluation(context.split, HELD, context.model.config.max_len)
-    own = evaluation.full(context.model)
-    return {name: (own, evaluation.full(make(context.split))) for name, make in BASELINES.items()}
+
+    def measured(model: Recommender) -> PerCase:
+        return Evaluation(context.split, HELD, model.config.max_len).full(model)
+
+    own = measured(context.model)
+    rules = simple_models(context.split, other_than=context.run.model)
+    return {name: (own, measured(rule)) for name, rule in rules.items()}
 
 
 def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[Answer, str]:

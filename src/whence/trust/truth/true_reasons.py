@@ -21,8 +21,7 @@ from whence.errors import InputError
 from whence.explainers import explain_batch, find_explainer
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_measure, over_seeds
-from whence.models import Recommender
-from whence.models.baselines import Popularity
+from whence.models import Recommender, fitted_model, model_spec
 from whence.progress import progress_bar
 from whence.ranking import batch_and_targets
 from whence.run import Run
@@ -201,12 +200,15 @@ def _accuracy(trained: Run, interactions: Interactions, by: str) -> WorldAccurac
     if not len(split.held[HELD]):
         return None
     own = [Measure.from_dict(found[HELD][RECALL]) for found in trained.metrics.values()]
-    rule = Evaluation(split, HELD, trained.first.config.max_len).full(Popularity(split))
+    popularity = fitted_model("popularity", {}, split)
+    rule = Evaluation(split, HELD, popularity.config.max_len).full(popularity)
     return WorldAccuracy(_over_seeds(own), rule.measures()[RECALL])
 
 
 def _in_fewer_steps(run: Run, steps: int) -> dict[str, Any]:
     """Return the run's training settings, scaled to fewer steps and without snapshots."""
+    if model_spec(run.model).closed_form:
+        return {}
     training = run.training
     own = {
         field.name for field in fields(TrainingConfig)
