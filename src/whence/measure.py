@@ -29,6 +29,8 @@ NO_INTERVAL: Final = (math.nan, math.nan)
 """The interval of a measure of a single point."""
 NOT_SHOWN: Final = "–"
 """The value of an interval that does not exist."""
+ENOUGH: Final = 20
+"""With fewer cases no difference is called clear: a few equal values give an empty interval."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,6 +90,11 @@ def restore_bounds(fields: Mapping[str, Any]) -> dict[str, Any]:
         "interval": NO_INTERVAL if fields["interval"] is None else fields["interval"],
         "range": (-math.inf if low is None else low, math.inf if high is None else high),
     }
+
+
+def clearly_positive(interval: tuple[float, float], cases: int) -> bool:
+    """Return whether a difference is above 0: its interval is, and there are enough cases."""
+    return cases >= ENOUGH and interval[0] > 0
 
 
 def mean_measure(

@@ -63,12 +63,12 @@ def recommend(
 ) -> Recommendations:
     """Return the top `k` items for a user of the data, or for a new history of ids or titles.
 
-    `model_seed` chooses one of the run's trained models; by default the first. `data` are newer
+    All models of the run recommend together, unless `model_seed` chooses one. `data` are newer
     events of the same items (`Run.with_data`); by default those of the training.
     """
     run = _serving(run, data)
     subject = find_subject(run, user, history)
-    model = _model(run, model_seed)
+    model = run.chosen(model_seed)
     (items,), (scores,) = top_unseen(model, subject.as_case(), model.config.max_len, k)
     unseen = np.isfinite(scores)
     items, scores = items[unseen], scores[unseen]
@@ -113,7 +113,7 @@ def recommend_all(
     rows = 0
     with new_file(path) as partial:
         writer = None
-        for table in _all_users(run, _model(run, model_seed), k, show_progress):
+        for table in _all_users(run, run.chosen(model_seed), k, show_progress):
             writer = writer or writers[suffix](partial, table.schema)
             writer.write_table(table)
             rows += table.num_rows
@@ -168,13 +168,14 @@ def compare(
 ) -> dict[str, Explanation]:
     """Return explanations of the same item by several methods, by default all the model supports.
 
-    `model_seed` chooses one of the run's trained models. `seed` is the randomness of explainers
-    that sample. `memory` limits, roughly, the bytes that altered histories take at a time. `data`
-    are newer events of the same items; by default those of the training.
+    `model_seed` chooses one of the run's trained models, whose attention can be explained. By
+    default they are explained as one. `seed` is the randomness of explainers that sample. `memory`
+    limits, roughly, the bytes that altered histories take at a time. `data` are newer events of the
+    same items; by default those of the training.
     """
     run = _serving(run, data)
     subject = find_subject(run, user, history)
-    model = _model(run, model_seed)
+    model = run.chosen(model_seed)
     methods = able(model, EXPLAINERS) if methods is None else methods
     target = _target(run, model, subject, item)
     batch = model.read(subject.as_case(), model.config.max_len)
@@ -196,7 +197,7 @@ def reason(
     """Return the checked reason for an item, by default the best one, in words."""
     run = _serving(run, data)
     subject = find_subject(run, user, history)
-    model = _model(run, model_seed)
+    model = run.chosen(model_seed)
     target = _target(run, model, subject, item)
     (found,) = _reasons(run, model, subject, np.array([target]))
     return found
@@ -276,9 +277,15 @@ def _reasons(
         return find_reasons(model, subject.items, targets, max_len, run.catalog, run.verb)
     device = device_of(model)
     batch = model.read(subject.as_case(), max_len).to(device)
-    others = [other for other in run.models.values() if other is not model]
+    # Experts belong to the model of a seed. The first one speaks; the others agree or not.
+    experts = [*([model] if model is not run.whole else []), *run.models.values()]
     reasons = reasons_without_history(
-        model, batch, subject.items, torch.from_numpy(targets).to(device), run.verb, others
+        model,
+        batch,
+        subject.items,
+        torch.from_numpy(targets).to(device),
+        run.verb,
+        [*dict.fromkeys(experts)],
     )
     data = run.interactions
     if not isinstance(model, HasUserVectors) or data.user_count < 2:
@@ -308,12 +315,3 @@ def _by_slot(slots: npt.NDArray[np.int64], values: list[Any], empty: object) -> 
     """Return the values in the places of the filled slots."""
     filled = iter(values)
     return tuple(next(filled) if item != PAD else empty for item in slots)
-
-
-def _model(run: Run, model_seed: int | None) -> Recommender:
-    if model_seed is None:
-        return run.first
-    if model_seed not in run.models:
-        known = ", ".join(map(str, run.models))
-        raise InputError(f"This run has no model of seed {model_seed}. Choose from: {known}.")
-    return run.models[model_seed]

@@ -10,10 +10,10 @@ import platform
 import shutil
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,18 +35,23 @@ from whence.devices import check_device
 from whence.errors import InputError, RunError, WhenceError
 from whence.files import MANIFEST, new_folder, read_json, save_weights, sha256, write_json
 from whence.models import MODELS, Recommender
+from whence.models.ensemble import Ensemble, Member, Weight
 from whence.models.weights import read_model
 from whence.run_document import (
     FORMAT,
+    SIMPLE,
     SNAPSHOTS,
-    RunDocument,
     checked_files,
+    read_accuracy,
     read_description,
     read_metrics,
     snapshots_of,
 )
 from whence.terminal import captioned, pairs_table, plain_table, to_html
 from whence.text import json_text, visible
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 WRONG_CONTENT = (
     OSError,
@@ -66,7 +71,10 @@ NAMED_UNKNOWN = 3
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Run:
-    """Trained models, one per seed, with their data, settings and accuracy."""
+    """Trained models, one per seed, with their data, settings and accuracy.
+
+    Together they are one recommender, `whole`. Simple models can be part of it, too.
+    """
 
     model: str
     model_settings: Mapping[str, Any]
@@ -78,6 +86,12 @@ class Run:
     """By seed."""
     metrics: Mapping[int, Mapping[str, Any]]
     """By seed: the accuracy on validation and test events."""
+    simple: Mapping[str, Recommender] = field(default_factory=dict)
+    """By name: the simple models that recommend together with those of the seeds."""
+    weights: Mapping[str, Weight] = field(default_factory=dict)
+    """By name: the weights of `model` and of the simple models, if there are any."""
+    accuracy: Mapping[str, Any] = field(default_factory=dict)
+    """The accuracy of the whole on validation and test events, if it has several models."""
     snapshots: Mapping[int, Mapping[int, Path]] = field(default_factory=dict)
     """By seed and step: files with the weights at that step."""
     folder: Path | None = None
@@ -95,6 +109,30 @@ class Run:
     def first(self) -> Recommender:
         """The model of the first seed."""
         return next(iter(self.models.values()))
+
+    @cached_property
+    def whole(self) -> Recommender:
+        """What the run recommends with: its only model, or the mean log-probability of all."""
+        weight = self.weights.get(self.model, Weight())
+        members = [Member(one, weight.factor / len(self.models)) for one in self.models.values()]
+        members += [Member(one, self.weights[name].factor) for name, one in self.simple.items()]
+        return members[0].model if len(members) == 1 else Ensemble(members)
+
+    def chosen(self, model_seed: int | None) -> Recommender:
+        """Return the model of a seed, or the whole."""
+        if model_seed is None:
+            return self.whole
+        if model_seed not in self.models:
+            known = ", ".join(map(str, self.models))
+            raise InputError(f"This run has no model of seed {model_seed}. It has {known}.")
+        return self.models[model_seed]
+
+    def accuracy_of(self, model_seed: int | None, held: str) -> Mapping[str, Any] | None:
+        """Return the accuracy of a seed's model, or of the whole, on a held-out part."""
+        if model_seed is None and self.accuracy:
+            return self.accuracy.get(held)
+        only = next(iter(self.models)) if model_seed is None else model_seed
+        return self.metrics[only].get(held)
 
     @property
     def counts(self) -> Counts:
@@ -211,9 +249,7 @@ class Run:
 
     def snapshot(self, step: int, model_seed: int = 0) -> Recommender:
         """Return the snapshot of the model after this number of steps."""
-        if model_seed not in self.models:
-            known = ", ".join(map(str, self.models))
-            raise InputError(f"This run has no model of seed {model_seed}. It has {known}.")
+        self.chosen(model_seed)
         kept = self.snapshots.get(model_seed, {})
         if step not in kept:
             known = ", ".join(map(str, sorted(kept))) or "none; train with snapshots=11, say"
@@ -243,6 +279,11 @@ class Run:
                 for kept in self.snapshots.get(seed, {}).values():
                     (place / SNAPSHOTS).mkdir(exist_ok=True)
                     shutil.copyfile(kept, place / SNAPSHOTS / kept.name)
+            for name, simple in self.simple.items():
+                (partial / SIMPLE / name).mkdir(parents=True)
+                save_weights(partial / SIMPLE / name / "weights.safetensors", simple.state_dict())
+            if self.accuracy:
+                write_json(partial / "accuracy.json", self.accuracy)
             files = sorted(path for path in partial.rglob("*") if path.is_file())
             checks = {path.relative_to(partial).as_posix(): sha256(path) for path in files}
             write_json(partial / MANIFEST, {"format": FORMAT, "sha256": checks})
@@ -257,7 +298,8 @@ class Run:
     def as_dict(self) -> dict[str, Any]:
         """Return the settings, the description of the data and the accuracy as plain types."""
         metrics = {str(seed): one for seed, one in self.metrics.items()}
-        return {**self._description(), "metrics": metrics}
+        whole = {"accuracy": dict(self.accuracy)} if self.accuracy else {}
+        return {**self._description(), "metrics": metrics, **whole}
 
     def to_json(self) -> str:
         """Return `as_dict` as one JSON document; the weights are only in the run folder."""
@@ -269,6 +311,7 @@ class Run:
 
     def __rich__(self) -> Group:
         facts = {
+            "recommends": self.members,
             "data": f"{self.source}: {self.data['users']:,} users, {self.data['items']:,} items, "
             f"{self.data['events']:,} events",
             "split": self.training["protocol"],
@@ -276,6 +319,19 @@ class Run:
             "folder": self.folder or "not saved",
         }
         return Group(pairs_table(f"Run of {self.model}", facts), *self._accuracy_tables())
+
+    @property
+    def members(self) -> str:
+        """What recommends, in words: "5 seeds of sasrec (weight 0.80), recent-ease (0.20)"."""
+        seeds = f"{len(self.models)} seeds of " if len(self.models) > 1 else ""
+        if not self.simple:
+            return f"{seeds}{self.model}"
+        shares = {name: one.weight for name, one in self.weights.items()}
+        total = sum(shares.values())
+        return ", ".join(
+            f"{seeds if name == self.model else ''}{name} ({shares[name] / total:.0%})"
+            for name in (self.model, *self.simple)
+        )
 
     def __repr__(self) -> str:
         seeds = f"{len(self.models)} seed{'s' if len(self.models) > 1 else ''}"
@@ -293,9 +349,23 @@ class Run:
             first = next(iter(by_seed.values()))
             title = f"Accuracy on {held_out} events"
             table = plain_table(title, "seed", *first, numbers=len(first))
-            for seed, metrics in by_seed.items():
-                table.add_row(str(seed), *(f"{one['value']:.3f}" for one in metrics.values()))
+            rows = {str(seed): metrics for seed, metrics in by_seed.items()}
+            if held_out in self.accuracy:
+                rows["together"] = self.accuracy[held_out]
+            for name, metrics in rows.items():
+                table.add_row(name, *(f"{metrics[one]['value']:.3f}" for one in first))
             yield captioned(table, "\n".join({one["protocol"]: None for one in first.values()}))
+
+    def _blend(self) -> list[dict[str, Any]]:
+        """Return the models that recommend together, if simple ones are among them."""
+        return [
+            {
+                "model": name,
+                "settings": {} if name == self.model else asdict(_config(self.simple[name])),
+                **asdict(weight),
+            }
+            for name, weight in self.weights.items()
+        ]
 
     def _description(self) -> dict[str, Any]:
         return {
@@ -304,6 +374,7 @@ class Run:
             "model_settings": dict(self.model_settings),
             "training": dict(self.training),
             "seeds": list(self.models),
+            "blend": self._blend(),
             "data": dict(self.data),
             "versions": {
                 "whence": whence.__version__,
@@ -348,17 +419,18 @@ def _open(folder: Path, device: str) -> Run:
             device,
         )
         metrics[seed] = read_metrics(read_json(files[f"{place}/metrics.json"]), described.format)
-    return _run(folder, described, catalog, models, metrics, files)
-
-
-def _run(
-    folder: Path,
-    described: RunDocument,
-    catalog: Catalog,
-    models: Mapping[int, Recommender],
-    metrics: Mapping[int, Mapping[str, Any]],
-    files: Iterable[str],
-) -> Run:
+    simple = {
+        one.model: read_model(
+            files[f"{SIMPLE}/{one.model}/weights.safetensors"],
+            one.model,
+            one.settings,
+            counts,
+            device,
+        )
+        for one in described.blend
+        if one.model != described.model
+    }
+    accuracy = read_json(files["accuracy.json"]) if "accuracy.json" in files else {}
     return Run(
         model=described.model,
         model_settings=described.model_settings,
@@ -367,9 +439,18 @@ def _run(
         catalog=catalog,
         models=models,
         metrics=metrics,
+        simple=simple,
+        weights={one.model: Weight(one.weight, one.temperature) for one in described.blend},
+        accuracy=read_accuracy(accuracy),
         snapshots={seed: snapshots_of(folder, seed, files) for seed in described.seeds},
         folder=folder,
     )
+
+
+def _config(model: Recommender) -> DataclassInstance:
+    """Return the configuration of a model of the registry, which is a dataclass."""
+    assert is_dataclass(model.config)
+    return model.config
 
 
 def snapshot_files(folder: Path) -> dict[int, Path]:

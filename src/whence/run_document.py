@@ -19,9 +19,10 @@ from whence.files import MANIFEST, read_json, sha256
 FORMAT = 2
 FORMER = 1
 """The format of version 0.1, which had other names for settings and splits."""
-SNAPSHOTS = "snapshots"
+SNAPSHOTS, SIMPLE = "snapshots", "simple"
 OWN_NAMES = re.compile(
-    r"run\.json|catalog\.parquet"
+    r"run\.json|catalog\.parquet|accuracy\.json"
+    rf"|{SIMPLE}/[a-z0-9][a-z0-9-]{{0,60}}/weights\.safetensors"
     rf"|seeds/\d{{1,20}}/(weights\.safetensors|metrics\.json|{SNAPSHOTS}/\d{{1,20}}\.safetensors)"
 )
 MOST = 2**31
@@ -69,6 +70,21 @@ class TrainingDocument:
 
 
 @dataclass(frozen=True)
+class MemberDocument:
+    """One of the models that recommend together."""
+
+    model: str
+    settings: Mapping[str, Any]
+    """Of a simple model; those of the trained one stand elsewhere."""
+    weight: float
+    temperature: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < math.inf or not 0 < self.temperature < math.inf:
+            raise InputError(f"the weight of {self.model} is not a number of at least 0")
+
+
+@dataclass(frozen=True)
 class RunDocument:
     """The content of `run.json`."""
 
@@ -79,8 +95,13 @@ class RunDocument:
     seeds: tuple[int, ...]
     data: DataDocument
     versions: Mapping[str, Any]
+    blend: tuple[MemberDocument, ...] = ()
+    """The trained model and the simple ones that recommend with it; empty without such."""
 
     def __post_init__(self) -> None:
+        names = [one.model for one in self.blend]
+        if self.blend and (len(set(names)) < len(names) or self.model not in names):
+            raise InputError("the models that recommend together must differ, and include its own")
         used = TrainingDocument.__dataclass_fields__
         known = {name: value for name, value in self.training.items() if name in used}
         build(TrainingDocument, known, "training")
@@ -104,6 +125,13 @@ def read_metrics(document: Mapping[str, Any], format: int) -> dict[str, Any]:
     for held in ("validation", "test"):
         _check_measures(found.get(held, {}))
     return found
+
+
+def read_accuracy(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the accuracy of the whole by held-out part, checked."""
+    for measures in document.values():
+        _check_measures(measures)
+    return dict(document)
 
 
 def _check_measures(measures: object) -> None:

@@ -72,6 +72,7 @@ MODELS.add(
     ModelSpec(
         BERT4RecConfig,
         items_only(BERT4Rec),
+        follows_data=True,
         summary="Transformer that reads a history in both directions.",
     ),
     place=20,

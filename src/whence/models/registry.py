@@ -38,6 +38,8 @@ class ModelSpec:
     """Whether the model can only recommend to users it was trained on."""
     stacks: bool = True
     """Whether several seeds can train together: `torch.vmap` can map its `loss`."""
+    follows_data: bool = False
+    """Whether the default recipe chooses its settings by the data, as for transformers."""
     closed_form: bool = False
     """Whether `fit_closed` computes the weights, so that there are no steps."""
     sizes_in_data: Callable[[Interactions], Mapping[str, int]] | None = None

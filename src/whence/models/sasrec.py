@@ -28,6 +28,7 @@ MODELS.add(
     ModelSpec(
         SASRecConfig,
         items_only(SASRec),
+        follows_data=True,
         summary="Transformer that reads a history from left to right.",
     ),
     place=10,

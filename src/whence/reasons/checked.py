@@ -201,18 +201,18 @@ def reasons_without_history(
     items: npt.NDArray[np.int32],
     targets: Tensor,
     verb: str,
-    others: Sequence[CaseReader] = (),
+    experts: Sequence[CaseReader],
 ) -> list[Reason]:
     """Return reasons for one user, as `[1, n]`, of a model that reads no history.
 
-    They hold the targets' ranks. If the model has experts, they also hold the evidence that each
-    target rests on, and how many of the other seeds' models agree.
+    They hold the targets' ranks. If the models of the seeds have experts, they also hold the
+    evidence that each target rests on for the first of them, and how many of the others agree.
     """
     seen = torch.from_numpy(items.astype(np.int64)).to(batch.device)
     (ranks,) = _outcomes(model, batch, targets, seen).rank.tolist()
     evidence: list[Evidence | None] = [None] * len(ranks)
-    if offers(model, "selections"):
-        evidence = [*evidence_by_seeds([model, *others], batch.expand(len(targets), -1), targets)]
+    if offers(experts[0], "selections"):
+        evidence = [*evidence_by_seeds(experts, batch.expand(len(targets), -1), targets)]
     in_history = torch.isin(targets, seen).tolist()
     return [
         Reason((), verb, rank, (), reads_history=False, in_history=seen_before, evidence=one)

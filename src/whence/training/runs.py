@@ -15,22 +15,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import whence
-from whence.config import build, suggest_setting
+from whence.config import suggest_setting
 from whence.data.copies import keep_copy
 from whence.data.interactions import Interactions
 from whence.data.sources import Source, load
-from whence.data.splits import Split, split_by
+from whence.data.splits import split_by
 from whence.devices import check_device
 from whence.engine.checkpoints import VERSION, CheckpointFolder, checkpoint_folder
 from whence.errors import InputError, RunError
 from whence.files import check_can_write, claim_folder
 from whence.locks import Lock
 from whence.measure import Measure
-from whence.models import MODELS, ModelSpec, model_spec, simple_models
+from whence.models import model_spec, simple_models
 from whence.models.mean_rating import MEAN_RATING, MeanRating
 from whence.run import Run, open_run, snapshot_files
-from whence.training.config import TrainingConfig, check_precision
+from whence.training.choosing import choose, with_accuracy
+from whence.training.config import TrainingConfig
 from whence.training.evaluation import Evaluation, evaluate
+from whence.training.plans import Asked
+from whence.training.recipes import DEFAULT, Effort
 from whence.training.recommenders import TrainedRecommender
 from whence.training.seeds import fit_seeds
 
@@ -41,10 +44,12 @@ if TYPE_CHECKING:
 def train(
     data: Source | Callable[[], Interactions],
     *,
-    model: str = "sasrec",
+    model: str | None = None,
+    recipe: str = DEFAULT,
+    effort: Effort = "normal",
     model_settings: Mapping[str, Any] | DataclassInstance | None = None,
     training: Mapping[str, Any] | TrainingConfig | None = None,
-    seeds: int = 1,
+    seeds: int | None = None,
     split: str = "last-two",
     init_from: Sequence[Run] = (),
     out: Path | str | None = None,
@@ -54,48 +59,50 @@ def train(
     seeds_at_once: int | None = None,
     until: float | None = None,
 ) -> Run:
-    """Train one model per seed, evaluate each, and write the run folder if `out` is given.
+    """Train one model per seed, evaluate them, and write the run folder if `out` is given.
+
+    Without a `model`, a network and simple models are tried, and what is best on the validation
+    events is kept: one of them, or both together. `recipe` names the settings that you leave open;
+    the default one follows the data and the `effort`. `seeds` is by default several where that
+    costs little.
 
     Settings are mappings or configurations, such as `SASRecConfig(dim=32)`. Unknown ones raise
-    before any data is read. A `TrainingConfig` is used as it is; what a mapping leaves open follows
-    the model's authors. `data` may be a function that reads it. `init_from` are runs of other
-    models on the same data and split whose weights initialize this one.
+    before any data is read. A `TrainingConfig` is used as it is. `data` may be a function that
+    reads it. `init_from` are runs of other models on the same data and split whose weights
+    initialize this one.
 
     Seeds train together, as many as memory holds unless `seeds_at_once` says how many. A seed that
     diverges is left out of the run with a warning. If training is interrupted, the same call with
     the same `out` resumes it and ends with the same bits. If another process writes to `out`, it
     raises `BusyError`. At the time `until`, by `time.monotonic()`, it stops with `OutOfTime`.
     """
-    if seeds < 1 or (seeds_at_once is not None and seeds_at_once < 1):
-        raise InputError("seeds and seeds_at_once must be at least 1.")
-    model, split = MODELS.name_of(model), split.lower()
-    spec = MODELS[model]
-    model_config = build(spec.config, model_settings or {})
-    given = _given(model_settings)
-    if spec.closed_form:
-        _check_closed_form(model, _given(training), seeds)
-    if training is None or isinstance(training, Mapping):
-        training = with_published_defaults(spec, training or {})
-    training_config = build(TrainingConfig, training)
+    asked = Asked.of(model, recipe, effort, model_settings, training, seeds, device)
+    if seeds_at_once is not None and seeds_at_once < 1:
+        raise InputError("seeds_at_once must be at least 1.")
+    split = split.lower()
+    spec = asked.spec
     if spec.known_users_only and split == "user-holdout":
         raise InputError(
-            f"{model} only knows the users it was trained on, and a user-holdout split tests it "
-            "on others. Choose split='last-two', or a model that reads histories."
+            f"{asked.model} only knows the users it was trained on, and a user-holdout split tests "
+            "it on others. Choose split='last-two', or a model that reads histories."
         )
-    check_init_from(model, init_from)
+    check_init_from(asked.model, init_from)
     check_device(device)
-    check_precision(training_config, device)
-    if out is None and training_config.snapshots:
+    if out is None and asked.keeps_snapshots:
         raise InputError("snapshots are written to the run folder. Set out.")
     with nullcontext() if out is None else claim_folder(Path(out), overwrite) as claim:
         interactions = data() if callable(data) else load(data)
         check_same_data(init_from, interactions, split)
         held_out = split_by(split, interactions)
+        plan = asked.plan(held_out)
+        training_config, settings, seeds = plan.training, plan.settings, plan.seeds
         # So that every protocol of such a run says it.
         held_out = replace(held_out, protocol=held_out.protocol + training_config.selection_note)
-        settings = _with_room(spec, asdict(model_config), given, interactions)
+        model = asked.model
         described = {
             **asdict(training_config),
+            "recipe": asked.recipe,
+            "effort": asked.effort,
             "split": split,
             "init_from": [_fingerprint(run) for run in init_from],
             "protocol": held_out.protocol,
@@ -105,7 +112,7 @@ def train(
         checkpoints = None
         if out is not None and claim is not None:
             everything = {"model": model, **settings, **described, **_environment(interactions)}
-            task = _checksum({**everything, "seeds": seeds})
+            task = _checksum({**everything, "seeds": seeds, "searches": asked.searches})
             if claim.finished and claim.left_task == task:
                 with suppress(RunError):  # somebody may have changed it since
                     return _finished(claim, Path(out), interactions, device)
@@ -144,9 +151,12 @@ def train(
             data=describe(interactions),
             catalog=interactions.catalog,
             models={seed: one.model for seed, one in trained.items()},
-            metrics={seed: _metrics(one, held_out, show_progress) for seed, one in trained.items()},
+            metrics={seed: _course(one) for seed, one in trained.items()},
             loaded=interactions,
         )
+        if asked.searches:
+            run = choose(run, held_out)
+        run = with_accuracy(run, held_out, show_progress)
         if out is None or checkpoints is None:
             return run
         kept = {seed: snapshot_files(checkpoints.snapshots(seed)) for seed in trained}
@@ -166,46 +176,6 @@ def _finished(claim: Lock, out: Path, interactions: Interactions, device: str) -
 
 def _checksum(settings: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-def _given(settings: Mapping[str, Any] | DataclassInstance | None) -> set[str]:
-    """Return the names of the settings that the user chose."""
-    if settings is None or isinstance(settings, Mapping):
-        return set(settings or {})
-    return {
-        field.name for field in fields(settings) if getattr(settings, field.name) != field.default
-    }
-
-
-def _check_closed_form(model: str, given: set[str], seeds: int) -> None:
-    """Refuse what has no meaning for a model that is computed at once."""
-    if given:
-        raise InputError(
-            f"{model} is computed at once and has no settings of training. Leave out "
-            f"{', '.join(sorted(given))}."
-        )
-    if seeds > 1:
-        raise InputError(
-            f"{model} is computed without random numbers, so all {seeds} seeds would be equal. "
-            "Train one."
-        )
-
-
-def with_published_defaults(spec: ModelSpec, training: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings, with those of the model's authors for what they leave open."""
-    defaults = {"steps": 0} if spec.closed_form else dict(spec.training)
-    if "steps" in training and not training.get("epochs"):
-        defaults.pop("epochs", None)
-    return {**defaults, **training}
-
-
-def _with_room(
-    spec: ModelSpec, settings: dict[str, Any], given: set[str], data: Interactions
-) -> dict[str, Any]:
-    """Return the settings, with tables as large as the data need unless the user gave a size."""
-    needed = {} if spec.sizes_in_data is None else spec.sizes_in_data(data)
-    grown = {name: max(least, settings[name]) for name, least in needed.items()}
-    return {**settings, **{name: size for name, size in grown.items() if name not in given}}
 
 
 def check_init_from(model: str, runs: Sequence[Run]) -> None:
@@ -253,27 +223,13 @@ def _environment(interactions: Interactions) -> dict[str, str]:
     }
 
 
-def _metrics(trained: TrainedRecommender, split: Split, show_progress: bool) -> dict[str, Any]:
-    """Return the course of the training, and the accuracy on every held-out part."""
-    accuracy: dict[str, Any] = {
-        held: plain_measures(
-            evaluate(
-                trained.model,
-                split,
-                held,
-                trained.model.config.max_len,
-                show_progress=show_progress,
-            )
-        )
-        for held, cases in split.held.items()
-        if len(cases)
-    }
+def _course(trained: TrainedRecommender) -> dict[str, Any]:
+    """Return the course of a training."""
     return {
         "steps": len(trained.losses),
         "kept_step": trained.kept_step,
         "final_loss": trained.losses[-1] if trained.losses else None,
         "validations": [[step, value] for step, value in trained.validations.items()],
-        **accuracy,
     }
 
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from whence.errors import InputError, WhenceError
 from whence.measure import Measure, over_seeds
-from whence.models import Recommender, simple_models
 from whence.models.mean_rating import MEAN_RATING, MeanRating
 from whence.run import Run
-from whence.training import Evaluation, PerCase
+from whence.training import Evaluation
+from whence.training.comparison import MAIN, Comparison, compare_with_simple
 from whence.training.evaluation import RATING_ERROR
 from whence.trust.audit.context import HELD, AuditContext
 from whence.trust.audit.finding import ENOUGH, Answer, Chart, Figure, Finding, clearly_positive, dot
@@ -28,7 +28,6 @@ from whence.trust.audit.words import (
 )
 from whence.trust.perturbation import TOP_TEN
 
-MAIN: Final = "recall@10"
 READINGS: Final = {
     "recall@10": "The item that a user {verb} next is among the model's first ten in {value} of "
     "the cases.",
@@ -45,7 +44,7 @@ READINGS: Final = {
 def find_accuracy(context: AuditContext) -> Finding:
     """Report what training measured, compared with simple rules if the data are available."""
     run = context.run
-    found = run.metrics[context.model_seed].get(HELD)
+    found = run.accuracy_of(context.model_seed, HELD)
     if found is None:
         raise InputError(f"The split held out no {HELD} events to measure accuracy on.")
     if _list_is_catalog(context):
@@ -60,19 +59,19 @@ def find_accuracy(context: AuditContext) -> Finding:
     ]
     figures += _over_seeds(run, measures[MAIN])
     try:
-        rules = _compare_with_rules(context)
+        context.require_events()
+        compared = compare_with_simple(context.model, run.model, context.split, HELD)
+        assert compared is not None
     except WhenceError as problem:
-        value = percent(measures[MAIN].value)
         return Finding(
             answer="partly",
-            summary=f"The item that a user {run.verb} next is among the model's first ten in "
-            f"{value} of the cases. Without the data it cannot be compared with simple rules.",
+            summary=f"{_said(measures, run.verb)}. Without the data it cannot be compared with "
+            "simple models.",
             figures=tuple(figures),
             notes=(str(problem),),
             complete=False,
         )
-    leads = {rule: own.lead_over(found)[MAIN] for rule, (own, found) in rules.items()}
-    answer, summary = _verdict(measures[MAIN], leads, run.verb)
+    answer, summary = _verdict(measures, compared, run.verb)
     ratings = _find_ratings(context)
     if ratings is not None:
         # A model of ratings is good if it predicts both the next item and its rating.
@@ -80,16 +79,16 @@ def find_accuracy(context: AuditContext) -> Finding:
         summary = f"{summary} {ratings.summary}"
         figures += ratings.figures
     shown = {run.model: measures[MAIN]}
-    shown |= {rule: found.measures()[MAIN] for rule, (_, found) in rules.items()}
+    shown |= {name: found.measures()[MAIN] for name, found in compared.simple.items()}
     return Finding(
         answer=answer,
         summary=summary,
-        figures=(*figures, *(_lead(rule, lead) for rule, lead in leads.items())),
+        figures=(*figures, *(_lead(name, lead) for name, lead in compared.leads.items())),
         charts=(
             Chart(
                 "dots",
-                "recall@10: the next item is among the first ten",
-                "Each dot is a share of the held-out cases with its 95 % interval; further right "
+                "NDCG@10: the next item is high among the first ten",
+                "Each dot is a mean over the held-out cases with its 95 % interval; further right "
                 "is better.",
                 tuple(dot(name, measure) for name, measure in shown.items()),
             ),
@@ -118,46 +117,33 @@ def _over_seeds(run: Run, one: Measure) -> list[Figure]:
             f"{MAIN} over seeds",
             run.model,
             measure,
-            f"Over the {len(values)} seeds of this run, recall@10 is {percent(measure.value)} on "
-            f"average ({between(measure)}).",
+            f"The {len(values)} seeds of this run alone have an NDCG@10 of "
+            f"{percent(measure.value)} on average ({between(measure)}).",
         )
     ]
 
 
-def _compare_with_rules(context: AuditContext) -> dict[str, tuple[PerCase, PerCase]]:
-    """Return, by rule, the results of the model and of the rule on the same cases."""
-    context.require_events()
-
-    def measured(model: Recommender) -> PerCase:
-        return Evaluation(context.split, HELD, model.config.max_len).full(model)
-
-    own = measured(context.model)
-    rules = simple_models(context.split, other_than=context.run.model)
-    return {name: (own, measured(rule)) for name, rule in rules.items()}
-
-
-def _verdict(found: Measure, leads: Mapping[str, Measure], verb: str) -> tuple[Answer, str]:
-    """Answer whether the model is better than every rule, than some, or than none."""
-    sides: dict[str, list[str]] = {
-        "clearly better than": [],
-        "level with": [],
-        "clearly worse than": [],
-    }
-    better, level, worse = sides.values()
-    for rule, lead in leads.items():
-        low, high = lead.interval
-        ahead, behind = (clearly_positive(ends, lead.n) for ends in ((low, high), (-high, -low)))
-        (better if ahead else worse if behind else level).append(f"'{rule}'")
-    said = (
+def _said(measures: Mapping[str, Measure], verb: str) -> str:
+    return (
         f"The item that a user {verb} next is among the model's first ten in "
-        f"{percent(found.value)} of the cases"
+        f"{percent(measures['recall@10'].value)} of the cases ({MAIN} "
+        f"{percent(measures[MAIN].value)})"
     )
+
+
+def _verdict(
+    measures: Mapping[str, Measure], compared: Comparison, verb: str
+) -> tuple[Answer, str]:
+    """Answer whether the model is better than every simple model, than some, or than none."""
+    said, found = _said(measures, verb), measures[MAIN]
     if found.n < ENOUGH:
         return "partly", f"{said}; {too_few(found.n, ENOUGH)}."
-    if len(better) == len(leads):
-        return "yes", f"{said}, clearly more often than with any of {len(leads)} simple rules."
-    result = ", ".join(f"{side} {listed(rules)}" for side, rules in sides.items() if rules)
-    return "partly" if better else "no", f"{said}. Of the simple rules, it is {result}."
+    better, level, worse = ([f"'{name}'" for name in side] for side in compared.sides())
+    if not level and not worse:
+        return "yes", f"{said}, clearly better than each of {len(better)} simple models."
+    sides = {"clearly better than": better, "level with": level, "clearly worse than": worse}
+    result = ", ".join(f"{side} {listed(names)}" for side, names in sides.items() if names)
+    return "partly" if better else "no", f"{said}. Of the simple models, it is {result}."
 
 
 def _find_ratings(context: AuditContext) -> Finding | None:
@@ -214,7 +200,7 @@ STAGES.add(
         "Is the model accurate?",
         find_accuracy,
         (
-            "clearly better than every simple rule",
+            "clearly better than every simple model",
             "clearly better than some",
             "clearly better than none",
         ),

@@ -58,7 +58,8 @@ def audit(
 
     With `out`, the folder receives `audit.json`, the page `audit.html` and every finished stage.
     The same call resumes an interrupted audit; `fresh` starts over. `cases` is the number of
-    held-out histories to use. `model_seed` picks one of the run's models, by default the first.
+    held-out histories to use. `model_seed` picks one of the run's models; by default they are
+    tested as the one recommender that they are.
     `data` are the data of the training, if no private copy of them is here.
     """
     asked = chosen_stages(stages)
@@ -108,11 +109,7 @@ def _context(
             "An audit needs the data that the run was trained on, to tell which events it has not "
             "seen, and these are others. Open the run without newer data."
         )
-    model_seed = next(iter(run.models)) if model_seed is None else model_seed
-    if model_seed not in run.models:
-        known = ", ".join(map(str, run.models))
-        raise InputError(f"This run has no seed {model_seed}; it has {known}.")
-    model = run.models[model_seed]
+    model = run.chosen(model_seed)
     for method in methods or ():
         require_reasons(model, f"'{method}'")
         require(model, ("parts", "score", *find_explainer(method)[1].needs), who=method)
@@ -131,11 +128,17 @@ def _answer(
     unanswered = StageResult(stage.title, stage.question)
     if folder is not None and (found := folder.load_stage(name)) is not None:
         return replace(unanswered, finding=found)
+    one_seed = stage.needs_one_seed(context)
+    if one_seed:
+        context = context.for_one_seed()
     obstacle = stage.obstacle(context)
     if obstacle is not None:
         return replace(unanswered, obstacle=obstacle)
     try:
         found = stage.find(context)
+        if one_seed:
+            note = f"Attention belongs to one model. This is the model of seed {context.seed}."
+            found = replace(found, notes=(*found.notes, note))
     except WhenceError as problem:
         return replace(unanswered, obstacle=str(problem))
     if folder is not None and found.complete:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -45,8 +45,8 @@ class AuditContext:
     """Everything a stage may use; expensive results are computed on first use."""
 
     run: Run
-    model_seed: int
-    """Which of the run's models is audited; random draws start from it, too."""
+    model_seed: int | None
+    """Which of the run's models is audited; `None` audits all of them as one."""
     methods: tuple[str, ...]
     n_cases: int
     """The number of held-out histories to use, at most."""
@@ -57,13 +57,13 @@ class AuditContext:
 
     @property
     def model(self) -> Recommender:
-        """The audited model; the other seeds show how much of a result is random."""
-        return self.run.models[self.model_seed]
+        """The audited model; the models of the seeds show how much of a result is random."""
+        return self.run.chosen(self.model_seed)
 
     @property
     def seed(self) -> int:
         """The seed of random draws."""
-        return self.model_seed
+        return next(iter(self.run.models)) if self.model_seed is None else self.model_seed
 
     @property
     def max_len(self) -> int:
@@ -157,6 +157,11 @@ class AuditContext:
     def ranking_explainers(self) -> list[str]:
         """The explainers that rank the parts of some case; gradients of a plain sum do not."""
         return [name for name in self.explainers if _has_order(self.explanations[name])]
+
+    def for_one_seed(self) -> AuditContext:
+        """Return the same for the model of the first seed, which has attention of its own."""
+        one = self.seed
+        return replace(self, model_seed=one, methods=default_methods(self.run.models[one]))
 
     def settings(self) -> dict[str, Any]:
         """Return what determines the figures, besides the run."""

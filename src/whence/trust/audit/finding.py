@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from whence.config import build
+from whence.measure import ENOUGH as ENOUGH
 from whence.measure import Measure, restore_bounds
+from whence.measure import clearly_positive as clearly_positive
 
 Answer = Literal["yes", "partly", "no"]
 """The answer to a stage's question."""
-
-ENOUGH: Final = 20
-"""With fewer cases no difference is called clear: a few equal values give an empty interval."""
-
-
-def clearly_positive(interval: tuple[float, float], cases: int) -> bool:
-    """Return whether a difference is above 0: its interval is, and there are enough cases."""
-    return cases >= ENOUGH and interval[0] > 0
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def describe_run(run: Run) -> AuditedRun:
         dict(run.model_settings),
         tuple(run.models),
         dict(run.data),
-        wording_of(run.first).part,
+        wording_of(run.whole).part,
     )
 
 

@@ -38,6 +38,11 @@ class Stage:
     needs_data: bool = True
     """Whether the data that the run was trained on must be available."""
 
+    def needs_one_seed(self, context: AuditContext) -> bool:
+        """Return whether the models of the seeds offer what the whole of them does not."""
+        lacking = [one for one in self.needs if not offers(context.model, one)]
+        return bool(lacking) and all(offers(context.run.first, one) for one in lacking)
+
     def obstacle(self, context: AuditContext) -> str | None:
         """Return one sentence that says why the stage cannot run, or `None` if it can."""
         model, who = context.model, f"the stage '{self.title}'"

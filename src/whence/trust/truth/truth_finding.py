@@ -100,7 +100,7 @@ def _steps(context: AuditContext) -> int:
     training = context.run.training
     users = min(USERS, context.split.interactions.user_count)
     enough = max(STEPS, EPOCHS * math.ceil(users / int(training["batch_size"])))
-    return min(enough, int(context.run.metrics[context.model_seed]["steps"]))
+    return min(enough, int(context.run.metrics[context.seed]["steps"]))
 
 
 def _accuracy_figure(accuracy: WorldAccuracy | None, model: str, verb: str) -> list[Figure]:

@@ -1,0 +1,291 @@
+"""Several trained models as one recommender: the weighted mean of their log-probabilities.
+
+A log-probability is a score minus a number that is the same for all items of a history. So a
+weighted sum of scores ranks items as the weighted mean of log-probabilities does, and has the same
+softmax. The sum needs no pass over all items to score a few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from whence.contract import MEMORY, All, offers
+from whence.data.histories import Cases
+from whence.errors import InputError
+from whence.models.base import Recommender
+from whence.models.transformer import Transformer
+
+SHARED: Final = (
+    "embed",
+    "contributions",
+    "classes",
+    "item_vectors",
+    "user_vectors",
+    "part_names",
+)
+"""The capabilities that an ensemble offers if all its members do. Attention belongs to a seed."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """How the scores of a model enter a sum of log-probabilities."""
+
+    weight: float = 1.0
+    temperature: float = 1.0
+    """Its scores divided by it are logits."""
+
+    @property
+    def factor(self) -> float:
+        """What its scores are multiplied with."""
+        return self.weight / self.temperature
+
+
+class Member(NamedTuple):
+    """A model and the factor of its scores."""
+
+    model: Recommender
+    factor: float
+
+
+@dataclass(frozen=True)
+class EnsembleConfig:
+    """What every configuration has."""
+
+    max_len: int
+    dropout: float = 0.0
+
+
+class Ensemble(Recommender):
+    """A weighted sum of the members' scores."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        super().__init__()
+        models = [member.model for member in members]
+        self.models = nn.ModuleList(models)
+        self.members = list(members)
+        first = models[0]
+        self.config = EnsembleConfig(max(model.config.max_len for model in models))
+        self.reads_history = first.reads_history
+        self.predicts_probabilities = first.predicts_probabilities
+        self.removal = " + ".join(dict.fromkeys(model.removal for model in models))
+        for capability in SHARED:
+            if all(offers(model, capability) for model in models):
+                setattr(self, capability, getattr(self, f"_{capability}"))
+
+    def read(self, cases: Cases, max_len: int) -> Tensor:
+        """Return what the members read of these cases."""
+        return self.members[0].model.read(cases, max_len)
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Turn scores into values from 0 to 1."""
+        return self.members[0].model.probabilities(scores)
+
+    def parts(self, batch: Tensor) -> Tensor:
+        """Return the slots that are parts for some member."""
+        each = (model.parts(_newest(model, batch)) for model, _ in self.members)
+        return torch.stack([_padded(own, batch) for own in each]).any(dim=0)
+
+    def score(
+        self,
+        batch: Tensor,
+        targets: Tensor | All,
+        *,
+        present: Tensor | None = None,
+        embedded: Tensor | None = None,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        """Return the weighted sum of the members' scores."""
+        if attention is not None:
+            raise InputError(
+                "Attention weights belong to the model of one seed. Choose one with model_seed."
+            )
+        if isinstance(targets, All) and embedded is None:
+            return self._score_all(batch, present)
+        given: Sequence[Tensor | None] = [None] * len(self.members)
+        if embedded is not None:
+            given = embedded.split(self._embedding_sizes, dim=-1)
+        return _weighted_sum(
+            (self._score_of(member.model, batch, targets, present, rows), member.factor)
+            for member, rows in zip(self.members, given, strict=True)
+        )
+
+    def _score_all(self, batch: Tensor, present: Tensor | None) -> Tensor:
+        """Score all items; the products of all stacked networks are one product."""
+        stack = self._stack
+        found = None if stack is None else stack.score_all(batch, present)
+        others = self.members if stack is None else self._outside_stack
+        each = (
+            (self._score_of(model, batch, All.ALL, present, None), factor)
+            for model, factor in others
+        )
+        return _weighted_sum(each, found)
+
+    @staticmethod
+    def _score_of(
+        model: Recommender,
+        batch: Tensor,
+        targets: Tensor | All,
+        present: Tensor | None,
+        embedded: Tensor | None,
+    ) -> Tensor:
+        return model.score(
+            _newest(model, batch),
+            targets,
+            present=None if present is None else _newest(model, present),
+            embedded=None if embedded is None else _newest(model, embedded),
+        )
+
+    def score_coalitions(
+        self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY
+    ) -> Tensor:
+        """Return the weighted sum; every member shares work between coalitions in its own way."""
+        return _weighted_sum(
+            (
+                model.score_coalitions(
+                    _newest(model, batch),
+                    targets,
+                    coalitions[..., -_newest(model, batch).shape[1] :],
+                    memory=memory,
+                ),
+                factor,
+            )
+            for model, factor in self.members
+        )
+
+    @cached_property
+    def _stack(self) -> _TransformerStack | None:
+        """The transformers of the first member's kind and sizes, if there are several."""
+        alike = [member for member in self.members if _stacks_with(self.members[0], member)]
+        return _TransformerStack(alike) if len(alike) > 1 else None
+
+    @cached_property
+    def _outside_stack(self) -> list[Member]:
+        return [one for one in self.members if not _stacks_with(self.members[0], one)]
+
+    # What follows is offered under the name without the underscore, if all members offer it.
+
+    def _embed(self, batch: Tensor) -> Tensor:
+        """Return the members' embeddings side by side."""
+        each = (model.embed(_newest(model, batch)) for model, _ in self.members)  # type: ignore[operator]
+        return torch.cat([_padded(own, batch) for own in each], dim=-1)
+
+    @cached_property
+    def _embedding_sizes(self) -> list[int]:
+        return [model.item_vectors().shape[1] for model, _ in self.members]  # type: ignore[operator]
+
+    def _contributions(self, batch: Tensor, targets: Tensor) -> Tensor:
+        """Return the weighted sum of the members' exact terms."""
+        return _weighted_sum(
+            (_padded(model.contributions(_newest(model, batch), targets), batch), factor)  # type: ignore[operator]
+            for model, factor in self.members
+        )
+
+    def _classes(
+        self,
+        batch: Tensor,
+        targets: Tensor,
+        *,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        """Return the mean of the members' log-probabilities of the classes."""
+        if attention is not None:
+            raise InputError(
+                "Attention weights belong to the model of one seed. Choose one with model_seed."
+            )
+        return _weighted_sum(
+            (model.classes(batch, targets).log_softmax(dim=-1), factor)  # type: ignore[operator]
+            for model, factor in self.members
+        )
+
+    def _item_vectors(self) -> Tensor:
+        """Return the members' vectors side by side."""
+        return torch.cat([model.item_vectors() for model, _ in self.members], dim=1)  # type: ignore[operator]
+
+    def _user_vectors(self) -> Tensor:
+        """Return the members' vectors side by side."""
+        return torch.cat([model.user_vectors() for model, _ in self.members], dim=1)  # type: ignore[operator]
+
+    def _part_names(self, batch: Tensor) -> list[list[str]]:
+        """Return the names of the parts, which all members share."""
+        names: list[list[str]] = self.members[0].model.part_names(batch)  # type: ignore[operator]
+        return names
+
+
+class _TransformerStack:
+    """Networks of equal sizes, encoded together; their products with the items are one product."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.models = [_transformer(member.model) for member in members]
+        self.answering = _Answering(self.models[0])
+        named = [dict(_Answering(model).named_parameters()) for model in self.models]
+        self.weights = {
+            name: torch.stack([one[name].detach() for one in named])
+            for name in named[0]
+            if not name.endswith(ITEM_TABLE)
+        }
+        vectors = [model.item_vectors().detach() for model in self.models]
+        self.items = torch.cat(
+            [each * member.factor for each, member in zip(vectors, members, strict=True)], dim=1
+        )
+        """`[items, S · d]`"""
+
+    def score_all(self, batch: Tensor, present: Tensor | None) -> Tensor:
+        """Return the weighted sum of the scores of all items."""
+        embedded = torch.stack([model.embed(batch) for model in self.models])
+        answers = vmap(
+            lambda weights, rows: functional_call(self.answering, weights, (batch, present, rows))
+        )(self.weights, embedded)
+        return answers.transpose(0, 1).flatten(1) @ self.items.T
+
+
+ITEM_TABLE: Final = ".item"
+
+
+class _Answering(nn.Module):
+    """A network as the function that `vmap` maps: the row that answers."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Tensor, present: Tensor | None, embedded: Tensor) -> Tensor:
+        """Return `[B, d]`."""
+        return self.model.answers(batch, present=present, embedded=embedded)
+
+
+def _transformer(model: Recommender) -> Transformer:
+    assert isinstance(model, Transformer)
+    return model
+
+
+def _stacks_with(first: Member, other: Member) -> bool:
+    """Return whether both are networks of the same kind and sizes."""
+    one, two = first.model, other.model
+    return isinstance(one, Transformer) and type(one) is type(two) and one.config == two.config
+
+
+def _newest(model: Recommender, values: Tensor) -> Tensor:
+    """Return the newest slots that a model of histories reads of `[B, n, …]`."""
+    return values[:, -model.config.max_len :] if model.reads_history else values
+
+
+def _padded(values: Tensor, batch: Tensor) -> Tensor:
+    """Return `[B, m, …]` with zeros for the older slots of the batch `[B, n]`."""
+    missing = batch.shape[1] - values.shape[1]
+    return F.pad(values, (*[0, 0] * (values.dim() - 2), missing, 0)) if missing else values
+
+
+def _weighted_sum(each: Iterable[tuple[Tensor, float]], total: Tensor | None = None) -> Tensor:
+    """Return the sum of tensors times their factors, added to `total` if given."""
+    for values, factor in each:
+        total = values * factor if total is None else total.add_(values, alpha=factor)
+    assert total is not None
+    return total

@@ -1,0 +1,223 @@
+"""Recipes: named settings of models and of their training.
+
+The default recipe follows the data by stated rules. The others are those of papers. Settings that
+a user gives come before those of a recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+
+from whence.data.splits import Split
+from whence.errors import InputError
+from whence.models.registry import EVENT_TRAINING, USER_TRAINING, ModelSpec
+from whence.registry import Registry
+
+Effort = Literal["quick", "normal", "best"]
+EFFORTS: Final = get_args(Effort)
+Settings = Mapping[str, Any]
+DEFAULT: Final = "default"
+
+
+@dataclass(frozen=True)
+class DataShape:
+    """What the rules of the default recipe look at."""
+
+    items: int
+    events: int
+    """Training events."""
+    mean_length: float
+    """Of the training histories with at least two events."""
+    long_length: float
+    """Nineteen of twenty histories are shorter."""
+    validation: int
+    """Events to validate on."""
+
+    @staticmethod
+    def of(split: Split) -> DataShape:
+        """Measure a split."""
+        data = split.interactions
+        lengths = split.train_ends - data.offsets[:-1]
+        lengths = lengths[lengths >= 2]
+        if not len(lengths):
+            lengths = np.array([2])
+        return DataShape(
+            data.item_count,
+            int(split.trained().sum()),
+            float(lengths.mean()),
+            float(np.quantile(lengths, 0.95)),
+            len(split.held.get("validation", ())),
+        )
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings by model; each is a pair of model settings and training settings."""
+
+    summary: str
+    models: Mapping[str, tuple[Settings, Settings]] = field(default_factory=dict)
+
+    def settings(self, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the settings of a model and of its training."""
+        if model not in self.models:
+            known = ", ".join(self.models)
+            raise InputError(
+                f"This recipe has no settings for {model}. It is for {known}. Leave out the "
+                "recipe, or choose one of these models."
+            )
+        own, training = self.models[model]
+        return dict(own), dict(training)
+
+
+RECIPES: Final[Registry[Recipe]] = Registry("recipe")
+
+RECIPES.add(
+    DEFAULT,
+    Recipe("What wins on validation events over the datasets of the studies; follows your data."),
+)
+RECIPES.add(
+    "baumhauer-2021",
+    Recipe(
+        "One negative for SASRec, all items for BERT4Rec, 2,500 steps.",
+        {"sasrec": ({"loss": "bce"}, {}), "bert4rec": ({"loss": "softmax"}, {})},
+    ),
+)
+RECIPES.add(
+    "kang-2018",
+    Recipe(
+        "The original SASRec: one negative, 200 epochs, as for MovieLens.",
+        {
+            "sasrec": (
+                {"loss": "bce", "dim": 50, "max_len": 200, "dropout": 0.2},
+                {"epochs": 200, "batch_size": 128},
+            )
+        },
+    ),
+)
+RECIPES.add(
+    "petrov-2023",
+    Recipe(
+        "gSASRec: generalized binary cross-entropy with 256 negatives.",
+        {
+            "sasrec": (
+                {"loss": "gbce", "n_negatives": 256, "calibration": 0.75, "max_len": 200},
+                {"steps": 20_000, "validate_every": 500, "patience": 10},
+            )
+        },
+    ),
+)
+RECIPES.add(
+    "he-2017",
+    Recipe(
+        "Neural collaborative filtering: 20 epochs of events with four negatives.",
+        {name: ({}, EVENT_TRAINING) for name in ("gmf", "mlp", "neumf")},
+    ),
+)
+RECIPES.add(
+    "xue-2019",
+    Recipe(
+        "DeepICF: Adagrad, and every batch is one user.",
+        {name: ({}, USER_TRAINING) for name in ("fism", "deepicf", "deepicf-a")},
+    ),
+)
+RECIPES.add(
+    "jain-2019",
+    Recipe(
+        "DeepICF with attention and two classes, whose vectors do not decay.",
+        {
+            "deepicf-a": (
+                {"n_classes": 2, "embedding_decay": 0.0},
+                {**USER_TRAINING, "epochs": 29},
+            )
+        },
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What an effort allows."""
+
+    longest: int
+    """The largest max_len."""
+    steps: int
+    """The most steps of a training."""
+    patience: int
+    """Validations without an improvement before it stops."""
+    softmax_items: int
+    """The largest catalog whose items all enter the loss; larger ones are sampled."""
+    seeds: int
+
+
+BUDGETS: Final[Mapping[Effort, Budget]] = {
+    "quick": Budget(longest=50, steps=1_500, patience=4, softmax_items=2_000, seeds=1),
+    "normal": Budget(longest=100, steps=12_000, patience=5, softmax_items=15_000, seeds=5),
+    "best": Budget(longest=200, steps=40_000, patience=10, softmax_items=50_000, seeds=5),
+}
+SHORTEST: Final = 10
+MANY_EVENTS: Final = 500_000
+"""From this many training events on, embeddings are larger."""
+DROPOUTS: Final = ((100.0, 0.2), (40.0, 0.3), (0.0, 0.5))
+"""From this many training events per item on, the dropout. Items with few events overfit."""
+EVENTS_OF_A_STEP, EVENTS_OF_A_STEP_ON_GPU = 2_000, 16_000
+"""Events in the histories of a batch: on a processor few, on a GPU enough to keep it busy."""
+LEAST_BATCH, LARGEST_BATCH = 16, 512
+STEPS_BETWEEN_VALIDATIONS: Final = 250
+ENOUGH_TO_STOP: Final = 100
+"""With fewer validation events, chance would decide when to stop."""
+SHORT_HISTORIES: Final = 20.0
+FEW_EVENTS: Final = 200_000
+"""With short histories or few events, one more seed costs little on a processor, too."""
+
+
+def default_settings(
+    shape: DataShape, effort: Effort, device: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the default settings of a network of histories and of its training."""
+    budget = BUDGETS[effort]
+    max_len = int(np.clip(-(-shape.long_length // 10) * 10, SHORTEST, budget.longest))
+    large = shape.events >= MANY_EVENTS and effort != "quick"
+    per_item = shape.events / max(1, shape.items)
+    model = {
+        "max_len": max_len,
+        "dim": 128 if large else 64,
+        "dropout": next(rate for least, rate in DROPOUTS if per_item >= least),
+        "loss": "softmax" if shape.items <= budget.softmax_items else "sampled-softmax",
+        "n_negatives": 512,
+    }
+    events = EVENTS_OF_A_STEP if device == "cpu" else EVENTS_OF_A_STEP_ON_GPU
+    batch = round(events / min(shape.mean_length, max_len))
+    training = {
+        "steps": budget.steps,
+        "batch_size": int(np.clip(batch, LEAST_BATCH, LARGEST_BATCH)),
+        "learning_rate": 0.002 if large else 0.003,
+        "warmup": 100,
+        "validate_every": STEPS_BETWEEN_VALIDATIONS,
+        "patience": budget.patience,
+    }
+    if shape.validation < ENOUGH_TO_STOP:
+        training |= {"steps": BUDGETS["quick"].steps, "validate_every": 0, "patience": 0}
+    return model, training
+
+
+def default_seeds(shape: DataShape, effort: Effort, device: str) -> int:
+    """Return how many seeds to train: several where that costs little."""
+    cheap = device != "cpu" or shape.mean_length <= SHORT_HISTORIES or shape.events <= FEW_EVENTS
+    return BUDGETS[effort].seeds if cheap else 1
+
+
+def recipe_settings(
+    recipe: str, model: str, spec: ModelSpec, shape: DataShape, effort: Effort, device: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of a recipe for a model: its own, and those of its training."""
+    if RECIPES.name_of(recipe) != DEFAULT:
+        return RECIPES[recipe].settings(model)
+    if spec.closed_form:
+        return {}, {"steps": 0}
+    if not spec.follows_data:
+        return {}, dict(spec.training)
+    return default_settings(shape, effort, device)
