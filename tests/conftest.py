@@ -27,6 +27,8 @@ from whence.data.interactions import Counts
 from whence.models import MODELS, ModelSpec, Recommender, build_model, fitted_model
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.content_ncf import ContentNCF
+from whence.models.esasrec import ESASRec, ESASRecConfig
+from whence.models.losses import LossName
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.models.tasks import NO_HISTORY, Packed
 from whence.models.transformer import Transformer
@@ -206,19 +208,43 @@ def tiny(data_folder: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 def lively_sasrec(
-    blocks: int = 2, heads: int = 2, length: int = 8, items: int = 30, seed: int = 0
+    blocks: int = 2,
+    heads: int = 2,
+    length: int = 8,
+    items: int = 30,
+    seed: int = 0,
+    loss: LossName = "softmax",
 ) -> SASRec:
     """Return an untrained SASRec in float64, with weights so large that every part matters."""
-    config = SASRecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads)
+    config = SASRecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads, loss=loss)
     generator = Randomness(seed).torch("init")
     return lively(SASRec(config, items, generator), generator)
 
 
+def lively_esasrec(
+    blocks: int = 2,
+    heads: int = 2,
+    length: int = 8,
+    items: int = 30,
+    seed: int = 0,
+    loss: LossName = "softmax",
+) -> ESASRec:
+    """Return an untrained eSASRec of the same kind."""
+    config = ESASRecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads, loss=loss)
+    generator = Randomness(seed).torch("init")
+    return lively(ESASRec(config, items, generator), generator)
+
+
 def lively_bert4rec(
-    blocks: int = 2, heads: int = 2, length: int = 8, items: int = 30, seed: int = 0
+    blocks: int = 2,
+    heads: int = 2,
+    length: int = 8,
+    items: int = 30,
+    seed: int = 0,
+    loss: LossName = "softmax",
 ) -> BERT4Rec:
     """Return an untrained BERT4Rec of the same kind."""
-    config = BERT4RecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads)
+    config = BERT4RecConfig(max_len=length, dim=8, n_blocks=blocks, n_heads=heads, loss=loss)
     generator = Randomness(seed).torch("init")
     return lively(BERT4Rec(config, items, generator), generator)
 
@@ -281,6 +307,7 @@ STEPPED = [name for name, spec in MODELS.items() if not spec.closed_form]
 CLOSED_FORM = [name for name, spec in MODELS.items() if spec.closed_form]
 TRANSFORMERS: dict[str, Callable[..., Transformer]] = {
     "sasrec": lively_sasrec,
+    "esasrec": lively_esasrec,
     "bert4rec": lively_bert4rec,
 }
 LIVELY: dict[str, Callable[..., Recommender]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from whence import former
 from whence.contract import ALL
 from whence.data import last_two
 from whence.data.origins import origin_code
+from whence.files import sha256
 from whence.run import Run, open_run
+from whence.run_document import read_description
 
 V01 = Path(__file__).parent / "fixtures" / "v01"
 EXPECTED = json.loads((V01 / "expected.json").read_text())
@@ -29,7 +32,55 @@ def scores_of(run: Run) -> torch.Tensor:
     return run.first.score(torch.tensor([[1, 2, 3], [-1, 4, 5]]), ALL).detach()
 
 
+@pytest.mark.parametrize("format", [1, 2])
+@pytest.mark.parametrize(
+    ("model", "settings", "loss"),
+    [
+        ("sasrec", {}, "bce"),
+        ("bert4rec", {"loss": "full"}, "softmax"),
+        ("bert4rec", {"loss": "sampled"}, "bce"),
+        ("gmf", {}, None),
+    ],
+)
+def test_the_loss_of_former_formats(
+    format: int, model: str, settings: dict[str, str], loss: str | None
+) -> None:
+    document = json.loads((V01 / "run" / "run.json").read_text())
+    document |= {"format": format, "model": model, "model_settings": settings}
+    if format == 2:
+        document = {**former.current_run(document), "format": 2}
+    found = read_description(document).model_settings
+    assert found.get("loss") == loss
+
+
+def test_a_run_of_today_keeps_its_loss() -> None:
+    document = former.current_run(json.loads((V01 / "run" / "run.json").read_text()))
+    document |= {"format": 3, "model_settings": {"loss": "gbce"}}
+    assert read_description(document).model_settings == {"loss": "gbce"}
+
+
+@pytest.mark.parametrize("loss", ["full", "sampled"])
+def test_a_bert4rec_of_format_2_opens(
+    loss: str, followed: Callable[..., Run], tmp_path: Path
+) -> None:
+    folder = followed("bert4rec").save(tmp_path / "run").folder
+    assert folder is not None
+    described = json.loads((folder / "run.json").read_text())
+    described |= {"format": 2, "model_settings": {**described["model_settings"], "loss": loss}}
+    for name in ("n_negatives", "calibration"):
+        del described["model_settings"][name]
+    (folder / "run.json").write_text(json.dumps(described))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest |= {"format": 2}
+    manifest["sha256"]["run.json"] = sha256(folder / "run.json")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    opened = open_run(folder)
+    assert opened.model_settings["loss"] == former.LOSSES[loss]
+    assert torch.equal(scores_of(opened), scores_of(followed("bert4rec")))
+
+
 def test_a_run_opens_under_the_current_names(run: Run) -> None:
+    assert run.model_settings["loss"] == "bce"
     assert run.model_settings["max_len"] == run.model_settings["dim"] == 4
     assert run.training["batch_size"] == 8
     assert run.training["split"] == "last-two"
@@ -55,7 +106,7 @@ def test_a_run_is_measured_as_it_was(run: Run) -> None:
 
 def test_a_run_is_saved_again_in_the_current_format(run: Run, tmp_path: Path) -> None:
     run.save(tmp_path / "run")
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["format"] == 2
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["format"] == 3
     again = open_run(tmp_path / "run")
     assert again.to_json() == run.to_json()
     assert torch.equal(scores_of(again), scores_of(run))

@@ -1,4 +1,4 @@
-"""The names of version 0.1, so that run folders it wrote still open."""
+"""What former formats called things, so that run folders written with them still open."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ PREPARATION: Final = {
     "min_item": "min_item_events",
     "core": "k_core",
 }
+LOSSES: Final = {"full": "softmax", "sampled": "bce"}
+"""The losses of BERT4Rec up to run format 2. SASRec had only bce and did not name it."""
 SPLITS: Final = {"leave-one-out": "last-two", "leave-last-out": "last-one"}
 
 
@@ -65,6 +67,16 @@ def current_run(described: Mapping[str, Any]) -> dict[str, Any]:
         "training": training,
         "data": {**described["data"], "origin": current_origin(described["data"]["origin"])},
     }
+
+
+def with_loss(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a `run.json` of format 1 or 2 with the current name of its loss."""
+    settings = dict(described["model_settings"])
+    if described["model"] == "sasrec":
+        settings["loss"] = "bce"
+    elif described["model"] == "bert4rec" and settings.get("loss") in tuple(LOSSES):
+        settings["loss"] = LOSSES[settings["loss"]]
+    return {**described, "model_settings": settings}
 
 
 def current_origin(origin: Mapping[str, Any]) -> dict[str, Any]:

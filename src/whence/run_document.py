@@ -16,7 +16,9 @@ from whence.data.splits import SPLITS
 from whence.errors import InputError, RunError
 from whence.files import MANIFEST, read_json, sha256
 
-FORMAT = 2
+FORMAT = 3
+WITHOUT_LOSS = 2
+"""The last format in which SASRec had no setting for its loss."""
 FORMER = 1
 """The format of version 0.1, which had other names for settings and splits."""
 SNAPSHOTS, SIMPLE = "snapshots", "simple"
@@ -110,9 +112,12 @@ class RunDocument:
 
 
 def read_description(document: Mapping[str, Any]) -> RunDocument:
-    """Return a checked description; names of version 0.1 become those of today."""
-    if document.get("format") == FORMER:
+    """Return a checked description; names of former formats become those of today."""
+    format = document.get("format")
+    if format == FORMER:
         document = former.current_run(document)
+    if format in (FORMER, WITHOUT_LOSS):
+        document = former.with_loss(document)
     return build(RunDocument, document, "run.json")
 
 
@@ -154,10 +159,10 @@ class RunFiles(dict[str, Path]):
 def checked_files(folder: Path) -> RunFiles:
     """Return the files of the manifest; each must lie in the folder and be unchanged."""
     manifest = read_json(own_file(folder, MANIFEST))
-    if manifest.get("format") not in (FORMER, FORMAT):
+    if manifest.get("format") not in (FORMER, WITHOUT_LOSS, FORMAT):
         raise RunError(
             f"{folder} has run format {manifest.get('format')}, but this version of Whence reads "
-            f"formats {FORMER} and {FORMAT}. Open it with a newer version of Whence."
+            f"formats {FORMER} to {FORMAT}. Open it with a newer version of Whence."
         )
     if "sha256" not in manifest:
         raise RunError(f"{folder} holds prepared data, not a run. Train a model on it first.")

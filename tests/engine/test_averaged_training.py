@@ -19,6 +19,7 @@ from whence.engine.averaging import (
     in_one_row,
 )
 from whence.errors import InputError
+from whence.models.lookup import look_up
 from whence.models.registry import ModelSpec, items_only
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.models.tasks import Packed
@@ -223,11 +224,11 @@ class Normed(SASRec):
 
     def __init__(self, config: SASRecConfig, item_count: int, generator: torch.Generator) -> None:
         super().__init__(config, item_count, generator)
-        self.norm = nn.BatchNorm1d(2)
+        self.norm = nn.BatchNorm1d(config.dim)
 
-    def next_scores(self, batch: Packed, targets: Tensor, drop: DropoutFunction) -> Tensor:
-        scores: Tensor = self.norm(super().next_scores(batch, targets, drop))
-        return scores
+    def packed_inputs(self, embedded: Tensor, batch: Packed, drop: DropoutFunction) -> Tensor:
+        rows: Tensor = self.norm(super().packed_inputs(embedded, batch, drop))
+        return rows
 
 
 @pytest.mark.parametrize("absence", [0.0, 0.5])
@@ -246,12 +247,12 @@ def test_a_model_with_batch_norm_trains_in_a_stack_and_is_refreshed(
         means = []
         for step in range(100):
             batch = batches.draw(torch.tensor(step)).for_seed(0)
-            assert batch.negatives is not None
-            targets = torch.stack((batch.positives, batch.negatives), dim=-1)
+            inputs = batch.inputs
             with torch.no_grad():
-                means.append(
-                    SASRec.next_scores(model, batch.inputs, targets, no_dropout).mean(dim=0)
+                rows = SASRec.packed_inputs(
+                    model, look_up(model.item, inputs.items), inputs, no_dropout
                 )
+            means.append(rows.mean(dim=0))
         torch.testing.assert_close(
             model.norm.running_mean, torch.stack(means).mean(dim=0), rtol=1e-4, atol=1e-6
         )

@@ -317,7 +317,7 @@ def test_a_processor_that_is_busy_with_one_softmax_gets_one() -> None:
     data = make_world(WorldConfig(users=60, items=4_000, events=20, genres=4)).interactions
     sizes = {**SMALL, "dim": 64, "mask_prob": 0.6}
     config = TrainingConfig(steps=2, batch_size=48)
-    for loss, stacks in (("full", False), ("sampled", True)):
+    for loss, stacks in (("softmax", False), ("bce", True)):
         settings = {**sizes, "loss": loss}
         found = seeds_at_once(last_two(data), "bert4rec", settings, config, "cpu", free=10**12)
         assert (found > 1) == stacks

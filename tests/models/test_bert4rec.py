@@ -176,7 +176,7 @@ def test_the_loss_and_its_gradients_equal_the_plain_ones(heads: int, cases: int)
 
 
 def test_the_sampled_loss_is_that_of_one_negative() -> None:
-    model = lively_bert4rec()
+    model = lively_bert4rec(loss="bce")
     histories, batch = masked_batch(6, negatives=True)
     assert batch.negatives is not None
     logits = plain_logits(model, histories)

@@ -12,6 +12,7 @@ from conftest import lively_sasrec, pack, ragged_batch
 from whence.contract import ALL, PAD
 from whence.errors import InputError
 from whence.models.blocks import Block
+from whence.models.lookup import look_up
 from whence.models.sasrec import SASRec, SASRecConfig
 from whence.randomness import Randomness, no_dropout
 
@@ -133,7 +134,9 @@ def test_packed_histories_score_as_padded_ones(heads: int, cases: int) -> None:
     targets = torch.randint(0, 30, (len(packed.items), 2), generator=generator)
     rows, _ = model.encode(batch)
     padded = (model.embed(targets[packed.real]) @ rows[batch != PAD][:, :, None]).squeeze(-1)
-    found = model.next_scores(packed, targets, drop=no_dropout)[packed.real]
+    inputs = model.packed_inputs(look_up(model.item, packed.items), packed, no_dropout)
+    answers = model.encode_packed(inputs, packed, no_dropout)[packed.real]
+    found = (model.embed(targets[packed.real]) @ answers[:, :, None]).squeeze(-1)
     torch.testing.assert_close(found, padded)
     weights = list(model.parameters())
     mix = torch.randn(found.shape, dtype=found.dtype, generator=generator)

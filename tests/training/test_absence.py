@@ -26,7 +26,7 @@ from whence.training.recommenders import new_training
 SMALL = {"max_len": 12, "dim": 16}
 TASKS: dict[str, NextItem | Cloze] = {
     "next item": NextItem(),
-    "cloze": Cloze(0.3, 0.0, negatives=False),
+    "cloze": Cloze(0.3, 0.0),
 }
 
 
@@ -96,7 +96,7 @@ def padded(batch: Batch, values: torch.Tensor, slots: int, fill: int) -> torch.T
 
 
 def test_the_loss_of_sasrec_is_that_of_present(split: Split) -> None:
-    model = lively_sasrec(items=split.interactions.item_count)
+    model = lively_sasrec(items=split.interactions.item_count, loss="bce")
     batch = batch_of(split, NextItem())
     assert batch.negatives is not None
     items, positives, negatives = (
@@ -124,7 +124,7 @@ def test_the_loss_of_sasrec_is_that_of_present(split: Split) -> None:
 def test_the_loss_of_bert4rec_is_that_of_present(split: Split) -> None:
     """Where the last item alone is hidden, it is what the model is asked outside training."""
     model = lively_bert4rec(items=split.interactions.item_count)
-    batch = batch_of(split, Cloze(0.3, last_mask_prob=1.0, negatives=False))
+    batch = batch_of(split, Cloze(0.3, last_mask_prob=1.0))
     items = padded(batch, batch.inputs.items, 9, PAD)[:, :-1]
     present = padded(batch, presence(batch).long(), 9, 1).bool()[:, :-1]
     targets = batch.positives[batch.positives != PAD].long()

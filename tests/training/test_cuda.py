@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from whence.engine.averaging import AveragingRule
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, able, compare_batch
 from whence.models import MODELS, Recommender
-from whence.models.losses import log_sum_exp
+from whence.models.losses import LossName, log_sum_exp
 from whence.training import TrainingConfig, evaluate, fit
 from whence.training.recommenders import new_training
 from whence.training.seeds import fit_seeds
@@ -26,6 +27,7 @@ from whence.training.seeds import fit_seeds
 pytestmark = pytest.mark.needs("cuda")
 
 SMALL = {"max_len": 12, "dim": 16}
+LOSSES: tuple[LossName, ...] = get_args(LossName)
 
 
 def small_of(name: str) -> dict[str, int]:
@@ -217,10 +219,8 @@ def test_a_stack_that_the_gpu_does_not_hold_is_halved(split: Split) -> None:
 @pytest.mark.parametrize(
     ("model", "settings"),
     [
-        ("sasrec", {}),
-        ("bert4rec", {}),
+        *((model, {"loss": loss}) for model in ("sasrec", "bert4rec") for loss in LOSSES),
         ("bert4rec", {"mask_prob": 0.6, "last_mask_prob": 0.2}),
-        ("bert4rec", {"loss": "sampled"}),
     ],
 )
 def test_items_absent_and_hidden_are_the_same_on_both_devices(

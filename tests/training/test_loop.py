@@ -189,17 +189,20 @@ def test_a_training_leaves_its_model_alone_in_memory(split: Split) -> None:
 
 
 class Fixed(SASRec):
-    """Scores that are given."""
+    """Rows that are given."""
 
-    def next_scores(self, *_: object) -> torch.Tensor:
+    def encode_packed(self, *_: object) -> torch.Tensor:
         return torch.tensor([[1.0, -1.0], [0.0, 2.0], [7.0, 7.0]])  # the last is filling
 
 
 def test_the_loss_by_hand() -> None:
     """Two items with a next one: mean of −ln σ(p) − ln(1 − σ(q)) over them."""
     inputs = pack(torch.tensor([[PAD, 4, 5]]))
-    batch = Batch(inputs, inputs.items, inputs.items)
-    found = Fixed(SASRecConfig(), 9, torch.Generator()).loss(batch, no_dropout)
+    model = Fixed(SASRecConfig(dim=2, loss="bce"), 9, torch.Generator())
+    with torch.no_grad():
+        model.item[1 + 6], model.item[1 + 7] = torch.eye(2)
+    batch = Batch(inputs, torch.tensor([6, 6, PAD]), torch.tensor([7, 7, PAD]))
+    found = model.loss(batch, no_dropout)
     second = np.log1p(np.exp(-1.0)) + np.log1p(np.exp(-1.0))
     third = np.log(2.0) + np.log1p(np.exp(2.0))
     assert found.item() == pytest.approx((second + third) / 2, rel=1e-6)

@@ -11,7 +11,7 @@ import torch
 from conftest import interactions_of
 from whence.contract import PAD
 from whence.data import Split, last_two
-from whence.models.tasks import Batch, Cloze
+from whence.models.tasks import Batch, Cloze, Negatives
 from whence.randomness import Randomness
 from whence.training.history_batches import HistoryBatches, MaskDraws
 
@@ -19,7 +19,7 @@ STEPS = 40
 
 
 def cloze(mask_prob: float = 0.3, last_mask_prob: float = 0.0, negatives: bool = False) -> Cloze:
-    return Cloze(mask_prob, last_mask_prob, negatives)
+    return Cloze(mask_prob, last_mask_prob, Negatives(unseen=negatives))
 
 
 def batches(

@@ -20,7 +20,7 @@ from whence.training.history_batches import HistoryBatches
 from whence.training.recommenders import new_training
 
 SMALL = {"max_len": 8, "dim": 8}
-TRANSFORMERS = {"sasrec": NextItem(), "bert4rec": Cloze(0.4, 0.1, negatives=False)}
+TRANSFORMERS = {"sasrec": NextItem(), "bert4rec": Cloze(0.4, 0.1)}
 
 
 def weighed(split: Split) -> Split:

@@ -1,8 +1,4 @@
-"""The self-attention block of SASRec and BERT4Rec, as Baumhauer (2021) prints it.
-
-g(S)     = Dropout(Attention(S, S, S)) + S
-Block(S) = LayerNorm(Dropout(FFN(LayerNorm(g(S)))) + g(S))
-"""
+"""Self-attention blocks, for padded histories and for the packed ones of training."""
 
 from __future__ import annotations
 
@@ -75,8 +71,8 @@ class Windows:
         return apart.reshape(windows * heads, slots, -1)
 
 
-class Block(nn.Module):
-    """One self-attention block."""
+class AttentionBlock(nn.Module):
+    """Self-attention of several heads. A subclass says what it reads and what follows it."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
@@ -85,39 +81,64 @@ class Block(nn.Module):
         self.key = undrawn(dim, dim, bias=False)
         self.value = undrawn(dim, dim, bias=False)
         self.output = undrawn(dim, dim, bias=False)  # W^O
-        self.inner_norm = nn.LayerNorm(dim)
-        self.expand = undrawn(dim, dim)  # W_1, b_1
-        self.contract = undrawn(dim, dim)  # W_2, b_2
-        self.outer_norm = nn.LayerNorm(dim)
+
+    def read(self, rows: Tensor) -> Tensor:
+        """Return what attention is computed from: the rows themselves, if nothing else is said."""
+        return rows
+
+    def after_attention(self, rows: Tensor, mixed: Tensor, drop: DropoutFunction) -> Tensor:
+        """Return the block's output from its input rows and what the heads saw, `[…, d]` each."""
+        raise NotImplementedError
 
     def attention(self, rows: Tensor, visible: Tensor) -> Tensor:
         """Return `[B, h, n, n]`: softmax(QKᵀ/√(d/h)) over the visible columns.
 
         The weights of a row that sees nothing are all 0.
         """
-        logits = self.logits(rows)
+        logits = self.logits(self.read(rows))
         logits = logits.masked_fill(~visible, torch.finfo(logits.dtype).min)
         weights: Tensor = logits.softmax(dim=-1) * visible
         return weights
 
-    def logits(self, rows: Tensor) -> Tensor:
+    def logits(self, read: Tensor) -> Tensor:
         """Return `[B, h, n, n]`: QKᵀ/√(d/h)."""
-        query, key = self._heads(self.query(rows)), self._heads(self.key(rows))
+        query, key = self._heads(self.query(read)), self._heads(self.key(read))
         logits: Tensor = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         return logits
 
     def forward(self, rows: Tensor, weights: Tensor, drop: DropoutFunction) -> Tensor:
         """Return the block's output rows for the given attention weights."""
-        mixed = weights @ self._heads(self.value(rows))
-        return self._after_attention(rows, mixed.transpose(1, 2).flatten(2), drop)
+        mixed = weights @ self._heads(self.value(self.read(rows)))
+        return self.after_attention(rows, mixed.transpose(1, 2).flatten(2), drop)
 
     def packed(self, rows: Tensor, windows: Windows, drop: DropoutFunction) -> Tensor:
         """Return the block's output for the rows `[T, d]` of packed histories."""
         projections = torch.cat((self.query.weight, self.key.weight, self.value.weight))
-        mixed = windows.attend(F.linear(rows, projections), self.heads)
-        return self._after_attention(rows, mixed, drop)
+        mixed = windows.attend(F.linear(self.read(rows), projections), self.heads)
+        return self.after_attention(rows, mixed, drop)
 
-    def _after_attention(self, rows: Tensor, mixed: Tensor, drop: DropoutFunction) -> Tensor:
+    def _heads(self, rows: Tensor) -> Tensor:
+        """`[B, n, d]` to `[B, h, n, d/h]`."""
+        batch, slots, dim = rows.shape
+        return rows.view(batch, slots, self.heads, dim // self.heads).transpose(1, 2)
+
+
+class Block(AttentionBlock):
+    """The block of SASRec and BERT4Rec, as Baumhauer (2021) prints it.
+
+    g(S)     = Dropout(Attention(S, S, S)) + S
+    Block(S) = LayerNorm(Dropout(FFN(LayerNorm(g(S)))) + g(S))
+    """
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__(dim, heads)
+        self.inner_norm = nn.LayerNorm(dim)
+        self.expand = undrawn(dim, dim)  # W_1, b_1
+        self.contract = undrawn(dim, dim)  # W_2, b_2
+        self.outer_norm = nn.LayerNorm(dim)
+
+    def after_attention(self, rows: Tensor, mixed: Tensor, drop: DropoutFunction) -> Tensor:
+        """Return the block's output: the feed-forward network of g."""
         return self.feed_forward(drop(self.output(mixed), onto=rows), drop)
 
     def feed_forward(self, g: Tensor, drop: DropoutFunction = no_dropout) -> Tensor:
@@ -130,8 +151,3 @@ class Block(nn.Module):
         inner = self.expand(self.inner_norm(g))
         out: Tensor = self.contract(F.leaky_relu(inner, inplace=not torch.is_grad_enabled()))
         return out
-
-    def _heads(self, rows: Tensor) -> Tensor:
-        """`[B, n, d]` to `[B, h, n, d/h]`."""
-        batch, slots, dim = rows.shape
-        return rows.view(batch, slots, self.heads, dim // self.heads).transpose(1, 2)

@@ -133,9 +133,11 @@ class Batch(NamedTuple):
 
     def for_seed(self, number: int) -> Batch:
         """Return the batch of one seed of a stack."""
-        inputs, *others = self
+        inputs, positives, *others = self
         return Batch(
-            inputs.for_seed(number), *(None if one is None else one[number] for one in others)
+            inputs.for_seed(number),
+            positives[number],
+            *(None if one is None else one[number] for one in others),
         )
 
     def weigh(self, losses: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from whence.contract import MEMORY, PAD, All
 from whence.errors import InputError
 from whence.models.base import Recommender, padding_columns
-from whence.models.blocks import Block, Windows
+from whence.models.blocks import AttentionBlock, Block, Windows
 from whence.models.coalition_scores import scores_of_coalitions
 from whence.models.lookup import look_up_batch, look_up_few
 from whence.models.losses import LossName, check_loss, item_losses, mean_where, negatives_of
@@ -82,9 +82,7 @@ class Transformer(Recommender):
         self.slots = config.max_len + self.own_slots
         self.item = nn.Parameter(torch.zeros(1 + item_count, config.dim))  # row 0 pads
         self.position = nn.Parameter(torch.zeros(self.slots, config.dim))
-        self.blocks = nn.ModuleList(
-            Block(config.dim, config.n_heads) for _ in range(config.n_blocks)
-        )
+        self.blocks = nn.ModuleList(self.new_block() for _ in range(config.n_blocks))
         self._initialize(generator)
 
     def _initialize(self, generator: torch.Generator) -> None:
@@ -96,6 +94,14 @@ class Transformer(Recommender):
                 nn.init.xavier_uniform_(layer.weight, generator=generator)
                 if layer.bias is not None:
                     nn.init.zeros_(layer.bias)
+
+    def new_block(self) -> AttentionBlock:
+        """Return a block whose weights are not drawn yet."""
+        return Block(self.config.dim, self.config.n_heads)
+
+    def after_blocks(self, rows: Tensor) -> Tensor:
+        """Return the rows that score items, given those after the last block."""
+        return rows
 
     def parts(self, batch: Tensor) -> Tensor:
         """Return the slots with an item."""
@@ -121,7 +127,7 @@ class Transformer(Recommender):
         embedded: Tensor | None = None,
         attention: Sequence[Tensor | None] | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the rows `S⁽ᵇ⁾` `[B, n, d]` and the attention weights of every block."""
+        """Return the rows `[B, n, d]` that score items and the attention weights of every block."""
         self.require_length(batch)
         parts = self.parts(batch)
         column = parts if present is None else parts & present
@@ -135,12 +141,12 @@ class Transformer(Recommender):
         rows = (rows + self.position[self.slots - slots :]) * real[..., None]
         used = []
         for depth, block in enumerate(self.blocks):
-            assert isinstance(block, Block)
+            assert isinstance(block, AttentionBlock)
             given = None if attention is None else attention[depth]
             weights = block.attention(rows, visible) if given is None else given
             rows = block(rows, weights, no_dropout) * real[..., None]
             used.append(weights)
-        return rows, used
+        return self.after_blocks(rows) * real[..., None], used
 
     def score(
         self,
@@ -176,14 +182,19 @@ class Transformer(Recommender):
     def score_coalitions(
         self, batch: Tensor, targets: Tensor, coalitions: Tensor, *, memory: int = MEMORY
     ) -> Tensor:
-        """Share work between coalitions if all cases have the same coalitions and no padding."""
+        """Share work between coalitions if all cases have the same coalitions and no padding.
+
+        That needs the block of SASRec.
+        """
         if unused := padding_columns(batch):
             batch, coalitions = batch[:, unused:], coalitions[..., unused:]
-        if coalitions.dim() == 3 or not bool(self.parts(batch).all()):
+        blocks = [block for block in self.blocks if isinstance(block, Block)]
+        shared = coalitions.dim() == 2 and len(blocks) == len(self.blocks)
+        if not shared or not bool(self.parts(batch).all()):
             return super().score_coalitions(batch, targets, coalitions, memory=memory)
         rows = self.with_own_slots(self.embed(batch))
         return scores_of_coalitions(
-            [block for block in self.blocks if isinstance(block, Block)],
+            blocks,
             rows + self.position[self.slots - rows.shape[1] :],
             self.embed(targets),
             coalitions,
@@ -208,9 +219,9 @@ class Transformer(Recommender):
         return drop(embedded + look_up_few(self.position, batch.slots))
 
     def encode_packed(self, rows: Tensor, batch: Packed, drop: DropoutFunction) -> Tensor:
-        """Return the rows `S⁽ᵇ⁾` `[T, d]` of packed histories from `S⁽⁰⁾`, in training."""
+        """Return the rows `[T, d]` of packed histories that score items, from `S⁽⁰⁾`."""
         windows = Windows(batch, self.slots, causal=self.causal)
         for block in self.blocks:
-            assert isinstance(block, Block)
+            assert isinstance(block, AttentionBlock)
             rows = block.packed(rows, windows, drop)
-        return rows
+        return self.after_blocks(rows)
