@@ -34,6 +34,7 @@ from whence.data.sources import Source
 from whence.devices import check_device
 from whence.errors import InputError, RunError, WhenceError
 from whence.files import MANIFEST, new_folder, read_json, save_weights, sha256, write_json
+from whence.measure import NOT_SHOWN, protocol_lines
 from whence.models import MODELS, Recommender
 from whence.models.weights import read_model
 from whence.run_document import (
@@ -291,11 +292,12 @@ class Run:
             if not by_seed:
                 continue
             first = next(iter(by_seed.values()))
-            title = f"Accuracy on {held_out} events"
-            table = plain_table(title, "seed", *first, numbers=len(first))
-            for seed, metrics in by_seed.items():
-                table.add_row(str(seed), *(f"{one['value']:.3f}" for one in metrics.values()))
-            yield captioned(table, "\n".join({one["protocol"]: None for one in first.values()}))
+            # Measures of accuracy have a direction, and those of the lists have none.
+            lists = [name for name, one in first.items() if one.get("direction") == "neither"]
+            accuracy = [name for name in first if name not in lists]
+            yield _metrics_table(f"Accuracy on {held_out} events", by_seed, accuracy)
+            if lists:
+                yield _metrics_table(f"More than accuracy, on {held_out} events", by_seed, lists)
 
     def _description(self) -> dict[str, Any]:
         return {
@@ -312,6 +314,16 @@ class Run:
                 "numpy": np.__version__,
             },
         }
+
+
+def _metrics_table(title: str, by_seed: Mapping[int, Mapping[str, Any]], names: list[str]) -> Group:
+    table = plain_table(title, "seed", *names, numbers=len(names))
+    for seed, metrics in by_seed.items():
+        found = (metrics[name]["value"] if name in metrics else None for name in names)
+        shown = (NOT_SHOWN if value is None else f"{value:.3f}" for value in found)
+        table.add_row(str(seed), *shown)
+    first = next(iter(by_seed.values()))
+    return captioned(table, "\n".join(protocol_lines({n: first[n]["protocol"] for n in names})))
 
 
 def open_run(folder: Path | str, device: str = "cpu") -> Run:

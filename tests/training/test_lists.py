@@ -233,7 +233,8 @@ def test_an_evaluation_has_the_lists_and_a_validation_does_not(split: Split) -> 
         assert one.protocol.startswith("300 test events, last-two split by time; the 10 best items")
         assert Measure.from_json(one.to_json()) == one
     own = len(np.unique(split.held["test"].targets)) / split.interactions.item_count
-    assert f"the held-out items alone are {own:.1%} of them" in found["coverage@10"].protocol
+    said = f"(the held-out items, one per user, are {100 * own:.3g} % of them)"
+    assert said in found["coverage@10"].protocol
     assert "coverage@3" in evaluate(model, split, "test", 10, top=3)
 
 

@@ -59,7 +59,8 @@ class Lists:
         lists = f"the {top} best items that the user has not seen"
         said = {
             COVERAGE: f"share of all {item_count:,} items that are in at least one list (the "
-            f"held-out items alone are {held_out:.1%} of them); jackknife interval over users",
+            f"held-out items, one per user, are {100 * held_out:.3g} % of them); jackknife "
+            "interval over users",
             NOVELTY: "mean self-information of an item, −log₂ of the share of training users who "
             "chose it, in bits; one user is added to both counts",
             DIVERSITY: "mean distance of two items of a list: 1 − the cosine between the sets of "
