@@ -191,12 +191,12 @@ def _find_ratings(context: AuditContext) -> Finding | None:
 
 
 def _lead(rule: str, lead: Measure) -> Figure:
-    more = "more" if lead.value >= 0 else "fewer"
+    higher = "higher" if lead.value >= 0 else "lower"
     return Figure(
         f"lead over {rule}",
         "model",
         lead,
-        f"That is {points(abs(lead.value))} {more} than with the rule '{rule}' "
+        f"Recall@10 is {points(abs(lead.value))} {higher} than with the rule '{rule}' "
         f"({points_between(lead)}).",
     )
 
