@@ -11,10 +11,12 @@ import torch
 
 import whence
 from whence import former
+from whence.console import SafeConsole
 from whence.contract import ALL
 from whence.data import last_two
 from whence.data.origins import origin_code
 from whence.files import sha256
+from whence.report.tables import seeds_table
 from whence.run import Run, open_run
 from whence.run_document import read_description
 
@@ -87,6 +89,20 @@ def test_a_run_opens_under_the_current_names(run: Run) -> None:
     assert run.training["protocol"] == "last-two split by time"
     protocol = run.metrics[0]["test"]["NDCG@10"]["protocol"]
     assert protocol.startswith("12 test events, last-two split by time; ranked among")
+
+
+def test_a_run_without_measures_of_lists_is_shown(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Version 0.1 measured accuracy alone, and a baseline of today has more."""
+    run.show()
+    now = whence.evaluate(run.first, last_two(run.interactions), "test", 4)
+    assert "coverage@10" in now
+    SafeConsole(width=100).print(seeds_table(run.metrics, {"popularity": now}))
+    SafeConsole(width=100).print(seeds_table({0: run.metrics[0], 1: run.metrics[0]}, {"now": now}))
+    printed = capsys.readouterr().out
+    assert printed.count("NDCG@10") >= 3
+    assert "coverage@10" not in printed
 
 
 def test_a_run_scores_and_recommends_as_it_did(run: Run) -> None:

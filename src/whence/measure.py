@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -95,6 +96,21 @@ def restore_bounds(fields: Mapping[str, Any]) -> dict[str, Any]:
 def clearly_positive(interval: tuple[float, float], cases: int) -> bool:
     """Return whether a difference is above 0: its interval is, and there are enough cases."""
     return cases >= ENOUGH and interval[0] > 0
+
+
+def protocol_lines(protocols: Mapping[str, str]) -> list[str]:
+    """Return how each measure was taken, by its name; what all have in common is the first line."""
+    named: dict[str, list[str]] = {}
+    for name, protocol in protocols.items():
+        named.setdefault(protocol, []).append(name)
+    clauses = [protocol.split("; ") for protocol in named]
+    together = zip(*(one[:-1] for one in clauses), strict=False) if len(named) > 1 else ()
+    shared = [one for one, *_ in takewhile(lambda every: len(set(every)) == 1, together)]
+    lines = [
+        f"{', '.join(names)}: {'; '.join(one[len(shared) :])}"
+        for names, one in zip(named.values(), clauses, strict=True)
+    ]
+    return ["; ".join(shared), *lines] if shared else lines
 
 
 def mean_measure(

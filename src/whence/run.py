@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import platform
 import shutil
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from functools import cached_property
@@ -23,20 +22,21 @@ from rich.console import Group
 
 import whence
 from whence.console import SafeConsole
-from whence.data.alignment import UNKNOWN, align, places
 from whence.data.catalog import Catalog
-from whence.data.copies import keep_copy, open_copy
+from whence.data.copies import keep_copy
 from whence.data.interactions import Counts, Interactions
-from whence.data.origins import how_to_read, load_like, prepare_like, read_origin
+from whence.data.origins import how_to_read, read_origin
 from whence.data.prepared import read_id_table
 from whence.data.readers.tabular import ReadOptions
 from whence.data.sources import Source
 from whence.devices import check_device
 from whence.errors import InputError, RunError, WhenceError
 from whence.files import MANIFEST, new_folder, read_json, save_weights, sha256, write_json
+from whence.measure import NOT_SHOWN, protocol_lines
 from whence.models import MODELS, Recommender
 from whence.models.ensemble import Ensemble, Member, Weight
 from whence.models.weights import read_model
+from whence.run_data import known_users, newer_events, private_copy, training_events
 from whence.run_document import (
     FORMAT,
     SIMPLE,
@@ -65,8 +65,6 @@ WRONG_CONTENT = (
     pa.ArrowException,
 )
 """What reading a damaged or foreign file can raise."""
-NAMED_UNKNOWN = 3
-"""How many unknown items a warning names."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -154,7 +152,7 @@ class Run:
         """The data that you named, or else the private copy of those it was trained on."""
         if self.loaded is not None:
             return self.loaded
-        copy = self._copy()
+        copy = private_copy(self.data, self.catalog)
         if copy is None:
             raise InputError(
                 "The data of this run are not here. Name them with --data (in Python data=), or "
@@ -168,84 +166,19 @@ class Run:
         Events with items that the run does not know are left out with a warning. Without `reading`,
         columns are read as those of the training data.
         """
-        origin = self.data["origin"]
-        # Filters by counts are for training: a new user has few events.
-        given = prepare_like(load_like(data, origin, reading), origin, by_counts=False)
-        return replace(self, loaded=self._newer_events(given), newer=True)
+        known_only = MODELS[self.model].known_users_only
+        users = known_users(self.model, self.data, self.catalog) if known_only else None
+        events = newer_events(data, reading, self.data, self.catalog, users)
+        return replace(self, loaded=events, newer=True)
 
     def with_training_data(self, data: Source, reading: ReadOptions | None = None) -> Run:
         """Return the run with the data of its training, which you name; others are refused."""
-        given = load_like(data, self.data["origin"], reading)
-        prepared = prepare_like(given, self.data["origin"])
-        for events in (given, prepared):
-            if (own := self._as_trained(events)) is not None:
-                return replace(self, loaded=own, newer=False)
-        raise InputError(
-            "These are not the data that the run was trained on. They have "
-            f"{len(prepared):,} events of {prepared.user_count:,} users; the training had "
-            f"{self.data['events']:,} of {self.data['users']:,}. Name the data of the training."
-        )
+        own = training_events(data, reading, self.data, self.catalog)
+        return replace(self, loaded=own, newer=False)
 
     def with_origin(self, code: str) -> Run:
         """Return the run with data read again from their origin, whose code an error has shown."""
         return self.with_training_data(read_origin(self.data["origin"], code))
-
-    def _as_trained(self, events: Interactions) -> Interactions | None:
-        """Return the events under the numbers of the training, if they are those of the training.
-
-        Titles and features may be others.
-        """
-        if (events.user_count, len(events)) != (self.data["users"], self.data["events"]):
-            return None
-        if events.content_hash == self.data["hash"]:
-            return replace(events, verb=self.verb)
-        aligned = replace(align(events, self.catalog), verb=self.verb)
-        return aligned if aligned.event_hash == self.data["event_hash"] else None
-
-    def _newer_events(self, events: Interactions) -> Interactions:
-        ids = events.catalog.table["item"]
-        unknown = places(ids, self.catalog.table["item"]) == UNKNOWN
-        some = ", ".join(str(one) for one in ids.filter(pa.array(unknown))[:NAMED_UNKNOWN])
-        if unknown.all():
-            raise InputError(
-                f"No item of these data is in the catalog of the run. Their ids are like {some}, "
-                f"those of the run like {self.catalog.table['item'][0]}. Name data of the same "
-                "items."
-            )
-        if unknown.any():
-            warnings.warn(
-                f"The run does not know {int(unknown.sum()):,} of the {len(unknown):,} items in "
-                f"these data ({some}{', …' if unknown.sum() > NAMED_UNKNOWN else ''}). Events with "
-                f"them are left out: {int(unknown[events.items].sum()):,}. Train again to include "
-                "them.",
-                stacklevel=3,
-            )
-        return replace(align(events, self.catalog, self._known_users()), verb=self.verb)
-
-    def _copy(self) -> Interactions | None:
-        """Return the private copy of the data; a run that does not fit it states a wrong hash."""
-        copy = open_copy(self.data["hash"])
-        if copy is None:
-            return None
-        counts = (self.data["users"], self.data["events"])
-        same = (copy.user_count, len(copy)) == counts
-        if not same or not copy.catalog.table["item"].equals(self.catalog.table["item"]):
-            raise RunError(
-                "The data of this run are not those that its hash names. Train it again."
-            )
-        return copy
-
-    def _known_users(self) -> pa.Table | None:
-        """Return the users of the training, in order, for a model that knows them by number."""
-        if not MODELS[self.model].known_users_only:
-            return None
-        copy = self._copy()
-        if copy is None:
-            raise InputError(
-                f"{self.model} recommends only to users it was trained on, and the data of the "
-                "training, which list them, are not here. Name those data."
-            )
-        return copy.users
 
     def snapshot(self, step: int, model_seed: int = 0) -> Recommender:
         """Return the snapshot of the model after this number of steps."""
@@ -343,18 +276,20 @@ class Run:
 
     def _accuracy_tables(self) -> Iterable[Group]:
         for held_out in ("validation", "test"):
-            by_seed = {seed: one[held_out] for seed, one in self.metrics.items() if held_out in one}
-            if not by_seed:
+            rows = {
+                str(seed): one[held_out] for seed, one in self.metrics.items() if held_out in one
+            }
+            if not rows:
                 continue
-            first = next(iter(by_seed.values()))
-            title = f"Accuracy on {held_out} events"
-            table = plain_table(title, "seed", *first, numbers=len(first))
-            rows = {str(seed): metrics for seed, metrics in by_seed.items()}
             if held_out in self.accuracy:
                 rows["together"] = self.accuracy[held_out]
-            for name, metrics in rows.items():
-                table.add_row(name, *(f"{metrics[one]['value']:.3f}" for one in first))
-            yield captioned(table, "\n".join({one["protocol"]: None for one in first.values()}))
+            first = next(iter(rows.values()))
+            # Measures of accuracy have a direction, and those of the lists have none.
+            lists = [name for name, one in first.items() if one.get("direction") == "neither"]
+            accuracy = [name for name in first if name not in lists]
+            yield _metrics_table(f"Accuracy on {held_out} events", rows, accuracy)
+            if lists:
+                yield _metrics_table(f"More than accuracy, on {held_out} events", rows, lists)
 
     def _blend(self) -> list[dict[str, Any]]:
         """Return the models that recommend together, if simple ones are among them."""
@@ -383,6 +318,16 @@ class Run:
                 "numpy": np.__version__,
             },
         }
+
+
+def _metrics_table(title: str, rows: Mapping[str, Mapping[str, Any]], names: list[str]) -> Group:
+    table = plain_table(title, "seed", *names, numbers=len(names))
+    for row, metrics in rows.items():
+        found = (metrics[name]["value"] if name in metrics else None for name in names)
+        shown = (NOT_SHOWN if value is None else f"{value:.3f}" for value in found)
+        table.add_row(row, *shown)
+    first = next(iter(rows.values()))
+    return captioned(table, "\n".join(protocol_lines({n: first[n]["protocol"] for n in names})))
 
 
 def open_run(folder: Path | str, device: str = "cpu") -> Run:

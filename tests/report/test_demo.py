@@ -46,6 +46,9 @@ def test_the_page_needs_nothing_but_itself(demonstration: tuple[Demonstration, P
         assert name in page
     for system in ("sasrec", "popularity", "last-item"):
         assert str(found.accuracy[system]["recall@10"]) in page
+        assert str(found.accuracy[system]["novelty@10"]) in page
+    assert page.count("<h2>More than accuracy</h2>") == 1
+    assert "novelty@10: mean self-information" in page
     assert (path.parent / "run" / "manifest.json").exists()
 
 
@@ -118,6 +121,8 @@ def test_tables_in_the_terminal(
     assert found.picks.picks[0].title in printed
     assert found.picks.history[-1] in printed
     assert str(found.accuracy["popularity"]["MRR"]) in printed
+    assert "More than accuracy: what the lists are like, with 95 % intervals" in printed
+    assert str(found.accuracy["popularity"]["coverage@10"]) in printed
     assert "rollout" in printed
 
 
@@ -149,6 +154,14 @@ def test_the_verdict_is_honest() -> None:
         "Compared with last item, sasrec is clearly worse in MRR, "
         "not clearly different in recall@10."
     )
+
+
+def test_the_verdict_is_about_accuracy_alone(demonstration: tuple[Demonstration, Path]) -> None:
+    found, _ = demonstration
+    said = verdict(found.run.model, found.leads)
+    assert "recall@10" in said
+    assert "coverage@10" in found.leads["popularity"]
+    assert not any(name in said for name in ("coverage", "novelty", "diversity", "bias"))
 
 
 def test_a_lead_is_taken_case_by_case(demonstration: tuple[Demonstration, Path]) -> None:

@@ -208,7 +208,8 @@ def test_a_tiny_catalog_is_found_by_everyone() -> None:
     data = Interactions.from_columns(pa.chunked_array([user]), pa.chunked_array([item]))
     found = evaluate(lively_sasrec(items=10), last_two(data), "test", 8)
     assert found["recall@10"].value == 1.0
-    assert list(found) == ["recall@10", "NDCG@10", "MRR"], "too few items to sample a hundred"
+    assert list(found)[:3] == ["recall@10", "NDCG@10", "MRR"]
+    assert "recall@10 of 101" not in found, "too few items to sample a hundred"
     assert "row order" in found["MRR"].protocol
 
 

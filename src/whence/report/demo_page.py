@@ -12,7 +12,7 @@ from whence.demonstration import Demonstration
 from whence.explainers import EXPLAINERS
 from whence.explanation import ITEM_WORDING
 from whence.files import new_file
-from whence.measure import Measure
+from whence.measure import Measure, protocol_lines
 from whence.reasons.evidence import NOTICEABLE
 from whence.report.charts import (
     agreement_chart,
@@ -22,14 +22,16 @@ from whence.report.charts import (
     to_svg,
 )
 from whence.report.pages import render
+from whence.report.tables import is_of_lists
 
 MAIN_MEASURE = "recall@10"
 
 
 def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
     """Write one self-contained HTML file."""
-    measures = list(next(iter(demo.accuracy.values())))
     best = demo.accuracy[demo.run.model]
+    lists = {name: one for name, one in best.items() if is_of_lists(one)}
+    measures = [name for name in best if name not in lists]
     main = {system: found[MAIN_MEASURE] for system, found in demo.accuracy.items()}
     explanations = list(demo.explanations.values())
     page = render(
@@ -54,8 +56,10 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
         verdict=verdict(demo.run.model, demo.leads),
         accuracy=demo.accuracy,
         measures=measures,
+        lists=list(lists),
+        list_protocols=protocol_lines({name: one.protocol for name, one in lists.items()}),
         cases=best[MAIN_MEASURE].n,
-        protocols=list(dict.fromkeys(measure.protocol for measure in best.values())),
+        protocols=list(dict.fromkeys(best[name].protocol for name in measures)),
         accuracy_chart=Markup(
             to_svg(interval_chart(main, MAIN_MEASURE), f"{MAIN_MEASURE} of every system")
         ),
@@ -78,7 +82,7 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
 
 
 def verdict(model: str, leads: Mapping[str, Mapping[str, Measure]]) -> str:
-    """Say by which measures the model beats each baseline, and by which it does not."""
+    """Say by which measures of accuracy the model beats each baseline, and by which it does not."""
     return " ".join(
         f"Compared with {baseline}, {model} is {_standing(lead)}."
         for baseline, lead in leads.items()
@@ -92,6 +96,8 @@ def _standing(lead: Mapping[str, Measure]) -> str:
         "not clearly different": [],
     }
     for name, difference in lead.items():
+        if is_of_lists(difference):
+            continue
         low, high = difference.interval
         side = (
             "clearly better"

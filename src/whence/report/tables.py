@@ -13,7 +13,7 @@ from rich.text import Text
 from whence.console import plain
 from whence.contract import DROPPED
 from whence.explanation import Explanation
-from whence.measure import Measure, mean_over_seeds
+from whence.measure import Measure, mean_over_seeds, protocol_lines
 from whence.reasons.checked import Reason
 from whence.terminal import captioned, plain_table
 from whence.training.evaluation import RATING_ERROR
@@ -31,18 +31,23 @@ ROOM_FOR_TITLES = 29
 def accuracy_table(accuracy: Accuracy) -> Group:
     """Return systems side by side, every figure with its 95 % interval.
 
-    Measures that only some systems have go into a table of their own.
+    Measures that only some systems have go into a table of their own, and so do those of lists.
     """
-    measured: dict[tuple[str, ...], list[str]] = {}
-    for name in next(iter(accuracy.values())):
+    measured: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
+    for name, measure in next(iter(accuracy.values())).items():
         systems = tuple(system for system, measures in accuracy.items() if name in measures)
-        measured.setdefault(systems, []).append(name)
+        measured.setdefault((is_of_lists(measure), systems), []).append(name)
     return Group(
         *(
             _systems_table({system: accuracy[system] for system in systems}, names)
-            for systems, names in measured.items()
+            for (_, systems), names in measured.items()
         )
     )
+
+
+def is_of_lists(measure: Measure) -> bool:
+    """Return whether it says what the lists are like; measures of accuracy have a direction."""
+    return measure.direction == "neither"
 
 
 def _systems_table(accuracy: Accuracy, names: Sequence[str]) -> Group:
@@ -68,19 +73,37 @@ def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -
         (only,) = measured.items()
         return accuracy_table({f"seed {only[0]}": only[1], **baselines})
     first = next(iter(measured.values()))
+    tables = []
+    for lists in (False, True):
+        names = [name for name, one in first.items() if is_of_lists(one) == lists]
+        names = [name for name in names if all(name in one for one in measured.values())]
+        if names:
+            tables.append(_table_by_seed(measured, baselines, names))
+    return Group(*tables)
+
+
+def _table_by_seed(
+    measured: Mapping[int, Mapping[str, Measure]], baselines: Accuracy, names: Sequence[str]
+) -> Group:
+    own = next(iter(measured.values()))
+    first = {name: own[name] for name in names}
     title = f"{_title(first)}, with the 95 % interval over seeds"
     table = plain_table(title, "", *first, numbers=len(first))
     for seed, measures in measured.items():
-        table.add_row(f"seed {seed}", *(f"{measure.value:.3f}" for measure in measures.values()))
+        table.add_row(f"seed {seed}", *(f"{measures[name].value:.3f}" for name in first))
     columns = ([measures[name].value for measures in measured.values()] for name in first)
     table.add_row("mean", *(str(mean_over_seeds(values)) for values in columns))
     for system, simple in baselines.items():
+        if not set(first) & set(simple):
+            continue
         row = (f"{simple[name].value:.3f}" if name in simple else NOT_MEASURED for name in first)
         table.add_row(system, *row)
     return captioned(table, _protocols(first))
 
 
 def _title(measures: Mapping[str, Measure]) -> str:
+    if all(map(is_of_lists, measures.values())):
+        return "More than accuracy: what the lists are like"
     ranking, rating = "How well the next item is ranked", "how large rating errors are"
     if RATING_ERROR not in measures:
         return ranking
@@ -88,11 +111,7 @@ def _title(measures: Mapping[str, Measure]) -> str:
 
 
 def _protocols(measures: Mapping[str, Measure]) -> str:
-    """Return how each measure was taken."""
-    named: dict[str, list[str]] = {}
-    for name, measure in measures.items():
-        named.setdefault(measure.protocol, []).append(name)
-    return "\n".join(f"{', '.join(names)}: {protocol}" for protocol, names in named.items())
+    return "\n".join(protocol_lines({name: one.protocol for name, one in measures.items()}))
 
 
 def side_by_side(

@@ -1,4 +1,7 @@
-"""Accuracy on held-out events: the rank of the item that came next, or the error of its rating."""
+"""Accuracy on held-out events, and what the recommended lists are like.
+
+Accuracy is the rank of the item that came next, or the error of its rating.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,13 @@ from whence.data.splits import HeldOut, Split
 from whence.errors import InputError, did_you_mean
 from whence.measure import Direction, Measure, mean_measure
 from whence.models.base import CaseReader
+from whence.training.lists import RANGES, Lists
 from whence.training.negatives import Unseen
 from whence.training.ranks import (
     SAMPLED,
     full_ranks,
     ranks_among,
+    ranks_and_lists,
     rated_cases,
     rating_errors,
     sampled_ranks,
@@ -37,28 +42,31 @@ MEASURE = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class PerCase:
-    """One value per case for every measure, with its protocol."""
+    """One value per case for every measure, with its protocol; NaN if a case has no value."""
 
     values: dict[str, Floats]
     protocols: dict[str, str]
 
     def measures(self) -> dict[str, Measure]:
-        """Return the means with their intervals."""
+        """Return the means with their intervals; a measure without any value is left out."""
         return {
-            name: mean_measure(values, self.protocols[name], _direction(name), (0.0, _most(name)))
+            name: _mean(values, self.protocols[name], _direction(name), _range(name))
             for name, values in self.values.items()
+            if not np.isnan(values).all()
         }
 
     def lead_over(self, other: PerCase) -> dict[str, Measure]:
         """Return the differences from another on the same cases; the intervals are paired."""
+        leads = {name: values - other.values[name] for name, values in self.values.items()}
         return {
-            name: mean_measure(
-                values - other.values[name],
+            name: _mean(
+                lead,
                 f"difference, case by case; {self.protocols[name]}",
                 _direction(name),
-                (-_most(name), _most(name)),
+                (_range(name)[0] - _range(name)[1], _range(name)[1] - _range(name)[0]),
             )
-            for name, values in self.values.items()
+            for name, lead in leads.items()
+            if not np.isnan(lead).all()
         }
 
 
@@ -93,7 +101,11 @@ class Evaluation:
 
     def of(self, model: CaseReader) -> PerCase:
         """Measure by every protocol that applies; at most 100 items are not sampled."""
-        found = [self.full(model)]
+        cases, item_count = self.split.held[self.held], self.split.interactions.item_count
+        ranks, items = ranks_and_lists(
+            model, cases, self.max_len, item_count, self.top, self.show_progress
+        )
+        found = [self._ranked(ranks)]
         if self.split.interactions.item_count > SAMPLED:
             found.append(self.sampled(model))
         negatives = find_negatives(self.split.interactions)
@@ -101,6 +113,7 @@ class Evaluation:
             found.append(self.published(model))
         if not model.predicts_probabilities:
             found.append(self.rated(model))
+        found.append(self._listed(Lists(items, cases, self.split)))
         return PerCase(
             {name: values for one in found for name, values in one.values.items()},
             {name: protocol for one in found for name, protocol in one.protocols.items()},
@@ -109,7 +122,9 @@ class Evaluation:
     def full(self, model: CaseReader) -> PerCase:
         """Measure by the rank of the true item among all items."""
         cases, item_count = self.split.held[self.held], self.split.interactions.item_count
-        ranks = full_ranks(model, cases, self.max_len, item_count, self.show_progress)
+        return self._ranked(full_ranks(model, cases, self.max_len, item_count, self.show_progress))
+
+    def _ranked(self, ranks: Floats) -> PerCase:
         values = {
             f"recall@{self.top}": (ranks < self.top).astype(np.float64),
             f"NDCG@{self.top}": gain(ranks, self.top),
@@ -117,6 +132,14 @@ class Evaluation:
         }
         protocol = f"{self._events}; ranked among itself and all items the user has not seen"
         return PerCase(values, dict.fromkeys(values, protocol))
+
+    def _listed(self, lists: Lists) -> PerCase:
+        at = f"@{self.top}"
+        protocols = lists.protocols(self.top)
+        return PerCase(
+            {f"{name}{at}": values for name, values in lists.values().items()},
+            {f"{name}{at}": f"{self._events}; {said}" for name, said in protocols.items()},
+        )
 
     def sampled(self, model: CaseReader) -> PerCase:
         """Measure by the rank among 100 random items, the sampled protocol of the papers."""
@@ -202,12 +225,13 @@ def evaluate(
     seed: int = 0,
     show_progress: bool = False,
 ) -> dict[str, Measure]:
-    """Return the accuracy on held-out events, by name of the measure.
+    """Return the accuracy on held-out events and what the lists are like, by name of the measure.
 
     The true item is ranked among all items, among 100 random ones, and among published negatives
-    if the data have some. Models that predict ratings are also measured by their error. `max_len`
-    is the number of items of a history that the model reads. `top` is the k of recall@k and
-    NDCG@k, and `seed` draws the random items.
+    if the data have some. Models that predict ratings are also measured by their error. The lists
+    of the `top` best unseen items have a coverage, novelty, diversity and popularity bias.
+    `max_len` is the number of items of a history that the model reads. `top` is also the k of
+    recall@k and NDCG@k, and `seed` draws the random items.
     """
     return Evaluation(split, held, max_len, top, seed, show_progress).of(model).measures()
 
@@ -218,13 +242,28 @@ def index_of_best(measure: str, values: Sequence[float]) -> int:
     return values.index(choose(values))
 
 
+def _mean(
+    values: Floats, protocol: str, direction: Direction, range: tuple[float, float]
+) -> Measure:
+    """Return the mean over the cases that have a value."""
+    found = mean_measure(values[~np.isnan(values)], protocol, direction, range)
+    # The values of coverage lie around the share that they are about, so their means can leave it.
+    value, low, high = (float(end) for end in np.clip((found.value, *found.interval), *range))
+    return replace(found, value=value, interval=(low, high))
+
+
 def _direction(name: str) -> Direction:
+    if _kind(name) in RANGES:
+        return "neither"
     return "lower is better" if name == RATING_ERROR else "higher is better"
 
 
-def _most(name: str) -> float:
-    """Return the upper end of a measure's range; the lower end is 0."""
-    return np.inf if name == RATING_ERROR else 1.0
+def _range(name: str) -> tuple[float, float]:
+    return RANGES.get(_kind(name), (0.0, np.inf if name == RATING_ERROR else 1.0))
+
+
+def _kind(name: str) -> str:
+    return name.partition("@")[0]
 
 
 def gain(ranks: Floats, top: int = TOP) -> Floats:
@@ -233,7 +272,12 @@ def gain(ranks: Floats, top: int = TOP) -> Floats:
 
 
 def check_metric(name: str) -> None:
-    """Refuse a name that is not a measure."""
+    """Refuse a name that is not a measure of accuracy."""
+    if _kind(name) in RANGES:
+        raise InputError(
+            f"{_kind(name).capitalize()} says nothing about accuracy, so it cannot choose the best "
+            f"weights. Choose another metric, such as NDCG@{TOP}."
+        )
     if not MEASURE.fullmatch(name):
         known = [f"recall@{TOP}", f"NDCG@{TOP}", "MRR", f"recall@{TOP}{OF_SAMPLED}"]
         known += [*(f"{one}@{TOP}{AS_PUBLISHED}" for one in ("HR", "NDCG")), RATING_ERROR]

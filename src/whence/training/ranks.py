@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.arrays import Floats, Ints
+from whence.arrays import Floats, Ints, Ints32
+from whence.contract import PAD
 from whence.data.histories import Cases
 from whence.data.interactions import Interactions
 from whence.devices import device_of
@@ -24,20 +25,38 @@ SAMPLED = 100
 HISTORIES_AT_ONCE = 4096
 
 
-@torch.no_grad()
 def full_ranks(
     model: CaseReader, cases: Cases, max_len: int, item_count: int, show_progress: bool = False
 ) -> Floats:
     """Return the rank of each true item, from 0, among all items outside the history."""
+    return ranks_and_lists(model, cases, max_len, item_count, 0, show_progress)[0]
+
+
+@torch.no_grad()
+def ranks_and_lists(
+    model: CaseReader,
+    cases: Cases,
+    max_len: int,
+    item_count: int,
+    top: int,
+    show_progress: bool = False,
+) -> tuple[Floats, Ints32]:
+    """Return `full_ranks`, and from the same scores the `top` best unseen items of each case.
+
+    The lists are `[B, top]`, or narrower if the catalog is smaller. A shorter list ends with `PAD`.
+    """
     device = device_of(model)
     fitting = cases_at_once(item_count, device.type == "cuda")
     at_once = max(1, min(fitting, _histories_at_once(max_len, device), len(cases)))
+    lists = np.full((len(cases), min(top, item_count)), PAD, dtype=np.int32)
     # Reused for every slice: allocating memory of this size is slower than what is done in it.
     work = torch.empty(at_once, item_count, device=device)
 
     def rank(rows: Ints) -> Tensor:
         some = cases[rows]
         scores = score_all(model, some, max_len)
+        if lists.size:
+            lists[rows] = _best_unseen(scores, some, lists.shape[1], work[: len(some)])
         own = scores.gather(1, torch.from_numpy(some.targets).to(scores.device)[:, None])
         # Subtracting the seen items afterwards avoids a mask over all scores.
         row, item = (pair.to(scores.device) for pair in _seen_rivals(some, item_count))
@@ -45,7 +64,19 @@ def full_ranks(
         lead = _lead(scores, own, work[: len(some)]).index_add(0, row, -seen)
         return _rank(lead, item_count - 1 - torch.bincount(row, minlength=len(some)))
 
-    return _shortest_first(rank, cases, at_once, show_progress)
+    return _shortest_first(rank, cases, at_once, show_progress), lists
+
+
+def _best_unseen(scores: Tensor, cases: Cases, k: int, work: Tensor) -> Ints32:
+    """Return `[B, k]` items, the best first, and `PAD` in place of seen items and scores of NaN."""
+    row, item = (pair.to(scores.device) for pair in seen_items(cases))
+    work.copy_(scores)
+    work[row, item] = -torch.inf
+    best = work.topk(k, dim=1)
+    if best.values.isnan().any():  # which `topk` takes for the largest
+        best = work.masked_fill_(work.isnan(), -torch.inf).topk(k, dim=1)
+    items = torch.where(best.values > -torch.inf, best.indices, PAD)
+    return items.int().cpu().numpy()
 
 
 def _seen_rivals(cases: Cases, item_count: int) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@
 several questions. `audit` holds the stages together.
 """
 
+from whence.training.lists import popularity_percentiles
 from whence.trust.accuracy.class_accuracy import class_accuracy, published_class_accuracy
 from whence.trust.agreement.rank_agreement import (
     SignedRank,
@@ -74,11 +75,7 @@ from whence.trust.permutation.attention_permutation import (
 )
 from whence.trust.permutation.class_permutation import ClassPermutation, class_permutation
 from whence.trust.permutation.entropy import entropy, importance_entropy
-from whence.trust.popularity import (
-    popularity_bias,
-    popularity_correlation,
-    popularity_percentiles,
-)
+from whence.trust.popularity import popularity_bias, popularity_correlation
 from whence.trust.predictions import (
     Predictions,
     logits_of,

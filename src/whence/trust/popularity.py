@@ -9,12 +9,12 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from scipy.stats import rankdata
 
 from whence.arrays import Bools, Floats, Ints
 from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.measure import Measure, by_case, mean_over_cases
+from whence.training.lists import popularity_percentiles
 from whence.trust.agreement.rank_agreement import kendall, orders
 from whence.trust.audit.context import CONTROL, AuditContext
 from whence.trust.audit.finding import ENOUGH, Answer, Chart, Figure, Finding, clearly_positive, dot
@@ -67,12 +67,6 @@ def popularity_correlation(explanation: Explanation, items: Ints, counts: Ints) 
     found = kendall(explanation.scores, popularity, explanation.parts)
     protocol = "mean over histories of Kendall's tau-b between the parts' importance and popularity"
     return mean_over_cases(found, protocol, "neither", (-1.0, 1.0))
-
-
-def popularity_percentiles(counts: Ints) -> Floats:
-    """Return the share of items with fewer events `[items]`; equally frequent ones count half."""
-    percentiles: Floats = (rankdata(counts) - 0.5) / max(1, len(counts))
-    return percentiles
 
 
 def _popularity(explanation: Explanation, items: Ints, counts: Ints) -> Floats:

@@ -194,8 +194,27 @@ def test_the_summary_names_the_next_band(rho: float, band: str) -> None:
 def test_differences_are_in_percentage_points() -> None:
     lead = Measure(-0.03, (-0.054, -0.003), 50, "made up", "higher is better", (-1.0, 1.0))
     assert accuracy_module._lead("last-item", lead).reading == (
-        "That is 3.0 percentage points fewer than with the rule 'last-item' (−5.4 to −0.3)."
+        "NDCG@10 is 3.0 percentage points lower than with 'last-item' (−5.4 to −0.3)."
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("coverage@10", 0.14, "All lists of ten together show 14 % (13 % to 15 %) of the catalog."),
+        ("novelty@10", 6.3, "A recommended item carries 6.30 (6.29 to 6.31) bits of"),
+        ("diversity@10", 0.9, "Two items of a list have a distance of 0.90 (0.89 to 0.91) on"),
+        (
+            "popularity bias@10",
+            -0.2,
+            "The recommended items are 20 percentage points (−21 to −19) less popular than those "
+            "that users bought next.",
+        ),
+    ],
+)
+def test_what_the_lists_are_like_in_words(name: str, value: float, sentence: str) -> None:
+    measure = Measure(value, (value - 0.01, value + 0.01), 50, "made up", "neither", (-1.0, 9.0))
+    assert accuracy_module._reading(name, measure, "bought").startswith(sentence)
 
 
 def test_random_importances_are_explained_only_above_zero() -> None:

@@ -37,6 +37,13 @@ READINGS: Final = {
     "{value} of the best possible score.",
     "MRR": "The mean reciprocal rank of that item is {value}; always ranking it first would give "
     "100 %, always second 50 %.",
+    "coverage@10": "All lists of ten together show {value} of the catalog.",
+    "novelty@10": "A recommended item carries {number} bits of self-information on average; each "
+    "bit more halves the share of users who chose it in training.",
+    "diversity@10": "Two items of a list have a distance of {number} on average; it is 1 if no "
+    "user chose both in training, and 0 if the same users chose them.",
+    "popularity bias@10": "The recommended items are {points} popular than those that users {verb} "
+    "next.",
 }
 """How to read each metric."""
 
@@ -175,12 +182,12 @@ def _find_ratings(context: AuditContext) -> Finding | None:
 
 
 def _lead(rule: str, lead: Measure) -> Figure:
-    more = "more" if lead.value >= 0 else "fewer"
+    higher = "higher" if lead.value >= 0 else "lower"
     return Figure(
         f"lead over {rule}",
         "model",
         lead,
-        f"That is {points(abs(lead.value))} {more} than with the rule '{rule}' "
+        f"{MAIN} is {points(abs(lead.value))} {higher} than with '{rule}' "
         f"({points_between(lead)}).",
     )
 
@@ -190,7 +197,13 @@ def _reading(name: str, measure: Measure, verb: str) -> str:
         return f"The predicted ratings are off by {rounded(measure)} rating points on average."
     if name not in READINGS:
         return f"{name} is {measure.value:.3f}."
-    return READINGS[name].format(verb=verb, value=f"{percent(measure.value)} ({between(measure)})")
+    more = "more" if measure.value >= 0 else "less"
+    return READINGS[name].format(
+        verb=verb,
+        value=f"{percent(measure.value)} ({between(measure)})",
+        number=rounded(measure),
+        points=f"{points(abs(measure.value))} ({points_between(measure)}) {more}",
+    )
 
 
 STAGES.add(

@@ -1,0 +1,99 @@
+"""Tables of accuracy and of the lists, by system and by seed."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import RenderableType
+
+from whence.console import SafeConsole
+from whence.measure import Direction, Measure, protocol_lines
+from whence.report.tables import NOT_MEASURED, accuracy_table, seeds_table
+
+
+def measure(value: float, protocol: str, direction: Direction) -> Measure:
+    return Measure(value, (value - 0.01, value + 0.01), 50, protocol, direction, (-9.0, 9.0))
+
+
+def measures(first: float) -> dict[str, Measure]:
+    """Return measures with values that differ."""
+    accuracy = {"recall@10": "50 events; ranked among all", "HR@10": "50 events; among some"}
+    lists = {
+        "coverage@10": "50 events; lists; what is shown",
+        "novelty@10": "50 events; lists; in bits",
+        "diversity@10": "50 events; lists; of pairs",
+        "popularity bias@10": "50 events; lists; 0 is no bias",
+    }
+    found = {name: measure(first, said, "higher is better") for name, said in accuracy.items()}
+    return found | {
+        name: measure(first + place, said, "neither")
+        for place, (name, said) in enumerate(lists.items(), start=1)
+    }
+
+
+def printed(shown: RenderableType, width: int) -> list[str]:
+    console = SafeConsole(file=io.StringIO(), width=width)
+    console.print(shown)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_lists_have_a_table_of_their_own() -> None:
+    systems = {name: measures(value) for name, value in (("a", 0.1), ("b", 0.2), ("c", 0.3))}
+    lines = printed(accuracy_table(systems), 80)
+    titles = [line.strip() for line in lines if "95 %" in line]
+    assert titles == [
+        "How well the next item is ranked, with 95 % intervals",
+        "More than accuracy: what the lists are like, with 95 % intervals",
+    ]
+    (row,) = (line for line in lines if line.strip().startswith("novelty@10 "))
+    assert row.split()[1:] == ["2.100", "2.200", "2.300"]
+    assert lines[lines.index(row) + 1].split() == [
+        "[2.090–2.110]",
+        "[2.190–2.210]",
+        "[2.290–2.310]",
+    ]
+    assert [line.strip() for line in lines if line.startswith("50 events")] == [
+        "50 events",
+        "50 events; lists",
+    ]
+    assert "novelty@10: in bits" in lines
+
+
+def test_lists_of_several_seeds() -> None:
+    metrics = {
+        seed: {"test": {name: one.as_dict() for name, one in measures(value).items()}}
+        for seed, value in ((0, 0.1), (1, 0.3))
+    }
+    rule = measures(0.5)
+    del rule["novelty@10"]
+    ratings = {"rating error": measure(0.5, "of ratings", "lower is better")}
+    lines = printed(seeds_table(metrics, {"rule": rule, "mean rating": ratings}), 100)
+    after = lines[next(n for n, line in enumerate(lines) if "More than accuracy" in line) :]
+    rows = {line.split()[0]: line.split() for line in after if line.strip()}
+    assert rows["rule"] == ["rule", "1.500", NOT_MEASURED, "3.500", "4.500"]
+    assert rows["mean"][1:4] == ["1.200", "±", "1.271"]
+    assert [line.split()[-1] for line in after if line.startswith(" seed ")] == ["4.100", "4.300"]
+    assert not any("mean rating" in line for line in lines)
+
+
+def test_a_seed_that_lacks_a_measure_leaves_its_column_out() -> None:
+    metrics = {
+        seed: {"test": {n: m.as_dict() for n, m in measures(0.1).items()}} for seed in (0, 1)
+    }
+    del metrics[1]["test"]["diversity@10"]
+    text = "\n".join(printed(seeds_table(metrics, {}), 100))
+    assert "novelty@10" in text
+    assert "diversity@10" not in text
+
+
+def test_what_protocols_share_is_said_once() -> None:
+    assert protocol_lines({}) == []
+    assert protocol_lines({"a": "one; two", "b": "one; two"}) == ["a, b: one; two"]
+    assert protocol_lines({"a": "one; two", "b": "one; three"}) == ["one", "a: two", "b: three"]
+    assert protocol_lines({"a": "one", "b": "one; two"}) == ["a: one", "b: one; two"]
+    assert protocol_lines({"a": "x; y; 1", "b": "x; y; 2", "c": "x; y; 1"}) == [
+        "x; y",
+        "a, c: 1",
+        "b: 2",
+    ]
