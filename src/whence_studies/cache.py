@@ -26,7 +26,7 @@ from whence.locks import lock, lock_file
 from whence.models import model_spec
 from whence.run import Run, open_run
 from whence.training import TrainingConfig, train
-from whence.training.runs import with_published_defaults
+from whence.training.plans import with_given
 from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.study import Cell, Study
 
@@ -97,7 +97,7 @@ def resolve_settings(study: Study, cell: Cell) -> tuple[dict[str, Any], dict[str
     settings, training = study.settings_of(cell)
     spec = model_spec(study.models[cell.model].name)
     config = build(spec.config, settings)
-    return asdict(config), asdict(build(TrainingConfig, with_published_defaults(spec, training)))
+    return asdict(config), asdict(build(TrainingConfig, with_given(spec.training, training)))
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ from whence.data import Split, last_two, user_holdout
 from whence.data.interactions import Counts
 from whence.errors import InputError
 from whence.measure import Measure, bootstrap_interval
-from whence.models import build_model
+from whence.models import build_model, fitted_model, simple_models
 from whence.models.base import CaseReader
-from whence.models.baselines import BASELINES, Popularity
 from whence.randomness import Randomness
 from whence.ranking import top_unseen
 from whence.training import Evaluation, TrainingConfig, evaluate
@@ -119,7 +118,7 @@ def check(lists: Ints32, split: Split) -> None:
 
 def test_lists_are_those_that_are_recommended(split: Split) -> None:
     item_count, cases = split.interactions.item_count, split.held["test"]
-    rules = [make(split) for make in BASELINES.values()]
+    rules = simple_models(split).values()
     for model in (lively_sasrec(items=item_count, length=10), *rules):
         ranks, lists = ranks_and_lists(model, cases, 10, item_count, 10)
         expected, scores = top_unseen(model, cases, 10, 10)
@@ -241,7 +240,7 @@ def test_an_evaluation_has_the_lists_and_a_validation_does_not(split: Split) -> 
 def test_leads_are_paired(split: Split) -> None:
     evaluation = Evaluation(split, "test", 10)
     model = lively_sasrec(items=split.interactions.item_count, length=10)
-    own, other = evaluation.of(model), evaluation.of(Popularity(split))
+    own, other = evaluation.of(model), evaluation.of(fitted_model("popularity", {}, split))
     leads = own.lead_over(other)
     for name in NAMES:
         difference = own.measures()[name].value - other.measures()[name].value

@@ -20,8 +20,8 @@ from whence.models.tasks import Batch
 from whence.randomness import Randomness, no_dropout
 from whence.training import TrainingConfig, evaluate, fit
 from whence.training.history_batches import HistoryBatches, _largest_sum
+from whence.training.plans import with_given
 from whence.training.recommenders import new_training
-from whence.training.runs import with_published_defaults
 
 SMALL = {"max_len": 12, "dim": 16}
 
@@ -50,7 +50,7 @@ def test_it_learns_a_world(model: str, split: Split) -> None:
         64 if MODELS[model].training.get("batch_size") != 1 else 16
     )  # users with all they have seen
     config = TrainingConfig(
-        **with_published_defaults(MODELS[model], {"steps": 400, "batch_size": batch})
+        **with_given(MODELS[model].training, {"steps": 400, "batch_size": batch})
     )
     trained, losses, *_ = fit(split, model, SMALL, config, 0, show_progress=False)
     untrained, *_ = fit(split, model, SMALL, TrainingConfig(steps=0), 0, show_progress=False)

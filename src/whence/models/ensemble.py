@@ -240,7 +240,7 @@ class _TransformerStack:
     def score_all(self, batch: Tensor, present: Tensor | None) -> Tensor:
         """Return the weighted sum of the scores of all items."""
         embedded = torch.stack([model.embed(batch) for model in self.models])
-        answers = vmap(
+        answers: Tensor = vmap(
             lambda weights, rows: functional_call(self.answering, weights, (batch, present, rows))
         )(self.weights, embedded)
         return answers.transpose(0, 1).flatten(1) @ self.items.T

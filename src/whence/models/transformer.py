@@ -158,6 +158,20 @@ class Transformer(Recommender):
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
         """Return `h · e_i`. An absent item's column is masked in every block."""
+        answering = self.answers(batch, present=present, embedded=embedded, attention=attention)
+        if isinstance(targets, All):
+            return answering @ self.item[1:].T
+        return (self.embed(targets) @ answering[:, :, None]).squeeze(-1)
+
+    def answers(
+        self,
+        batch: Tensor,
+        *,
+        present: Tensor | None = None,
+        embedded: Tensor | None = None,
+        attention: Sequence[Tensor | None] | None = None,
+    ) -> Tensor:
+        """Return the rows h `[B, d]` that score the next item."""
         if present is not None and attention is not None:
             raise InputError(
                 "Parts cannot be removed from given attention weights. Pass present or attention, "
@@ -169,11 +183,7 @@ class Transformer(Recommender):
             batch = batch[:, used]
             present = None if present is None else present[:, used]
             embedded = None if embedded is None else embedded[:, used]
-        rows, _ = self.encode(batch, present=present, embedded=embedded, attention=attention)
-        answering = rows[:, -1]
-        if isinstance(targets, All):
-            return answering @ self.item[1:].T
-        return (self.embed(targets) @ answering[:, :, None]).squeeze(-1)
+        return self.encode(batch, present=present, embedded=embedded, attention=attention)[0][:, -1]
 
     def attentions(self, batch: Tensor, targets: Tensor | None = None) -> list[Tensor]:
         """Return the weights of every block; they are the same for all targets."""

@@ -62,7 +62,7 @@ class ValidationScores:
         weights = self._most_likely(scores) * temperatures
         few = weights < LEAST_SHARE * weights.sum()
         if few.any() and not few.all():
-            kept = np.flatnonzero(~few)
+            kept = np.flatnonzero(~few).tolist()
             weights[few] = 0
             weights[kept] = self._most_likely([scores[n] for n in kept]) * temperatures[kept]
         return [Weight(*one) for one in zip(weights.tolist(), temperatures.tolist(), strict=True)]

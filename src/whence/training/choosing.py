@@ -58,7 +58,7 @@ def _blended(run: Run, simple: Mapping[str, Recommender], split: Split) -> Run:
 def _run_of(name: str, model: Recommender, run: Run) -> Run:
     """Return a run of a simple model on the same data."""
     seed = next(iter(run.models))
-    course = {"steps": 0, "kept_step": 0, "final_loss": None, "validations": []}
+    course: dict[str, Any] = {"steps": 0, "kept_step": 0, "final_loss": None, "validations": []}
     assert is_dataclass(model.config)
     return replace(
         run,

@@ -17,6 +17,8 @@ from whence.contract import ALL
 from whence.explanation import ITEM_WORDING
 from whence.measure import Measure, bootstrap_interval
 from whence.run import Run
+from whence.training import PerCase
+from whence.training.comparison import Comparison
 from whence.trust import (
     ReasonScore,
     TruthOnWorld,
@@ -37,6 +39,7 @@ from whence.trust.truth import truth_finding as truth_module
 from whence.trust.truth.true_reasons import WorldAccuracy
 from whence.worlds import StatisticPair
 
+MADE_UP = dict.fromkeys(("NDCG@10", "recall@10"), "made up")
 METHODS = ("attention-last", "rollout", "gradient-norm", "leave-one-out")
 
 
@@ -131,11 +134,19 @@ def test_a_few_cases_make_nothing_clear(three: Run) -> None:
     )
     assert not any(one.better_than_random for one in finding.ranking)
     assert all(one.as_good_as_best for one in finding.ranking)
-    leads = {"popularity": Measure(1.0, (1.0, 1.0), 19, "made up", "higher is better", (-1.0, 1.0))}
-    answer, said = accuracy_module._verdict(leads["popularity"], leads, "watched")
-    assert (answer, said.split("; ", 1)[1]) == ("partly", f"{too_few(19, 20)}.")
-    enough = {"popularity": replace(leads["popularity"], n=20)}
-    assert accuracy_module._verdict(enough["popularity"], enough, "watched")[0] == "yes"
+    assert _answer_for(19) == ("partly", f"{too_few(19, 20)}.")
+    assert _answer_for(20)[0] == "yes"
+
+
+def _answer_for(cases: int) -> tuple[str, str]:
+    """Return the answer, and what follows the accuracy, for a model that beats popularity."""
+    own, other = (
+        PerCase({"NDCG@10": np.full(cases, value), "recall@10": np.full(cases, value)}, MADE_UP)
+        for value in (1.0, 0.0)
+    )
+    compared = Comparison(own, {"popularity": other})
+    answer, said = accuracy_module._verdict(own.measures(), compared, "watched")
+    return answer, said.partition("; ")[2]
 
 
 def test_recall_over_seeds_stays_a_share(three: Run) -> None:
