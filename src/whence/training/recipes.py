@@ -6,6 +6,7 @@ a user gives come before those of a recipe.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
@@ -143,29 +144,34 @@ class Budget:
     """What an effort allows."""
 
     longest: int
-    """The largest max_len."""
+    """The largest max_len, which is twice as large on a GPU."""
     steps: int
-    """The most steps of a training."""
+    """The steps of a training."""
+    steps_for_many: int
+    """The same with many events."""
     patience: int
     """Validations without an improvement before it stops."""
-    softmax_items: int
-    """The largest catalog whose items all enter the loss; larger ones are sampled."""
     seeds: int
 
 
 BUDGETS: Final[Mapping[Effort, Budget]] = {
-    "quick": Budget(longest=50, steps=1_500, patience=4, softmax_items=2_000, seeds=1),
-    "normal": Budget(longest=100, steps=12_000, patience=5, softmax_items=15_000, seeds=5),
-    "best": Budget(longest=200, steps=40_000, patience=10, softmax_items=50_000, seeds=5),
+    "quick": Budget(longest=50, steps=1_500, steps_for_many=1_500, patience=4, seeds=1),
+    "normal": Budget(longest=100, steps=5_000, steps_for_many=8_000, patience=8, seeds=5),
+    "best": Budget(longest=200, steps=10_000, steps_for_many=16_000, patience=16, seeds=5),
 }
-SHORTEST: Final = 10
+SHORTEST: Final = 50
+"""The smallest max_len: longer windows of short histories cost little."""
 MANY_EVENTS: Final = 500_000
-"""From this many training events on, embeddings are larger."""
+"""From this many training events on, embeddings are larger, and trainings longer."""
+OF_A_HEAD: Final = 64
+"""Values of an embedding for each attention head."""
 DROPOUTS: Final = ((100.0, 0.2), (40.0, 0.3), (0.0, 0.5))
 """From this many training events per item on, the dropout. Items with few events overfit."""
-EVENTS_OF_A_STEP, EVENTS_OF_A_STEP_ON_GPU = 2_000, 16_000
+EVENTS_OF_A_STEP, EVENTS_OF_A_STEP_ON_GPU = 2_000, 20_000
 """Events in the histories of a batch: on a processor few, on a GPU enough to keep it busy."""
-LEAST_BATCH, LARGEST_BATCH = 16, 512
+LOGITS_OF_A_STEP, LOGITS_OF_A_STEP_ON_GPU = 2**25, 2**31
+"""The largest number of items times events of a step for a loss over all items."""
+LEAST_BATCH, LARGEST_BATCH = 16, 256
 STEPS_BETWEEN_VALIDATIONS: Final = 250
 ENOUGH_TO_STOP: Final = 100
 """With fewer validation events, chance would decide when to stop."""
@@ -178,30 +184,44 @@ def default_settings(
     shape: DataShape, effort: Effort, device: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the default settings of a network of histories and of its training."""
-    budget = BUDGETS[effort]
-    max_len = int(np.clip(-(-shape.long_length // 10) * 10, SHORTEST, budget.longest))
-    large = shape.events >= MANY_EVENTS and effort != "quick"
+    budget, on_gpu = BUDGETS[effort], device != "cpu"
+    longest = budget.longest * (2 if on_gpu and effort == "normal" else 1)
+    max_len = int(np.clip(-(-shape.long_length // 10) * 10, SHORTEST, longest))
+    many = shape.events >= MANY_EVENTS
+    large = many and effort != "quick"
+    dim = 128 if large else 64
+    batch = _batch_size(min(shape.mean_length, max_len), on_gpu)
+    logits = batch * min(shape.mean_length, max_len) * shape.items
     per_item = shape.events / max(1, shape.items)
     model = {
         "max_len": max_len,
-        "dim": 128 if large else 64,
+        "dim": dim,
+        "n_heads": dim // OF_A_HEAD,
         "dropout": next(rate for least, rate in DROPOUTS if per_item >= least),
-        "loss": "softmax" if shape.items <= budget.softmax_items else "sampled-softmax",
+        "loss": "softmax"
+        if logits <= (LOGITS_OF_A_STEP_ON_GPU if on_gpu else LOGITS_OF_A_STEP)
+        else "sampled-softmax",
         "n_negatives": 512,
     }
-    events = EVENTS_OF_A_STEP if device == "cpu" else EVENTS_OF_A_STEP_ON_GPU
-    batch = round(events / min(shape.mean_length, max_len))
     training = {
-        "steps": budget.steps,
-        "batch_size": int(np.clip(batch, LEAST_BATCH, LARGEST_BATCH)),
+        "steps": budget.steps_for_many if many else budget.steps,
+        "batch_size": batch,
         "learning_rate": 0.002 if large else 0.003,
         "warmup": 100,
+        "lr_decay": "cosine",
         "validate_every": STEPS_BETWEEN_VALIDATIONS,
         "patience": budget.patience,
+        "precision": "bfloat16" if on_gpu else "float32",
     }
     if shape.validation < ENOUGH_TO_STOP:
         training |= {"steps": BUDGETS["quick"].steps, "validate_every": 0, "patience": 0}
     return model, training
+
+
+def _batch_size(length: float, on_gpu: bool) -> int:
+    """Return the power of two whose histories of this length have about the events of a step."""
+    events = EVENTS_OF_A_STEP_ON_GPU if on_gpu else EVENTS_OF_A_STEP
+    return int(np.clip(2 ** round(math.log2(events / length)), LEAST_BATCH, LARGEST_BATCH))
 
 
 def default_seeds(shape: DataShape, effort: Effort, device: str) -> int:
