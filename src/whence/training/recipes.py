@@ -149,15 +149,13 @@ class Budget:
     """The steps of a training."""
     steps_for_many: int
     """The same with many events."""
-    patience: int
-    """Validations without an improvement before it stops."""
     seeds: int
 
 
 BUDGETS: Final[Mapping[Effort, Budget]] = {
-    "quick": Budget(longest=50, steps=1_500, steps_for_many=1_500, patience=4, seeds=1),
-    "normal": Budget(longest=100, steps=5_000, steps_for_many=8_000, patience=8, seeds=5),
-    "best": Budget(longest=200, steps=10_000, steps_for_many=16_000, patience=16, seeds=5),
+    "quick": Budget(longest=50, steps=1_500, steps_for_many=1_500, seeds=1),
+    "normal": Budget(longest=100, steps=5_000, steps_for_many=8_000, seeds=5),
+    "best": Budget(longest=200, steps=10_000, steps_for_many=16_000, seeds=5),
 }
 SHORTEST: Final = 50
 """The smallest max_len: longer windows of short histories cost little."""
@@ -172,7 +170,8 @@ EVENTS_OF_A_STEP, EVENTS_OF_A_STEP_ON_GPU = 2_000, 20_000
 LOGITS_OF_A_STEP, LOGITS_OF_A_STEP_ON_GPU = 2**25, 2**31
 """The largest number of items times events of a step for a loss over all items."""
 LEAST_BATCH, LARGEST_BATCH = 16, 256
-STEPS_BETWEEN_VALIDATIONS: Final = 250
+VALIDATIONS, PATIENCE = 20, 10
+"""The validations of a training, and those without an improvement after which it stops."""
 ENOUGH_TO_STOP: Final = 100
 """With fewer validation events, chance would decide when to stop."""
 SHORT_HISTORIES: Final = 20.0
@@ -203,14 +202,15 @@ def default_settings(
         else "sampled-softmax",
         "n_negatives": 512,
     }
+    steps = budget.steps_for_many if many else budget.steps
     training = {
-        "steps": budget.steps_for_many if many else budget.steps,
+        "steps": steps,
         "batch_size": batch,
         "learning_rate": 0.002 if large else 0.003,
         "warmup": 100,
         "lr_decay": "cosine",
-        "validate_every": STEPS_BETWEEN_VALIDATIONS,
-        "patience": budget.patience,
+        "validate_every": steps // VALIDATIONS,
+        "patience": PATIENCE,
         "precision": "bfloat16" if on_gpu else "float32",
     }
     if shape.validation < ENOUGH_TO_STOP:
