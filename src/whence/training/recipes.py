@@ -167,6 +167,8 @@ DROPOUTS: Final = ((100.0, 0.2), (40.0, 0.3), (0.0, 0.5))
 """From this many training events per item on, the dropout. Items with few events overfit."""
 EVENTS_OF_A_STEP, EVENTS_OF_A_STEP_ON_GPU = 2_000, 20_000
 """Events in the histories of a batch: on a processor few, on a GPU enough to keep it busy."""
+STEPS_OF_A_PASS: Final = 20
+"""The fewest steps of a pass over all events, so that small data are not read at once."""
 LOGITS_OF_A_STEP, LOGITS_OF_A_STEP_ON_GPU = 2**25, 2**31
 """The largest number of items times events of a step for a loss over all items."""
 LEAST_BATCH, LARGEST_BATCH = 16, 256
@@ -189,8 +191,9 @@ def default_settings(
     many = shape.events >= MANY_EVENTS
     large = many and effort != "quick"
     dim = 128 if large else 64
-    batch = _batch_size(min(shape.mean_length, max_len), on_gpu)
-    logits = batch * min(shape.mean_length, max_len) * shape.items
+    length = min(shape.mean_length, max_len)
+    batch = _batch_size(shape, length, on_gpu)
+    logits = batch * length * shape.items
     per_item = shape.events / max(1, shape.items)
     model = {
         "max_len": max_len,
@@ -218,10 +221,12 @@ def default_settings(
     return model, training
 
 
-def _batch_size(length: float, on_gpu: bool) -> int:
+def _batch_size(shape: DataShape, length: float, on_gpu: bool) -> int:
     """Return the power of two whose histories of this length have about the events of a step."""
     events = EVENTS_OF_A_STEP_ON_GPU if on_gpu else EVENTS_OF_A_STEP
-    return int(np.clip(2 ** round(math.log2(events / length)), LEAST_BATCH, LARGEST_BATCH))
+    events = min(events, shape.events / STEPS_OF_A_PASS)
+    wanted = 2 ** round(math.log2(max(1.0, events / length)))
+    return int(np.clip(wanted, LEAST_BATCH, LARGEST_BATCH))
 
 
 def default_seeds(shape: DataShape, effort: Effort, device: str) -> int:
