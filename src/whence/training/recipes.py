@@ -223,8 +223,8 @@ def default_settings(
 
 def _batch_size(shape: DataShape, length: float, on_gpu: bool) -> int:
     """Return the power of two whose histories of this length have about the events of a step."""
-    events = EVENTS_OF_A_STEP_ON_GPU if on_gpu else EVENTS_OF_A_STEP
-    events = min(events, shape.events / STEPS_OF_A_PASS)
+    most = EVENTS_OF_A_STEP_ON_GPU if on_gpu else EVENTS_OF_A_STEP
+    events = min(most, shape.events / STEPS_OF_A_PASS)
     wanted = 2 ** round(math.log2(max(1.0, events / length)))
     return int(np.clip(wanted, LEAST_BATCH, LARGEST_BATCH))
 
