@@ -81,7 +81,7 @@ def test_a_run_can_be_the_folder_one_is_in(
     [
         (["nowhere"], 3, "nowhere is not a run folder."),
         (["{run}", "--stages", "acuracy"], 2, "did you mean 'accuracy'?"),
-        (["{run}", "--model-seed", "7"], 2, "This run has no seed 7; it has 0, 1."),
+        (["{run}", "--model-seed", "7"], 2, "This run has no model of seed 7. Choose from: 0, 1."),
         (["{run}", "--method", "magic"], 2, "no explainer 'magic'"),
         (["{run}", "--method", "random"], 2, "name at least one other explainer."),
         (["{run}", "--cases", "0"], 2, "--cases"),

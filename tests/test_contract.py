@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import LIVELY, ragged_batch
+from conftest import EVERY, LIVELY, READING, TOGETHER, ragged_batch
 from whence import contract
 from whence.capabilities import require
 from whence.contract import (
@@ -61,9 +61,9 @@ def test_every_model_is_tested_here() -> None:
     assert set(LIVELY) == set(MODELS)
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=EVERY)
 def model(request: pytest.FixtureRequest, split: Split) -> CaseReader:
-    return LIVELY[request.param](items=split.interactions.item_count)
+    return EVERY[request.param](items=split.interactions.item_count)
 
 
 @pytest.fixture
@@ -125,12 +125,12 @@ def test_removal_is_named(model: Explainable) -> None:
 
 def able_models(capability: str) -> list[str]:
     """The names of the models that offer it."""
-    return [name for name in LIVELY if offers(LIVELY[name](), capability)]
+    return [name for name in EVERY if offers(EVERY[name](), capability)]
 
 
 @pytest.mark.parametrize("name", able_models("embed"))
 def test_own_embeddings_change_nothing(name: str) -> None:
-    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+    model, batch = EVERY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
     assert isinstance(model, HasEmbeddings)
     again = model.score(batch, ALL, embedded=model.embed(batch))
     torch.testing.assert_close(again, model.score(batch, ALL))
@@ -140,7 +140,7 @@ def test_own_embeddings_change_nothing(name: str) -> None:
 @given(history=st.lists(st.integers(0, 5), min_size=1, max_size=LENGTH), target=st.integers(0, 9))
 def test_contributions_are_the_terms_of_a_score(name: str, history: list[int], target: int) -> None:
     """So often repeated items too."""
-    model, batch = LIVELY[name](items=ITEMS), torch.tensor([[PAD, *history][-LENGTH:]])
+    model, batch = EVERY[name](items=ITEMS), torch.tensor([[PAD, *history][-LENGTH:]])
     assert isinstance(model, HasContributions)
     terms, whole = model.contributions(batch, torch.tensor([target])), torch.tensor([[target]])
     assert (terms[batch == PAD] == 0).all()
@@ -156,7 +156,7 @@ def test_contributions_are_the_terms_of_a_score(name: str, history: list[int], t
 
 @pytest.mark.parametrize("name", able_models("attentions"))
 def test_own_attention_changes_nothing(name: str) -> None:
-    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+    model, batch = EVERY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
     targets = torch.arange(len(batch))
     assert isinstance(model, HasAttentions)
     own = model.attentions(batch, targets)
@@ -166,7 +166,7 @@ def test_own_attention_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", able_models("item_vectors"))
 def test_vectors_are_those_of_embeddings(name: str) -> None:
-    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+    model, batch = EVERY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
     assert isinstance(model, HasItemVectors)
     vectors = model.item_vectors()
     assert len(vectors) == model.score(batch, ALL).shape[1]
@@ -178,7 +178,7 @@ def test_vectors_are_those_of_embeddings(name: str) -> None:
 
 @pytest.mark.parametrize("name", able_models("attentions"))
 def test_attention_is_a_distribution_over_parts_and_own_slots(name: str) -> None:
-    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+    model, batch = EVERY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
     assert isinstance(model, HasAttentions)
     parts = model.parts(batch)
     for weights in model.attentions(batch, torch.arange(len(batch))):
@@ -191,27 +191,27 @@ def test_attention_is_a_distribution_over_parts_and_own_slots(name: str) -> None
 
 @pytest.mark.parametrize("name", able_models("attentions"))
 def test_attention_depends_on_the_target_if_its_signature_requires_one(name: str) -> None:
-    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+    model, batch = EVERY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
     assert isinstance(model, HasAttentions)
     one, other = (model.attentions(batch, torch.full((6,), target)) for target in (1, 2))
     same = all(torch.equal(*pair) for pair in zip(one, other, strict=True))
     assert same == (not attends_by_target(model))
 
 
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", list(EVERY))
 @given(order=st.permutations(range(6)))
 def test_order_in_the_batch_does_not_matter(name: str, order: list[int]) -> None:
-    model, batch = LIVELY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
+    model, batch = EVERY[name](items=ITEMS), ragged_batch(6, LENGTH, ITEMS)
     shuffled = model.score(batch[order], ALL)
     torch.testing.assert_close(shuffled, model.score(batch, ALL)[order])
 
 
-@pytest.mark.parametrize("name", list(LIVELY))
+@pytest.mark.parametrize("name", list(EVERY))
 @given(history=st.lists(st.integers(0, ITEMS - 1), min_size=1, max_size=LENGTH), pads=st.data())
 def test_any_amount_of_padding_gives_the_same(
     name: str, history: list[int], pads: st.DataObject
 ) -> None:
-    model = LIVELY[name](items=ITEMS)
+    model = EVERY[name](items=ITEMS)
     extra = pads.draw(st.integers(0, LENGTH - len(history)))
     bare, padded = torch.tensor([history]), torch.tensor([[PAD] * extra + history])
     torch.testing.assert_close(model.score(padded, ALL), model.score(bare, ALL))
@@ -262,10 +262,10 @@ def test_a_missing_capability_raises_one_sentence(kind: type) -> None:
     assert not offers(model, "score_coalitions")
 
 
-@pytest.mark.parametrize("name", [name for name in LIVELY if not MODELS[name].known_users_only])
+@pytest.mark.parametrize("name", [*READING, *TOGETHER])
 def test_a_history_too_long_raises_one_sentence(name: str) -> None:
     with pytest.raises(InputError, match="reads at most 8 items, not 9"):
-        LIVELY[name](items=ITEMS).score(torch.zeros(1, 9, dtype=torch.int64), ALL)
+        EVERY[name](items=ITEMS).score(torch.zeros(1, 9, dtype=torch.int64), ALL)
 
 
 WORDS = ("a", "dull", "bright", "film", "song", "very")

@@ -93,6 +93,8 @@ class Explanation(Result):
     error: Floats | None = None
     """`[B, n]` standard errors, if the method samples."""
     labels: Labels | None = None
+    model_seed: int | None = None
+    """The seed of the run's model that was explained; `None` if all of them were, as one."""
 
     def __len__(self) -> int:
         """Return the number of cases."""
@@ -113,6 +115,17 @@ class Explanation(Result):
             evaluations=self.evaluations[cases],
             error=None if self.error is None else self.error[cases],
             labels=self.labels and self.labels[cases],
+        )
+
+    def in_slots(self, slots: int) -> Explanation:
+        """Return the same without labels, with empty slots in front to have this many."""
+        missing = ((0, 0), (slots - self.scores.shape[1], 0))
+        return replace(
+            self,
+            scores=np.pad(self.scores, missing),
+            parts=np.pad(self.parts, missing),
+            error=None if self.error is None else np.pad(self.error, missing),
+            labels=None,
         )
 
     def magnitude(self) -> Floats:
@@ -144,6 +157,7 @@ class Explanation(Result):
             "signed": self.signed,
             "removal": self.removal,
             "seed": self.seed,
+            **({} if self.model_seed is None else {"model_seed": self.model_seed}),
             "slots": self.scores.shape[1],
             "cases": [self._case_as_dict(case) for case in range(len(self))],
         }
@@ -214,6 +228,7 @@ class Explanation(Result):
             signed=document["signed"],
             error=numbers("error") if by_slot("error", 0.0) else None,
             labels=_labels(by_slot("label", ""), by_slot("item", None), targets),
+            model_seed=document.get("model_seed"),
         )
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ from whence.data.sources import Source
 from whence.devices import device_of
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, Explainer, able, compare_batch
+from whence.explainers.explain import named_explainer
 from whence.explanation import Explanation, Labels
 from whence.files import new_file
 from whence.memory import cases_at_once, row_slices
@@ -168,21 +169,41 @@ def compare(
 ) -> dict[str, Explanation]:
     """Return explanations of the same item by several methods, by default all the model supports.
 
-    `model_seed` chooses one of the run's trained models, whose attention can be explained. By
-    default they are explained as one. `seed` is the randomness of explainers that sample. `memory`
-    limits, roughly, the bytes that altered histories take at a time. `data` are newer events of the
-    same items; by default those of the training.
+    `model_seed` chooses one of the run's trained models. By default they are explained as one, but
+    for attention, which belongs to one model: methods that need it explain that of the first seed.
+    `seed` is the randomness of explainers that sample. `memory` limits, roughly, the bytes that
+    altered histories take at a time. `data` are newer events of the same items; by default those of
+    the training.
     """
     run = _serving(run, data)
     subject = find_subject(run, user, history)
     model = run.chosen(model_seed)
-    methods = able(model, EXPLAINERS) if methods is None else methods
+    methods = able(run.first, EXPLAINERS) if methods is None else methods
     target = _target(run, model, subject, item)
     batch = model.read(subject.as_case(), model.config.max_len)
     labels = _labels(run, model, batch, target)
-    device = device_of(model)
-    targets = torch.tensor([target], device=device)
-    return compare_batch(model, batch.to(device), targets, methods, seed, labels, memory)
+    found: dict[str, Explanation] = {}
+    for of_seed, explainers in _by_model(run, methods, model_seed).items():
+        asked = run.chosen(of_seed)
+        own = asked.read(subject.as_case(), asked.config.max_len).to(device_of(asked))
+        targets = torch.tensor([target], device=own.device)
+        said = compare_batch(asked, own, targets, explainers, seed, memory=memory)
+        for name, one in said.items():
+            placed = one.in_slots(batch.shape[1])
+            found[name] = replace(placed, labels=labels, model_seed=of_seed)
+    return {name: found[name] for name in (named_explainer(one)[0] for one in methods)}
+
+
+def _by_model(
+    run: Run, methods: Sequence[str | Explainer], model_seed: int | None
+) -> dict[int | None, list[str | Explainer]]:
+    """Return the methods by the seed of the model that they explain; `None` for the whole."""
+    found: dict[int | None, list[str | Explainer]] = {}
+    for method in methods:
+        needs = named_explainer(method)[1].needs
+        own = run.seed_offering(needs) if model_seed is None else model_seed
+        found.setdefault(own, []).append(method)
+    return found
 
 
 def reason(

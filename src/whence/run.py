@@ -22,6 +22,7 @@ from rich.console import Group
 
 import whence
 from whence.console import SafeConsole
+from whence.contract import offers
 from whence.data.catalog import Catalog
 from whence.data.copies import keep_copy
 from whence.data.interactions import Counts, Interactions
@@ -122,12 +123,18 @@ class Run:
             return self.whole
         if model_seed not in self.models:
             known = ", ".join(map(str, self.models))
-            raise InputError(f"This run has no model of seed {model_seed}. It has {known}.")
+            raise InputError(f"This run has no model of seed {model_seed}. Choose from: {known}.")
         return self.models[model_seed]
 
+    def seed_offering(self, capabilities: Iterable[str]) -> int | None:
+        """Return the first seed if its model offers what the whole lacks, such as attention."""
+        lacking = [one for one in capabilities if not offers(self.whole, one)]
+        alone = bool(lacking) and all(offers(self.first, one) for one in lacking)
+        return next(iter(self.models)) if alone else None
+
     def accuracy_of(self, model_seed: int | None, held: str) -> Mapping[str, Any] | None:
-        """Return the accuracy of a seed's model, or of the whole, on a held-out part."""
-        if model_seed is None and self.accuracy:
+        """Return the recorded accuracy of a seed's model, or of the whole, on a held-out part."""
+        if model_seed is None and self.whole is not self.first:
             return self.accuracy.get(held)
         only = next(iter(self.models)) if model_seed is None else model_seed
         return self.metrics[only].get(held)

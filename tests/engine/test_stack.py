@@ -275,6 +275,7 @@ def test_a_run_of_ten_seeds_is_one_folder(interactions: Interactions, tmp_path: 
         warnings.simplefilter("ignore")
         run = whence.train(
             interactions,
+            model="sasrec",
             model_settings=SMALL,
             training={"steps": 10, "batch_size": 32, "snapshots": 2},
             seeds=10,
@@ -392,5 +393,5 @@ def test_going_on_keeps_the_stacks_as_they_were(split: Split, tmp_path: Path) ->
 
 def test_impossible_numbers_of_seeds_are_refused(interactions: Interactions) -> None:
     for seeds, at_once in ((0, None), (2, 0)):
-        with pytest.raises(InputError, match="seeds and seeds_at_once must be at least 1"):
+        with pytest.raises(InputError, match="must be at least 1"):
             whence.train(interactions, seeds=seeds, seeds_at_once=at_once)

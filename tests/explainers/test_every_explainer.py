@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import LIVELY, ragged_batch
+from conftest import EVERY, ragged_batch
 from whence.contract import PAD, offers
 from whence.errors import CapabilityError, InputError
 from whence.explainers import (
@@ -40,7 +40,7 @@ SAMPLING = [
     "shapley:sampler=permutation,coalitions=64,exact_up_to=0",
     "shapley:coalitions=32,exact_up_to=0,error=0.1,most=512",
 ]
-MODELS = {name: build(items=ITEMS, length=MAX_LEN) for name, build in LIVELY.items()}
+MODELS = {name: build(items=ITEMS, length=MAX_LEN) for name, build in EVERY.items()}
 PAIRS = [
     (name, method)
     for name, model in MODELS.items()
@@ -63,7 +63,7 @@ def test_every_explainer_passes_every_check(
     check(method, cases_of(name))
 
 
-@pytest.mark.parametrize("name", LIVELY)
+@pytest.mark.parametrize("name", EVERY)
 def test_padding_is_no_part(name: str) -> None:
     _, batch, _ = cases = cases_of(name)
     assert np.array_equal(explain_batch(*cases, "random").parts, (batch != PAD).numpy())
@@ -85,7 +85,7 @@ def test_padding_changes_no_importance(
 
 @pytest.mark.parametrize(("name", "method"), ADDING_UP)
 def test_scores_add_up_in_single_precision_too(name: str, method: str) -> None:
-    model = LIVELY[name](items=ITEMS, length=MAX_LEN).float()
+    model = EVERY[name](items=ITEMS, length=MAX_LEN).float()
     found = explain_batch(model, ragged_batch(5, MAX_LEN, ITEMS), torch.arange(5), method)
     whole = found.full_score - found.empty_score
     np.testing.assert_allclose(found.scores.sum(axis=1), whole, rtol=1e-12, atol=1e-12)
@@ -120,7 +120,7 @@ def test_showing_names_the_strongest(
     assert f"slot {found.strongest(0)[-1]}" not in printed
 
 
-@pytest.mark.parametrize("name", LIVELY)
+@pytest.mark.parametrize("name", EVERY)
 def test_inference_mode_changes_nothing(name: str) -> None:
     model = MODELS[name]
     methods = able(model, ["gradient-norm", "shapley", "rollout"])

@@ -207,7 +207,7 @@ def test_the_audit_reports_the_rating_error() -> None:
     finding = audit(run, stages=["accuracy"], show_progress=False).findings["accuracy"]
     figures = {(one.of, one.name): one for one in finding.figures}
     own = figures["intrp-ncf", "rating error"]
-    assert own.measure.value == run.metrics[0]["test"]["rating error"]["value"]
+    assert own.measure.value == run.accuracy["test"]["rating error"]["value"]
     rule = figures["mean rating", "rating error"].measure.value
     assert own.reading.startswith(f"The predicted ratings are off by {own.measure.value:.2f} (")
     assert finding.summary.endswith(

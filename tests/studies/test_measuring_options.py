@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 import whence
 from whence.data import last_two
+from whence.models.sasrec import SASRecConfig
+from whence.training.config import TrainingConfig
 from whence_studies.cache import MeasuringPlan, StudyCache
 from whence_studies.measurements.explainer_agreement import agreement
 from whence_studies.measurements.measurement import MeasuredRun, NoOptions
@@ -65,8 +68,9 @@ def test_variants_that_differ_in_measuring_share_a_training(
     data = whence.load(data_folder)
     by_hand = whence.train(
         data,
-        model_settings={"max_len": 8, "dim": 8},
-        training={"batch_size": 16, "steps": 6},
+        model="sasrec",
+        model_settings=asdict(SASRecConfig(max_len=8, dim=8)),
+        training=TrainingConfig(batch_size=16, steps=6),
         seeds=3,
         show_progress=False,
     )

@@ -90,6 +90,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interactions:
 def trained(data: Interactions, split: str) -> Run:
     return whence.train(
         data,
+        model="sasrec",
         model_settings={"max_len": 6, "dim": 8},
         training={"steps": 4, "batch_size": 4},
         seeds=2,

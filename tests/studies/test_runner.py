@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from scipy import stats
 import whence
 from whence.data import last_two
 from whence.errors import InputError
+from whence.models.sasrec import SASRecConfig
+from whence.training.config import TrainingConfig
 from whence_studies.cache import CachedColumns, StudyCache, default_folder
 from whence_studies.claims import Estimate
 from whence_studies.measurements.measurement import SeedColumn
@@ -75,8 +78,9 @@ def test_records_equal_a_training_by_hand(study: Study, data_folder: Path, tmp_p
     data = whence.load(data_folder)
     by_hand = whence.train(
         data,
-        model_settings={"max_len": 8, "dim": 8, "n_blocks": 2},
-        training={"batch_size": 16, "steps": 8},
+        model="sasrec",
+        model_settings=asdict(SASRecConfig(max_len=8, dim=8, n_blocks=2)),
+        training=TrainingConfig(batch_size=16, steps=8),
         seeds=3,
         show_progress=False,
     )

@@ -40,7 +40,7 @@ def audit(
     model_seed: Annotated[
         int | None,
         typer.Option(
-            "--model-seed", help="The seed of the run's model to test; by default the first."
+            "--model-seed", help="The seed of the run's model to test; by default all, as one."
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = DEVICE,

@@ -21,7 +21,7 @@ History = Annotated[
 ]
 ModelSeed = Annotated[
     int | None,
-    typer.Option("--model-seed", help="The seed of the run's model to use; by default the first."),
+    typer.Option("--model-seed", help="The seed of the run's model to use; by default all as one."),
 ]
 
 

@@ -61,7 +61,7 @@ def compare_batch(
     memory = memory or memory_for(batch.device)
     batch, targets = _outside_inference(batch), _outside_inference(targets)
     reuse_freed_memory()
-    named = [_named(method) for method in methods]
+    named = [named_explainer(method) for method in methods]
     for name, explainer in named:
         require(model, ("parts", "score", *explainer.needs), who=name)
     requests = make_requests(model, batch, targets, seed, memory)
@@ -69,7 +69,7 @@ def compare_batch(
     return {name: _explanation(name, explainer, requests, labels) for name, explainer in named}
 
 
-def _named(method: str | Explainer) -> tuple[str, Explainer]:
+def named_explainer(method: str | Explainer) -> tuple[str, Explainer]:
     """Return an explainer with its name."""
     if isinstance(method, str):
         return find_explainer(method)

@@ -28,6 +28,11 @@ class CaseReader(Explainable):
     predicts_probabilities: bool = True
     """Whether a score is a logit. Otherwise it is a rating."""
 
+    @property
+    def kind(self) -> str:
+        """What messages call it."""
+        return type(self).__name__
+
     def read(self, cases: Cases, max_len: int) -> Tensor:
         """Return the batch `[B, n]` for these cases: their newest items, the newest last."""
         return torch.from_numpy(cases.histories(max_len))
@@ -121,7 +126,7 @@ class Recommender(nn.Module, CaseReader):
         """Raise `InputError` if the histories of a batch have more than `max_len` items."""
         if batch.shape[1] > self.config.max_len:
             raise InputError(
-                f"This {type(self).__name__} reads at most {self.config.max_len} items, not "
+                f"This {self.kind} reads at most {self.config.max_len} items, not "
                 f"{batch.shape[1]}. Pass only the newest items, or train with a larger max_len."
             )
 
@@ -147,7 +152,7 @@ def require_users(model: CaseReader, cases: Cases) -> None:
     """Raise `InputError` if a case is a new history, for a model that knows users only by id."""
     if len(cases) and cases.users.min() == PAD:
         raise InputError(
-            f"{type(model).__name__} knows users only by id and reads no history. Ask for a "
+            f"{model.kind} knows users only by id and reads no history. Ask for a "
             "user of the data, or train a model that reads histories."
         )
 
@@ -181,6 +186,6 @@ def no_history(model: CaseReader, who: str) -> str:
     named = offers(model, "part_names")
     parts = "predicts from groups of features" if named else "knows users only by id"
     return (
-        f"{type(model).__name__} {parts} and reads no history, so {who} has no items to name. "
+        f"{model.kind} {parts} and reads no history, so {who} has no items to name. "
         f"Train a model that reads histories to get {'items as ' if named else ''}reasons."
     )

@@ -106,6 +106,16 @@ class AttentionBlock(nn.Module):
         logits: Tensor = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         return logits
 
+    def answer(self, rows: Tensor, visible: Tensor) -> Tensor:
+        """Return `[B, 1, d]`: the last of the block's output rows, without computing the others."""
+        read = self.read(rows)
+        query, key = self._heads(self.query(read[:, -1:])), self._heads(self.key(read))
+        logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+        seen = visible[..., -1:, :]
+        weights = logits.masked_fill(~seen, torch.finfo(logits.dtype).min).softmax(dim=-1) * seen
+        mixed = (weights @ self._heads(self.value(read))).transpose(1, 2).flatten(2)
+        return self.after_attention(rows[:, -1:], mixed, no_dropout)
+
     def forward(self, rows: Tensor, weights: Tensor, drop: DropoutFunction) -> Tensor:
         """Return the block's output rows for the given attention weights."""
         mixed = weights @ self._heads(self.value(self.read(rows)))

@@ -7,10 +7,10 @@ softmax. The sum needs no pass over all items to score a few of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,8 @@ from torch.func import functional_call, vmap
 from whence.contract import MEMORY, All, offers
 from whence.data.histories import Cases
 from whence.errors import InputError
-from whence.models.base import Recommender
+from whence.memory import row_slices
+from whence.models.base import Recommender, padding_columns
 from whence.models.transformer import Transformer
 
 SHARED: Final = (
@@ -80,6 +81,11 @@ class Ensemble(Recommender):
             if all(offers(model, capability) for model in models):
                 setattr(self, capability, getattr(self, f"_{capability}"))
 
+    @property
+    def kind(self) -> str:
+        """What messages call it: the kinds of its members."""
+        return " + ".join(dict.fromkeys(model.kind for model, _ in self.members))
+
     def read(self, cases: Cases, max_len: int) -> Tensor:
         """Return what the members read of these cases."""
         return self.members[0].model.read(cases, max_len)
@@ -103,15 +109,14 @@ class Ensemble(Recommender):
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
         """Return the weighted sum of the members' scores."""
-        if attention is not None:
-            raise InputError(
-                "Attention weights belong to the model of one seed. Choose one with model_seed."
-            )
+        _refuse_attention(attention)
+        if self.reads_history:
+            self.require_length(batch)
         if isinstance(targets, All) and embedded is None:
             return self._score_all(batch, present)
         given: Sequence[Tensor | None] = [None] * len(self.members)
         if embedded is not None:
-            given = embedded.split(self._embedding_sizes, dim=-1)
+            given = embedded.split(self._embedding_sizes(batch), dim=-1)
         return _weighted_sum(
             (self._score_of(member.model, batch, targets, present, rows), member.factor)
             for member, rows in zip(self.members, given, strict=True)
@@ -160,6 +165,11 @@ class Ensemble(Recommender):
             for model, factor in self.members
         )
 
+    def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Change the weights, as PyTorch does to move them; stacked copies are made again."""
+        self.__dict__.pop("_stack", None)
+        return super()._apply(change, recurse)
+
     @cached_property
     def _stack(self) -> _TransformerStack | None:
         """The transformers of the first member's kind and sizes, if there are several."""
@@ -177,9 +187,9 @@ class Ensemble(Recommender):
         each = (model.embed(_newest(model, batch)) for model, _ in self.members)  # type: ignore[operator]
         return torch.cat([_padded(own, batch) for own in each], dim=-1)
 
-    @cached_property
-    def _embedding_sizes(self) -> list[int]:
-        return [model.item_vectors().shape[1] for model, _ in self.members]  # type: ignore[operator]
+    def _embedding_sizes(self, batch: Tensor) -> list[int]:
+        none = batch[:0]
+        return [model.embed(_newest(model, none)).shape[-1] for model, _ in self.members]  # type: ignore[operator]
 
     def _contributions(self, batch: Tensor, targets: Tensor) -> Tensor:
         """Return the weighted sum of the members' exact terms."""
@@ -196,10 +206,7 @@ class Ensemble(Recommender):
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
         """Return the mean of the members' log-probabilities of the classes."""
-        if attention is not None:
-            raise InputError(
-                "Attention weights belong to the model of one seed. Choose one with model_seed."
-            )
+        _refuse_attention(attention)
         return _weighted_sum(
             (model.classes(batch, targets).log_softmax(dim=-1), factor)  # type: ignore[operator]
             for model, factor in self.members
@@ -239,14 +246,29 @@ class _TransformerStack:
 
     def score_all(self, batch: Tensor, present: Tensor | None) -> Tensor:
         """Return the weighted sum of the scores of all items."""
+        batch = _newest(self.models[0], batch)
+        used = slice(padding_columns(batch), None)
+        batch = batch[:, used]
+        present = None if present is None else _newest(self.models[0], present)[:, used]
+        at_once = len(batch) if batch.is_cuda else max(1, SLOTS_IN_CACHE // batch.shape[1])
+        answers = [
+            self._answers(batch[rows], None if present is None else present[rows])
+            for rows in row_slices(len(batch), at_once)
+        ]
+        return torch.cat(answers) @ self.items.T
+
+    def _answers(self, batch: Tensor, present: Tensor | None) -> Tensor:
+        """Return `[B, S · d]`: the rows of all networks that answer, side by side."""
         embedded = torch.stack([model.embed(batch) for model in self.models])
         answers: Tensor = vmap(
             lambda weights, rows: functional_call(self.answering, weights, (batch, present, rows))
         )(self.weights, embedded)
-        return answers.transpose(0, 1).flatten(1) @ self.items.T
+        return answers.transpose(0, 1).flatten(1)
 
 
 ITEM_TABLE: Final = ".item"
+SLOTS_IN_CACHE: Final = 2_000
+"""The slots of histories that a processor encodes at once."""
 
 
 class _Answering(nn.Module):
@@ -258,7 +280,14 @@ class _Answering(nn.Module):
 
     def forward(self, batch: Tensor, present: Tensor | None, embedded: Tensor) -> Tensor:
         """Return `[B, d]`."""
-        return self.model.answers(batch, present=present, embedded=embedded)
+        return self.model.answers_alone(batch, present, embedded)
+
+
+def _refuse_attention(attention: Sequence[Tensor | None] | None) -> None:
+    if attention is not None:
+        raise InputError(
+            "Attention weights belong to the model of one seed. Choose one with model_seed."
+        )
 
 
 def _transformer(model: Recommender) -> Transformer:

@@ -128,17 +128,7 @@ class Transformer(Recommender):
         attention: Sequence[Tensor | None] | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the rows `[B, n, d]` that score items and the attention weights of every block."""
-        self.require_length(batch)
-        parts = self.parts(batch)
-        column = parts if present is None else parts & present
-        real, column = (F.pad(one, (0, self.own_slots), value=True) for one in (parts, column))
-        slots = real.shape[1]
-        visible = column[:, None, :] & real[:, :, None]
-        if self.causal:
-            visible &= torch.ones(slots, slots, dtype=torch.bool, device=batch.device).tril()
-        visible = visible[:, None]  # M(S): [B, 1, n, n]
-        rows = self.with_own_slots(self.embed(batch) if embedded is None else embedded)
-        rows = (rows + self.position[self.slots - slots :]) * real[..., None]
+        rows, real, visible = self._inputs(batch, present, embedded)
         used = []
         for depth, block in enumerate(self.blocks):
             assert isinstance(block, AttentionBlock)
@@ -147,6 +137,35 @@ class Transformer(Recommender):
             rows = block(rows, weights, no_dropout) * real[..., None]
             used.append(weights)
         return self.after_blocks(rows) * real[..., None], used
+
+    def _inputs(
+        self, batch: Tensor, present: Tensor | None, embedded: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return `S⁽⁰⁾`, which of its rows are not padding, and what each of them may see."""
+        self.require_length(batch)
+        parts = self.parts(batch)
+        column = parts if present is None else parts & present
+        real, column = (F.pad(one, (0, self.own_slots), value=True) for one in (parts, column))
+        slots = real.shape[1]
+        visible = column[:, None, :] & real[:, :, None]
+        if self.causal:
+            visible &= torch.ones(slots, slots, dtype=torch.bool, device=batch.device).tril()
+        rows = self.with_own_slots(self.embed(batch) if embedded is None else embedded)
+        rows = (rows + self.position[self.slots - slots :]) * real[..., None]
+        return rows, real, visible[:, None]  # M(S): [B, 1, n, n]
+
+    def answers_alone(self, batch: Tensor, present: Tensor | None, embedded: Tensor) -> Tensor:
+        """Return what `answers` does, without the other rows of the last block.
+
+        Products of other sizes are rounded in other ways, so one model keeps to `answers`.
+        """
+        rows, real, visible = self._inputs(batch, present, embedded)
+        *others, last = self.blocks
+        for block in others:
+            assert isinstance(block, AttentionBlock)
+            rows = block(rows, block.attention(rows, visible), no_dropout) * real[..., None]
+        assert isinstance(last, AttentionBlock)
+        return (self.after_blocks(last.answer(rows, visible)) * real[:, -1:, None])[:, 0]
 
     def score(
         self,

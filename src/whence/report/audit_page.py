@@ -36,6 +36,8 @@ def write_audit(audit: Audit, path: Path) -> Path:
         settings=audit.settings,
         held=HELD,
         seeds=len(run.seeds),
+        recommends=run.recommends,
+        together=run.recommends not in ("", run.model),
         verdict=audit.verdict,
         stages=[_section(audit, name, one) for name, one in audit.stages.items()],
         explainers={name: _describe(name, run.wording) for name in audit.settings["methods"]},

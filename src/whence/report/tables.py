@@ -130,7 +130,17 @@ def side_by_side(
     ]
     hidden = int(first.parts[0].sum()) - len(slots)
     samples = len(explanations) == 1 and first.error is not None
-    return Group(*tables[:-1], captioned(tables[-1], _legend(first, hidden, samples)))
+    legend = _legend(first, hidden, samples) + _of_one_seed(explanations)
+    return Group(*tables[:-1], captioned(tables[-1], legend))
+
+
+def _of_one_seed(explanations: Mapping[str, Explanation]) -> str:
+    """Return a line that names the methods that explain the model of one seed."""
+    found = {name: one.model_seed for name, one in explanations.items()}
+    named = [name for name, seed in found.items() if seed is not None]
+    if not named:
+        return ""
+    return f"\n{', '.join(named)}: of the model of seed {found[named[0]]} alone"
 
 
 def _slots_to_show(explanations: Mapping[str, Explanation], reason: Reason, top: int) -> list[int]:
@@ -185,10 +195,12 @@ def _legend(first: Explanation, hidden: int, samples: bool) -> str:
     )
     weaker = f"{hidden} weaker {part}{'s' if hidden > 1 else ''} not shown"
     removal = f"How the methods remove a part: {first.removal}."
-    in_place = (
-        f"The methods hide an item but keep its place ({first.removal}). In SASRec the newest "
-        "item's place answers, so that item counts for less here than if it is left out."
-    )
+    in_place = f"The methods hide an item but keep its place ({first.removal})."
+    if "attention" in first.removal:
+        in_place += (
+            " In SASRec the newest item's place answers, so that item counts for less here than if "
+            "it is left out."
+        )
     lines = [left_out] if items else []
     lines += [methods, *([weaker] if hidden else [])]
     if not items:

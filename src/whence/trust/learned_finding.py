@@ -73,7 +73,7 @@ def _measured(context: AuditContext) -> tuple[dict[str, SameGroup], dict[str, st
     found, lacking = {}, {}
     for what, side in SIDES.items():
         if not offers(context.model, side.capability):
-            lacking[side.whose] = f"{type(context.model).__name__} has no '{side.capability}'"
+            lacking[side.whose] = f"{context.model.kind} has no '{side.capability}'"
             continue
         try:
             groups = side.groups(context.split.interactions)

@@ -80,7 +80,7 @@ def test_the_document_keeps_its_form(whole: tuple[Audit, Path]) -> None:
     assert document == json.loads(json.dumps(found.as_dict()))
     assert document["format"] == 2
     assert list(document) == ["format", "whence", "run", "settings", "command", "verdict", "stages"]
-    assert list(document["run"]) == ["folder", "model", "model_settings", "seeds", "data", "part"]
+    assert list(document["run"]) == ["folder", "model", "model_settings", "seeds", "data", "part", "recommends"]
     assert list(document["settings"]) == ["model_seed", "methods", "cases", "held"]
     assert list(document["verdict"]) == ["explainer", "sentence", "basis", "caution"]
     assert [stage["stage"] for stage in document["stages"]] == list(STAGES)
@@ -100,8 +100,8 @@ def test_accuracy_is_what_training_measured(whole: tuple[Audit, Path], three: Ru
     figures = {one.name: one.measure for one in whole[0].findings["accuracy"].figures}
     for name, fields in three.metrics[0]["test"].items():
         assert figures[name].value == fields["value"]
-    values = [metrics["test"]["recall@10"]["value"] for metrics in three.metrics.values()]
-    assert figures["recall@10 over seeds"].value == pytest.approx(np.mean(values))
+    values = [metrics["test"]["NDCG@10"]["value"] for metrics in three.metrics.values()]
+    assert figures["NDCG@10 over seeds"].value == pytest.approx(np.mean(values))
     rules = {row["name"]: row["value"] for row in whole[0].findings["accuracy"].charts[0].rows}
     for rule in MODELS.tagged("simple"):
         lead = figures[f"lead over {rule}"].value
@@ -114,6 +114,7 @@ def test_lists_are_not_compared_if_they_hold_the_catalog() -> None:
     settings: dict[str, Any] = {"max_len": 4, "dim": 4}
     run = whence.train(
         small,
+        model="sasrec",
         model_settings=settings,
         training={"steps": 2, "batch_size": 8},
         seeds=3,
@@ -178,6 +179,7 @@ def test_without_the_data_only_accuracy_is_known(
     folder = tmp_path / "run"
     whence.train(
         interactions,
+        model="sasrec",
         model_settings={"max_len": 6, "dim": 8},
         training={"steps": 2},
         out=folder,
@@ -319,7 +321,7 @@ def test_an_interrupted_audit_keeps_finished_stages(
     [
         ({"stages": ["acuracy"]}, "no audit stage 'acuracy': did you mean 'accuracy'"),
         ({"cases": 0}, "at least one history, not 0"),
-        ({"model_seed": 7}, "has no seed 7; it has 0, 1, 2"),
+        ({"model_seed": 7}, "no model of seed 7. Choose from: 0, 1, 2"),
         ({"methods": ["rolout"]}, "no explainer 'rolout'"),
         ({"methods": ["random"]}, "'random' is what explainers are compared with"),
     ],

@@ -149,11 +149,11 @@ def _answer_for(cases: int) -> tuple[str, str]:
     return answer, said.partition("; ")[2]
 
 
-def test_recall_over_seeds_stays_a_share(three: Run) -> None:
+def test_accuracy_over_seeds_stays_a_share(three: Run) -> None:
     """Two seeds of 0.5 and 1 have a t-interval far beyond both ends."""
     measure = Measure(0.5, (0.4, 0.6), 9, "made up", "higher is better", (0.0, 1.0))
     metrics = {
-        seed: {"test": {"recall@10": replace(measure, value=value).as_dict()}}
+        seed: {"test": {"NDCG@10": replace(measure, value=value).as_dict()}}
         for seed, value in ((0, 0.5), (1, 1.0))
     }
     (figure,) = accuracy_module._over_seeds(replace(three, metrics=metrics), measure)

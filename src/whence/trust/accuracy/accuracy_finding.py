@@ -12,7 +12,7 @@ from whence.models.mean_rating import MEAN_RATING, MeanRating
 from whence.run import Run
 from whence.training import Evaluation
 from whence.training.comparison import MAIN, Comparison, compare_with_simple
-from whence.training.evaluation import RATING_ERROR
+from whence.training.evaluation import RATING_ERROR, evaluate
 from whence.trust.audit.context import HELD, AuditContext
 from whence.trust.audit.finding import ENOUGH, Answer, Chart, Figure, Finding, clearly_positive, dot
 from whence.trust.audit.stage import STAGES, Stage
@@ -51,15 +51,12 @@ READINGS: Final = {
 def find_accuracy(context: AuditContext) -> Finding:
     """Report what training measured, compared with simple rules if the data are available."""
     run = context.run
-    found = run.accuracy_of(context.model_seed, HELD)
-    if found is None:
-        raise InputError(f"The split held out no {HELD} events to measure accuracy on.")
+    measures = _measured(context)
     if _list_is_catalog(context):
         raise InputError(
             f"A list of {TOP_TEN} holds everything that is left to recommend, so being in it says "
             "nothing."
         )
-    measures = {name: Measure.from_dict(fields) for name, fields in found.items()}
     figures = [
         Figure(name, run.model, measure, _reading(name, measure, run.verb))
         for name, measure in measures.items()
@@ -102,6 +99,17 @@ def find_accuracy(context: AuditContext) -> Finding:
         ),
         notes=(sentence(measures[MAIN].protocol),),
     )
+
+
+def _measured(context: AuditContext) -> dict[str, Measure]:
+    """Return what training measured; models that a former version left apart are measured now."""
+    run = context.run
+    found = run.accuracy_of(context.model_seed, HELD)
+    if found is not None:
+        return {name: Measure.from_dict(fields) for name, fields in found.items()}
+    if not any(HELD in one for one in run.metrics.values()):
+        raise InputError(f"The split held out no {HELD} events to measure accuracy on.")
+    return evaluate(context.model, context.split, HELD, context.model.config.max_len)
 
 
 def _list_is_catalog(context: AuditContext) -> bool:

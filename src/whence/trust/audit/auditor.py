@@ -39,6 +39,7 @@ from whence.trust.audit.verdict import reach_verdict
 
 STAGES_FOLDER: Final = "stages"
 PAGE: Final = "audit.html"
+ONE_MODEL: Final = "Attention belongs to one model."
 
 
 def audit(
@@ -58,9 +59,10 @@ def audit(
 
     With `out`, the folder receives `audit.json`, the page `audit.html` and every finished stage.
     The same call resumes an interrupted audit; `fresh` starts over. `cases` is the number of
-    held-out histories to use. `model_seed` picks one of the run's models; by default they are
-    tested as the one recommender that they are.
-    `data` are the data of the training, if no private copy of them is here.
+    held-out histories to use. `model_seed` picks one of the run's models. By default they are
+    tested as the one recommender that they are; if a method needs attention, which belongs to one
+    model, that of the first seed is tested. `data` are the data of the training, if no private copy
+    of them is here.
     """
     asked = chosen_stages(stages)
     run = run if data is None else run.with_training_data(data)
@@ -109,16 +111,24 @@ def _context(
             "An audit needs the data that the run was trained on, to tell which events it has not "
             "seen, and these are others. Open the run without newer data."
         )
+    if model_seed is None:
+        model_seed = run.seed_offering(need for one in methods or () for need in _needs(one))
+        if model_seed is not None:
+            print_line(f"{ONE_MODEL} The model of seed {model_seed} is tested.", show_progress)
     model = run.chosen(model_seed)
     for method in methods or ():
         require_reasons(model, f"'{method}'")
-        require(model, ("parts", "score", *find_explainer(method)[1].needs), who=method)
+        require(model, _needs(method), who=method)
     chosen = default_methods(model) if methods is None else with_control(methods)
     if methods is not None and chosen == (CONTROL,):
         raise InputError(
             f"'{CONTROL}' is what explainers are compared with; name at least one other explainer."
         )
     return AuditContext(run, model_seed, chosen, cases, memory, show_progress)
+
+
+def _needs(method: str) -> tuple[str, ...]:
+    return ("parts", "score", *find_explainer(method)[1].needs)
 
 
 def _answer(
@@ -137,7 +147,7 @@ def _answer(
     try:
         found = stage.find(context)
         if one_seed:
-            note = f"Attention belongs to one model. This is the model of seed {context.seed}."
+            note = f"{ONE_MODEL} This is the model of seed {context.seed}."
             found = replace(found, notes=(*found.notes, note))
     except WhenceError as problem:
         return replace(unanswered, obstacle=str(problem))

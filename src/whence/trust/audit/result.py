@@ -59,6 +59,8 @@ class AuditedRun:
     data: Mapping[str, Any]
     part: str = ITEM_WORDING.part
     """What one part of the model's input is called."""
+    recommends: str = ""
+    """The models that recommend together, in words."""
 
     @property
     def wording(self) -> Wording:
@@ -75,6 +77,7 @@ def describe_run(run: Run) -> AuditedRun:
         tuple(run.models),
         dict(run.data),
         wording_of(run.whole).part,
+        run.members,
     )
 
 

@@ -40,8 +40,8 @@ class Stage:
 
     def needs_one_seed(self, context: AuditContext) -> bool:
         """Return whether the models of the seeds offer what the whole of them does not."""
-        lacking = [one for one in self.needs if not offers(context.model, one)]
-        return bool(lacking) and all(offers(context.run.first, one) for one in lacking)
+        every = context.model_seed is None
+        return every and context.run.seed_offering(self.needs) is not None
 
     def obstacle(self, context: AuditContext) -> str | None:
         """Return one sentence that says why the stage cannot run, or `None` if it can."""
@@ -54,7 +54,7 @@ class Stage:
                 return _first_sentence(str(missing(model, capability, who)))
         if self.needs_probabilities and not model.predicts_probabilities:
             return (
-                f"{type(model).__name__} predicts ratings and no probabilities, so {who} cannot "
+                f"{model.kind} predicts ratings and no probabilities, so {who} cannot "
                 "measure its confidence; train a model of classes instead."
             )
         count = len(context.run.models)

@@ -247,10 +247,10 @@ def _softmax(context: AuditContext) -> tuple[dict[str, SeedPairs], dict[str, Bin
 
 def _probabilities(context: AuditContext, model: Recommender) -> Floats:
     """Return the probability of the next item by one seed `[B]`."""
-    cases = context.cases
+    cases, max_len = context.cases, min(context.max_len, model.config.max_len)
     pieces = []
     for some in row_slices(len(cases), cases_at_once(context.split.interactions.item_count)):
-        log_p = score_all(model, cases[some], context.max_len).log_softmax(dim=1).cpu()
+        log_p = score_all(model, cases[some], max_len).log_softmax(dim=1).cpu()
         pieces.append(log_p.gather(1, torch.from_numpy(cases.targets[some])[:, None])[:, 0].exp())
     found: Floats = torch.cat(pieces).double().numpy().clip(0.0, 1.0)
     return found
