@@ -32,6 +32,8 @@ def test_marks_are_those_of_the_same_model_trained_on_the_world(
     world = world_like(interactions, users=60, seed=5)
     trained = whence.train(
         world.interactions,
+        model="sasrec",
+        recipe="baumhauer-2021",
         model_settings={"max_len": 12, "dim": 16},
         training={"steps": 3, "batch_size": 64},
         seeds=2,

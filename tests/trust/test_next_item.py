@@ -41,12 +41,12 @@ def test_equals_case_by_case(name: str, cases: Cases) -> None:
         assert found.predictions.squares[case] == pytest.approx(
             ((p - np.eye(120)[true]) ** 2).sum()
         )
-    assert found.reliability.count.tolist() == [5] * 5
+    if name != "popularity":  # which is equally sure in all cases
+        assert found.reliability.count.tolist() == [5] * 5
+        error = found.measures["adaptive calibration error"].value
+        assert error == pytest.approx(found.reliability.error())
     measure = found.measures["negative log-likelihood"]
     assert measure.value == pytest.approx(-found.predictions.log_likelihood.mean())
-    assert found.measures["adaptive calibration error"].value == pytest.approx(
-        found.reliability.error()
-    )
     assert type(model).__name__ in measure.protocol
     assert "temperature 3, 25 cases of 120 classes" in measure.protocol
 

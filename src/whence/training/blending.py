@@ -25,8 +25,9 @@ from whence.ranking import score_all, seen_items
 
 SCORES: Final = 16_000_000
 """The most scores of each model that are held; as many validation cases are drawn."""
-LEAST_SHARE: Final = 0.02
-"""A model with a smaller share of the weights is left out."""
+LEAST_GAIN: Final = 1.92
+"""A model that adds less to the log-likelihood of all validation events is left out, as by a
+likelihood-ratio test at 5 %. Otherwise chance would give weights to models without information."""
 SHARPEST: Final = 1e4
 """The largest factor, in standard deviations of the scores: for scores that decide everything."""
 
@@ -59,13 +60,21 @@ class ValidationScores:
         A model that brings nothing gets the weight 0.
         """
         temperatures = np.array([1 / self._most_likely([one])[0] for one in scores])
-        weights = self._most_likely(scores) * temperatures
-        few = weights < LEAST_SHARE * weights.sum()
+        factors = self._most_likely(scores)
+        weights = factors * temperatures
+        few = self._gains(scores, factors) < LEAST_GAIN
         if few.any() and not few.all():
             kept = np.flatnonzero(~few).tolist()
             weights[few] = 0
             weights[kept] = self._most_likely([scores[n] for n in kept]) * temperatures[kept]
         return [Weight(*one) for one in zip(weights.tolist(), temperatures.tolist(), strict=True)]
+
+    def _gains(self, scores: Sequence[Tensor], factors: Floats) -> Floats:
+        """Return what each model adds to the log-likelihood, if the others keep their factors."""
+        whole = self._surprise(scores, factors)[0]
+        without = (np.where(np.arange(len(scores)) == n, 0, factors) for n in range(len(scores)))
+        lost = [self._surprise(scores, one)[0] - whole for one in without]
+        return len(self.cases) * np.array(lost)
 
     def _most_likely(self, scores: Sequence[Tensor]) -> Floats:
         """Return the factors for which the next items are most likely."""

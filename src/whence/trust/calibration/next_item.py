@@ -50,7 +50,7 @@ def next_item_calibration(
     sampled negatives, such as SASRec, need not be a probability.
     """
     order = np.argsort(cases.ends - cases.starts, kind="stable")
-    protocol = f"{model.kind}, softmax over all items of the top one"
+    protocol = f"{type(model).__name__}, softmax over all items of the top one"
     logits = next_item_logits(model, cases[order], max_len)
     found = predictions_from_logits(logits, temperature, protocol)[np.argsort(order)]
     return NextItemCalibration(
