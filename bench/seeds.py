@@ -1,22 +1,30 @@
-"""Ten seeds trained together or one after the other, and the cost of averaging weights."""
+"""Seeds that train together or recommend as one, and the cost of averaging weights."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 
+import numpy as np
+import pyarrow as pa
 import torch
 
 from measuring import Record, in_turn
-from whence.data import Split, last_two, load
+from whence.data import Interactions, Split, last_two, load
 from whence.engine import Training
 from whence.engine.averaging import AveragingRule
 from whence.errors import InputError
 from whence.memory import reuse_freed_memory
-from whence.models import Recommender
+from whence.models import Recommender, build_model
+from whence.randomness import Randomness
+from whence.recommendation import all_users, recommend
+from whence.run import Run
 from whence.training.config import TrainingConfig
 from whence.training.recommenders import new_training
+from whence.training.runs import describe
 
 DATA, MAX_LEN, BATCH = "amazon-games-sasrec", 25, 128
 LONG_DATA, LONG_MAX_LEN = "ml-1m-sasrec", 200
@@ -28,6 +36,12 @@ LONG_STEPS = 30
 THREADS = 2
 AVERAGED: tuple[AveragingRule, ...] = ("swa", "aswa", "naswa")
 MOST_PER_CENT = 5.0
+TOGETHER, SERVED_MAX_LEN = 5, 50
+"""Untrained seeds recommend as fast as trained ones."""
+ONE_BY_ONE = 20
+"""Users who are recommended to one after the other, with reasons."""
+MOST_TIMES = 3.0
+"""How many times longer five seeds may take than one."""
 
 
 def measure() -> Iterator[Record]:
@@ -40,9 +54,48 @@ def measure() -> Iterator[Record]:
         print(f"Skipped: {problem}")
         return
     yield from measure_on(split, "cpu", "on 2 CPU cores", floor=1.0, goal=1.0)
+    yield from measure_recommending(split.interactions)
     yield from costs(
         cost_on_cpu(long, LONG_MAX_LEN, LONG_STEPS), f"on 2 CPU cores with max_len {LONG_MAX_LEN}"
     )
+
+
+def measure_recommending(data: Interactions) -> Iterator[Record]:
+    """Yield how many times longer the seeds take than one of them."""
+    seeds = {seed: untrained(data, seed) for seed in range(TOGETHER)}
+    whole = Run("sasrec", {}, {}, describe(data), data.catalog, seeds, {}, loaded=data)
+    one = replace(whole, models={0: seeds[0]})
+    users = np.random.default_rng(0).integers(0, data.user_count, ONE_BY_ONE)
+    names = data.users["user"].take(pa.array(users)).to_pylist()
+    asked: dict[str, Callable[[Run], object]] = {
+        "to a user, with reasons": lambda run: [recommend(run, user=name) for name in names],
+        "to all users": lambda run: list(islice(all_users(run, run.whole, 10, False), 20)),
+    }
+    for what, ask in asked.items():
+        ask(whole)  # stacks the weights
+        seconds = in_turn(
+            {name: partial(seconds_of, ask, run) for name, run in (("whole", whole), ("one", one))}
+        )
+        yield Record(
+            f"time in which {TOGETHER} seeds of SASRec recommend {what}, on 2 CPU cores",
+            seconds["whole"] / seconds["one"],
+            MOST_TIMES,
+            "limit",
+            "times that of one seed",
+        )
+
+
+def untrained(data: Interactions, seed: int) -> Recommender:
+    """Return a model with new weights."""
+    generator = Randomness(seed).torch("init")
+    return build_model("sasrec", {"max_len": SERVED_MAX_LEN}, data.counts, generator).eval()
+
+
+def seconds_of(ask: Callable[[Run], object], run: Run) -> float:
+    """Return how long an answer takes."""
+    start = time.perf_counter()
+    ask(run)
+    return time.perf_counter() - start
 
 
 def measure_on(

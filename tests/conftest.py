@@ -27,7 +27,6 @@ from whence.data.interactions import Counts
 from whence.models import MODELS, ModelSpec, Recommender, build_model, fitted_model
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.content_ncf import ContentNCF
-from whence.models.ensemble import Ensemble, Member
 from whence.models.esasrec import ESASRec, ESASRecConfig
 from whence.models.losses import LossName
 from whence.models.sasrec import SASRec, SASRecConfig
@@ -319,27 +318,6 @@ LIVELY: dict[str, Callable[..., Recommender]] = {
     **{name: lively_simple(name) for name in CLOSED_FORM},
 }
 """How to build each model for tests, in float64, with `items` and `length`."""
-
-
-def lively_seeds(
-    name: str = "sasrec", length: int = 8, items: int = 30, seed: int = 0, **settings: Any
-) -> Ensemble:
-    """Return two models that differ only in their seed, as one."""
-    build = LIVELY[name]
-    models = [build(length=length, items=items, seed=one, **settings) for one in (seed, seed + 7)]
-    return Ensemble([Member(model, 0.5) for model in models])
-
-
-def lively_blend(length: int = 8, items: int = 30, seed: int = 0, **settings: Any) -> Ensemble:
-    """Return two seeds that read half of a history, and a simple model that reads all of it."""
-    seeds = lively_seeds("sasrec", max(1, length // 2), items, seed, **settings)
-    simple = LIVELY["recent-ease"](length=length, items=items, seed=seed)
-    return Ensemble([*seeds.members, Member(simple, 1.7)])
-
-
-TOGETHER: dict[str, Callable[..., Ensemble]] = {"seeds": lively_seeds, "blend": lively_blend}
-"""Several models as one, which keep the contract as each of them does."""
-EVERY: dict[str, Callable[..., Recommender]] = {**LIVELY, **TOGETHER}
 READING = [name for name in LIVELY if not MODELS[name].known_users_only]
 """The models that read a history."""
 

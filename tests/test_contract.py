@@ -13,7 +13,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import EVERY, LIVELY, READING, TOGETHER, ragged_batch
+from conftest import LIVELY, READING, ragged_batch
+from together import EVERY, TOGETHER
 from whence import contract
 from whence.capabilities import require
 from whence.contract import (

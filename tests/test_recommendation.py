@@ -14,9 +14,12 @@ import torch
 import whence
 from whence.contract import ALL, PAD
 from whence.csv_export import with_formulas
+from whence.data import Interactions, last_two
 from whence.data.histories import histories_without
 from whence.errors import CapabilityError, InputError
 from whence.explainers import EXPLAINERS, able
+from whence.models import fitted_model
+from whence.models.ensemble import Weight
 from whence.reasons.checked import find_reasons
 from whence.reasons.evidence import NOTICEABLE
 from whence.run import Run
@@ -324,3 +327,48 @@ def test_by_default_methods_are_those_the_model_supports(run: Run) -> None:
     assert set(able(run.first, EXPLAINERS)) - set(whence.compare(fism, user=2)) == {
         name for name, one in EXPLAINERS.items() if "attentions" in one.needs
     }
+
+
+@pytest.fixture(scope="module")
+def blend(run: Run) -> Run:
+    """Two seeds that read twelve items, and a simple model that reads fifty."""
+    split = last_two(run.interactions)
+    simple = {"recent-ease": fitted_model("recent-ease", {}, split)}
+    weights = {"sasrec": Weight(0.5, 1.0), "recent-ease": Weight(0.5, 0.1)}
+    return replace(run, simple=simple, weights=weights)
+
+
+def test_every_explainer_that_can_explains_a_blend(blend: Run) -> None:
+    """Attention is that of the first seed, with empty slots for what it does not read."""
+    found = whence.compare(blend, user=1)
+    assert set(found) == set(able(blend.first, EXPLAINERS))
+    slots = {one.scores.shape for one in found.values()}
+    assert slots == {(1, 50)}
+    for name, one in found.items():
+        attends = "attentions" in EXPLAINERS[name].needs or "embed" in EXPLAINERS[name].needs
+        assert one.model_seed == (0 if attends or name == "neighbours" else None), name
+        assert one.labels == found["shapley"].labels
+        if one.model_seed == 0:
+            target = blend.catalog.raw_ids(one.target)[0]
+            alone = whence.explain(blend, user=1, item=target, method=name, model_seed=0)
+            np.testing.assert_allclose(one.scores[:, -12:], alone.scores)
+            assert not one.parts[:, :-12].any()
+        assert whence.Explanation.from_json(one.to_json()).to_json() == one.to_json()
+
+
+def test_a_simple_model_says_its_own_sentence(interactions: Interactions) -> None:
+    run = whence.train(interactions, model="last-item", show_progress=False)
+    data = run.interactions
+    user = data.users["user"][3].as_py()
+    newest = run.catalog.labels(data.history(3)[-1:])[0]
+    followed = whence.reason(run, user=user)
+    assert followed.sentence == (f"people who {run.verb} {newest} often {run.verb} this next")
+    assert whence.recommend(run, user=user).picks[0].reason.sentence == followed.sentence
+
+
+def test_additive_models_have_exact_reasons(interactions: Interactions) -> None:
+    run = whence.train(interactions, model="ease", show_progress=False)
+    found = whence.explain(run, user=1, method="contributions")
+    assert found.scores.sum() == pytest.approx(found.full_score[0] - found.empty_score[0])
+    removed = whence.explain(run, user=1, method="leave-one-out")
+    np.testing.assert_allclose(found.scores, removed.scores, atol=1e-6)

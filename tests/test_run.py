@@ -34,6 +34,7 @@ def test_the_folder_is_as_decided(run: Run) -> None:
         path.relative_to(run.folder).as_posix() for path in run.folder.rglob("*") if path.is_file()
     )
     assert files == [
+        "accuracy.json",
         "catalog.parquet",
         "manifest.json",
         "run.json",
@@ -55,6 +56,7 @@ def test_snapshots_are_models_of_the_run(interactions: Interactions, tmp_path: P
     data = interactions.save(tmp_path / "data")
     trained = whence.train(
         data,
+        model="sasrec",
         model_settings={"dim": 8, "max_len": 4},
         training={"steps": 6, "snapshots": 3},
         seeds=2,

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Group
 from rich.text import Text
 from scipy import stats
 
@@ -18,7 +19,7 @@ from whence.config import build
 from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.memory import cases_at_once, row_slices
-from whence.terminal import Result
+from whence.terminal import Result, captioned, plain_table
 
 Direction = Literal["higher is better", "lower is better", "neither"]
 
@@ -227,3 +228,14 @@ def mean_over_cases(
     if not len(known):
         raise InputError(f"None of the {len(values):,} cases can be measured: {protocol}.")
     return mean_measure(known, protocol, direction, range)
+
+
+def metrics_table(title: str, rows: Mapping[str, Mapping[str, Any]], names: list[str]) -> Group:
+    """Return measures as a run holds them: those of these names, with a row for each seed."""
+    table = plain_table(title, "seed", *names, numbers=len(names))
+    for row, metrics in rows.items():
+        found = (metrics[name]["value"] if name in metrics else None for name in names)
+        shown = (NOT_SHOWN if value is None else f"{value:.3f}" for value in found)
+        table.add_row(row, *shown)
+    first = next(iter(rows.values()))
+    return captioned(table, "\n".join(protocol_lines({n: first[n]["protocol"] for n in names})))

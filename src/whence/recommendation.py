@@ -114,7 +114,7 @@ def recommend_all(
     rows = 0
     with new_file(path) as partial:
         writer = None
-        for table in _all_users(run, run.chosen(model_seed), k, show_progress):
+        for table in all_users(run, run.chosen(model_seed), k, show_progress):
             writer = writer or writers[suffix](partial, table.schema)
             writer.write_table(table)
             rows += table.num_rows
@@ -253,7 +253,7 @@ def find_subject(run: Run, user: object, history: History | None) -> Subject:
     return Subject(NEW_HISTORY, np.array(found, dtype=np.int32))
 
 
-def _all_users(run: Run, model: Recommender, k: int, show_progress: bool) -> Iterator[pa.Table]:
+def all_users(run: Run, model: Recommender, k: int, show_progress: bool) -> Iterator[pa.Table]:
     """Yield tables of user, rank, item, title and score, for some users at a time."""
     data = run.interactions
     served = np.diff(data.offsets) > 0 if model.reads_history else np.ones(data.user_count, bool)

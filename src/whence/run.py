@@ -33,7 +33,7 @@ from whence.data.sources import Source
 from whence.devices import check_device
 from whence.errors import InputError, RunError, WhenceError
 from whence.files import MANIFEST, new_folder, read_json, save_weights, sha256, write_json
-from whence.measure import NOT_SHOWN, protocol_lines
+from whence.measure import metrics_table
 from whence.models import MODELS, Recommender
 from whence.models.ensemble import Ensemble, Member, Weight
 from whence.models.weights import read_model
@@ -48,7 +48,7 @@ from whence.run_document import (
     read_metrics,
     snapshots_of,
 )
-from whence.terminal import captioned, pairs_table, plain_table, to_html
+from whence.terminal import pairs_table, to_html
 from whence.text import json_text, visible
 
 if TYPE_CHECKING:
@@ -294,9 +294,9 @@ class Run:
             # Measures of accuracy have a direction, and those of the lists have none.
             lists = [name for name, one in first.items() if one.get("direction") == "neither"]
             accuracy = [name for name in first if name not in lists]
-            yield _metrics_table(f"Accuracy on {held_out} events", rows, accuracy)
+            yield metrics_table(f"Accuracy on {held_out} events", rows, accuracy)
             if lists:
-                yield _metrics_table(f"More than accuracy, on {held_out} events", rows, lists)
+                yield metrics_table(f"More than accuracy, on {held_out} events", rows, lists)
 
     def _blend(self) -> list[dict[str, Any]]:
         """Return the models that recommend together, if simple ones are among them."""
@@ -325,16 +325,6 @@ class Run:
                 "numpy": np.__version__,
             },
         }
-
-
-def _metrics_table(title: str, rows: Mapping[str, Mapping[str, Any]], names: list[str]) -> Group:
-    table = plain_table(title, "seed", *names, numbers=len(names))
-    for row, metrics in rows.items():
-        found = (metrics[name]["value"] if name in metrics else None for name in names)
-        shown = (NOT_SHOWN if value is None else f"{value:.3f}" for value in found)
-        table.add_row(row, *shown)
-    first = next(iter(rows.values()))
-    return captioned(table, "\n".join(protocol_lines({n: first[n]["protocol"] for n in names})))
 
 
 def open_run(folder: Path | str, device: str = "cpu") -> Run:

@@ -306,9 +306,15 @@ def test_a_training_stops_at_its_time_and_goes_on_to_the_same_bits(
 
     def train(out: str, until: float | None = None) -> whence.Run:
         return whence.train(
-            data, model="sasrec", model_settings=SMALL, training={"steps": 200, "batch_size": 16}, seeds=2,
-            out=tmp_path / out, show_progress=False, until=until,
-        )  # fmt: skip
+            data,
+            model="sasrec",
+            model_settings=SMALL,
+            training={"steps": 200, "batch_size": 16},
+            seeds=2,
+            out=tmp_path / out,
+            show_progress=False,
+            until=until,
+        )
 
     for _ in range(3):
         with pytest.raises(OutOfTime, match="Time is up after"):

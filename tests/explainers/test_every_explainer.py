@@ -12,7 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import EVERY, ragged_batch
+from conftest import ragged_batch
+from together import EVERY
 from whence.contract import PAD, offers
 from whence.errors import CapabilityError, InputError
 from whence.explainers import (

@@ -29,7 +29,9 @@ def test_every_target_is_explained_as_it_is_alone(
     items = case.items[case.starts[0] : case.ends[0]]
     history = run.catalog.raw_ids(items)
     for place, target in enumerate(run.catalog.raw_ids(TARGETS)):
-        alone = whence.explain(run, history=history, item=target, method="leave-one-out", model_seed=0)
+        alone = whence.explain(
+            run, history=history, item=target, method="leave-one-out", model_seed=0
+        )
         np.testing.assert_allclose(found.scores[place], alone.scores[0], atol=1e-5)
         assert found.target_name(place) == alone.target_name(0)
         assert found.labels is not None

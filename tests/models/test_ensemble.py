@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from conftest import LIVELY, TRANSFORMERS, lively_blend, lively_seeds, ragged_batch
+from conftest import LIVELY, TRANSFORMERS, ragged_batch
+from together import lively_blend, lively_seeds
 from whence.contract import (
     ALL,
     PAD,
@@ -114,22 +115,18 @@ def test_seeds_of_every_model_are_its_mean(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize("present", [None, SOME])
-def test_stacked_networks_score_as_one_by_one(
-    name: str, present: Tensor | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In slices of a few histories, with columns of padding, and with a member of another kind."""
+def test_stacked_networks_score_as_one_by_one(name: str, present: Tensor | None) -> None:
+    """Also with columns of padding, and with a member of another kind."""
     seeds = lively_seeds(name, LENGTH, ITEMS)
     other = Member(LIVELY["item-to-item"](items=ITEMS, length=LENGTH), 0.7)
     padded = torch.where(torch.arange(LENGTH) < 3, PAD, BATCH)
     for whole in (seeds, Ensemble([*seeds.members, other])):
         assert whole._stack is not None
-        for slots in (1, 20, 10**6):
-            monkeypatch.setattr(ensemble_module, "SLOTS_IN_CACHE", slots)
-            for batch in (BATCH, padded):
-                slow = torch.zeros(len(batch), ITEMS, dtype=torch.float64)
-                for model, factor in whole.members:
-                    slow += factor * model.score(batch, ALL, present=present)
-                torch.testing.assert_close(whole.score(batch, ALL, present=present), slow)
+        for batch in (BATCH, padded):
+            slow = torch.zeros(len(batch), ITEMS, dtype=torch.float64)
+            for model, factor in whole.members:
+                slow += factor * model.score(batch, ALL, present=present)
+            torch.testing.assert_close(whole.score(batch, ALL, present=present), slow)
 
 
 def test_networks_of_other_sizes_are_not_stacked() -> None:
@@ -157,16 +154,17 @@ def test_one_seed_is_that_model() -> None:
 def test_sums_of_sums_have_exact_terms() -> None:
     """The terms of additive members add up to the score of all, and so do Shapley values."""
     names = ("ease", "recent-ease", "item-to-item")
-    models = [LIVELY[name](items=ITEMS, length=length) for name, length in zip(names, (8, 5, 3))]
+    models = [
+        LIVELY[name](items=ITEMS, length=length)
+        for name, length in zip(names, (8, 5, 3), strict=True)
+    ]
     whole = Ensemble([Member(model, 1 / n) for n, model in enumerate(models, start=1)])
     assert isinstance(whole, HasContributions)
     targets = torch.arange(len(BATCH))
     terms = whole.contributions(BATCH, targets)
     nothing = torch.zeros_like(BATCH, dtype=torch.bool)
     empty = whole.score(BATCH, targets[:, None], present=nothing)[:, 0]
-    torch.testing.assert_close(
-        empty + terms.sum(dim=1), whole.score(BATCH, targets[:, None])[:, 0]
-    )
+    torch.testing.assert_close(empty + terms.sum(dim=1), whole.score(BATCH, targets[:, None])[:, 0])
     distinct = torch.tensor([[PAD, 3, 9, 1, 12, 7, 20, 5]])
     own = explain_batch(whole, distinct, targets[:1], "contributions")
     shapley = explain_batch(whole, distinct, targets[:1], "shapley")

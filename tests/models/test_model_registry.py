@@ -44,7 +44,8 @@ def test_names_ignore_capitals_and_know_aliases(name: str, meant: str) -> None:
 
 def test_an_unknown_model_is_one_sentence_with_suggestions() -> None:
     with pytest.raises(
-        InputError, match=r"^There is no model 'sasrek': did you mean 'sasrec' or 'esasrec' or 'ease'\?$"
+        InputError,
+        match=r"^There is no model 'sasrek': did you mean 'sasrec' or 'esasrec' or 'ease'\?$",
     ):
         model_spec("sasrek")
 

@@ -33,9 +33,9 @@ def surprise(validation: ValidationScores, scores: list[Tensor], factors: list[f
     for row in range(len(cases)):
         seen = cases.items[cases.starts[row] : cases.ends[row]]
         target = int(cases.targets[row])
-        total = sum(
-            factor * one[row].double().numpy() for factor, one in zip(factors, scores, strict=True)
-        )
+        total = np.zeros(scores[0].shape[1])
+        for factor, one in zip(factors, scores, strict=True):
+            total += factor * one[row].double().numpy()
         left = [item for item in range(len(total)) if item == target or item not in seen]
         p = np.exp(total[left]) / np.exp(total[left]).sum()
         found.append(-np.log(p[left.index(target)]))

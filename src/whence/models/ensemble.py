@@ -15,12 +15,10 @@ from typing import Final, NamedTuple, Self
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
 from whence.contract import MEMORY, All, offers
 from whence.data.histories import Cases
 from whence.errors import InputError
-from whence.memory import row_slices
 from whence.models.base import Recommender, padding_columns
 from whence.models.transformer import Transformer
 
@@ -123,7 +121,7 @@ class Ensemble(Recommender):
         )
 
     def _score_all(self, batch: Tensor, present: Tensor | None) -> Tensor:
-        """Score all items; the products of all stacked networks are one product."""
+        """Score all items; those of all stacked networks are one product."""
         stack = self._stack
         found = None if stack is None else stack.score_all(batch, present)
         others = self.members if stack is None else self._outside_stack
@@ -168,7 +166,8 @@ class Ensemble(Recommender):
     def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Change the weights, as PyTorch does to move them; stacked copies are made again."""
         self.__dict__.pop("_stack", None)
-        return super()._apply(change, recurse)
+        super()._apply(change, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     @cached_property
     def _stack(self) -> _TransformerStack | None:
@@ -227,17 +226,10 @@ class Ensemble(Recommender):
 
 
 class _TransformerStack:
-    """Networks of equal sizes, encoded together; their products with the items are one product."""
+    """Networks of equal sizes, whose products with the items are one product."""
 
     def __init__(self, members: Sequence[Member]) -> None:
         self.models = [_transformer(member.model) for member in members]
-        self.answering = _Answering(self.models[0])
-        named = [dict(_Answering(model).named_parameters()) for model in self.models]
-        self.weights = {
-            name: torch.stack([one[name].detach() for one in named])
-            for name in named[0]
-            if not name.endswith(ITEM_TABLE)
-        }
         vectors = [model.item_vectors().detach() for model in self.models]
         self.items = torch.cat(
             [each * member.factor for each, member in zip(vectors, members, strict=True)], dim=1
@@ -248,39 +240,9 @@ class _TransformerStack:
         """Return the weighted sum of the scores of all items."""
         batch = _newest(self.models[0], batch)
         used = slice(padding_columns(batch), None)
-        batch = batch[:, used]
         present = None if present is None else _newest(self.models[0], present)[:, used]
-        at_once = len(batch) if batch.is_cuda else max(1, SLOTS_IN_CACHE // batch.shape[1])
-        answers = [
-            self._answers(batch[rows], None if present is None else present[rows])
-            for rows in row_slices(len(batch), at_once)
-        ]
-        return torch.cat(answers) @ self.items.T
-
-    def _answers(self, batch: Tensor, present: Tensor | None) -> Tensor:
-        """Return `[B, S · d]`: the rows of all networks that answer, side by side."""
-        embedded = torch.stack([model.embed(batch) for model in self.models])
-        answers: Tensor = vmap(
-            lambda weights, rows: functional_call(self.answering, weights, (batch, present, rows))
-        )(self.weights, embedded)
-        return answers.transpose(0, 1).flatten(1)
-
-
-ITEM_TABLE: Final = ".item"
-SLOTS_IN_CACHE: Final = 2_000
-"""The slots of histories that a processor encodes at once."""
-
-
-class _Answering(nn.Module):
-    """A network as the function that `vmap` maps: the row that answers."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, batch: Tensor, present: Tensor | None, embedded: Tensor) -> Tensor:
-        """Return `[B, d]`."""
-        return self.model.answers_alone(batch, present, embedded)
+        answers = [model.answers_alone(batch[:, used], present) for model in self.models]
+        return torch.cat(answers, dim=1) @ self.items.T
 
 
 def _refuse_attention(attention: Sequence[Tensor | None] | None) -> None:

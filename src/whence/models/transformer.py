@@ -154,12 +154,12 @@ class Transformer(Recommender):
         rows = (rows + self.position[self.slots - slots :]) * real[..., None]
         return rows, real, visible[:, None]  # M(S): [B, 1, n, n]
 
-    def answers_alone(self, batch: Tensor, present: Tensor | None, embedded: Tensor) -> Tensor:
+    def answers_alone(self, batch: Tensor, present: Tensor | None) -> Tensor:
         """Return what `answers` does, without the other rows of the last block.
 
         Products of other sizes are rounded in other ways, so one model keeps to `answers`.
         """
-        rows, real, visible = self._inputs(batch, present, embedded)
+        rows, real, visible = self._inputs(batch, present, None)
         *others, last = self.blocks
         for block in others:
             assert isinstance(block, AttentionBlock)

@@ -159,6 +159,7 @@ def find_reasons(
         histories,
         asked,
         seen=torch.from_numpy(items.astype(np.int64)).to(device),
+        at_once=cases_at_once(len(catalog)),
     )
     columns = list(zip(catalog.raw_ids(left_out), catalog.labels(left_out), strict=True))
     reasons = []
@@ -209,7 +210,7 @@ def reasons_without_history(
     evidence that each target rests on for the first of them, and how many of the others agree.
     """
     seen = torch.from_numpy(items.astype(np.int64)).to(batch.device)
-    (ranks,) = _outcomes(model, batch, targets, seen).rank.tolist()
+    (ranks,) = _outcomes(model, batch, targets, seen, len(batch)).rank.tolist()
     evidence: list[Evidence | None] = [None] * len(ranks)
     if offers(experts[0], "selections"):
         evidence = [*evidence_by_seeds(experts, batch.expand(len(targets), -1), targets)]
@@ -255,11 +256,12 @@ class _Outcomes:
         )
 
 
-def _outcomes(model: CaseReader, histories: Tensor, targets: Tensor, seen: Tensor) -> _Outcomes:
+def _outcomes(
+    model: CaseReader, histories: Tensor, targets: Tensor, seen: Tensor, at_once: int
+) -> _Outcomes:
     """Score the targets under each history, a few histories at a time."""
-    item_count = model.score(histories[:1], ALL).shape[1]
     pieces: list[tuple[Tensor, Tensor, Tensor]] = []
-    for rows in row_slices(len(histories), cases_at_once(item_count)):
+    for rows in row_slices(len(histories), at_once):
         scores = model.score(histories[rows], ALL)
         own, log_probability = scores[:, targets], scores.log_softmax(dim=1)[:, targets]
         rivals = scores.index_fill(1, seen, -torch.inf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from whence.config import build, require_choice
@@ -74,8 +74,8 @@ class Asked:
             model is None,
             RECIPES.name_of(recipe),
             effort,
-            _given(settings),
-            _given(training),
+            _given(settings, MODELS[model or NETWORK].config),
+            _given(training, TrainingConfig),
             isinstance(training, TrainingConfig),
             seeds,
             device,
@@ -141,12 +141,16 @@ class Asked:
             )
 
 
-def _given(settings: Mapping[str, Any] | DataclassInstance | None) -> dict[str, Any]:
+def _given(
+    settings: Mapping[str, Any] | DataclassInstance | None, kind: type[Any]
+) -> dict[str, Any]:
     """Return the settings that the user chose."""
     if settings is None or isinstance(settings, Mapping):
         return dict(settings or {})
     if isinstance(settings, TrainingConfig):
         return asdict(settings)
+    if not is_dataclass(settings):
+        build(kind, settings)  # says what is wrong
     return {
         field.name: getattr(settings, field.name)
         for field in fields(settings)

@@ -80,7 +80,9 @@ def test_the_document_keeps_its_form(whole: tuple[Audit, Path]) -> None:
     assert document == json.loads(json.dumps(found.as_dict()))
     assert document["format"] == 2
     assert list(document) == ["format", "whence", "run", "settings", "command", "verdict", "stages"]
-    assert list(document["run"]) == ["folder", "model", "model_settings", "seeds", "data", "part", "recommends"]
+    assert list(document["run"]) == [
+        "folder", "model", "model_settings", "seeds", "data", "part", "recommends",
+    ]  # fmt: skip
     assert list(document["settings"]) == ["model_seed", "methods", "cases", "held"]
     assert list(document["verdict"]) == ["explainer", "sentence", "basis", "caution"]
     assert [stage["stage"] for stage in document["stages"]] == list(STAGES)
