@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import whence
+from command_line import whence as command
 from whence.contract import ALL, PAD
 from whence.csv_export import with_formulas
 from whence.data import Interactions, last_two
@@ -354,6 +355,16 @@ def test_every_explainer_that_can_explains_a_blend(blend: Run) -> None:
             np.testing.assert_allclose(one.scores[:, -12:], alone.scores)
             assert not one.parts[:, :-12].any()
         assert whence.Explanation.from_json(one.to_json()).to_json() == one.to_json()
+
+
+def test_the_command_explains_a_blend(blend: Run, tmp_path: Path) -> None:
+    folder = blend.save(tmp_path / "run").folder
+    done = command("explain", folder, "--user", 1, "--method", "all")
+    assert done.returncode == 0, done.stderr
+    assert "of the model of seed 0 alone" in done.stdout
+    assert "Shapley" in done.stdout or "shapley" in done.stdout
+    alone = command("explain", folder, "--user", 1, "--method", "shapley")
+    assert "alone" not in alone.stdout
 
 
 def test_a_simple_model_says_its_own_sentence(interactions: Interactions) -> None:
