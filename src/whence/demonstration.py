@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,16 +18,16 @@ from whence.errors import InputError
 from whence.explainers import EXPLAINERS, able, compare_batch
 from whence.explanation import Explanation
 from whence.measure import Measure
-from whence.models import simple_models
 from whence.picks import Pick, Recommendations
 from whence.randomness import Randomness
 from whence.recommendation import compare, recommend
 from whence.run import Run
-from whence.training import Evaluation, PerCase, train
+from whence.training import train
+from whence.training.outcome import Outcome
 from whence.trust.agreement.rank_agreement import agreement
 
 PREFERRED: Final = ("ml-latest-small-2016", "world")
-STEPS: Final = 1_000
+EFFORT: Final = "quick"
 AGREEMENT_CASES: Final = 100
 SHOWN_METHODS: Final = ("leave-one-out-probability", "rollout")
 
@@ -44,15 +45,15 @@ class Demonstration:
     """The recommendation that is explained in detail."""
     explanations: dict[str, Explanation]
     """Explanations of that recommendation, by method."""
-    accuracy: dict[str, dict[str, Measure]]
-    """Accuracy on the test events, by system and measure."""
-    leads: dict[str, dict[str, Measure]]
-    """The difference between the model and each baseline, by user."""
+    outcome: Outcome
+    """What was tried, and how the run compares with the simple models."""
+    accuracy: dict[str, Mapping[str, Measure]]
+    """Accuracy on the test events, by system and measure; the first system is the run."""
     agreements: dict[tuple[str, str], Measure]
 
 
 def demonstrate(
-    out: Path, data: str | None = None, steps: int = STEPS, show_progress: bool = True
+    out: Path, data: str | None = None, steps: int | None = None, show_progress: bool = True
 ) -> Demonstration:
     """Train on the demonstration data, recommend, explain and measure."""
     name = data or default_data()
@@ -64,7 +65,8 @@ def demonstrate(
         )
     run = train(
         interactions,
-        training={"steps": steps},
+        effort=EFFORT,
+        training=None if steps is None else {"steps": steps},
         out=out / "run",
         overwrite=True,
         show_progress=show_progress,
@@ -75,9 +77,10 @@ def demonstrate(
         raise InputError(f"User {user} in {name} has seen every item. Use data with more items.")
     # The best recommendation that has an item as its reason, if there is one.
     explained = next((pick for pick in picks.picks if pick.reason.supports), picks.picks[0])
-    explanations = compare(run, user=user, item=explained.item, methods=SHOWN_METHODS)
-    cases = _cases(run, split)
-    own = cases[run.model]
+    methods = able(run.first, SHOWN_METHODS)
+    explanations = compare(run, user=user, item=explained.item, methods=methods)
+    outcome = Outcome.of(run)
+    assert outcome.comparison is not None
     return Demonstration(
         data=name,
         run=run,
@@ -85,10 +88,8 @@ def demonstrate(
         picks=picks,
         explained=explained,
         explanations=explanations,
-        accuracy={system: found.measures() for system, found in cases.items()},
-        leads={
-            system: own.lead_over(found) for system, found in cases.items() if system != run.model
-        },
+        outcome=outcome,
+        accuracy={outcome.name: outcome.comparison.own.measures(), **outcome.baselines},
         agreements=_agreements(run, split),
     )
 
@@ -104,24 +105,15 @@ def _typical_user(interactions: Interactions) -> object:
     return interactions.users["user"][int(order[len(order) // 2])].as_py()
 
 
-def _cases(run: Run, split: Split) -> dict[str, PerCase]:
-    """Evaluate the model and the simple models on the same test events."""
-    systems = {run.model: run.first, **simple_models(split)}
-    return {
-        name: Evaluation(split, "test", system.config.max_len).of(system)
-        for name, system in systems.items()
-    }
-
-
 def _agreements(run: Run, split: Split) -> dict[tuple[str, str], Measure]:
     """Compare every pair of explainers on a sample of the test histories."""
     cases = split.held["test"]
     drawn = Randomness(0).numpy("explain").permutation(len(cases))[:AGREEMENT_CASES]
     cases = cases[np.sort(drawn)]
-    batch = run.first.read(cases, run.first.config.max_len)
-    explanations = compare_batch(
-        run.first, batch, torch.from_numpy(cases.targets), able(run.first, EXPLAINERS)
-    )
+    whole = run.whole
+    batch = whole.read(cases, whole.config.max_len)
+    targets = torch.from_numpy(cases.targets)
+    explanations = compare_batch(whole, batch, targets, able(whole, EXPLAINERS))
     return {
         (one, other): agreement(explanations[one], explanations[other])
         for one in explanations

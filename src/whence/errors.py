@@ -30,6 +30,10 @@ class InputError(WhenceError):
     """The data, options or settings cannot be used."""
 
 
+class TooLargeError(InputError):
+    """A computation needs more memory than is free."""
+
+
 class OutputError(InputError):
     """An output cannot be written: the disk is full, or the place is not allowed."""
 

@@ -30,6 +30,8 @@ T = TypeVar("T")
 FIRST_LINE_SECONDS = 10
 """Work that is done sooner prints no line to redirected output."""
 SECONDS_BETWEEN_LINES = 30
+AT_MOST = "at most"
+"""Said before the time that is left if the work may end early."""
 
 
 class Bar:
@@ -44,23 +46,25 @@ class Bar:
         done: int = 0,
         show: bool = True,
         transient: bool = False,
+        may_end_early: bool = False,
         amount: Callable[[int], str] = "{:,}".format,
     ) -> None:
         console = SafeConsole(stderr=True)
         live = console.is_terminal or console.is_jupyter
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(),
+            BarColumn(bar_width=None),
             *columns,
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TextColumn(AT_MOST if may_end_early else "left"),
+            TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[note]}", markup=False),
             console=console,
             disable=not (show and live),
             transient=transient,
         )
         self._task = self._progress.add_task(visible(title), total=total, completed=done, note="")
-        self._lines = _Lines(title, total, done, amount) if show and not live else None
+        lines = _Lines(title, total, done, amount, f"{AT_MOST} " if may_end_early else "")
+        self._lines = lines if show and not live else None
 
     def track(
         self, steps: Iterable[T], size: Callable[[T], int] = lambda _: 1, done: int = 0
@@ -90,9 +94,15 @@ class _Lines:
     """Prints the progress as a line: first after some seconds, then from time to time."""
 
     def __init__(
-        self, title: str, total: int | None, done: int, amount: Callable[[int], str]
+        self,
+        title: str,
+        total: int | None,
+        done: int,
+        amount: Callable[[int], str],
+        bound: str = "",
     ) -> None:
         self.title, self.total, self.done, self.amount = title, total, done, amount
+        self.bound = bound
         self.note = ""
         self.printed = False
         self.started = time.monotonic()
@@ -126,14 +136,23 @@ class _Lines:
             parts.append(self.note)
         if self.total and self.done > self.started_at:
             rate = (self.done - self.started_at) / seconds
-            parts.append(f"{_duration((self.total - self.done) / rate)} left")
+            parts.append(f"{self.bound}{_duration((self.total - self.done) / rate)} left")
         return f"{self.title}: {', '.join(parts)}"
 
 
-def progress_bar(title: str, total: int | None, show: bool = True, transient: bool = False) -> Bar:
-    """Return a bar that counts steps; a transient one vanishes from the terminal at the end."""
+def progress_bar(
+    title: str,
+    total: int | None,
+    show: bool = True,
+    transient: bool = False,
+    may_end_early: bool = False,
+) -> Bar:
+    """Return a bar that counts steps; a transient one vanishes from the terminal at the end.
+
+    If the work may end early, the total and the time that is left are the most there can be.
+    """
     columns = (MofNCompleteColumn(), TimeElapsedColumn())
-    return Bar(title, total, columns, show=show, transient=transient)
+    return Bar(title, total, columns, show=show, transient=transient, may_end_early=may_end_early)
 
 
 def download_bar(title: str, total: int | None, done: int = 0, show: bool = True) -> Bar:

@@ -18,7 +18,7 @@ from whence.cli.audit import audit
 from whence.cli.explaining import explain, explainers, recommend
 from whence.cli.failures import check_arguments, drop_unwritable_output, sentence_of
 from whence.cli.options import err, out, program, say
-from whence.cli.training import models, train
+from whence.cli.training import models, recipes, train
 from whence.errors import LONGEST_MESSAGE, WhenceError
 from whence.text import one_line, shortened
 
@@ -66,7 +66,7 @@ def demo(
         command = "whence demo" + (f" --data {data}" if data else "")
         write_demo_report(found, path, command)
     out.print(found.picks)
-    out.print(tables.accuracy_table(found.accuracy))
+    out.print(tables.outcome_tables(found.outcome))
     say(f"Report: {path}")
     say(f"Run: {folder / 'run'}")
     say(f"Next: {program()} explain {folder / 'run'} --user {found.user}")
@@ -81,7 +81,7 @@ def doctor() -> None:
 
 
 app.add_typer(data_commands.app, name="data")
-for command in (train, models, recommend, explain, explainers, audit, doctor):
+for command in (train, models, recipes, recommend, explain, explainers, audit, doctor):
     app.command()(command)
 # The studies are a separate package that uses this one. It is looked up by name, so that the
 # library never imports it.

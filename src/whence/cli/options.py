@@ -28,6 +28,7 @@ err = SafeConsole(stderr=True)
 
 Format = Literal["delimited", "sequences", "json", "literals", "parquet"]
 SPLITS = ("last-two", "last-one", "temporal", "user-holdout")
+Effort = Literal["quick", "normal", "best"]
 Repeats = Literal["all", "first", "last"]
 
 Data = Annotated[

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from whence.cli.options import (
     AsJson,
+    Effort,
     Overwrite,
     SplitName,
     err,
@@ -30,11 +31,30 @@ def train(
     data: Callable[[], "Interactions"],
     folder: Annotated[Path, typer.Option("--out", metavar="RUN", help="The folder to write.")],
     model: Annotated[
-        str, typer.Option(help="The model to train; 'whence models' lists them.")
-    ] = "sasrec",
+        str | None,
+        typer.Option(
+            help="The model to train; 'whence models' lists them. By default a network and "
+            "simple models are tried, and the best of them, or all together, is kept."
+        ),
+    ] = None,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            help="Named settings; 'whence recipes' lists them. The default follows your data; the "
+            "others are those of papers."
+        ),
+    ] = "default",
+    effort: Annotated[
+        Effort, typer.Option(help="Time against quality, for the default recipe.")
+    ] = "normal",
     seeds: Annotated[
-        int, typer.Option(min=1, help="How many models to train, with seeds 0, 1, 2, …")
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many models to train, with seeds 0, 1, 2, … They recommend together. By "
+            "default several if that costs little.",
+        ),
+    ] = None,
     seeds_at_once: Annotated[
         int | None,
         typer.Option(
@@ -63,7 +83,7 @@ def train(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model on your interactions and write a run folder.
+    """Train a recommender on your interactions and write a run folder.
 
     If training is interrupted, by Ctrl-C or otherwise, run the same command
     again to resume it.
@@ -72,15 +92,20 @@ def train(
     from whence.config import parse_settings
     from whence.files import claim_folder
     from whence.training import train as train_run
-    from whence.training.runs import baseline_accuracy, plain_measures, split_settings
+    from whence.training.outcome import Outcome
+    from whence.training.plans import default_model
+    from whence.training.runs import split_settings
 
-    model_settings, training = split_settings(model, parse_settings(",".join(settings or [])))
+    named = model or default_model(recipe)
+    model_settings, training = split_settings(named, parse_settings(",".join(settings or [])))
     # Until the end of the command: if it is killed, the same command ends as this one would.
     with claim_folder(folder, overwrite):
         try:
             run = train_run(
                 data,
                 model=model,
+                recipe=recipe,
+                effort=effort,
                 model_settings=model_settings,
                 training=training,
                 seeds=seeds,
@@ -94,24 +119,13 @@ def train(
         except KeyboardInterrupt:
             err.print("Stopped. Run the same command again to resume from the last checkpoint.")
             raise
-        for seed, found in run.metrics.items():
-            if run.training["patience"] and found["kept_step"] < found["steps"]:
-                steps, kept = found["steps"], found["kept_step"]
-                say(f"Seed {seed} stopped after {steps} steps and kept the weights of step {kept}.")
-        baselines = baseline_accuracy(
-            run.interactions,
-            split,
-            show_progress=True,
-            other_than=run.model,
-            rated=not run.first.predicts_probabilities,
-        )
+        outcome = Outcome.of(run)
         if as_json:
-            plain = {name: plain_measures(found) for name, found in baselines.items()}
-            print_json({"run": str(folder), "metrics": run.metrics, "baselines": plain})
+            print_json({"run": str(folder), **outcome.as_dict()})
             return
-        from whence.report.tables import seeds_table
+        from whence.report.tables import outcome_tables
 
-        out.print(seeds_table(run.metrics, baselines))
+        out.print(outcome_tables(outcome))
         whom = "--history TITLE" if run.first.reads_history else "--user USER"
         say(f"Next: {program()} recommend {folder} {whom}")
 
@@ -138,6 +152,32 @@ def models(
         print_json(document)
     else:
         out.print(_settings_tables(MODELS.name_of(model), document))
+
+
+def recipes(as_json: AsJson = False) -> None:
+    """List the recipes: named settings for 'whence train --recipe'."""
+    from whence.terminal import plain_table
+    from whence.training.plans import default_model
+    from whence.training.recipes import DEFAULT, RECIPES
+
+    if as_json:
+        print_json(
+            {
+                name: {"summary": one.summary, "models": list(one.models)}
+                for name, one in RECIPES.items()
+            }
+        )
+        return
+    table = plain_table("Recipes", "name", "models", "what it is")
+    for name, one in RECIPES.items():
+        models = ", ".join(one.models) if name != DEFAULT else "all"
+        table.add_row(name, models, one.summary)
+    out.print(table)
+    first = next(name for name in RECIPES if name != DEFAULT)
+    say(
+        f"'whence train DATA --recipe {first} --out RUN' trains {default_model(first)}, the first "
+        "of its models; --model names another."
+    )
 
 
 def _model_document(spec: "ModelSpec") -> dict[str, Any]:

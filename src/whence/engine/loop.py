@@ -22,7 +22,7 @@ from whence.engine.stack import LossModule, Stack, State, with_prefix
 from whence.engine.trainable import ModelT, OutOfBatches, Trainable
 from whence.errors import InputError, OutOfTime
 from whence.files import new_file, save_weights
-from whence.progress import progress_bar
+from whence.progress import Bar, progress_bar
 
 STEPS_BETWEEN_READINGS = 20
 """Losses stay on the device for this many steps, since reading them makes a GPU wait."""
@@ -103,7 +103,7 @@ class Training(Generic[ModelT]):
         if snapshots is not None and self.step in self.plan.snapshot_steps:
             self.save_snapshots(snapshots)
         saver = None if checkpoint is None else PeriodicSaver(lambda: self.save(checkpoint))
-        bar = progress_bar(self.title, self.plan.steps) if show_progress else None
+        bar = self._bar() if show_progress else None
         steps = count() if self.plan.steps is None else range(self.plan.steps)
         try:
             for _ in (
@@ -129,6 +129,9 @@ class Training(Generic[ModelT]):
                 self.save(checkpoint)
         return self.result()
 
+    def _bar(self) -> Bar:
+        return progress_bar(self.title, self.plan.steps, may_end_early=bool(self.plan.patience))
+
     @property
     def title(self) -> str:
         """The title of the progress bar."""
@@ -141,13 +144,20 @@ class Training(Generic[ModelT]):
         return self.step % STEPS_BETWEEN_READINGS == 1 or self.validates_now
 
     def news(self) -> str:
-        """Return the mean loss and the mean of the last validations, for the progress bar."""
+        """Return the mean loss and how good the seeds are on average, for the progress bar.
+
+        With early stopping, each seed is as good as its best validation.
+        """
         self.read_losses()
         logs = [self.logs[seed] for seed in self.stack.seeds]
         loss = f"loss {_mean([log.losses[-1] for log in logs]):.3f}"
-        if not logs[0].validations:
+        logs = [log for log in self.logs.values() if log.validations and not log.diverged]
+        if not logs:
             return loss
-        return f"{loss}, {self.task.metric} {_mean([log.validations[-1] for log in logs]):.3f}"
+        if not self.plan.patience:
+            return f"{loss}, {self.task.metric} {_mean([log.validations[-1] for log in logs]):.3f}"
+        best = _mean([log.validations[self.task.best(log.validations)] for log in logs])
+        return f"{loss}, best {self.task.metric} {best:.3f}"
 
     @property
     def is_over(self) -> bool:

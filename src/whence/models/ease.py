@@ -9,9 +9,10 @@ steps older than the newest slot has w = r^s.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,9 +24,10 @@ from torch import Tensor
 from whence.arrays import Floats32, Ints
 from whence.contract import DROPPED
 from whence.data.histories import newest_events
+from whence.data.interactions import Interactions
 from whence.data.splits import Split
-from whence.errors import InputError
-from whence.memory import cases_at_once, row_slices
+from whence.errors import InputError, TooLargeError
+from whence.memory import cases_at_once, free_memory, row_slices
 from whence.models.additive import AdditiveModel
 from whence.models.item_pairs import chosen_once
 from whence.models.registry import MODELS, ModelSpec, items_only
@@ -84,14 +86,19 @@ class EASE(AdditiveModel):
         self.store(_weights(split, self.config))
 
 
-_COMPUTED: WeakKeyDictionary[Split, dict[tuple[Any, ...], sparse.csr_array]] = WeakKeyDictionary()
+_COMPUTED: WeakKeyDictionary[Interactions, dict[tuple[Any, ...], sparse.csr_array]] = (
+    WeakKeyDictionary()
+)
 """B takes a minute for a large catalog, and does not depend on the recency."""
+BYTES_PER_PAIR: Final = 6
+"""The matrix in single precision, and half as much again for what is done with it."""
 
 
 def _weights(split: Split, config: EASEConfig) -> sparse.csr_array:
-    """Return the largest weights of B, computed once for each split."""
-    known = _COMPUTED.setdefault(split, {})
-    key = (config.regularization, config.neighbours, config.max_items)
+    """Return the largest weights of B, computed once for the same training events."""
+    known = _COMPUTED.setdefault(split.interactions, {})
+    trained = split.train_ends.tobytes()
+    key = (trained, config.regularization, config.neighbours, config.max_items)
     if key not in known:
         known[key] = _compute_weights(split, config)
     return known[key].copy()
@@ -100,11 +107,23 @@ def _weights(split: Split, config: EASEConfig) -> sparse.csr_array:
 def _compute_weights(split: Split, config: EASEConfig) -> sparse.csr_array:
     data = split.interactions
     items = np.sort(np.argsort(-split.item_counts(), kind="stable")[: config.max_items])
+    _check_memory(len(items), free_memory())
     event, user = newest_events(data.offsets[:-1], split.train_ends)
     chosen = chosen_once(user, data.items[event], (data.user_count, data.item_count))
     ridge = config.regularization * _mean_size(chosen)
     inverse = _inverse(_gram(chosen[:, items]), ridge)
     return _largest_weights(inverse, items, data.item_count, config.neighbours)
+
+
+def _check_memory(items: int, free: int) -> None:
+    """Refuse what does not fit, before the system ends the process."""
+    needed = BYTES_PER_PAIR * items**2
+    if needed > free:
+        most = math.isqrt(free // BYTES_PER_PAIR)
+        raise TooLargeError(
+            f"EASE of {items:,} items needs {needed / 2**30:.1f} GB of memory, and "
+            f"{free / 2**30:.1f} GB are free. Set max_items={most}."
+        )
 
 
 def _mean_size(chosen: sparse.csr_array) -> float:

@@ -5,6 +5,7 @@ Other packages add models by entry points in the group `whence.models`, each a `
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,8 +16,9 @@ from torch import Tensor
 from whence.config import build
 from whence.data.interactions import Counts, Interactions
 from whence.data.splits import Split
-from whence.errors import InputError
+from whence.errors import InputError, TooLargeError
 from whence.models.base import Recommender
+from whence.progress import progress_bar
 from whence.registry import Registry
 
 
@@ -99,10 +101,23 @@ def fitted_model(
     return model.eval()
 
 
-def simple_models(split: Split, *, other_than: str = "") -> dict[str, Recommender]:
-    """Return the baselines by name, fitted to the training events, but for one of them."""
+def simple_models(
+    split: Split, *, other_than: str = "", show_progress: bool = False
+) -> dict[str, Recommender]:
+    """Return the baselines by name, fitted to the training events, but for one of them.
+
+    One that does not fit into memory is left out with a warning.
+    """
     names = [name for name in MODELS.tagged("simple") if name != other_than]
-    return {name: fitted_model(name, {}, split) for name in names}
+    found = {}
+    for name in progress_bar("simple models", len(names), show_progress, transient=True).track(
+        names
+    ):
+        try:
+            found[name] = fitted_model(name, {}, split)
+        except TooLargeError as problem:
+            warnings.warn(f"{name} is not compared: {problem}", stacklevel=2)
+    return found
 
 
 def model_with(

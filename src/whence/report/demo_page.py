@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from markupsafe import Markup
 
 import whence
-from whence.demonstration import Demonstration
+from whence.demonstration import EFFORT, Demonstration
 from whence.explainers import EXPLAINERS
 from whence.explanation import ITEM_WORDING
 from whence.files import new_file
-from whence.measure import Measure, protocol_lines
+from whence.measure import protocol_lines
 from whence.reasons.evidence import NOTICEABLE
 from whence.report.charts import (
     agreement_chart,
@@ -23,21 +22,23 @@ from whence.report.charts import (
 )
 from whence.report.pages import render
 from whence.report.tables import is_of_lists
-
-MAIN_MEASURE = "recall@10"
+from whence.training.comparison import MAIN
 
 
 def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
     """Write one self-contained HTML file."""
-    best = demo.accuracy[demo.run.model]
-    lists = {name: one for name, one in best.items() if is_of_lists(one)}
-    measures = [name for name in best if name not in lists]
-    main = {system: found[MAIN_MEASURE] for system, found in demo.accuracy.items()}
+    own = demo.accuracy[demo.outcome.name]
+    lists = {name: one for name, one in own.items() if is_of_lists(one)}
+    measures = [name for name in own if name not in lists]
+    main = {system: found[MAIN] for system, found in demo.accuracy.items()}
     explanations = list(demo.explanations.values())
     page = render(
         "demo.html.j2",
         title="Whence: recommendations and their reasons",
-        model=demo.run.model,
+        members=demo.run.members,
+        effort=EFFORT,
+        outcome=demo.outcome,
+        metric=MAIN,
         data=demo.data,
         verb=demo.run.verb,
         picks=demo.picks,
@@ -53,16 +54,13 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
             Markup(to_svg(explainer_chart(one), f"Importance of each item by {one.method}"))
             for one in explanations
         ],
-        verdict=verdict(demo.run.model, demo.leads),
         accuracy=demo.accuracy,
         measures=measures,
         lists=list(lists),
         list_protocols=protocol_lines({name: one.protocol for name, one in lists.items()}),
-        cases=best[MAIN_MEASURE].n,
-        protocols=list(dict.fromkeys(best[name].protocol for name in measures)),
-        accuracy_chart=Markup(
-            to_svg(interval_chart(main, MAIN_MEASURE), f"{MAIN_MEASURE} of every system")
-        ),
+        cases=own[MAIN].n,
+        protocols=list(dict.fromkeys(own[name].protocol for name in measures)),
+        accuracy_chart=Markup(to_svg(interval_chart(main, MAIN), f"{MAIN} of every system")),
         agreement_cases=next(iter(demo.agreements.values())).n,
         agreement_chart=Markup(
             to_svg(agreement_chart(demo.agreements), "Agreement of every pair of explainers")
@@ -79,32 +77,3 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
     with new_file(path) as partial:
         partial.write_text(page, encoding="utf-8")
     return path
-
-
-def verdict(model: str, leads: Mapping[str, Mapping[str, Measure]]) -> str:
-    """Say by which measures of accuracy the model beats each baseline, and by which it does not."""
-    return " ".join(
-        f"Compared with {baseline}, {model} is {_standing(lead)}."
-        for baseline, lead in leads.items()
-    )
-
-
-def _standing(lead: Mapping[str, Measure]) -> str:
-    sides: dict[str, list[str]] = {
-        "clearly better": [],
-        "clearly worse": [],
-        "not clearly different": [],
-    }
-    for name, difference in lead.items():
-        if is_of_lists(difference):
-            continue
-        low, high = difference.interval
-        side = (
-            "clearly better"
-            if low > 0
-            else "clearly worse"
-            if high < 0
-            else "not clearly different"
-        )
-        sides[side].append(name)
-    return ", ".join(f"{side} in {', '.join(names)}" for side, names in sides.items() if names)

@@ -16,7 +16,10 @@ from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds, protocol_lines
 from whence.reasons.checked import Reason
 from whence.terminal import captioned, plain_table
+from whence.training.choosing import TOGETHER
+from whence.training.comparison import MAIN
 from whence.training.evaluation import RATING_ERROR
+from whence.training.outcome import Outcome
 
 Accuracy = Mapping[str, Mapping[str, Measure]]
 """By system, then by measure."""
@@ -45,6 +48,29 @@ def accuracy_table(accuracy: Accuracy) -> Group:
     )
 
 
+def outcome_tables(outcome: Outcome) -> Group:
+    """Return what a training chose and tried, how good the run is, and how it compares."""
+    run = outcome.run
+    accuracy = seeds_table(
+        run.metrics,
+        outcome.baselines,
+        {name: Measure.from_dict(one) for name, one in run.accuracy.get("test", {}).items()},
+        run.model if outcome.is_simple else "",
+    )
+    tried = [tried_table(outcome)] if outcome.tried else []
+    lines = map(plain, outcome.lines())
+    return Group(*lines, *tried, accuracy, plain(outcome.closing, "bold"))
+
+
+def tried_table(outcome: Outcome) -> Table:
+    """Return what was tried, the best first, and what was kept."""
+    table = plain_table("What was tried, on the validation events", "", MAIN, "")
+    for name, value in outcome.tried.items():
+        kept = f"kept: {outcome.run.members}" if name == outcome.chosen else ""
+        table.add_row(name, f"{value:.3f}", kept)
+    return table
+
+
 def is_of_lists(measure: Measure) -> bool:
     """Return whether it says what the lists are like; measures of accuracy have a direction."""
     return measure.direction == "neither"
@@ -54,14 +80,24 @@ def _systems_table(accuracy: Accuracy, names: Sequence[str]) -> Group:
     own = next(iter(accuracy.values()))
     first = {name: own[name] for name in names}
     title = f"{_title(first)}, with 95 % intervals"
-    table = plain_table(title, "", *accuracy, numbers=len(accuracy))
-    for name in first:
-        table.add_row(name, *(str(measures[name]) for measures in accuracy.values()))
+    table = plain_table(title, "", *first, numbers=len(first))
+    for system, measures in accuracy.items():
+        table.add_row(system, *(str(measures[name]) for name in first))
     return captioned(table, _protocols(first))
 
 
-def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -> Group:
-    """Return a run's accuracy on its test events by seed, compared with simple baselines."""
+def seeds_table(
+    metrics: Mapping[int, Mapping[str, Any]],
+    baselines: Accuracy,
+    together: Mapping[str, Measure] | None = None,
+    label: str = "",
+) -> Group:
+    """Return a run's accuracy on its test events by seed, compared with simple baselines.
+
+    `together` is the accuracy of all models of the run, if there are several. `label` names the
+    model of a single seed.
+    """
+    whole = {TOGETHER: together} if together else {}
     measured = {
         seed: {name: Measure.from_dict(fields) for name, fields in found["test"].items()}
         for seed, found in metrics.items()
@@ -71,14 +107,14 @@ def seeds_table(metrics: Mapping[int, Mapping[str, Any]], baselines: Accuracy) -
         return Group("No user has enough events to measure accuracy.")
     if len(measured) == 1:
         (only,) = measured.items()
-        return accuracy_table({f"seed {only[0]}": only[1], **baselines})
+        return accuracy_table({label or f"seed {only[0]}": only[1], **whole, **baselines})
     first = next(iter(measured.values()))
     tables = []
     for lists in (False, True):
         names = [name for name, one in first.items() if is_of_lists(one) == lists]
         names = [name for name in names if all(name in one for one in measured.values())]
         if names:
-            tables.append(_table_by_seed(measured, baselines, names))
+            tables.append(_table_by_seed(measured, {**whole, **baselines}, names))
     return Group(*tables)
 
 

@@ -13,20 +13,23 @@ from whence.run import Run
 from whence.training.blending import ValidationScores
 from whence.training.comparison import MAIN
 from whence.training.evaluation import Evaluation, evaluate
+from whence.training.recipes import DataShape
 
 HELD: Final[HeldOut] = "validation"
 TOGETHER: Final = "together"
 
 
-def choose(run: Run, split: Split) -> Run:
+def choose(run: Run, split: Split, show_progress: bool = False) -> Run:
     """Return the run, with the simple models that make it better, or that of a better simple model.
 
-    What was tried is recorded in `training["tried"]`, by its metric on the validation events.
+    What was tried is recorded in `training["tried"]`, by its metric on the validation events. With
+    too few of them, nothing is tried.
     """
-    if not len(split.held[HELD]):
+    if not DataShape.of(split).can_validate:
         return run
     device = device_of(run.first)
-    simple = {name: model.to(device) for name, model in simple_models(split).items()}
+    fitted = simple_models(split, show_progress=show_progress)
+    simple = {name: model.to(device) for name, model in fitted.items()}
     tried = {run.model: _metric(run.whole, split)}
     tried |= {name: _metric(model, split) for name, model in simple.items()}
     blend = _blended(run, simple, split)

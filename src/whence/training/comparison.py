@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 from whence.data.splits import HeldOut, Split
 from whence.measure import Measure, clearly_positive
-from whence.models import Recommender, simple_models
+from whence.models import MODELS, Recommender, simple_models
 from whence.training.evaluation import Evaluation, PerCase
 
 MAIN: Final = "NDCG@10"
@@ -22,11 +23,14 @@ class Comparison:
     own: PerCase
     simple: Mapping[str, PerCase]
     metric: str = MAIN
+    others: str = "every simple model"
+    """What the simple models are for the sentence."""
 
-    @property
+    @cached_property
     def leads(self) -> dict[str, Measure]:
         """By simple model: how much better the recommender is, with an interval paired by case."""
-        return {name: self.own.lead_over(one)[self.metric] for name, one in self.simple.items()}
+        own = self.own.only(self.metric)
+        return {name: own.lead_over(one)[self.metric] for name, one in self.simple.items()}
 
     def sides(self) -> tuple[list[str], list[str], list[str]]:
         """Return the simple models that it clearly beats, those it is level with, and the rest."""
@@ -42,26 +46,44 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """How it compares, and what to try if it does not win."""
+        """How it compares."""
         _, level, worse = self.sides()
-        best = max(self.simple, key=self._value)
-        own, other = self.own.measures()[self.metric].value, self._value(best)
-        figures = f"{self.metric} {own:.3f}, and {other:.3f} of {best}, the best of them"
+        own, other = self._mean(self.own), self._mean(self.simple[self.best])
+        figures = f"{self.metric} {own:.3f}, and {other:.3f} of {self.best}, the best of them"
         if not level and not worse:
-            return f"Clearly better than every simple model: {figures}."
-        if other <= own:
+            return f"Clearly better than {self.others}: {figures}."
+        if self.wins:
             return (
-                f"Better than every simple model, but not clearly better than "
+                f"Better than {self.others}, but not clearly better than "
                 f"{' and '.join(level)}: {figures}."
             )
-        clearly = "Loses to" if best in worse else "Not better than"
-        return (
-            f"{clearly} {best}: {self.metric} {own:.3f} and {other:.3f}. Try --model {best}, or "
-            "leave out --model, which chooses the best."
-        )
+        clearly = "Loses to" if self.best in worse else "Not better than"
+        return f"{clearly} {self.best}: {self.metric} {own:.3f} and {other:.3f}."
 
-    def _value(self, name: str) -> float:
-        return self.simple[name].measures()[self.metric].value
+    @property
+    def best(self) -> str:
+        """The best of the simple models."""
+        return max(self.simple, key=lambda name: self._mean(self.simple[name]))
+
+    @property
+    def wins(self) -> bool:
+        """Whether it is better than each simple model, clearly or not."""
+        return self._mean(self.own) >= self._mean(self.simple[self.best])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain types."""
+        better, level, worse = self.sides()
+        return {
+            "metric": self.metric,
+            "sentence": self.sentence,
+            "clearly better than": better,
+            "level with": level,
+            "clearly worse than": worse,
+            "leads": {name: lead.as_dict() for name, lead in self.leads.items()},
+        }
+
+    def _mean(self, one: PerCase) -> float:
+        return float(one.values[self.metric].mean())
 
 
 def compare_with_simple(
@@ -79,4 +101,8 @@ def compare_with_simple(
         return evaluation.of(one) if everything else evaluation.full(one)
 
     others = simple_models(split, other_than=name)
-    return Comparison(measured(model), {other: measured(one) for other, one in others.items()})
+    return Comparison(
+        measured(model),
+        {other: measured(one) for other, one in others.items()},
+        others="every other simple model" if name in MODELS.tagged("simple") else Comparison.others,
+    )

@@ -55,9 +55,17 @@ class PerCase:
             if not np.isnan(values).all()
         }
 
+    def only(self, name: str) -> PerCase:
+        """Return one of the measures."""
+        return PerCase({name: self.values[name]}, {name: self.protocols[name]})
+
     def lead_over(self, other: PerCase) -> dict[str, Measure]:
-        """Return the differences from another on the same cases; the intervals are paired."""
-        leads = {name: values - other.values[name] for name, values in self.values.items()}
+        """Return the differences from another on the same cases; the intervals are paired.
+
+        Measures that the other lacks are left out.
+        """
+        both = [name for name in self.values if name in other.values]
+        leads = {name: self.values[name] - other.values[name] for name in both}
         return {
             name: _mean(
                 lead,

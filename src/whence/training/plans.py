@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from whence.config import build, require_choice
@@ -11,6 +11,7 @@ from whence.data.splits import Split
 from whence.errors import InputError
 from whence.models import MODELS, ModelSpec
 from whence.training.config import TrainingConfig, check_precision
+from whence.training.notes import loss_note, seeds_note, stopping_note
 from whence.training.recipes import (
     DEFAULT,
     RECIPES,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 NETWORK: Final = "sasrec"
 """The network that is tried if no model is named."""
+SCHEDULE: Final = {"steps", "epochs", "validate_every", "patience", "snapshots", "validate_on"}
+"""The settings that decide when a training ends."""
 NOMINAL: Final = DataShape(items=100, events=1_000, mean_length=10, long_length=20, validation=100)
 """Data to check settings with, before the real ones are read."""
 
@@ -36,6 +39,8 @@ class Plan:
     settings: dict[str, Any]
     training: TrainingConfig
     seeds: int
+    notes: tuple[str, ...] = ()
+    """What the default recipe chose, and why."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +74,14 @@ class Asked:
         require_choice("effort", effort, Effort)
         if seeds is not None and seeds < 1:
             raise InputError("seeds must be at least 1.")
+        recipe = RECIPES.name_of(recipe)
+        name = MODELS.name_of(model or default_model(recipe))
         asked = Asked(
-            MODELS.name_of(model or NETWORK),
-            model is None,
-            RECIPES.name_of(recipe),
+            name,
+            model is None and recipe == DEFAULT,
+            recipe,
             effort,
-            _given(settings, MODELS[model or NETWORK].config),
+            _given(settings, MODELS[name].config),
             _given(training, TrainingConfig),
             isinstance(training, TrainingConfig),
             seeds,
@@ -82,6 +89,7 @@ class Asked:
         )
         if asked.spec.closed_form:
             asked.check_closed_form()
+        asked.check_effort()
         check_precision(asked.resolve(NOMINAL).training, device)
         return asked
 
@@ -116,16 +124,42 @@ class Asked:
         config = build(self.spec.config, {**own, **self.settings})
         if self.complete:
             training = {}
-        return Plan(
+        plan = Plan(
             asdict(config),
             build(TrainingConfig, with_given(training, self.training)),
             self.seeds or self._default_seeds(shape),
         )
+        return replace(plan, notes=tuple(self._notes(plan, shape)))
+
+    @property
+    def follows_data(self) -> bool:
+        """Whether the default recipe chooses the settings by the data."""
+        return self.recipe == DEFAULT and self.spec.follows_data
 
     def _default_seeds(self, shape: DataShape) -> int:
-        if self.recipe != DEFAULT or not self.spec.follows_data:
-            return 1
-        return default_seeds(shape, self.effort, self.device)
+        return default_seeds(shape, self.effort, self.device) if self.follows_data else 1
+
+    def _notes(self, plan: Plan, shape: DataShape) -> Iterator[str]:
+        """Yield what was chosen, not what was given."""
+        if not self.follows_data:
+            return
+        if "loss" not in self.settings:
+            yield loss_note(plan.settings, shape, self.effort)
+        if self.seeds is None:
+            yield seeds_note(plan.seeds, shape, self.effort, self.device)
+        if not self.training.keys() & SCHEDULE:
+            yield stopping_note(plan.training, shape)
+
+    def check_effort(self) -> None:
+        """Refuse an effort that would change nothing."""
+        if self.follows_data or self.effort == "normal":
+            return
+        if self.recipe != DEFAULT:
+            raise InputError(
+                f"The settings of the recipe {self.recipe} are fixed, so an effort changes "
+                "nothing. Leave out effort or the recipe."
+            )
+        raise InputError(f"The settings of {self.model} do not follow an effort. Leave it out.")
 
     def check_closed_form(self) -> None:
         """Refuse what has no meaning for a model that is computed at once."""
@@ -139,6 +173,11 @@ class Asked:
                 f"{self.model} is computed without random numbers, so all {self.seeds} seeds would "
                 "be equal. Train one."
             )
+
+
+def default_model(recipe: str) -> str:
+    """Return the model to train if none is named: the first of a paper, or the network."""
+    return next(iter(RECIPES[recipe].models), NETWORK)
 
 
 def _given(

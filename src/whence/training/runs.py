@@ -25,13 +25,10 @@ from whence.engine.checkpoints import VERSION, CheckpointFolder, checkpoint_fold
 from whence.errors import InputError, RunError
 from whence.files import check_can_write, claim_folder
 from whence.locks import Lock
-from whence.measure import Measure
-from whence.models import model_spec, simple_models
-from whence.models.mean_rating import MEAN_RATING, MeanRating
+from whence.models import model_spec
 from whence.run import Run, open_run, snapshot_files
 from whence.training.choosing import choose, with_accuracy
 from whence.training.config import TrainingConfig
-from whence.training.evaluation import Evaluation, evaluate
 from whence.training.plans import Asked
 from whence.training.recipes import DEFAULT, Effort
 from whence.training.recommenders import TrainedRecommender
@@ -102,6 +99,7 @@ def train(
         described = {
             **asdict(training_config),
             "recipe": asked.recipe,
+            "notes": list(plan.notes),
             "effort": asked.effort,
             "split": split,
             "init_from": [_fingerprint(run) for run in init_from],
@@ -155,7 +153,7 @@ def train(
             loaded=interactions,
         )
         if asked.searches:
-            run = choose(run, held_out)
+            run = choose(run, held_out, show_progress)
         run = with_accuracy(run, held_out, show_progress)
         if out is None or checkpoints is None:
             return run
@@ -233,31 +231,6 @@ def _course(trained: TrainedRecommender) -> dict[str, Any]:
     }
 
 
-def baseline_accuracy(
-    interactions: Interactions,
-    split: str,
-    show_progress: bool = False,
-    *,
-    other_than: str = "",
-    rated: bool = False,
-) -> dict[str, dict[str, Measure]]:
-    """Return the accuracy of the simple models on the same test events, but for one of them.
-
-    If `rated`, the mean rating is among them.
-    """
-    held_out = split_by(split, interactions)
-    if not len(held_out.held["test"]):
-        return {}
-    found = {
-        name: evaluate(model, held_out, "test", model.config.max_len, show_progress=show_progress)
-        for name, model in simple_models(held_out, other_than=other_than).items()
-    }
-    if rated:
-        mean = Evaluation(held_out, "test", max_len=1).rated(MeanRating(held_out))
-        found[MEAN_RATING] = mean.measures()
-    return found
-
-
 def split_settings(
     model: str, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -287,8 +260,3 @@ def describe(interactions: Interactions) -> dict[str, Any]:
         "verb": interactions.verb,
         "event_hash": interactions.event_hash,
     }
-
-
-def plain_measures(measures: Mapping[str, Measure]) -> dict[str, Any]:
-    """Return measures as they are written to JSON."""
-    return {name: measure.as_dict() for name, measure in measures.items()}

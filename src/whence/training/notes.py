@@ -1,0 +1,64 @@
+"""What the default recipe chose for some data, and why, in sentences for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from whence.training.config import TrainingConfig
+from whence.training.recipes import (
+    BUDGETS,
+    ENOUGH_TO_STOP,
+    FEW_EVENTS,
+    SHORT_HISTORIES,
+    DataShape,
+    Effort,
+    more_seeds_cost_little,
+)
+
+
+def loss_note(settings: Mapping[str, Any], shape: DataShape, effort: Effort) -> str:
+    """Say how many items the loss compares the next item with."""
+    most = BUDGETS[effort].softmax_items
+    if settings["loss"] == "softmax":
+        return (
+            f"Loss: softmax over all {shape.items:,} items, because the catalog has at most "
+            f"{most:,}."
+        )
+    return (
+        f"Loss: sampled softmax with {settings['n_negatives']:,} negatives, because the catalog "
+        f"has {shape.items:,} items, more than {most:,} (effort {effort})."
+    )
+
+
+def seeds_note(seeds: int, shape: DataShape, effort: Effort, device: str) -> str:
+    """Say how many seeds there are, and why."""
+    allowed = BUDGETS[effort].seeds
+    if allowed == 1:
+        return f"One seed (effort {effort})."
+    if not more_seeds_cost_little(shape, device):
+        return (
+            f"One seed: on a processor, {allowed} take long with {shape.events:,} events in "
+            f"histories of {shape.mean_length:.0f}. --seeds {allowed} trains them all."
+        )
+    if device != "cpu":
+        why = "a GPU trains them together"
+    elif shape.mean_length <= SHORT_HISTORIES:
+        why = f"histories are short, {shape.mean_length:.0f} items on average"
+    else:
+        why = f"there are at most {FEW_EVENTS:,} training events"
+    return f"{seeds} seeds recommend together: {why}."
+
+
+def stopping_note(training: TrainingConfig, shape: DataShape) -> str:
+    """Say when the training ends."""
+    if shape.can_validate:
+        return (
+            f"Training ends after {training.patience} validations without a better "
+            f"{training.metric}, or after {training.steps:,} steps."
+        )
+    count = f"only {shape.validation}" if shape.validation else "no"
+    return (
+        f"Training takes {training.steps:,} steps, and nothing is chosen by validation: there are "
+        f"{count} validation events, and chance would decide with fewer than {ENOUGH_TO_STOP}."
+    )
