@@ -13,11 +13,11 @@ from whence.demonstration import Demonstration, default_data, demonstrate
 from whence.errors import InputError
 from whence.explainers import EXPLAINERS, able
 from whence.explanation import Labels
-from whence.measure import Measure
 from whence.picks import history_table, picks_table
 from whence.report.charts import interval_chart, to_png
-from whence.report.demo_page import verdict, write_demo_report
+from whence.report.demo_page import write_demo_report
 from whence.report.tables import accuracy_table, side_by_side
+from whence.training.comparison import MAIN
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def test_the_page_needs_nothing_but_itself(demonstration: tuple[Demonstration, P
     assert "<script" not in page
     for pick in found.picks.picks:
         assert pick.title in page
-    for name in able(found.run.first, EXPLAINERS):
+    for name in able(found.run.whole, EXPLAINERS):
         assert name in page
-    for system in ("sasrec", "popularity", "last-item"):
+    for system in (found.outcome.name, "popularity", "last-item"):
         assert str(found.accuracy[system]["recall@10"]) in page
         assert str(found.accuracy[system]["novelty@10"]) in page
     assert page.count("<h2>More than accuracy</h2>") == 1
@@ -60,7 +60,7 @@ def test_the_page_in_a_browser(demonstration: tuple[Demonstration, Path], width:
     with in_browser(path, width) as page:
         assert page.locator("h1").inner_text() == "Whence: recommendations and their reasons"
         assert page.locator("svg").count() == 5
-        assert page.locator("tbody tr").count() >= 10 + 3 + len(able(found.run.first, EXPLAINERS))
+        assert page.locator("tbody tr").count() >= 10 + 3 + len(able(found.run.whole, EXPLAINERS))
 
 
 def test_markup_in_titles_is_escaped_on_the_page(
@@ -128,48 +128,37 @@ def test_tables_in_the_terminal(
 
 def test_a_chart_is_a_png(demonstration: tuple[Demonstration, Path]) -> None:
     found, _ = demonstration
-    assert to_png(interval_chart(found.accuracy["sasrec"], "accuracy"))[:4] == b"\x89PNG"
+    assert to_png(interval_chart(found.accuracy[found.outcome.name], "accuracy"))[:4] == b"\x89PNG"
 
 
 def test_agreement_with_itself_is_one(demonstration: tuple[Demonstration, Path]) -> None:
     found, _ = demonstration
-    for name in able(found.run.first, EXPLAINERS):
+    for name in able(found.run.whole, EXPLAINERS):
         assert found.agreements[name, name].value == pytest.approx(1.0)
 
 
-def test_the_verdict_is_honest() -> None:
-    def lead(*intervals: tuple[float, float]) -> dict[str, Measure]:
-        names = ("recall@10", "MRR")
-        return {
-            name: Measure(sum(interval) / 2, interval, 9, "p", "higher is better", (-1.0, 1.0))
-            for name, interval in zip(names, intervals, strict=True)
-        }
-
-    found = verdict(
-        "sasrec",
-        {"popularity": lead((0.1, 0.2), (0.1, 0.3)), "last-item": lead((-0.1, 0.1), (-0.3, -0.1))},
-    )
-    assert found == (
-        "Compared with popularity, sasrec is clearly better in recall@10, MRR. "
-        "Compared with last item, sasrec is clearly worse in MRR, "
-        "not clearly different in recall@10."
-    )
-
-
-def test_the_verdict_is_about_accuracy_alone(demonstration: tuple[Demonstration, Path]) -> None:
-    found, _ = demonstration
-    said = verdict(found.run.model, found.leads)
-    assert "recall@10" in said
-    assert "coverage@10" in found.leads["popularity"]
-    assert not any(name in said for name in ("coverage", "novelty", "diversity", "bias"))
+def test_the_page_says_what_was_tried_and_how_it_compares(
+    demonstration: tuple[Demonstration, Path],
+) -> None:
+    found, path = demonstration
+    page = path.read_text()
+    outcome = found.outcome
+    assert page.count(outcome.closing) == 2, "at the top, and where it is shown"
+    assert outcome.comparison is not None
+    assert outcome.comparison.sentence in outcome.closing
+    assert list(outcome.tried) == sorted(outcome.tried, key=lambda one: -outcome.tried[one])
+    assert outcome.chosen == next(iter(outcome.tried))
+    for name, value in outcome.tried.items():
+        assert re.search(rf">{name}</th><td class=\"number\">{value:.3f}</td>", page)
+    assert page.count(f"kept: {found.run.members}") == 1
 
 
 def test_a_lead_is_taken_case_by_case(demonstration: tuple[Demonstration, Path]) -> None:
     found, _ = demonstration
-    for baseline, lead in found.leads.items():
-        for name, difference in lead.items():
-            own, other = found.accuracy["sasrec"][name], found.accuracy[baseline][name]
-            assert difference.value == pytest.approx(own.value - other.value)
+    assert found.outcome.comparison is not None
+    for baseline, lead in found.outcome.comparison.leads.items():
+        own, other = found.accuracy[found.outcome.name][MAIN], found.accuracy[baseline][MAIN]
+        assert lead.value == pytest.approx(own.value - other.value)
 
 
 def test_a_world_replaces_the_demonstration_data_if_absent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,13 @@ import torch
 
 import whence
 from conftest import interactions_of
-from whence.data import Interactions
+from whence.data import Interactions, last_two
 from whence.errors import InputError
 from whence.explainers import explain_batch
 from whence.explanation import Explanation
 from whence.measure import mean_over_seeds
+from whence.models import fitted_model
 from whence.run import Run
-from whence.training.runs import baseline_accuracy
 from whence.trust import precision_at_cause, precision_on_world, sign_at_cause
 from whence.trust.truth import true_reasons as likeness_module
 from whence.worlds import REASONS, compare_statistics, world_like
@@ -44,8 +44,9 @@ def test_marks_are_those_of_the_same_model_trained_on_the_world(
     assert found.accuracy is not None
     recall = [metrics["test"]["recall@10"]["value"] for metrics in trained.metrics.values()]
     assert found.accuracy.model.value == pytest.approx(np.mean(recall))
-    rules = baseline_accuracy(world.interactions, "last-two")
-    assert found.accuracy.popularity == rules["popularity"]["recall@10"]
+    split = last_two(world.interactions)
+    popularity = whence.evaluate(fitted_model("popularity", {}, split), split, "test", 50)
+    assert found.accuracy.popularity == popularity["recall@10"]
     for reason in REASONS:
         asked = world.questions(reason, 12, 20, seed=5)
         batch, targets = map(torch.from_numpy, (asked.cases.histories(12), asked.cases.targets))

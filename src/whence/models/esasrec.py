@@ -94,6 +94,7 @@ MODELS.add(
     ModelSpec(
         ESASRecConfig,
         items_only(ESASRec),
+        follows_data=True,
         summary="SASRec whose blocks gate what they add.",
     ),
     place=15,

@@ -116,7 +116,7 @@ def simple_models(
         try:
             found[name] = fitted_model(name, {}, split)
         except TooLargeError as problem:
-            warnings.warn(f"{name} is not compared: {problem}", stacklevel=2)
+            warnings.warn(f"{name} is left out: {problem}", stacklevel=2)
     return found
 
 

@@ -52,10 +52,12 @@ class Comparison:
         figures = f"{self.metric} {own:.3f}, and {other:.3f} of {self.best}, the best of them"
         if not level and not worse:
             return f"Clearly better than {self.others}: {figures}."
+        if own == other:
+            return f"As good as {self.best}, a simple model: {self.metric} {own:.3f}."
         if self.wins:
+            level_with = "any" if len(level) == len(self.simple) else " and ".join(level)
             return (
-                f"Better than {self.others}, but not clearly better than "
-                f"{' and '.join(level)}: {figures}."
+                f"Better than {self.others}, but not clearly better than {level_with}: {figures}."
             )
         clearly = "Loses to" if self.best in worse else "Not better than"
         return f"{clearly} {self.best}: {self.metric} {own:.3f} and {other:.3f}."
@@ -68,7 +70,7 @@ class Comparison:
     @property
     def wins(self) -> bool:
         """Whether it is better than each simple model, clearly or not."""
-        return self._mean(self.own) >= self._mean(self.simple[self.best])
+        return self._mean(self.own) > self._mean(self.simple[self.best])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as plain types."""

@@ -22,7 +22,7 @@ def loss_note(settings: Mapping[str, Any], shape: DataShape, effort: Effort) -> 
     most = BUDGETS[effort].softmax_items
     if settings["loss"] == "softmax":
         return (
-            f"Loss: softmax over all {shape.items:,} items, because the catalog has at most "
+            f"Loss: softmax over all items, because the catalog has {shape.items:,}, not more than "
             f"{most:,}."
         )
     return (
@@ -59,6 +59,6 @@ def stopping_note(training: TrainingConfig, shape: DataShape) -> str:
         )
     count = f"only {shape.validation}" if shape.validation else "no"
     return (
-        f"Training takes {training.steps:,} steps, and nothing is chosen by validation: there are "
+        f"Training takes a fixed number of steps, and nothing is chosen by validation: there are "
         f"{count} validation events, and chance would decide with fewer than {ENOUGH_TO_STOP}."
     )

@@ -74,9 +74,9 @@ class Outcome:
 
     def _advice(self, best: str) -> str:
         training = self.run.training
-        if not self.tried:
-            return f"Try --model {best}, or leave out --model, which keeps the best of all."
-        if training.get("effort") == "best":
+        if not training.get("searches"):
+            return f"Try --model {best}, or the defaults, which try all and keep the best."
+        if not self.tried or training.get("effort") == "best":
             return f"Try --model {best}."
         return f"Try --effort best, or --model {best}."
 

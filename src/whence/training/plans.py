@@ -147,7 +147,9 @@ class Asked:
             yield loss_note(plan.settings, shape, self.effort)
         if self.seeds is None:
             yield seeds_note(plan.seeds, shape, self.effort, self.device)
-        if not self.training.keys() & SCHEDULE:
+        if not self.training.keys() & SCHEDULE or not (
+            shape.can_validate or plan.training.patience
+        ):
             yield stopping_note(plan.training, shape)
 
     def check_effort(self) -> None:

@@ -100,6 +100,7 @@ def train(
             **asdict(training_config),
             "recipe": asked.recipe,
             "notes": list(plan.notes),
+            "searches": asked.searches,
             "effort": asked.effort,
             "split": split,
             "init_from": [_fingerprint(run) for run in init_from],
@@ -110,7 +111,7 @@ def train(
         checkpoints = None
         if out is not None and claim is not None:
             everything = {"model": model, **settings, **described, **_environment(interactions)}
-            task = _checksum({**everything, "seeds": seeds, "searches": asked.searches})
+            task = _checksum({**everything, "seeds": seeds})
             if claim.finished and claim.left_task == task:
                 with suppress(RunError):  # somebody may have changed it since
                     return _finished(claim, Path(out), interactions, device)

@@ -1,0 +1,205 @@
+"""The rules of the default recipe, and the settings of the papers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whence.data import last_one, last_two
+from whence.errors import InputError
+from whence.models import MODELS
+from whence.models.losses import LossName
+from whence.training import TrainingConfig
+from whence.training.recipes import (
+    BUDGETS,
+    DEFAULT,
+    DROPOUTS,
+    EFFORTS,
+    MANY_EVENTS,
+    RECIPES,
+    DataShape,
+    Effort,
+    default_seeds,
+    default_settings,
+)
+from whence.worlds import World
+from whence_studies.study import find_study
+
+SHAPE = DataShape(items=1_000, events=60_000, mean_length=12.0, long_length=33.0, validation=5_000)
+
+
+def settings(
+    effort: Effort = "normal", device: str = "cpu", **shape: object
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    return default_settings(replace(SHAPE, **shape), effort, device)
+
+
+@pytest.mark.parametrize(
+    ("long", "effort", "max_len"),
+    [
+        (33.0, "normal", 40),
+        (40.0, "normal", 40),
+        (40.5, "normal", 50),
+        (3.0, "normal", 10),
+        (900.0, "quick", 50),
+        (900.0, "normal", 100),
+        (900.0, "best", 200),
+    ],
+)
+def test_the_length_is_that_of_nearly_all_histories(
+    long: float, effort: Effort, max_len: int
+) -> None:
+    """The next ten, from 10 to what the effort allows."""
+    assert settings(effort, long_length=long)[0]["max_len"] == max_len
+
+
+def test_dropout_falls_with_the_events_of_an_item() -> None:
+    found = [settings(events=each * 1_000)[0]["dropout"] for each in (1, 39, 40, 99, 100, 5_000)]
+    assert found == [0.5, 0.5, 0.3, 0.3, 0.2, 0.2]
+    assert [least for least, _ in DROPOUTS] == sorted((one[0] for one in DROPOUTS), reverse=True)
+    assert DROPOUTS[-1][0] == 0, "every catalog has a dropout"
+
+
+def test_embeddings_are_larger_with_many_events() -> None:
+    assert settings(events=MANY_EVENTS - 1)[0]["dim"] == 64
+    assert settings(events=MANY_EVENTS)[0]["dim"] == 128
+    assert settings("quick", events=MANY_EVENTS)[0]["dim"] == 64
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_the_loss_follows_the_size_of_the_catalog(effort: Effort) -> None:
+    most = BUDGETS[effort].softmax_items
+    assert settings(effort, items=most)[0]["loss"] == "softmax"
+    assert settings(effort, items=most + 1)[0]["loss"] == "sampled-softmax"
+
+
+def test_an_effort_allows_more_than_the_one_before() -> None:
+    found = [asdict(BUDGETS[effort]) for effort in EFFORTS]
+    assert EFFORTS == ("quick", "normal", "best")
+    for less, more in pairwise(found):
+        assert all(less[name] <= more[name] for name in less)
+        assert less["steps"] < more["steps"]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("length", [1.0, 7.0, 80.0, 5_000.0])
+def test_a_batch_has_about_as_many_events_for_any_length(length: float, device: str) -> None:
+    own, training = settings(device=device, mean_length=length, long_length=length)
+    assert 16 <= training["batch_size"] <= 512
+    events = training["batch_size"] * min(length, own["max_len"])
+    wanted = 2_000 if device == "cpu" else 16_000
+    assert events == pytest.approx(wanted, rel=0.1) or training["batch_size"] in (16, 512)
+
+
+def test_too_few_validations_choose_nothing(world: World) -> None:
+    _, enough = settings(validation=100)
+    _, few = settings(validation=99)
+    assert (enough["patience"], enough["validate_every"]) == (5, 250)
+    assert (few["patience"], few["validate_every"]) == (0, 0)
+    assert few["steps"] == BUDGETS["quick"].steps
+    assert not DataShape.of(last_one(world.interactions)).can_validate, "last-one holds out none"
+
+
+@pytest.mark.parametrize(
+    ("effort", "device", "length", "events", "seeds"),
+    [
+        ("normal", "cpu", 8.0, 9_000_000, 5),
+        ("normal", "cpu", 150.0, 100_000, 5),
+        ("normal", "cpu", 150.0, 900_000, 1),
+        ("normal", "cuda", 150.0, 900_000, 5),
+        ("quick", "cuda", 8.0, 1_000, 1),
+        ("best", "cpu", 8.0, 1_000, 5),
+    ],
+)
+def test_several_seeds_where_they_cost_little(
+    effort: Effort, device: str, length: float, events: int, seeds: int
+) -> None:
+    shape = replace(SHAPE, mean_length=length, events=events)
+    assert default_seeds(shape, effort, device) == seeds
+
+
+def test_the_shape_is_counted(world: World) -> None:
+    data = world.interactions
+    split = last_two(data)
+    shape = DataShape.of(split)
+    lengths = []
+    for user in range(data.user_count):
+        count = int(data.offsets[user + 1] - data.offsets[user])
+        trained = count - 2 if count >= 3 else count
+        if trained >= 2:
+            lengths.append(trained)
+    assert shape.items == data.item_count
+    assert shape.events == len(data) - 2 * len(split.held["test"])
+    assert shape.validation == len(split.held["validation"])
+    assert shape.mean_length == pytest.approx(np.mean(lengths))
+    assert sum(length <= shape.long_length for length in lengths) >= 0.95 * len(lengths)
+
+
+def of_study(study: str, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the file of a study says about a model, beyond the defaults of the model."""
+    found = find_study(study)
+    return dict(found.models[model].settings), {**found.training, **found.models[model].training}
+
+
+def complete(recipe: str, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return all settings that a recipe comes to."""
+    own, training = RECIPES[recipe].settings(model)
+    return asdict(MODELS[model].config(**own)), asdict(TrainingConfig(**training))
+
+
+def test_the_recipe_of_baumhauer_is_that_of_the_studies() -> None:
+    """But for the length, the epochs and the masks, which differ by dataset there."""
+    for name, model in (("SASRec", "sasrec"), ("BERT4Rec", "bert4rec")):
+        settings, training = of_study("sequential-accuracy", name)
+        assert complete("baumhauer-2021", model) == (
+            asdict(MODELS[model].config(**settings)),
+            asdict(TrainingConfig(**training)),
+        )
+
+
+def test_the_recipes_of_the_collaborative_models_are_those_of_the_studies() -> None:
+    """But for validations on the test events, by which the published tables choose the epoch."""
+    of_tables = {"validate_every", "validate_on", "metric", "patience"}
+    for recipe, names, epochs in (
+        ("he-2017", {"GMF": "gmf", "MLP": "mlp", "NeuMF": "neumf"}, None),
+        ("xue-2019", {"FISM": "fism"}, None),
+        ("xue-2019", {"DeepICF": "deepicf", "DeepICF+a": "deepicf-a"}, 20),
+    ):
+        for name, model in names.items():
+            settings, training = of_study("collaborative-accuracy", name)
+            wanted = {**MODELS[model].training, **training}
+            wanted = {one: value for one, value in wanted.items() if one not in of_tables}
+            if epochs is not None:
+                wanted["epochs"] = epochs
+            assert complete(recipe, model) == (
+                asdict(MODELS[model].config(**settings)),
+                asdict(TrainingConfig(**wanted)),
+            )
+
+
+def test_the_recipe_of_jain_is_a_row_of_the_study() -> None:
+    row = find_study("collaborative-accuracy").variants["two classes"]
+    settings, training = RECIPES["jain-2019"].settings("deepicf-a")
+    assert settings == dict(row.settings)
+    assert training["epochs"] == row.training["epochs"]
+
+
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != DEFAULT])
+def test_every_recipe_is_complete_and_says_what_it_is(recipe: str) -> None:
+    assert RECIPES[recipe].summary.endswith(".")
+    assert RECIPES[recipe].models
+    for model in RECIPES[recipe].models:
+        own, _ = complete(recipe, model)
+        if "loss" in own:
+            assert own["loss"] in LossName.__args__  # type: ignore[attr-defined]
+
+
+def test_a_recipe_without_the_model_is_one_sentence() -> None:
+    with pytest.raises(InputError, match=r"no settings for gmf\. It is for sasrec and bert4rec"):
+        RECIPES["baumhauer-2021"].settings("gmf")
+    with pytest.raises(InputError, match="did you mean 'kang-2018'"):
+        RECIPES["kang"]
