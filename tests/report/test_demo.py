@@ -27,7 +27,7 @@ def demonstration(
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("whence.demonstration.AGREEMENT_CASES", 20)
-        found = demonstrate(folder, data=str(data_folder), steps=40, show_progress=False)
+        found = demonstrate(folder, data=str(data_folder), steps=300, show_progress=False)
     return found, write_demo_report(found, folder / "report.html", "whence demo --data world")
 
 
@@ -59,7 +59,7 @@ def test_the_page_in_a_browser(demonstration: tuple[Demonstration, Path], width:
     found, path = demonstration
     with in_browser(path, width) as page:
         assert page.locator("h1").inner_text() == "Whence: recommendations and their reasons"
-        assert page.locator("svg").count() == 5
+        assert page.locator("svg").count() == 5, "with rollout"
         assert page.locator("tbody tr").count() >= 10 + 3 + len(able(found.run.whole, EXPLAINERS))
 
 

@@ -73,6 +73,7 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
         seed=explanations[0].seed,
         command=command,
         removal=explanations[0].removal,
+        has_attention=len(explanations) > 1,
     )
     with new_file(path) as partial:
         partial.write_text(page, encoding="utf-8")
