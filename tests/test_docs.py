@@ -19,6 +19,7 @@ from whence.explainers.measured import measured_here
 from whence.models.sasrec import SASRecConfig
 from whence.report.which import fill_page
 from whence.training import TrainingConfig
+from whence.training.recipes import BUDGETS, RECIPES
 from whence_studies.skips import EXPERTS
 
 ROOT = Path(__file__).parent.parent
@@ -93,16 +94,45 @@ def settings_tables() -> str:
     return "\n\n".join(tables)
 
 
-def with_settings(page: str) -> str:
-    """Return the page with the tables between its markers."""
-    before, _, rest = page.partition("<!-- settings -->\n")
-    _, _, after = rest.partition("<!-- end of settings -->")
-    return f"{before}<!-- settings -->\n{settings_tables()}\n<!-- end of settings -->{after}"
+def recipes_table() -> str:
+    """Return the rows of `whence recipes`."""
+    rows = [
+        f"| `{name}` | {', '.join(f'`{model}`' for model in one.models) or 'all'} | {one.summary} |"
+        for name, one in RECIPES.items()
+    ]
+    return "\n".join(["| recipe | models | what it is |", "|---|---|---|", *rows])
 
 
-def test_the_settings_on_the_page_are_the_declared_ones() -> None:
+def efforts_table() -> str:
+    """Return what each effort allows."""
+    rows = [
+        f"| `{name}` | {one.longest} | {one.steps:,} | {one.patience} validations | "
+        f"{one.softmax_items:,} items | {one.seeds} |"
+        for name, one in BUDGETS.items()
+    ]
+    heading = (
+        "| `--effort` | longest history | most steps | stops after | all items in the loss up to "
+        "| seeds |"
+    )
+    return "\n".join([heading, "|---|---|---|---|---|---|", *rows])
+
+
+TABLES = {"settings": settings_tables, "recipes": recipes_table, "efforts": efforts_table}
+
+
+def with_tables(page: str) -> str:
+    """Return the page with the tables between their markers."""
+    for name, table in TABLES.items():
+        before, found, rest = page.partition(f"<!-- {name} -->\n")
+        _, _, after = rest.partition(f"<!-- end of {name} -->")
+        assert found, f"the page has no place for {name}"
+        page = f"{before}{found}{table()}\n<!-- end of {name} -->{after}"
+    return page
+
+
+def test_the_tables_on_the_page_are_the_declared_ones() -> None:
     page = USING.read_text(encoding="utf-8")
-    assert page == with_settings(page), "run python tests/test_docs.py to update the page"
+    assert page == with_tables(page), "run python tests/test_docs.py to update the page"
 
 
 def test_every_page_is_in_the_index() -> None:
@@ -135,4 +165,4 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 if __name__ == "__main__":
-    USING.write_text(with_settings(USING.read_text(encoding="utf-8")), encoding="utf-8")
+    USING.write_text(with_tables(USING.read_text(encoding="utf-8")), encoding="utf-8")

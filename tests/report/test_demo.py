@@ -150,7 +150,7 @@ def test_the_page_says_what_was_tried_and_how_it_compares(
     assert outcome.chosen == next(iter(outcome.tried))
     for name, value in outcome.tried.items():
         assert re.search(rf">{name}</th><td class=\"number\">{value:.3f}</td>", page)
-    assert page.count(f"kept: {found.run.members}") == 1
+    assert f"<td>{found.run.members}</td>" in page
 
 
 def test_a_lead_is_taken_case_by_case(demonstration: tuple[Demonstration, Path]) -> None:

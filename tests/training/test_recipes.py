@@ -33,7 +33,7 @@ SHAPE = DataShape(items=1_000, events=60_000, mean_length=12.0, long_length=33.0
 
 
 def settings(
-    effort: Effort = "normal", device: str = "cpu", **shape: object
+    effort: Effort = "normal", device: str = "cpu", **shape: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     return default_settings(replace(SHAPE, **shape), effort, device)
 

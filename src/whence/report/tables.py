@@ -64,9 +64,9 @@ def outcome_tables(outcome: Outcome) -> Group:
 
 def tried_table(outcome: Outcome) -> Table:
     """Return what was tried, the best first, and what was kept."""
-    table = plain_table("What was tried, on the validation events", "", MAIN, "")
+    table = plain_table("What was tried, on the validation events", "", MAIN, "kept")
     for name, value in outcome.tried.items():
-        kept = f"kept: {outcome.run.members}" if name == outcome.chosen else ""
+        kept = outcome.run.members if name == outcome.chosen else ""
         table.add_row(name, f"{value:.3f}", kept)
     return table
 
