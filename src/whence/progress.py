@@ -6,7 +6,7 @@ A terminal or a notebook gets a bar. Redirected output gets a plain line from ti
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.table import Column
 
 from whence.console import SafeConsole
 from whence.text import visible
@@ -30,6 +31,8 @@ T = TypeVar("T")
 FIRST_LINE_SECONDS = 10
 """Work that is done sooner prints no line to redirected output."""
 SECONDS_BETWEEN_LINES = 30
+WIDE = 110
+"""Narrower terminals get a short bar."""
 AT_MOST = "at most"
 """Said before the time that is left if the work may end early."""
 
@@ -41,7 +44,7 @@ class Bar:
         self,
         title: str,
         total: int | None,
-        columns: tuple[ProgressColumn, ...],
+        columns: Sequence[ProgressColumn],
         *,
         done: int = 0,
         show: bool = True,
@@ -51,12 +54,14 @@ class Bar:
     ) -> None:
         console = SafeConsole(stderr=True)
         live = console.is_terminal or console.is_jupyter
+        wide = console.width >= WIDE
         self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
+            TextColumn("{task.description}", markup=False, table_column=_whole()),
+            BarColumn(bar_width=40 if wide else 8),
             *columns,
-            TextColumn(AT_MOST if may_end_early else "left"),
-            TimeRemainingColumn(compact=True),
+            *([TimeElapsedColumn(table_column=_whole())] if wide else []),
+            TextColumn(f"{AT_MOST} left" if may_end_early else "left", table_column=_whole()),
+            TimeRemainingColumn(compact=True, table_column=_whole()),
             TextColumn("{task.fields[note]}", markup=False),
             console=console,
             disable=not (show and live),
@@ -88,6 +93,11 @@ class Bar:
         self._progress.advance(self._task, count)
         if self._lines is not None:
             self._lines.advance(count, finished_before)
+
+
+def _whole() -> Column:
+    """Return a column that is never cut, so that the note gives way on a narrow terminal."""
+    return Column(no_wrap=True)
 
 
 class _Lines:
@@ -151,13 +161,13 @@ def progress_bar(
 
     If the work may end early, the total and the time that is left are the most there can be.
     """
-    columns = (MofNCompleteColumn(), TimeElapsedColumn())
+    columns = [MofNCompleteColumn(table_column=_whole())]
     return Bar(title, total, columns, show=show, transient=transient, may_end_early=may_end_early)
 
 
 def download_bar(title: str, total: int | None, done: int = 0, show: bool = True) -> Bar:
     """Return a bar that counts bytes, of which some may be there already."""
-    columns = (DownloadColumn(), TransferSpeedColumn())
+    columns = [DownloadColumn(), TransferSpeedColumn()]
     return Bar(title, total, columns, done=done, show=show, amount=decimal)
 
 

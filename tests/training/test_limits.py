@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import whence
-from whence.data import Interactions, last_two, load
+from whence.data import Interactions, Split, last_two, load
 from whence.errors import InputError, TooLargeError
 from whence.models import ease, fitted_model, simple_models
-from whence.models.ease import BYTES_PER_PAIR
+from whence.models.ease import BYTES_PER_PAIR, EASEConfig
 from whence.training.outcome import Outcome
 
 SMALL: dict[str, Any] = {
@@ -103,9 +103,12 @@ def test_ease_is_computed_once_for_the_same_events(monkeypatch: pytest.MonkeyPat
     """Two splits that hold out the same, and two models that differ in recency."""
     data, calls = pattern(100), []
     compute = ease._compute_weights
-    monkeypatch.setattr(
-        ease, "_compute_weights", lambda *given: calls.append(given) or compute(*given)
-    )
+
+    def counted(split: Split, config: EASEConfig) -> object:
+        calls.append(split)
+        return compute(split, config)
+
+    monkeypatch.setattr(ease, "_compute_weights", counted)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(2):

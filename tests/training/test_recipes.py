@@ -33,7 +33,9 @@ SHAPE = DataShape(items=1_000, events=60_000, mean_length=12.0, long_length=33.0
 
 
 def settings(
-    effort: Effort = "normal", device: str = "cpu", **shape: float
+    effort: Effort = "normal",
+    device: str = "cpu",
+    **shape: Any,  # noqa: ANN401
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     return default_settings(replace(SHAPE, **shape), effort, device)
 

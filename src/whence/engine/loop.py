@@ -157,7 +157,7 @@ class Training(Generic[ModelT]):
         if not self.plan.patience:
             return f"{loss}, {self.task.metric} {_mean([log.validations[-1] for log in logs]):.3f}"
         best = _mean([log.validations[self.task.best(log.validations)] for log in logs])
-        return f"{loss}, best {self.task.metric} {best:.3f}"
+        return f"best {self.task.metric} {best:.3f}, {loss}"
 
     @property
     def is_over(self) -> bool:
