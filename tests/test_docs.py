@@ -106,15 +106,11 @@ def recipes_table() -> str:
 def efforts_table() -> str:
     """Return what each effort allows."""
     rows = [
-        f"| `{name}` | {one.longest} | {one.steps:,} | {one.patience} validations | "
-        f"{one.softmax_items:,} items | {one.seeds} |"
+        f"| `{name}` | {one.longest} | {one.steps:,} | {one.steps_for_many:,} | {one.seeds} |"
         for name, one in BUDGETS.items()
     ]
-    heading = (
-        "| `--effort` | longest history | most steps | stops after | all items in the loss up to "
-        "| seeds |"
-    )
-    return "\n".join([heading, "|---|---|---|---|---|---|", *rows])
+    heading = "| `--effort` | longest history | most steps | with many events | seeds |"
+    return "\n".join([heading, "|---|---|---|---|---|", *rows])
 
 
 TABLES = {"settings": settings_tables, "recipes": recipes_table, "efforts": efforts_table}

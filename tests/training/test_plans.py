@@ -30,7 +30,7 @@ def test_what_is_given_comes_before_the_recipe() -> None:
     usual = plan()
     found = plan(settings={"dim": 24}, training={"patience": 2}, seeds=3)
     assert usual.settings["dim"] == 64
-    assert usual.training.patience == 5
+    assert usual.training.patience == 10
     assert found == Plan(
         {**usual.settings, "dim": 24}, replace(usual.training, patience=2), 3, found.notes
     )
@@ -86,19 +86,20 @@ def test_a_paper_trains_one_seed_as_its_settings_say() -> None:
 
 def test_the_notes_say_what_was_chosen_and_why() -> None:
     loss, seeds, end = plan().notes
+    most = 2**25 // (plan().training.batch_size * 12)
     assert loss == (
-        "Loss: softmax over all items, because the catalog has 1,000, not more than 15,000."
+        f"Loss: softmax over all items, because the catalog has 1,000, not more than {most:,}."
     )
     assert seeds == "5 seeds recommend together: histories are short, 12 items on average."
     assert end == (
-        "Training ends after 5 validations without a better NDCG@10, or after 12,000 steps."
+        "Training ends after 10 validations without a better NDCG@10, or after 5,000 steps."
     )
     loss, seeds, end = plan(
-        replace(SHAPE, items=20_000, mean_length=150.0, events=10**6, validation=7)
+        replace(SHAPE, items=50_000, mean_length=150.0, events=10**6, validation=7)
     ).notes
     assert loss == (
-        "Loss: sampled softmax with 512 negatives, because the catalog has 20,000 items, more "
-        "than 15,000 (effort normal)."
+        "Loss: sampled softmax with 512 negatives, because the catalog has 50,000 items, more "
+        "than 20,971."
     )
     assert seeds.startswith("One seed: on a processor, 5 take long with 1,000,000 events")
     assert "only 7 validation events" in end

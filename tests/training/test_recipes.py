@@ -41,22 +41,24 @@ def settings(
 
 
 @pytest.mark.parametrize(
-    ("long", "effort", "max_len"),
+    ("long", "effort", "device", "max_len"),
     [
-        (33.0, "normal", 40),
-        (40.0, "normal", 40),
-        (40.5, "normal", 50),
-        (3.0, "normal", 10),
-        (900.0, "quick", 50),
-        (900.0, "normal", 100),
-        (900.0, "best", 200),
+        (63.0, "normal", "cpu", 70),
+        (70.0, "normal", "cpu", 70),
+        (70.5, "normal", "cpu", 80),
+        (3.0, "normal", "cpu", 50),
+        (900.0, "quick", "cpu", 50),
+        (900.0, "quick", "cuda", 50),
+        (900.0, "normal", "cpu", 100),
+        (900.0, "normal", "cuda", 200),
+        (900.0, "best", "cuda", 200),
     ],
 )
 def test_the_length_is_that_of_nearly_all_histories(
-    long: float, effort: Effort, max_len: int
+    long: float, effort: Effort, device: str, max_len: int
 ) -> None:
-    """The next ten, from 10 to what the effort allows."""
-    assert settings(effort, long_length=long)[0]["max_len"] == max_len
+    """The next ten, from 50 to what the effort allows."""
+    assert settings(effort, device, long_length=long)[0]["max_len"] == max_len
 
 
 def test_dropout_falls_with_the_events_of_an_item() -> None:
@@ -67,16 +69,20 @@ def test_dropout_falls_with_the_events_of_an_item() -> None:
 
 
 def test_embeddings_are_larger_with_many_events() -> None:
-    assert settings(events=MANY_EVENTS - 1)[0]["dim"] == 64
-    assert settings(events=MANY_EVENTS)[0]["dim"] == 128
+    few, many = settings(events=MANY_EVENTS - 1)[0], settings(events=MANY_EVENTS)[0]
+    assert (few["dim"], few["n_heads"]) == (64, 1)
+    assert (many["dim"], many["n_heads"]) == (128, 2)
     assert settings("quick", events=MANY_EVENTS)[0]["dim"] == 64
 
 
-@pytest.mark.parametrize("effort", EFFORTS)
-def test_the_loss_follows_the_size_of_the_catalog(effort: Effort) -> None:
-    most = BUDGETS[effort].softmax_items
-    assert settings(effort, items=most)[0]["loss"] == "softmax"
-    assert settings(effort, items=most + 1)[0]["loss"] == "sampled-softmax"
+@pytest.mark.parametrize(("device", "most"), [("cpu", 2**25), ("cuda", 2**31)])
+@pytest.mark.parametrize("length", [7.0, 40.0, 5_000.0])
+def test_the_loss_follows_the_size_of_the_catalog(device: str, most: int, length: float) -> None:
+    """A step computes a score for each event of its batch and each item."""
+    for items in (100, 5_000, 20_000, 200_000, 10**6):
+        own, training = settings(device=device, mean_length=length, items=items)
+        scores = training["batch_size"] * min(length, own["max_len"]) * items
+        assert own["loss"] == ("softmax" if scores <= most else "sampled-softmax")
 
 
 def test_an_effort_allows_more_than_the_one_before() -> None:
@@ -87,20 +93,38 @@ def test_an_effort_allows_more_than_the_one_before() -> None:
         assert less["steps"] < more["steps"]
 
 
+def test_many_events_take_more_steps() -> None:
+    for effort, budget in BUDGETS.items():
+        assert settings(effort)[1]["steps"] == budget.steps
+        assert settings(effort, events=MANY_EVENTS)[1]["steps"] == budget.steps_for_many
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_a_training_is_validated_twenty_times(effort: Effort) -> None:
+    training = settings(effort)[1]
+    assert training["steps"] == 20 * training["validate_every"]
+    assert training["patience"] == 10
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("events", [3_000, 60_000, 10**7])
 @pytest.mark.parametrize("length", [1.0, 7.0, 80.0, 5_000.0])
-def test_a_batch_has_about_as_many_events_for_any_length(length: float, device: str) -> None:
-    own, training = settings(device=device, mean_length=length, long_length=length)
-    assert 16 <= training["batch_size"] <= 512
-    events = training["batch_size"] * min(length, own["max_len"])
-    wanted = 2_000 if device == "cpu" else 16_000
-    assert events == pytest.approx(wanted, rel=0.1) or training["batch_size"] in (16, 512)
+def test_a_batch_has_about_as_many_events_for_any_length(
+    length: float, events: int, device: str
+) -> None:
+    """Within half a power of two, and at most a twentieth of all events."""
+    own, training = settings(device=device, mean_length=length, long_length=length, events=events)
+    size = training["batch_size"]
+    assert size in (16, 32, 64, 128, 256)
+    wanted = min(2_000 if device == "cpu" else 20_000, events / 20)
+    ratio = size * min(length, own["max_len"]) / wanted
+    assert 2**-0.5 <= ratio <= 2**0.5 or (size == 16 and ratio > 1) or (size == 256 and ratio < 1)
 
 
 def test_too_few_validations_choose_nothing(world: World) -> None:
     _, enough = settings(validation=100)
     _, few = settings(validation=99)
-    assert (enough["patience"], enough["validate_every"]) == (5, 250)
+    assert (enough["patience"], enough["validate_every"]) == (10, 250)
     assert (few["patience"], few["validate_every"]) == (0, 0)
     assert few["steps"] == BUDGETS["quick"].steps
     assert not DataShape.of(last_one(world.interactions)).can_validate, "last-one holds out none"

@@ -14,12 +14,16 @@ from whence.training.recipes import (
     DataShape,
     Effort,
     more_seeds_cost_little,
+    softmax_items,
 )
 
 
-def loss_note(settings: Mapping[str, Any], shape: DataShape, effort: Effort) -> str:
-    """Say how many items the loss compares the next item with."""
-    most = BUDGETS[effort].softmax_items
+def loss_note(
+    settings: Mapping[str, Any], training: Mapping[str, Any], shape: DataShape, device: str
+) -> str:
+    """Say how many items the loss of a recipe compares the next item with."""
+    length = min(shape.mean_length, settings["max_len"])
+    most = softmax_items(training["batch_size"], length, device)
     if settings["loss"] == "softmax":
         return (
             f"Loss: softmax over all items, because the catalog has {shape.items:,}, not more than "
@@ -27,7 +31,7 @@ def loss_note(settings: Mapping[str, Any], shape: DataShape, effort: Effort) -> 
         )
     return (
         f"Loss: sampled softmax with {settings['n_negatives']:,} negatives, because the catalog "
-        f"has {shape.items:,} items, more than {most:,} (effort {effort})."
+        f"has {shape.items:,} items, more than {most:,}."
     )
 
 

@@ -122,14 +122,16 @@ class Asked:
             self.recipe, self.model, self.spec, shape, self.effort, self.device
         )
         config = build(self.spec.config, {**own, **self.settings})
-        if self.complete:
-            training = {}
+        given = with_given({} if self.complete else training, self.training)
         plan = Plan(
             asdict(config),
-            build(TrainingConfig, with_given(training, self.training)),
+            build(TrainingConfig, given),
             self.seeds or self._default_seeds(shape),
         )
-        return replace(plan, notes=tuple(self._notes(plan, shape)))
+        if not self.follows_data:
+            return plan
+        chosen = [] if "loss" in self.settings else [loss_note(own, training, shape, self.device)]
+        return replace(plan, notes=(*chosen, *self._notes(plan, shape)))
 
     @property
     def follows_data(self) -> bool:
@@ -141,10 +143,6 @@ class Asked:
 
     def _notes(self, plan: Plan, shape: DataShape) -> Iterator[str]:
         """Yield what was chosen, not what was given."""
-        if not self.follows_data:
-            return
-        if "loss" not in self.settings:
-            yield loss_note(plan.settings, shape, self.effort)
         if self.seeds is None:
             yield seeds_note(plan.seeds, shape, self.effort, self.device)
         if not self.training.keys() & SCHEDULE or not (

@@ -179,6 +179,7 @@ STEPS_OF_A_PASS: Final = 20
 """The fewest steps of a pass over all events, so that small data are not read at once."""
 LOGITS_OF_A_STEP, LOGITS_OF_A_STEP_ON_GPU = 2**25, 2**31
 """The largest number of items times events of a step for a loss over all items."""
+SAMPLED: Final = "sampled-softmax"
 LEAST_BATCH, LARGEST_BATCH = 16, 256
 VALIDATIONS, PATIENCE = 20, 10
 """The validations of a training, and those without an improvement after which it stops."""
@@ -201,16 +202,13 @@ def default_settings(
     dim = 128 if large else 64
     length = min(shape.mean_length, max_len)
     batch = _batch_size(shape, length, on_gpu)
-    logits = batch * length * shape.items
     per_item = shape.events / max(1, shape.items)
     model = {
         "max_len": max_len,
         "dim": dim,
         "n_heads": dim // OF_A_HEAD,
         "dropout": next(rate for least, rate in DROPOUTS if per_item >= least),
-        "loss": "softmax"
-        if logits <= (LOGITS_OF_A_STEP_ON_GPU if on_gpu else LOGITS_OF_A_STEP)
-        else "sampled-softmax",
+        "loss": "softmax" if shape.items <= softmax_items(batch, length, device) else SAMPLED,
         "n_negatives": 512,
     }
     steps = budget.steps_for_many if many else budget.steps
@@ -227,6 +225,12 @@ def default_settings(
     if not shape.can_validate:
         training |= {"steps": BUDGETS["quick"].steps, "validate_every": 0, "patience": 0}
     return model, training
+
+
+def softmax_items(batch_size: int, length: float, device: str) -> int:
+    """Return how many items the largest catalog has whose items all enter the loss."""
+    most = LOGITS_OF_A_STEP if device == "cpu" else LOGITS_OF_A_STEP_ON_GPU
+    return int(most / (batch_size * length))
 
 
 def _batch_size(shape: DataShape, length: float, on_gpu: bool) -> int:
