@@ -40,6 +40,7 @@ def test_a_simple_model_is_not_compared_with_itself(split: Split) -> None:
     found = compare_with_simple(fitted_model("ease", {}, split), "ease", split, "test")
     assert found is not None
     assert set(found.simple) == set(MODELS.tagged("simple")) - {"ease"}
+    assert found.others == "every other simple model"
 
 
 def test_without_events_nothing_is_compared(split: Split) -> None:
@@ -73,13 +74,15 @@ def test_every_protocol_is_measured_if_asked(split: Split) -> None:
         ),
         (
             compared([0.1, 0.3], popularity=[0.0, 0.1], ease=[0.3, 0.5]),
-            "Loses to ease: NDCG@10 0.200 and 0.400. Try --model ease, or leave out --model, which "
-            "chooses the best.",
+            "Loses to ease: NDCG@10 0.200 and 0.400.",
         ),
         (
             compared([0.98, 0.0], popularity=[0.0, 0.1], ease=[0.0, 1.0]),
-            "Not better than ease: NDCG@10 0.490 and 0.500. Try --model ease, or leave out "
-            "--model, which chooses the best.",
+            "Not better than ease: NDCG@10 0.490 and 0.500.",
+        ),
+        (
+            compared([0.0, 1.0], popularity=[0.0, 1.0], ease=[0.0, 0.1]),
+            "As good as popularity, a simple model: NDCG@10 0.500.",
         ),
     ],
 )
