@@ -40,6 +40,9 @@ class StudyDataset:
     settings: Settings = field(default_factory=dict)
     """Model settings on these data."""
     training: Settings = field(default_factory=dict)
+    seeds: int | None = None
+    measurements: tuple[str, ...] = ()
+    """The measurements on these data; all by default."""
 
     @property
     def available(self) -> bool:
@@ -58,6 +61,7 @@ class StudyModel:
     training: Settings = field(default_factory=dict)
     on: Mapping[str, Settings] = field(default_factory=dict)
     """By dataset: settings of this model that differ there."""
+    seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class Variant:
     """The models trained with this variant; all models by default."""
     init_from: bool = False
     """Whether models start from the weights of the models trained in the first variant."""
+    seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,7 @@ class StudyFile:
     By default, the first few.
     """
     seeds: int = 10
+    """How many are trained, unless a variant, a model or a dataset says otherwise."""
     split: str = "last-two"
     held: HeldOut = "validation"
     """The held-out events that are measured on."""
@@ -218,6 +224,18 @@ class Study(StudyFile):
             {**dataset.settings, **model.settings, **own, **variant.settings},
             {**self.training, **dataset.training, **model.training, **variant.training},
         )
+
+    def seeds_of(self, cell: Cell) -> int:
+        """Return how many seeds are trained; a model in closed form is equal for all seeds."""
+        model = self.models[cell.model]
+        if model_spec(model.name).closed_form:
+            return 1
+        of = (self.variants[cell.variant], model, self.datasets[cell.dataset])
+        return next((one.seeds for one in of if one.seeds is not None), self.seeds)
+
+    def measurements_on(self, dataset: str) -> tuple[str, ...]:
+        """Return what is measured on a dataset, by its displayed name."""
+        return self.datasets[dataset].measurements or self.measurements
 
     def initial_cells(self, cell: Cell) -> list[Cell]:
         """Return the cells whose weights the model of this cell starts from."""

@@ -62,7 +62,7 @@ def test_the_trainings_of_table_3_2() -> None:
         ("Games", 25, 242, 0.6),
     ):
         settings, training = study.settings_of(Cell(dataset, "SASRec", "b=3 h=1"))
-        assert settings == {"max_len": length, "n_blocks": 3, "n_heads": 1}
+        assert settings == {"max_len": length, "n_blocks": 3, "n_heads": 1, "loss": "bce"}
         assert training == {"batch_size": 128, "steps": 10 * epoch, "average_every": epoch}
         other, same = study.settings_of(Cell(dataset, "BERT4Rec", "b=3 h=1"))
         assert other == {"max_len": length - 1, "mask_prob": mask, "n_blocks": 3, "n_heads": 1}
