@@ -141,6 +141,9 @@ def _check_published(study: Study) -> None:
         for cell in study.cells():
             for column in columns_of(study):
                 float(study.published_text(column, cell) or 0)
+        for values in study.published_elsewhere().values():
+            for text in values.values():
+                float(text)
     except (AttributeError, ValueError):
         raise InputError(
             f"published/{study.id}.json must hold numbers as texts, by column, model, dataset and "

@@ -293,6 +293,22 @@ class Study(StudyFile):
         text = by_model.get(cell.model, {}).get(cell.dataset, {}).get(cell.variant)
         return None if text is None else str(text)
 
+    def published_elsewhere(self) -> dict[Cell, dict[str, str]]:
+        """Return the published values of what is not trained here, as printed, by column.
+
+        In place of a variant they have a source.
+        """
+        trained = set(self.cells())
+        found: dict[Cell, dict[str, str]] = {}
+        for column, by_model in self.published.items():
+            for model, by_dataset in by_model.items():
+                for dataset, by_source in by_dataset.items():
+                    for source, text in by_source.items():
+                        cell = Cell(dataset, model, source)
+                        if cell not in trained:
+                            found.setdefault(cell, {})[column] = str(text)
+        return found
+
 
 def study_files() -> dict[str, Path]:
     """Return the files of the studies that come with Whence, by id."""

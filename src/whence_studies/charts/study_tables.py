@@ -129,15 +129,7 @@ def _interval_notes(records: Sequence[Record]) -> tuple[str, ...]:
 
 def _published_elsewhere(study: Study) -> list[StudyTable]:
     """The published values of models that the study does not train, as printed."""
-    trained = set(study.cells())
-    rows: dict[Cell, dict[str, str]] = {}
-    for column, by_model in study.published.items():
-        for model, by_dataset in by_model.items():
-            for dataset, by_source in by_dataset.items():
-                for source, text in by_source.items():
-                    cell = Cell(dataset, model, source)
-                    if cell not in trained:
-                        rows.setdefault(cell, {})[column] = text
+    rows = study.published_elsewhere()
     if not rows:
         return []
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
