@@ -9,6 +9,7 @@ import pytest
 
 import whence
 from whence.data import last_two
+from whence.training import TrainingConfig
 from whence_studies.cache import MeasuringPlan, StudyCache
 from whence_studies.measurements.explainer_agreement import agreement
 from whence_studies.measurements.measurement import MeasuredRun, NoOptions
@@ -65,8 +66,9 @@ def test_variants_that_differ_in_measuring_share_a_training(
     data = whence.load(data_folder)
     by_hand = whence.train(
         data,
+        model="sasrec",
         model_settings={"max_len": 8, "dim": 8},
-        training={"batch_size": 16, "steps": 6},
+        training=TrainingConfig(batch_size=16, steps=6),
         seeds=3,
         show_progress=False,
     )

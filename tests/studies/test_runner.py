@@ -17,6 +17,7 @@ from scipy import stats
 import whence
 from whence.data import last_two
 from whence.errors import InputError
+from whence.training import TrainingConfig
 from whence_studies.cache import CachedColumns, StudyCache, default_folder
 from whence_studies.claims import Estimate
 from whence_studies.measurements.measurement import SeedColumn
@@ -75,8 +76,9 @@ def test_records_equal_a_training_by_hand(study: Study, data_folder: Path, tmp_p
     data = whence.load(data_folder)
     by_hand = whence.train(
         data,
+        model="sasrec",
         model_settings={"max_len": 8, "dim": 8, "n_blocks": 2},
-        training={"batch_size": 16, "steps": 8},
+        training=TrainingConfig(batch_size=16, steps=8),
         seeds=3,
         show_progress=False,
     )

@@ -127,6 +127,35 @@ def test_a_claim_about_an_untrained_cell_is_refused(
         check_study(read_study(path, "tiny"))
 
 
+OVER_USERS = (
+    ('"accuracy"', '"together"'),
+    ('"recall@10 of 101"', '"NDCG@10 together"'),
+)
+
+
+def test_columns_over_users_are_compared_with_limits_only(tiny: Callable[..., Path]) -> None:
+    study = read_study(tiny(*OVER_USERS), "tiny")
+    with pytest.raises(InputError, match="whose interval is over users. Compare one side with"):
+        check_study(study)
+    check_study(read_study(tiny(*OVER_USERS, ('than = { variant = "one" }', "")), "tiny"))
+
+
+def test_the_most_specific_number_of_seeds_wins(tiny: Callable[..., Path]) -> None:
+    def seeds(*changes: tuple[str, str]) -> list[int]:
+        study = read_study(tiny(*changes), "tiny")
+        return [study.seeds_of(cell) for cell in study.cells()]
+
+    of_data = ("max_len = 8, dim = 8 }", "max_len = 8, dim = 8 }, seeds = 4")
+    of_model = ('"sasrec"', '"sasrec", seeds = 5')
+    of_variant = ("training = { steps = 8 }", "training = { steps = 8 }, seeds = 6")
+    assert seeds() == [3, 3]
+    assert seeds(of_data) == [4, 4]
+    assert seeds(of_data, of_model) == [5, 5]
+    assert seeds(of_data, of_model, of_variant) == [5, 6]
+    closed = ("max_len = 8, dim = 8", "max_len = 8"), ('"sasrec"', '"ease", seeds = 5')
+    assert seeds(*closed) == [1, 1]
+
+
 MISTAKES = [
     (('title = "A tiny study"', ""), "StudyFile needs the setting 'title'"),
     (("seeds", "seed"), "StudyFile has no setting 'seed': did you mean 'seeds'"),
@@ -145,6 +174,15 @@ MISTAKES = [
     (('"recall@10 of 101"', '"recall"'), "There is no column 'recall'"),
     (('name = "sasrec"', 'name = "sasrec", on = { Word = {} }'), "There is no dataset 'Word'"),
     (('held = "validation"', 'split = "half"'), "There is no split 'half'"),
+    (('name = "sasrec"', 'name = "sasrec", seeds = 0'), "needs at least one dataset, model"),
+    (("settings = {", 'measurements = ["lists"], settings = {'), "no measurement of this study"),
+    (
+        (
+            '"accuracy"]',
+            '"accuracy", "truth"]\nmeasuring = { truth = { explainers = ["rolout"] } }',
+        ),
+        "not measured for 'rolout': did you mean 'rollout'",
+    ),
 ]
 
 

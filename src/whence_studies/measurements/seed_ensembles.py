@@ -105,12 +105,14 @@ def _ranks(scores: Tensor, cases: Cases, members: Sequence[Members]) -> Tensor:
     """Return `[K, B]` from the scores `[S, B, items]`; ties count half, and NaN as higher."""
     targets = torch.from_numpy(cases.targets).to(scores.device)[:, None]
     row, item = (pair.to(scores.device) for pair in seen_items(cases))
+    left_out = torch.zeros_like(scores[0], dtype=torch.bool)
+    left_out[row, item] = True
+    left_out.scatter_(1, targets, True)
     ranks = []
     for seeds in members:
         total = scores[list(seeds)].sum(dim=0)
         own = total.gather(1, targets)
-        total[row, item] = -torch.inf
-        total.scatter_(1, targets, -torch.inf)
+        total.masked_fill_(left_out, -torch.inf)
         higher = ~(total <= own)
         ranks.append(higher.sum(dim=1) + (total == own).sum(dim=1) / 2)
     return torch.stack(ranks)
