@@ -31,6 +31,10 @@ COUNTS, SKIPS, TOYS = "counts", "skips", "toys"
 """Measurements that fill a published table row by row instead of measuring trained runs."""
 
 
+ELSEWHERE = "elsewhere"
+"""The key of published values of models that a study does not train."""
+
+
 @dataclass(frozen=True)
 class StudyDataset:
     """Interactions, and the settings that go with them."""
@@ -294,19 +298,16 @@ class Study(StudyFile):
         return None if text is None else str(text)
 
     def published_elsewhere(self) -> dict[Cell, dict[str, str]]:
-        """Return the published values of what is not trained here, as printed, by column.
+        """Return published values of what is not trained here, as printed, by column.
 
         In place of a variant they have a source.
         """
-        trained = set(self.cells())
         found: dict[Cell, dict[str, str]] = {}
-        for column, by_model in self.published.items():
+        for column, by_model in self.published.get(ELSEWHERE, {}).items():
             for model, by_dataset in by_model.items():
                 for dataset, by_source in by_dataset.items():
                     for source, text in by_source.items():
-                        cell = Cell(dataset, model, source)
-                        if cell not in trained:
-                            found.setdefault(cell, {})[column] = str(text)
+                        found.setdefault(Cell(dataset, model, source), {})[column] = str(text)
         return found
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 import whence
 from whence.data import last_two
+from whence.models.sasrec import SASRecConfig
 from whence.training import TrainingConfig
 from whence_studies.cache import MeasuringPlan, StudyCache
 from whence_studies.measurements.explainer_agreement import agreement
@@ -67,7 +69,7 @@ def test_variants_that_differ_in_measuring_share_a_training(
     by_hand = whence.train(
         data,
         model="sasrec",
-        model_settings={"max_len": 8, "dim": 8},
+        model_settings=asdict(SASRecConfig(max_len=8, dim=8)),
         training=TrainingConfig(batch_size=16, steps=6),
         seeds=3,
         show_progress=False,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy import stats
 import whence
 from whence.data import last_two
 from whence.errors import InputError
+from whence.models.sasrec import SASRecConfig
 from whence.training import TrainingConfig
 from whence_studies.cache import CachedColumns, StudyCache, default_folder
 from whence_studies.claims import Estimate
@@ -77,7 +79,7 @@ def test_records_equal_a_training_by_hand(study: Study, data_folder: Path, tmp_p
     by_hand = whence.train(
         data,
         model="sasrec",
-        model_settings={"max_len": 8, "dim": 8, "n_blocks": 2},
+        model_settings=asdict(SASRecConfig(max_len=8, dim=8, n_blocks=2)),
         training=TrainingConfig(batch_size=16, steps=8),
         seeds=3,
         show_progress=False,
