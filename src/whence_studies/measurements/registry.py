@@ -9,6 +9,7 @@ from whence.training.lists import RANGES
 from whence.trust.stability.seed_stability import METHODS, TOP, seed_stability
 from whence_studies.measurements import (
     calibration_by_class,
+    default_recommender,
     deletion_curves,
     expert_selections,
     explainer_agreement,
@@ -62,6 +63,7 @@ def stability(subject: MeasuredRun, _options: NoOptions) -> dict[str, SeedColumn
 
 
 MEASUREMENTS: dict[str, Measurement] = {
+    "against-simple": default_recommender.MEASUREMENT,
     "agreement": explainer_agreement.MEASUREMENT,
     "attention-map": one_user_attention.MEASUREMENT,
     "class-calibration": calibration_by_class.MEASUREMENT,
