@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 FOLDER_VARIABLE = "WHENCE_CACHE"
+LONGEST_OPTIONS = 80
+"""Longer options are hashed, so that they fit into the name of a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +82,11 @@ class MeasuringPlan:
     @property
     def key(self) -> str:
         """The part of a file name that identifies it."""
-        chosen = [f"{name}={value}" for name, value in asdict(self.options).items()]
-        return re.sub(r"[^\w=.-]", "_", "-".join((self.measurement, self.held, *chosen)))
+        chosen = "-".join(f"{name}={value}" for name, value in asdict(self.options).items())
+        if len(chosen) > LONGEST_OPTIONS:
+            chosen = hashlib.sha256(chosen.encode()).hexdigest()
+        named = (self.measurement, self.held, *([chosen] if chosen else []))
+        return re.sub(r"[^\w=.-]", "_", "-".join(named))
 
 
 @dataclass(frozen=True)
@@ -93,10 +98,15 @@ class CachedColumns:
 
 
 def resolve_settings(study: Study, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the complete settings of the model and of the training, checked."""
+    """Return the complete settings of the model and of the training, checked.
+
+    A model in closed form has no settings of training.
+    """
     settings, training = study.settings_of(cell)
     spec = model_spec(study.models[cell.model].name)
     config = build(spec.config, settings)
+    if spec.closed_form:
+        return asdict(config), {}
     return asdict(config), asdict(build(TrainingConfig, with_given(spec.training, training)))
 
 

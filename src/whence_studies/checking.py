@@ -11,7 +11,12 @@ from whence.trust.stability.seed_pairs import check_interval_over
 from whence_studies.cache import resolve_settings
 from whence_studies.claims import BANDS
 from whence_studies.measurements.measurement import BarPlot
-from whence_studies.measurements.registry import MEASUREMENTS, columns_of, figures_of
+from whence_studies.measurements.registry import (
+    MEASUREMENTS,
+    columns_of,
+    figures_of,
+    is_over_users,
+)
 from whence_studies.study import SKIPS, TOYS, Claim, Study
 from whence_studies.tables.dataset_statistics import COUNTS
 
@@ -34,14 +39,17 @@ def _check(study: Study) -> None:
     _check_data(study)
     for measurement in study.measurements:
         _check_known("measurement", measurement, MEASUREMENTS)
-    if not study.cells() or study.seeds < 1:
+    for dataset in study.datasets.values():
+        for measurement in dataset.measurements:
+            _check_known("measurement of this study", measurement, study.measurements)
+    _check_models(study)
+    if not study.cells() or min(map(study.seeds_of, study.cells())) < 1:
         raise InputError("A study needs at least one dataset, model, variant and seed.")
     _check_columns(study)
     _check_measuring(study)
     if not BETWEEN_SEEDS.isdisjoint(study.measurements):
-        check_interval_over(study.seeds)
+        check_interval_over(min(map(study.seeds_of, study.cells())))
     _check_known("split", study.split, SPLITS)
-    _check_models(study)
     _check_claims(study)
     _check_published(study)
 
@@ -116,6 +124,11 @@ def _check_claim(study: Study, claim: Claim) -> None:
         for side in claim.sides:
             cell, column = study.side_place(claim, side, dataset, model)
             _check_known("column", column, columns_of(study))
+            if claim.than is not None and is_over_users(column):
+                raise InputError(
+                    f"“{claim.text}” compares two sides by “{column}”, whose interval is over "
+                    "users. Compare one side with a limit."
+                )
             _check_known("variant", cell.variant, study.variants)
             _check_known("dataset", cell.dataset, study.datasets)
             _check_known("model", cell.model, study.models)
@@ -128,6 +141,9 @@ def _check_published(study: Study) -> None:
         for cell in study.cells():
             for column in columns_of(study):
                 float(study.published_text(column, cell) or 0)
+        for values in study.published_elsewhere().values():
+            for text in values.values():
+                float(text)
     except (AttributeError, ValueError):
         raise InputError(
             f"published/{study.id}.json must hold numbers as texts, by column, model, dataset and "

@@ -38,10 +38,8 @@ def over_seeds(values: Sequence[float]) -> Estimate:
     return Estimate(mean.value, mean.spread, mean.interval)
 
 
-def compare_sides(claim: Claim, of: Sequence[float], than: Sequence[float] | None) -> Estimate:
-    """Return what a claim compares, from one value per seed on one side or on both."""
-    if than is None:
-        return over_seeds(of)
+def compare_sides(claim: Claim, of: Sequence[float], than: Sequence[float]) -> Estimate:
+    """Return what a claim compares, from one value per seed on both sides."""
     if claim.expect == "spread lower":
         return spread_ratio(of, than)
     return over_seeds([one - other for one, other in zip(of, than, strict=True)])
@@ -63,10 +61,11 @@ def welch_difference(of: tuple[float, float, int], than: tuple[float, float, int
     return Estimate(value, None, (value - reach, value + reach))
 
 
-def claim_protocol(claim: Claim, paired: bool = True) -> str:
+def claim_protocol(claim: Claim, paired: bool = True, over_users: bool = False) -> str:
     """Return what is compared, in words."""
+    interval = "interval over users" if over_users else "t-interval"
     beyond = f" by more than {claim.margin:g}" if claim.margin else ""
-    alone = f"mean over seeds of “{str(claim.of) or claim.column}”, 95 % t-interval"
+    alone = f"mean over seeds of “{str(claim.of) or claim.column}”, 95 % {interval}"
     if claim.expect in BANDS:
         return f"{alone}; expected {claim.expect} ({_band_text(BANDS[claim.expect])})"
     if claim.than is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import NamedTuple
 
 from whence.errors import InputError
@@ -18,7 +19,7 @@ from whence_studies.claims import (
     welch_difference,
 )
 from whence_studies.measurements.measurement import SeedColumn
-from whence_studies.measurements.registry import MEASUREMENTS, columns_of
+from whence_studies.measurements.registry import MEASUREMENTS, columns_of, is_over_users
 from whence_studies.records import NEEDS_FILE, NOT_RUN, NOT_THERE, PRIVATE, Record
 from whence_studies.study import Cell, Claim, ClaimSide, Study
 
@@ -39,8 +40,12 @@ class StudyResults:
 
     def unfinished(self) -> list[Cell]:
         """Return the cells that can be measured here and are not yet."""
-        wanted = len(self.study.measurements)
-        return [cell for cell, measured in self.found.items() if len(measured) < wanted]
+        wanted = self.study.measurements_on
+        return [
+            cell
+            for cell, measured in self.found.items()
+            if len(measured) < len(wanted(cell.dataset))
+        ]
 
     def records(self) -> list[Record]:
         """Return the records of every cell, then of every claim, also of those not run yet."""
@@ -62,7 +67,7 @@ class StudyResults:
         found = self._found(cell, column)
         if found is None:
             return blank
-        estimate = over_seeds(list(found.by_seed.values()))
+        estimate = found.estimate
         return replace(
             blank,
             **estimate._asdict(),
@@ -85,7 +90,7 @@ class StudyResults:
             model=name,
             row=claim.text,
             column=places[0][1],
-            protocol=claim_protocol(claim, paired=not claim.between_datasets),
+            protocol=claim_protocol(claim, not claim.between_datasets, is_over_users(places[0][1])),
         )
         there = [side for side in sides if side is not None]
         if len(there) < len(places) or claim.between_datasets:
@@ -93,7 +98,7 @@ class StudyResults:
         of, *others = there
         seeds = tuple(seed for seed in of.by_seed if all(seed in one.by_seed for one in others))
         values = [[side.by_seed[seed] for seed in seeds] for side in there]
-        estimate = compare_sides(claim, values[0], values[1] if others else None)
+        estimate = compare_sides(claim, *values) if others else of.estimate
         judged = claim_verdict(claim, estimate.interval)
         return replace(blank, **estimate._asdict(), n=of.column.n, seeds=seeds, verdict=judged)
 
@@ -101,7 +106,9 @@ class StudyResults:
         """Return a record without a value that says why it has none."""
         measured = self.found.get(cell)
         data, model, row = self.study.record_key(cell)
-        absence = NOT_THERE if _source_of(column, measured or {}) else NOT_RUN
+        wanted = self.study.measurements_on(cell.dataset)
+        due = any(column in MEASUREMENTS[name].all_columns for name in wanted)
+        absence = NOT_THERE if not due or _source_of(column, measured or {}) else NOT_RUN
         return Record(
             study=self.study.id,
             dataset=data,
@@ -128,6 +135,14 @@ class StudyResults:
 class _Column(NamedTuple):
     by_seed: dict[int, float]
     column: SeedColumn
+
+    @property
+    def estimate(self) -> Estimate:
+        """The mean over seeds, with its interval over seeds or users."""
+        values, column = list(self.by_seed.values()), self.column
+        if column.interval is None:
+            return over_seeds(values)
+        return Estimate(fmean(values), column.spread, column.interval)
 
 
 def _source_of(column: str, measured: Mapping[str, CachedColumns]) -> CachedColumns | None:
@@ -169,7 +184,7 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
             **estimate._asdict(),
             n=sides[0].n,
             seeds=sides[0].seeds,
-            protocol=claim_protocol(claim, paired=False),
+            protocol=claim_protocol(claim, False, is_over_users(sides[0].column)),
             verdict=claim_verdict(claim, estimate.interval),
         )
 
@@ -206,7 +221,7 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
             seeds=() if of is None else of.seeds,
             published=None,
             verdict=absent[0] if absent else claim_verdict(claim, estimate and estimate.interval),
-            protocol=claim_protocol(claim, paired=False),
+            protocol=claim_protocol(claim, False),
             machine=origin.machine,
             command=origin.command,
         )

@@ -100,7 +100,7 @@ class _StudyRun:
                 recipe = self._recipe(cell)
                 kept = {
                     name: self.cache.measured(recipe, self._measuring(cell, name))
-                    for name in self.study.measurements
+                    for name in self.study.measurements_on(cell.dataset)
                 }
                 self.results.found[cell] = {name: one for name, one in kept.items() if one}
 
@@ -128,7 +128,7 @@ class _StudyRun:
         # It says whether the weights were chosen on the test events.
         split = replace(split, protocol=run.training["protocol"])
         subject = MeasuredRun(run, split, self.study.held, self.show_progress)
-        for name in self.study.measurements:
+        for name in self.study.measurements_on(cell.dataset):
             if name not in found:
                 measuring = self._measuring(cell, name)
                 columns = MEASUREMENTS[name].measure(subject, measuring.options)
@@ -150,7 +150,7 @@ class _StudyRun:
             settings=settings,
             training=training,
             split=self.study.split,
-            seeds=self.study.seeds,
+            seeds=self.study.seeds_of(cell),
             device=self.device,
             init_from=tuple(self._recipe(one) for one in self.study.initial_cells(cell)),
         )

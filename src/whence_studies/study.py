@@ -31,6 +31,10 @@ COUNTS, SKIPS, TOYS = "counts", "skips", "toys"
 """Measurements that fill a published table row by row instead of measuring trained runs."""
 
 
+ELSEWHERE = "elsewhere"
+"""The key of published values of models that a study does not train."""
+
+
 @dataclass(frozen=True)
 class StudyDataset:
     """Interactions, and the settings that go with them."""
@@ -40,6 +44,9 @@ class StudyDataset:
     settings: Settings = field(default_factory=dict)
     """Model settings on these data."""
     training: Settings = field(default_factory=dict)
+    seeds: int | None = None
+    measurements: tuple[str, ...] = ()
+    """The measurements on these data; all by default."""
 
     @property
     def available(self) -> bool:
@@ -58,6 +65,7 @@ class StudyModel:
     training: Settings = field(default_factory=dict)
     on: Mapping[str, Settings] = field(default_factory=dict)
     """By dataset: settings of this model that differ there."""
+    seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,7 @@ class Variant:
     """The models trained with this variant; all models by default."""
     init_from: bool = False
     """Whether models start from the weights of the models trained in the first variant."""
+    seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +173,7 @@ class StudyFile:
     By default, the first few.
     """
     seeds: int = 10
+    """How many are trained, unless a variant, a model or a dataset says otherwise."""
     split: str = "last-two"
     held: HeldOut = "validation"
     """The held-out events that are measured on."""
@@ -218,6 +228,18 @@ class Study(StudyFile):
             {**dataset.settings, **model.settings, **own, **variant.settings},
             {**self.training, **dataset.training, **model.training, **variant.training},
         )
+
+    def seeds_of(self, cell: Cell) -> int:
+        """Return how many seeds are trained; a model in closed form is equal for all seeds."""
+        model = self.models[cell.model]
+        if model_spec(model.name).closed_form:
+            return 1
+        of = (self.variants[cell.variant], model, self.datasets[cell.dataset])
+        return next((one.seeds for one in of if one.seeds is not None), self.seeds)
+
+    def measurements_on(self, dataset: str) -> tuple[str, ...]:
+        """Return what is measured on a dataset, by its displayed name."""
+        return self.datasets[dataset].measurements or self.measurements
 
     def initial_cells(self, cell: Cell) -> list[Cell]:
         """Return the cells whose weights the model of this cell starts from."""
@@ -274,6 +296,19 @@ class Study(StudyFile):
         by_model = self.published.get(column, {})
         text = by_model.get(cell.model, {}).get(cell.dataset, {}).get(cell.variant)
         return None if text is None else str(text)
+
+    def published_elsewhere(self) -> dict[Cell, dict[str, str]]:
+        """Return published values of what is not trained here, as printed, by column.
+
+        In place of a variant they have a source.
+        """
+        found: dict[Cell, dict[str, str]] = {}
+        for column, by_model in self.published.get(ELSEWHERE, {}).items():
+            for model, by_dataset in by_model.items():
+                for dataset, by_source in by_dataset.items():
+                    for source, text in by_source.items():
+                        found.setdefault(Cell(dataset, model, source), {})[column] = str(text)
+        return found
 
 
 def study_files() -> dict[str, Path]:

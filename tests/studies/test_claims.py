@@ -176,7 +176,7 @@ def test_a_limit_replaces_zero(expect: Expectation, below: str, across: str, abo
 
 def test_one_side_is_the_mean_over_seeds() -> None:
     values = np.random.default_rng(3).normal(0.6, 0.1, 7)
-    found = compare_sides(alone("strong"), values.tolist(), None)
+    found = over_seeds(values.tolist())
     reference = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     assert found.value == pytest.approx(values.mean())
     assert found.interval == pytest.approx((reference.low, reference.high))

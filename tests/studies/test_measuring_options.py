@@ -11,7 +11,7 @@ import pytest
 import whence
 from whence.data import last_two
 from whence.models.sasrec import SASRecConfig
-from whence.training.config import TrainingConfig
+from whence.training import TrainingConfig
 from whence_studies.cache import MeasuringPlan, StudyCache
 from whence_studies.measurements.explainer_agreement import agreement
 from whence_studies.measurements.measurement import MeasuredRun, NoOptions

@@ -19,7 +19,7 @@ import whence
 from whence.data import last_two
 from whence.errors import InputError
 from whence.models.sasrec import SASRecConfig
-from whence.training.config import TrainingConfig
+from whence.training import TrainingConfig
 from whence_studies.cache import CachedColumns, StudyCache, default_folder
 from whence_studies.claims import Estimate
 from whence_studies.measurements.measurement import SeedColumn

@@ -35,22 +35,23 @@ SHARPEST: Final = 1e4
 class ValidationScores:
     """The scores of all items for some cases whose next items are known."""
 
-    def __init__(self, cases: Cases, item_count: int) -> None:
+    def __init__(self, cases: Cases, item_count: int, device: str | torch.device = "cpu") -> None:
+        on_gpu = torch.device(device).type == "cuda"
         drawn = Randomness(0).numpy("evaluation").permutation(len(cases))
         self.cases = cases[np.sort(drawn[: max(1, SCORES // item_count)])]
-        self.targets = torch.from_numpy(self.cases.targets)[:, None]
-        row, item = seen_items(self.cases)
+        self.targets = torch.from_numpy(self.cases.targets)[:, None].to(device)
+        row, item = (one.to(device) for one in seen_items(self.cases))
         rival = item != self.targets[row, 0]
         self.seen = row[rival], item[rival]
         """Rows and items that cannot be recommended."""
-        self.at_once = cases_at_once(item_count)
+        self.at_once = cases_at_once(item_count, on_gpu)
 
     @torch.no_grad()
     def of(self, model: Recommender) -> Tensor:
         """Return `[B, items]`: the scores, relative to that of the next item."""
         found = []
         for rows in row_slices(len(self.cases), self.at_once):
-            scores = score_all(model, self.cases[rows], model.config.max_len).cpu()
+            scores = score_all(model, self.cases[rows], model.config.max_len)
             found.append(scores - scores.gather(1, self.targets[rows]))
         return torch.cat(found)
 

@@ -48,7 +48,8 @@ def _metric(model: Recommender, split: Split) -> float:
 
 def _blended(run: Run, simple: Mapping[str, Recommender], split: Split) -> Run:
     """Return the run with the simple models that get a weight."""
-    scores = ValidationScores(split.held[HELD], split.interactions.item_count)
+    device = device_of(run.first)
+    scores = ValidationScores(split.held[HELD], split.interactions.item_count, device)
     models = {run.model: run.whole, **simple}
     found = scores.fit_weights([scores.of(model) for model in models.values()])
     weights = {name: one for name, one in zip(models, found, strict=True) if one.weight}

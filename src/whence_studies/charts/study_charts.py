@@ -24,12 +24,13 @@ from whence_studies.charts.study_figures import (
 )
 from whence_studies.charts.study_tables import CLAIMS, group_title
 from whence_studies.claims import BANDS, FAILS, HOLDS, UNDECIDED
-from whence_studies.measurements.registry import figures_of
+from whence_studies.measurements.registry import figures_of, is_over_users
 from whence_studies.records import Record
 from whence_studies.results import half_last_digit
 from whence_studies.study import Cell, Claim, Study
 
 HERE, PUBLISHED = "here, with 95 % interval over seeds", "published, to its precision"
+HERE_OVER_USERS = "here, with 95 % interval over users"
 PRINT, OPEN = "#d9a441", "#8a94a0"
 CLAIM_WIDTH = 560
 DASHED = "dashed: the limit; a claim is decided if the whole interval is on one side of it"
@@ -87,7 +88,7 @@ def measure_chart(study: Study, records: Sequence[Record], column: str) -> alt.F
         for cell in study.cells()
         if found[study.record_key(cell)].interval
     ]
-    layers, height = _value_layers(rows, column)
+    layers, height = _value_layers(rows, column, is_over_users(column))
     panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=height)
     chart: alt.FacetChart = panel.facet(
         column=alt.Column("dataset:N", title=None, sort=list(study.datasets)), data=inline(rows)
@@ -105,22 +106,25 @@ def group_chart(
         cell = cell_of(study, record.dataset, record.model, variant)
         figures = _row(study, cell, record.column, record)
         rows.append({**figures, "name": record.column, "model": cell.model})
-    layers, height = _value_layers(rows, None)
+    layers, height = _value_layers(rows, None, all(map(is_over_users, study.groups[group])))
     panel = alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=height)
     across, down = ("dataset", list(study.datasets)), ("model", list(study.models))
     return styled(in_panels(panel, rows, across, down))
 
 
-def _value_layers(rows: list[dict[str, Any]], column: str | None) -> tuple[list[alt.Chart], int]:
+def _value_layers(
+    rows: list[dict[str, Any]], column: str | None, over_users: bool
+) -> tuple[list[alt.Chart], int]:
     """Return the layers of a panel of named rows, and its height."""
     names = list(dict.fromkeys(row["name"] for row in rows))
-    shown = [HERE, PUBLISHED] if any("published" in row for row in rows) else [HERE]
+    here = HERE_OVER_USERS if over_users else HERE
+    shown = [here, PUBLISHED] if any("published" in row for row in rows) else [here]
     base = alt.Chart().encode(
         y=alt.Y("name:N", title=None, sort=names),
         color=_kind(shown),
         tooltip=["dataset:N", *tooltips(), *(["published:N"] if PUBLISHED in shown else [])],
     )
-    ours = base.transform_calculate(kind=repr(HERE))
+    ours = base.transform_calculate(kind=repr(here))
     printed = base.transform_calculate(kind=repr(PUBLISHED))
     band: alt.Chart = printed.mark_bar(height=16, opacity=0.45).encode(
         x=_x("print_low", column), x2="print_high:Q"

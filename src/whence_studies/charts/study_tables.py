@@ -14,7 +14,7 @@ from whence_studies.measurements.measurement import (
     LinePlot,
     SharePlot,
 )
-from whence_studies.measurements.registry import figures_of
+from whence_studies.measurements.registry import figures_of, is_over_users
 from whence_studies.records import Record
 from whence_studies.study import Cell, Claim, Study
 
@@ -23,7 +23,9 @@ LEGEND = (
     f"{ALONE} In brackets the published value: = agrees (inside the interval, to the published "
     "precision), > higher here, < lower here."
 )
+OVER_USERS = "Intervals over users instead of seeds: {}."
 CLAIMS = "Claims"
+ELSEWHERE = "Published elsewhere"
 JUDGED = "How each claim is judged"
 
 RecordIndex = Mapping[tuple[str, str | None, str, str], Record]
@@ -55,7 +57,8 @@ def _value_tables(study: Study, cells: Sequence[Record]) -> list[StudyTable]:
         _measure(study, column, [record for record in measured if record.column == column])
         for column in dict.fromkeys(record.column for record in measured)
     ]
-    return [*tables, *(_figure(study, figure, cells) for figure in figures)]
+    drawn_tables = (_figure(study, figure, cells) for figure in figures)
+    return [*tables, *_published_elsewhere(study), *drawn_tables]
 
 
 def _measure(study: Study, column: str, records: Sequence[Record]) -> StudyTable:
@@ -112,10 +115,30 @@ def _described(
         headings,
         tuple(rows),
         legend=LEGEND if published else ALONE,
-        notes=_absences(study, records),
+        notes=(*_interval_notes(records), *_absences(study, records)),
         measured=_measured(study, records),
         numbers=numbers,
     )
+
+
+def _interval_notes(records: Sequence[Record]) -> tuple[str, ...]:
+    """Return which columns have intervals over users."""
+    columns = dict.fromkeys(one.column for one in records if is_over_users(one.column))
+    return (OVER_USERS.format(", ".join(columns)),) if columns else ()
+
+
+def _published_elsewhere(study: Study) -> list[StudyTable]:
+    """The published values of models that the study does not train, as printed."""
+    rows = study.published_elsewhere()
+    if not rows:
+        return []
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    texts = (
+        (cell.model, cell.dataset, cell.variant, *(row.get(one, ABSENT) for one in columns))
+        for cell, row in rows.items()
+    )
+    headings = ("model", "dataset", "source", *columns)
+    return [StudyTable(ELSEWHERE, headings, tuple(texts), numbers=len(columns))]
 
 
 def _figure(study: Study, figure: Figure, records: Sequence[Record]) -> StudyTable:

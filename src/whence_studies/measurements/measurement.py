@@ -31,6 +31,10 @@ class SeedColumn:
     direction: Direction
     label: str | None = None
     """What the column is about if only the data know, such as the title of a film."""
+    interval: tuple[float, float] | None = None
+    """The 95 % interval over users, of a measurement whose intervals are not over seeds."""
+    spread: float | None = None
+    """The standard deviation that belongs to it."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,8 @@ class Measurement:
     curves: Mapping[str, LinePlot] = field(default_factory=dict)
     maps: Mapping[str, HeatMap] = field(default_factory=dict)
     bars: Mapping[str, BarPlot | SharePlot] = field(default_factory=dict)
+    over_users: bool = False
+    """Whether its columns come with intervals over users instead of one over seeds."""
 
     @property
     def all_columns(self) -> tuple[str, ...]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import ChainMap
 
 from whence.errors import InputError
+from whence.training.lists import RANGES
 from whence.trust.stability.seed_stability import METHODS, TOP, seed_stability
 from whence_studies.measurements import (
     calibration_by_class,
+    default_recommender,
     deletion_curves,
     expert_selections,
     explainer_agreement,
@@ -19,6 +21,7 @@ from whence_studies.measurements import (
     permutation_by_class,
     published_accuracy,
     randomised_controls,
+    seed_ensembles,
     stability_by_class,
     training_dynamics,
     true_causes,
@@ -34,7 +37,7 @@ from whence_studies.study import Study
 
 
 def accuracy(subject: MeasuredRun, _options: NoOptions) -> dict[str, SeedColumn]:
-    """Return the metrics of training: full ranking, and ranking among 100 random items."""
+    """Return the metrics of training: ranks of held-out items, and what the lists are like."""
     measured = [metrics.get(subject.held) for metrics in subject.run.metrics.values()]
     if None in measured:
         raise InputError(f"The split holds out no {subject.held} events to measure accuracy on.")
@@ -60,6 +63,7 @@ def stability(subject: MeasuredRun, _options: NoOptions) -> dict[str, SeedColumn
 
 
 MEASUREMENTS: dict[str, Measurement] = {
+    "against-simple": default_recommender.MEASUREMENT,
     "agreement": explainer_agreement.MEASUREMENT,
     "attention-map": one_user_attention.MEASUREMENT,
     "class-calibration": calibration_by_class.MEASUREMENT,
@@ -74,8 +78,10 @@ MEASUREMENTS: dict[str, Measurement] = {
     "genres": genre_attention.MEASUREMENT,
     "maps": map_neighbours.MEASUREMENT,
     "published-negatives": published_accuracy.MEASUREMENT,
+    "together": seed_ensembles.MEASUREMENT,
     "truth": true_causes.MEASUREMENT,
     "accuracy": Measurement(("recall@10 of 101", "recall@10", "NDCG@10", "MRR"), accuracy),
+    "lists": Measurement(tuple(f"{name}@{TOP}" for name in RANGES), accuracy),
     "stability": Measurement(
         (
             f"top-{TOP} overlap",
@@ -105,3 +111,8 @@ def figures_of(study: Study) -> list[Figure]:
         *(maps[name] for name in study.maps),
         *(bars[name] for name in study.bars),
     ]
+
+
+def is_over_users(column: str) -> bool:
+    """Return whether the interval of a column is over users, not over seeds."""
+    return any(one.over_users and column in one.all_columns for one in MEASUREMENTS.values())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from whence.config import build
-from whence.errors import InputError
+from whence.errors import InputError, did_you_mean
 from whence.explainers import compare_batch, find_explainer
 from whence.models import Recommender
 from whence.progress import progress_bar
@@ -37,13 +38,20 @@ SIGNED: Final = tuple(name for name in EXPLAINERS if find_explainer(name)[1].sig
 
 @dataclass(frozen=True)
 class TruthOptions:
-    """The number of questions for every kind of reason."""
+    """The number of questions for every kind of reason, and who answers them."""
 
     questions: int = 500
+    explainers: tuple[str, ...] = ()
+    """Those that are asked; all by default."""
 
     def __post_init__(self) -> None:
         if self.questions < 1:
             raise InputError(f"questions must be at least 1, not {self.questions}.")
+        for name in self.explainers:
+            if name not in EXPLAINERS:
+                raise InputError(
+                    f"True reasons are not measured for '{name}': {did_you_mean(name, EXPLAINERS)}"
+                )
 
 
 def precision(explainer: str, reason: str) -> str:
@@ -61,9 +69,14 @@ def truth(subject: MeasuredRun, options: TruthOptions) -> dict[str, SeedColumn]:
     world = _world_of(subject.run)
     length = subject.run.first.config.max_len
     questions = [world.questions(reason, length, options.questions) for reason in REASONS]
+    asked = options.explainers or EXPLAINERS
     bar = progress_bar("asking", len(subject.run.models), subject.show_progress, transient=True)
     found = [
-        {column: value for one in questions for column, value in _answers(model, one, seed).items()}
+        {
+            column: value
+            for one in questions
+            for column, value in _answers(model, one, asked, seed).items()
+        }
         for seed, model in bar.track(subject.run.models.items())
     ]
     counts = {one.reason: len(one.cases) for one in questions}
@@ -86,10 +99,12 @@ def _world_of(run: Run) -> World:
     return make_world(build(WorldConfig, settings))
 
 
-def _answers(model: Recommender, questions: WorldQuestions, seed: int) -> dict[str, float]:
+def _answers(
+    model: Recommender, questions: WorldQuestions, asked: Sequence[str], seed: int
+) -> dict[str, float]:
     batch, targets = batch_and_targets(model, questions.cases, model.config.max_len)
     found = {}
-    for name, explanation in compare_batch(model, batch, targets, EXPLAINERS, seed).items():
+    for name, explanation in compare_batch(model, batch, targets, asked, seed).items():
         found[precision(name, questions.reason)] = precision_at_cause(explanation, questions).value
         if explanation.signed:
             found[sign(name, questions.reason)] = sign_at_cause(explanation, questions).value
