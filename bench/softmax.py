@@ -2,7 +2,8 @@
 
 The model has dim 64, two blocks and max_len 50; a batch has 128 users of ten events each. Memory is
 what training adds to the data. The smallest that it can be is the weights, their gradient and
-Adam's moments. The softmax over all items may add one chunk of logits, whatever the catalog; the gaps between blocks of memory come on top.
+Adam's moments. The softmax over all items may add one chunk of logits, whatever the catalog, and
+the gaps between blocks of memory.
 
 On a processor every size has its own process, so that its memory can be measured:
 `python softmax.py LOSS ITEMS`.

@@ -28,7 +28,7 @@ MODEL = {
     "dim": 64,
     "n_blocks": 2,
     "n_heads": 1,
-    "dropout": 0.5,
+    "dropout": 0.3,
     "loss": "sampled-softmax",
     "n_negatives": 256,
 }
