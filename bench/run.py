@@ -20,8 +20,11 @@ import data
 import experts
 import explaining
 import gpu
+import gpu_quality
 import growth
+import quality
 import seeds
+import softmax
 import start
 import training
 from measuring import Record
@@ -41,7 +44,9 @@ GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "start": start.measure,
     "data": data.measure,
     "training": training.measure,
+    "quality": quality.measure,
     "growth": growth.measure,
+    "softmax": softmax.measure,
     "cloze": cloze.measure,
     "collaborative": collaborative.measure,
     "seeds": seeds.measure,
@@ -49,6 +54,8 @@ GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "experts": experts.measure,
     "gpu": gpu.measure,
     "gpu-explaining": gpu.explanations,
+    "gpu-quality": gpu_quality.measure,
+    "gpu-softmax": softmax.measure_on_gpu,
 }
 
 

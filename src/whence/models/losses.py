@@ -213,8 +213,9 @@ class _LogSumExp(torch.autograd.Function):
         total = torch.zeros_like(peaks)
         kept = rows.new_empty(0)
         chunks = _chunks(rows, tables, at_once)
+        room = _room(rows, chunks)
         for items in chunks:
-            logits = torch.bmm(rows, tables[:, items].transpose(1, 2))
+            logits = _logits(rows, tables, items, room)
             higher = torch.maximum(peaks, logits.amax(dim=-1, keepdim=True))
             exps = _exps(logits, higher)
             total = total * (peaks - higher).exp() + exps.sum(dim=-1, keepdim=True)
@@ -245,11 +246,12 @@ class _LogSumExp(torch.autograd.Function):
         of_rows = torch.zeros_like(rows, dtype=factor.dtype)
         of_tables = torch.empty_like(tables)
         of_tables[:, 0] = 0
-        for items in _chunks(rows, tables, ctx.at_once):
+        chunks = _chunks(rows, tables, ctx.at_once)
+        room = kept if kept.numel() else _room(rows, chunks)
+        for items in chunks:
             exps = kept
             if not kept.numel():
-                exps = _exps(torch.bmm(rows, tables[:, items].transpose(1, 2)), peaks)
-                exps = exps.to(rows.dtype)
+                exps = _exps(_logits(rows, tables, items, room), peaks).to(rows.dtype)
             of_rows += torch.bmm(exps, tables[:, items])
             torch.bmm(exps.transpose(1, 2), weighted, out=of_tables[:, items])
         return (of_rows * factor).to(rows.dtype), of_tables, None
@@ -273,6 +275,18 @@ def _chunks(rows: Tensor, tables: Tensor, at_once: int) -> list[slice]:
     size = max(1, at_once // (rows.shape[0] * rows.shape[1]))
     end = tables.shape[1]
     return [slice(start, min(start + size, end)) for start in range(1, end, size)]
+
+
+def _room(rows: Tensor, chunks: list[slice]) -> Tensor:
+    """Return room for the logits of any chunk; new memory for each would leave gaps unused."""
+    return rows.new_empty(rows.shape[0] * rows.shape[1] * (chunks[0].stop - chunks[0].start))
+
+
+def _logits(rows: Tensor, tables: Tensor, items: slice, room: Tensor) -> Tensor:
+    """Return the logits of some items, in the first part of the room."""
+    shape = (*rows.shape[:2], items.stop - items.start)
+    out = room[: math.prod(shape)].view(shape)
+    return torch.bmm(rows, tables[:, items].transpose(1, 2), out=out)
 
 
 def _exps(logits: Tensor, peaks: Tensor) -> Tensor:

@@ -1,0 +1,119 @@
+"""Time to quality on Beauty: seconds of training until SASRec nearly ranks as well as RecTools'.
+
+Both train the same sizes on the same events with 256 sampled negatives, two threads, and RecTools'
+default batch of 128 users. Both rank the validation events, each user's last but one, among all
+items that the user has not seen, every 50 steps and outside of the clock. The quality to reach is
+90 % of RecTools' best NDCG@10. RecTools trains once, which takes more than an hour. Its curve is
+kept with its environment, until one of its scripts changes.
+
+`python quality.py rectools` trains RecTools only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from measuring import Record, figures_in_turn, figures_of
+from peers.environment import ENVIRONMENTS, HERE, python_of
+from whence.data import load
+from whence.errors import InputError
+
+DATA = "s3rec-beauty"
+PEER, VERSION = "rectools", "RecTools 0.19.0"
+LOSS = "sampled_softmax"
+SHARE = 0.9
+"""Of the peer's best validation, the quality to reach."""
+HOURS = 3.0
+"""The most that the peer trains; it stops earlier if its validations no longer improve."""
+SCRIPTS = ("quality_rectools.py", "train_rectools.py", "prepare_rectools.py", "rectools.txt")
+"""What the peer's curve depends on."""
+
+Curve = list[tuple[float, float]]
+"""Seconds and NDCG@10 of each validation."""
+
+
+def measure() -> Iterator[Record]:
+    """Yield the seconds of three trainings, compared with the peer's one."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "beauty.txt"
+        if not write_events(text):
+            return
+        curve = peers_curve(text)
+        wanted = SHARE * max(value for _, value in curve)
+        seeds = itertools.count()
+        script = HERE / "quality_whence.py"
+        ours = figures_in_turn(
+            {"whence": lambda: figures_of([sys.executable, script, text, wanted, next(seeds)])}
+        )["whence"]
+    print(f"NDCG@10 of {wanted:.4f}; ours after {ours['step']:,.0f} steps")
+    yield Record(
+        f"training on Beauty until NDCG@10 is {SHARE:.0%} of the peer's best ({wanted:.4f})",
+        ours["seconds"],
+        seconds_to(curve, wanted),
+        VERSION,
+        "s",
+        floor=3.0,
+        goal=6.0,
+    )
+
+
+def write_events(text: Path) -> bool:
+    """Write `user item` of all events in their order, if the data are available."""
+    try:
+        data = load(DATA)
+    except InputError as problem:
+        print(f"Skipped: {problem}")
+        return False
+    users = np.repeat(np.arange(data.user_count), np.diff(data.offsets))
+    np.savetxt(text, np.stack((users, data.items), axis=1), fmt="%d")
+    return True
+
+
+def peers_curve(text: Path) -> Curve:
+    """Return the validations of the peer, from the file if it was trained before."""
+    python = python_of(PEER)
+    kept = ENVIRONMENTS / PEER / f"{DATA}-{LOSS}-{version_of_scripts()}.json"
+    if not kept.exists():
+        partial = kept.with_suffix(".partial")
+        figures_of([python, HERE / SCRIPTS[0], text, LOSS, HOURS * 3600, partial])
+        partial.rename(kept)
+    curve: Curve = json.loads(kept.read_text())
+    return curve
+
+
+def version_of_scripts() -> str:
+    """Return a short hash of what the peer's curve depends on."""
+    contents = b"".join((HERE / name).read_bytes() for name in SCRIPTS)
+    return hashlib.sha256(contents).hexdigest()[:8]
+
+
+def seconds_to(curve: Curve, wanted: float) -> float:
+    """Return the time of the first validation that reached a value."""
+    return next(seconds for seconds, value in curve if value >= wanted)
+
+
+def train_peer() -> None:
+    """Train the peer if there is no curve yet, and print what it reached."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "beauty.txt"
+        if write_events(text):
+            curve = peers_curve(text)
+            best = max(value for _, value in curve)
+            print(
+                f"{VERSION}: best NDCG@10 {best:.4f} in {curve[-1][0]:,.0f} s of training, "
+                f"{SHARE:.0%} of it after {seconds_to(curve, SHARE * best):,.0f} s"
+            )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != [PEER]:
+        sys.exit(f"usage: python quality.py {PEER}")
+    train_peer()
