@@ -107,7 +107,7 @@ def test_all_explainers_are_measured_on_both_models(measured: Path) -> None:
     assert list(found.questions) == list(REASONS)
     for explainers in found.models.values():
         assert set(explainers) == {
-            *set(EXPLAINERS) - {"signed-rollout", "experts"},
+            *set(EXPLAINERS) - {"signed-rollout", "experts", "contributions"},
             *(f"signed-rollout:sign={sign}" for sign in ("fading", "gradient-input", "both")),
             "signed-rollout:sign=leave-one-out",
         }

@@ -36,7 +36,7 @@ SIGNS = ("fading", "gradient-input", "leave-one-out", "both")
 METHODS = [
     method
     for name, one in EXPLAINERS.items()
-    if "selections" not in one.needs
+    if not {"selections", "contributions"} & {*one.needs}
     for method in (
         [SIGNED_ROLLOUT + sign for sign in SIGNS] if name == "signed-rollout" else [name]
     )
