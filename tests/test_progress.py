@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -90,3 +91,30 @@ def test_a_terminal_gets_a_bar(
     printed = capsys.readouterr().err
     assert "90/90" in printed
     assert "% (" not in printed
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_work_that_may_end_early_says_the_most_that_is_left(
+    columns: int, clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is cut on a narrow terminal."""
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", str(columns))):
+        monkeypatch.setenv(name, value)
+    bar = progress_bar("training sasrec, seeds 0–4", 5_000, may_end_early=True)
+    for step in work(bar, clock, 5_000, 1.0):
+        bar.say("best NDCG@10 0.788, loss 1.036")
+        if step == 700:
+            break
+    printed = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    for part in ("seeds 0–4", "/5000", "at most", "left", "best NDCG@10 0.788", "loss", "1.036"):
+        assert part in printed
+    assert "…" not in printed
+
+
+def test_redirected_work_that_may_end_early(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for step in work(progress_bar("training", 100, may_end_early=True), clock, 100, 1.0):
+        if step == 20:
+            break
+    assert "training: 10 % (10/100), at most 1 min 30 s left\n" in capsys.readouterr().err

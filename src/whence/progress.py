@@ -57,12 +57,14 @@ class Bar:
         wide = console.width >= WIDE
         self._progress = Progress(
             TextColumn("{task.description}", markup=False, table_column=_whole()),
-            BarColumn(bar_width=40 if wide else 8),
+            # On a narrow terminal, the note needs the room of a bar that may never be full.
+            *([BarColumn(bar_width=40 if wide else 8)] if wide or not may_end_early else []),
             *columns,
             *([TimeElapsedColumn(table_column=_whole())] if wide else []),
-            TextColumn(f"{AT_MOST} left" if may_end_early else "left", table_column=_whole()),
+            *([TextColumn(AT_MOST, table_column=_whole())] if may_end_early else []),
             TimeRemainingColumn(compact=True, table_column=_whole()),
-            TextColumn("{task.fields[note]}", markup=False),
+            TextColumn("left", table_column=_whole()),
+            TextColumn("{task.fields[note]}", markup=False, table_column=Column()),
             console=console,
             disable=not (show and live),
             transient=transient,

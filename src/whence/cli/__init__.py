@@ -51,7 +51,7 @@ def demo(
         str | None, typer.Option(help="Data to use instead of the demonstration data.")
     ] = None,
 ) -> None:
-    """Train on MovieLens, recommend with reasons, and write a report. Takes about a minute."""
+    """Train on MovieLens, recommend with reasons, and write a report. Takes about two minutes."""
     from whence.demonstration import demonstrate
     from whence.files import check_own_file, make_parent
     from whence.locks import lock
