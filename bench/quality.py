@@ -4,8 +4,8 @@ Both train the same sizes on the same events with 256 sampled negatives, one thr
 default batch of 128 users. Seconds are processor time, which other programs do not change. Both
 rank the validation events, each user's last but one, among all items that the user has not seen,
 every 100 steps and outside of the clock. The quality to reach is 90 % of RecTools' best NDCG@10.
-RecTools trains once, for an hour or until its validations no longer improve. Its curve is kept with
-its environment, until one of its scripts changes.
+RecTools trains once, for 36 minutes or until its validations no longer improve. Its curve is kept
+with its environment, until one of its scripts changes.
 
 `python quality.py rectools` trains RecTools only.
 """
@@ -32,7 +32,7 @@ PEER, VERSION = "rectools", "RecTools 0.19.0"
 LOSS = "sampled_softmax"
 SHARE = 0.9
 """Of the peer's best validation, the quality to reach."""
-HOURS = 1.0
+HOURS = 0.6
 """The most that the peer trains; it stops earlier if its validations no longer improve."""
 SCRIPTS = ("quality_rectools.py", "train_rectools.py", "prepare_rectools.py", "rectools.txt")
 """What the peer's curve depends on."""

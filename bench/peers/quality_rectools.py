@@ -3,7 +3,7 @@
 `python quality_rectools.py TEXT LOSS SECONDS CURVE` trains until the ranking no longer improves, or
 for that many seconds, and writes `[seconds, NDCG@10]` of every validation to the file CURVE.
 
-The model, the batches and the learning rate are RecTools' defaults, but for the sizes that are
+The model, the batches, dropout and the learning rate are RecTools' defaults, but for the sizes that are
 compared. In its favour, the clock stops during validations, which use the embeddings of RecTools
 but not its slower ranking. Lightning's progress bar, log and checkpoints are off.
 """
@@ -28,7 +28,7 @@ from rectools.models import SASRecModel
 from train_rectools import hold_out
 
 MAX_LEN, DIM, BATCH, NEGATIVES = 50, 64, 128, 256
-DROPOUT = 0.5
+DROPOUT = 0.2
 THREADS = 1
 VALIDATE_EVERY = 100
 """Steps between validations."""

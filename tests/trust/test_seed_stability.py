@@ -31,6 +31,7 @@ from whence.trust.stability.seed_stability import METHODS
 def three(interactions: Interactions) -> Run:
     return whence.train(
         interactions,
+        model="sasrec",
         model_settings={"max_len": 12, "dim": 16},
         training={"steps": 40, "batch_size": 64},
         seeds=3,

@@ -257,7 +257,8 @@ def _mean(
     found = mean_measure(values[~np.isnan(values)], protocol, direction, range)
     # The values of coverage lie around the share that they are about, so their means can leave it.
     value, low, high = (float(end) for end in np.clip((found.value, *found.interval), *range))
-    return replace(found, value=value, interval=(low, high))
+    # Rounding can put the mean of equal values outside of their interval.
+    return replace(found, value=value, interval=(min(low, value), max(high, value)))
 
 
 def _direction(name: str) -> Direction:

@@ -204,7 +204,7 @@ def with_given(training: Mapping[str, Any], given: Mapping[str, Any]) -> dict[st
     stopping without validations or with snapshots.
     """
     left = dict(training)
-    if given.get("steps"):
+    if "steps" in given:
         left.pop("epochs", None)
     if given.get("epochs"):
         left.pop("steps", None)
