@@ -191,6 +191,29 @@ def test_wrong_values_in_run_json_are_one_sentence(folder: Path, field: tuple[st
         check(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "weight", "temperature"),
+    [
+        ("gmf", 1.0, 1.0),
+        ("sasrec", 1.0, 1.0),
+        ("nothing", 1.0, 1.0),
+        ("ease", 0.0, 1.0),
+        ("ease", -1.0, 1.0),
+        ("ease", 1e308, 1e-308),
+        ("ease", 1e-308, 1e308),
+        ("ease", 1.0, 0.0),
+    ],
+)
+def test_a_wrong_blend_is_refused(
+    folder: Path, name: str, weight: float, temperature: float
+) -> None:
+    own = {"model": "sasrec", "settings": {}, "weight": 1.0, "temperature": 1.0}
+    other = {"model": name, "settings": {}, "weight": weight, "temperature": temperature}
+    rewrite(folder, lambda document: document.update(blend=[own, other]))
+    with pytest.raises(RunError, match="cannot be used: .*(weight|model).*Train it again"):
+        open_run(folder)
+
+
 @pytest.mark.parametrize("value", WRONG, ids=str)
 @pytest.mark.parametrize("field", ["steps", "kept_step", "test", "validations", "final_loss"])
 def test_wrong_values_in_metrics_are_one_sentence(folder: Path, field: str, value: object) -> None:

@@ -3,9 +3,9 @@
 `python quality_rectools.py TEXT LOSS SECONDS CURVE` trains until the ranking no longer improves, or
 for that many seconds, and writes `[seconds, NDCG@10]` of every validation to the file CURVE.
 
-The model, the batches, dropout and the learning rate are RecTools' defaults, but for the sizes that are
-compared. In its favour, the clock stops during validations, which use the embeddings of RecTools
-but not its slower ranking. Lightning's progress bar, log and checkpoints are off.
+The model, the batches, dropout and the learning rate are RecTools' defaults, but for the sizes
+that are compared. In its favour, the clock stops during validations, which use the embeddings of
+RecTools but not its slower ranking. Lightning's progress bar, log and checkpoints are off.
 """
 
 from __future__ import annotations

@@ -28,11 +28,11 @@ MODEL = {
     "dim": 64,
     "n_blocks": 2,
     "n_heads": 1,
-    "dropout": 0.3,
+    "dropout": 0.2,
     "loss": "sampled-softmax",
     "n_negatives": 256,
 }
-TRAINING = TrainingConfig(steps=20_000, batch_size=128, learning_rate=3e-3)
+TRAINING = TrainingConfig(steps=20_000, batch_size=128, learning_rate=1e-3)
 VALIDATE_EVERY = 100
 """Steps between validations."""
 

@@ -15,6 +15,7 @@ from whence.data.copies import HASH
 from whence.data.splits import SPLITS
 from whence.errors import InputError, RunError
 from whence.files import MANIFEST, read_json, sha256
+from whence.models import MODELS
 
 FORMAT = 3
 WITHOUT_LOSS = 2
@@ -82,8 +83,9 @@ class MemberDocument:
     temperature: float
 
     def __post_init__(self) -> None:
-        if not 0 <= self.weight < math.inf or not 0 < self.temperature < math.inf:
-            raise InputError(f"the weight of {self.model} is not a number of at least 0")
+        usable = 0 < self.weight < math.inf and 0 < self.temperature < math.inf
+        if not usable or not 0 < self.weight / self.temperature < math.inf:
+            raise InputError(f"the weight of {self.model} is not a number above 0")
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,10 @@ class RunDocument:
         names = [one.model for one in self.blend]
         if self.blend and (len(set(names)) < len(names) or self.model not in names):
             raise InputError("the models that recommend together must differ, and include its own")
+        simple = MODELS.tagged("simple")
+        for name in names:
+            if name not in (self.model, *simple):
+                raise InputError(f"{name} is no simple model that recommends with another")
         used = TrainingDocument.__dataclass_fields__
         known = {name: value for name, value in self.training.items() if name in used}
         build(TrainingDocument, known, "training")

@@ -111,6 +111,35 @@ def test_models_without_information_get_no_weight(split: Split) -> None:
     assert lucky <= 1
 
 
+def test_gains_are_those_of_fitting_the_others_anew(
+    validation: ValidationScores, split: Split
+) -> None:
+    names = ("last-item", "ease", "recent-ease", "popularity")
+    each = [validation.of(fitted_model(name, {}, split)) for name in names]
+    factors = validation._most_likely(each)
+    whole = validation._surprise(each, factors)[0]
+    for place, gain in enumerate(validation._gains(each, factors)):
+        others = [one for n, one in enumerate(each) if n != place]
+        without = validation._surprise(others, validation._most_likely(others))[0]
+        lost = len(validation.cases) * (without - whole)
+        assert gain == pytest.approx(lost, rel=0.4, abs=0.3), names[place]
+
+
+def test_a_noisy_copy_gets_no_weight(split: Split) -> None:
+    """What follows is drawn by the first model, so that the copy brings nothing."""
+    every = ValidationScores(split.held["validation"], split.interactions.item_count)
+    generator = torch.Generator().manual_seed(0)
+    kept = 0
+    for _ in range(20):
+        noise = torch.randn(2, len(every.cases), split.interactions.item_count, generator=generator)
+        true = 1.5 * noise[0]
+        true[every.seen] = -20.0
+        every.targets = true.softmax(dim=1).multinomial(1, generator=generator)
+        both = [one - one.gather(1, every.targets) for one in (true, true + noise[1])]
+        kept += every.fit_weights(both)[1].weight > 0
+    assert kept <= 2
+
+
 def test_seen_items_have_no_say(validation: ValidationScores, scores: list[Tensor]) -> None:
     """They cannot be recommended, so a model may score them as it likes."""
     loud = [one.clone() for one in scores]

@@ -64,6 +64,8 @@ def test_a_better_simple_model_is_the_run(simple: Run, interactions: Interaction
     name = simple.training["chosen"]
     assert simple.model == name in MODELS.tagged("simple")
     assert simple.whole is simple.first
+    said = [simple.training[name] for name in ("steps", "patience", "notes")]
+    assert said == [0, 0, []], "what was chosen for the network is not about it"
     assert not simple.simple
     alone = whence.train(interactions, model=name, show_progress=False)
     assert metric(simple, "test") == pytest.approx(metric(alone, "test"))

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whence.data import last_one, last_two
+from whence.data import last_one, last_two, load
 from whence.errors import InputError
 from whence.models import MODELS
 from whence.models.losses import LossName
+from whence.models.sasrec import SASRecConfig
 from whence.training import TrainingConfig
+from whence.training.plans import Asked
 from whence.training.recipes import (
     BUDGETS,
     DEFAULT,
@@ -27,8 +29,18 @@ from whence.training.recipes import (
     default_settings,
 )
 from whence.worlds import World
-from whence_studies.study import find_study
+from whence_studies.study import Cell, find_study
 
+DEFAULTS = {
+    "Beauty": DataShape(12_101, 153_776, 6.876, 19.0, 22_363),
+    "Toys": DataShape(11_924, 128_773, 6.634, 18.0, 19_412),
+    "ML-1M 3416": DataShape(3_416, 987_531, 163.499, 554.0, 6_040),
+    "Games": DataShape(23_715, 225_305, 7.326, 20.0, 30_901),
+    "MovieLens small 2016": DataShape(9_066, 98_662, 147.037, 518.0, 671),
+    "ML-100K": DataShape(1_682, 98_114, 104.045, 308.6, 943),
+    "LastFM": DataShape(3_646, 50_371, 46.212, 204.1, 1_090),
+}
+"""The shapes of the data of `sequential-default`."""
 SHAPE = DataShape(items=1_000, events=60_000, mean_length=12.0, long_length=33.0, validation=5_000)
 
 
@@ -229,3 +241,30 @@ def test_a_recipe_without_the_model_is_one_sentence() -> None:
         RECIPES["baumhauer-2021"].settings("gmf")
     with pytest.raises(InputError, match="did you mean 'kang-2018'"):
         RECIPES["kang"]
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_the_study_of_the_default_trains_by_its_rules(name: str) -> None:
+    study = find_study("sequential-default")
+    model, training = study.settings_of(Cell(name, "SASRec", "default"))
+    own, schedule = default_settings(DEFAULTS[name], "normal", "cuda")
+    defaults = asdict(SASRecConfig())
+    assert {**defaults, **model} == {**defaults, **own, "n_negatives": defaults["n_negatives"]}
+    assert training == schedule
+
+
+@pytest.mark.needs("data")
+@pytest.mark.parametrize("name", [one for one in DEFAULTS if one != "MovieLens small 2016"])
+def test_the_shapes_are_those_of_the_data(name: str) -> None:
+    found = DataShape.of(last_two(load(find_study("sequential-default").datasets[name].data)))
+    assert asdict(found) == pytest.approx(asdict(DEFAULTS[name]), rel=1e-3)
+
+
+def test_the_schedule_follows_the_steps_that_are_given() -> None:
+    _, few = default_settings(SHAPE, "normal", "cpu", steps=60)
+    assert (few["warmup"], few["validate_every"]) == (6, 3)
+    _, one = default_settings(SHAPE, "normal", "cpu", steps=1)
+    assert (one["warmup"], one["validate_every"]) == (0, 1)
+    asked = Asked.of(None, DEFAULT, "normal", None, {"steps": 60}, None, "cpu")
+    training = asked.resolve(SHAPE).training
+    assert (training.steps, training.warmup, training.validate_every) == (60, 6, 3)

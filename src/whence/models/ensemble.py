@@ -2,7 +2,8 @@
 
 A log-probability is a score minus a number that is the same for all items of a history. So a
 weighted sum of scores ranks items as the weighted mean of log-probabilities does, and has the same
-softmax. The sum needs no pass over all items to score a few of them.
+softmax. The sum needs no pass over all items to score a few of them. Models of a sigmoid average
+their logits in this way, and models of ratings their ratings.
 """
 
 from __future__ import annotations

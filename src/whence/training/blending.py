@@ -26,8 +26,11 @@ from whence.ranking import score_all, seen_items
 SCORES: Final = 16_000_000
 """The most scores of each model that are held; as many validation cases are drawn."""
 LEAST_GAIN: Final = 1.92
-"""A model that adds less to the log-likelihood of all validation events is left out, as by a
-likelihood-ratio test at 5 %. Otherwise chance would give weights to models without information."""
+"""A model that adds less to the log-likelihood of all validation events, if the others take its
+place, is left out: a test at 5 % (Wald 1943). Otherwise chance would give weights to models without
+information."""
+RIDGE: Final = 1e-9
+"""Added to the diagonal of correlations, which are singular if two models have equal scores."""
 SHARPEST: Final = 1e4
 """The largest factor, in standard deviations of the scores: for scores that decide everything."""
 
@@ -58,32 +61,49 @@ class ValidationScores:
     def fit_weights(self, scores: Sequence[Tensor]) -> list[Weight]:
         """Return a weight and a temperature for the scores of each model.
 
-        A model that brings nothing gets the weight 0.
+        A model that brings nothing gets the weight 0. They are left out one after another.
         """
         temperatures = np.array([1 / self._most_likely([one])[0] for one in scores])
+        kept = list(range(len(scores)))
         factors = self._most_likely(scores)
-        weights = factors * temperatures
-        few = self._gains(scores, factors) < LEAST_GAIN
-        if few.any() and not few.all():
-            kept = np.flatnonzero(~few).tolist()
-            weights[few] = 0
-            weights[kept] = self._most_likely([scores[n] for n in kept]) * temperatures[kept]
+        while len(kept) > 1:
+            gains = self._gains([scores[n] for n in kept], factors)
+            worst = int(gains.argmin())
+            if gains[worst] >= LEAST_GAIN:
+                break
+            del kept[worst]
+            factors = self._most_likely([scores[n] for n in kept], np.delete(factors, worst))
+        weights = np.zeros(len(scores))
+        weights[kept] = factors * temperatures[kept]
         return [Weight(*one) for one in zip(weights.tolist(), temperatures.tolist(), strict=True)]
 
     def _gains(self, scores: Sequence[Tensor], factors: Floats) -> Floats:
-        """Return what each model adds to the log-likelihood, if the others keep their factors."""
-        whole = self._surprise(scores, factors)[0]
-        without = (np.where(np.arange(len(scores)) == n, 0, factors) for n in range(len(scores)))
-        lost = [self._surprise(scores, one)[0] - whole for one in without]
-        return len(self.cases) * np.array(lost)
+        """Return about what each model adds to the log-likelihood, if the others are fitted anew.
 
-    def _most_likely(self, scores: Sequence[Tensor]) -> Floats:
+        It is a² / 2V for a factor a, whose variance V is the entry of the inverse Hessian. The
+        Hessian of −log p is the covariance of the scores, summed over the cases.
+        """
+        hessian = torch.zeros(len(scores), len(scores), dtype=torch.float64)
+        likelihood = self._total(scores, factors).softmax(dim=1)
+        for rows in row_slices(len(self.cases), self.at_once):
+            each, likely = torch.stack([one[rows] for one in scores]), likelihood[rows]
+            centred = each - (each * likely).sum(dim=2, keepdim=True)
+            scaled = (centred * likely.sqrt()).flatten(1)
+            hessian += (scaled @ scaled.T).double().cpu()
+        sizes = hessian.diagonal().clamp(min=1e-300).sqrt()
+        correlations = hessian / sizes[:, None] / sizes
+        inverse = torch.linalg.inv(correlations + RIDGE * torch.eye(len(scores)))
+        variances: Floats = (inverse.diagonal() / sizes**2).numpy()
+        found: Floats = factors**2 / (2 * variances)
+        return found
+
+    def _most_likely(self, scores: Sequence[Tensor], start: Floats | None = None) -> Floats:
         """Return the factors for which the next items are most likely."""
         sizes = np.array([max(float(one.std()), 1e-12) for one in scores])
         smallest = 1 / (SHARPEST * sizes) if len(scores) == 1 else np.zeros(len(scores))
         found: Floats = minimize(
             lambda factors: self._surprise(scores, factors),
-            1 / (len(scores) * sizes),
+            1 / (len(scores) * sizes) if start is None else start,
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(smallest, SHARPEST / sizes, strict=True)),
@@ -95,11 +115,16 @@ class ValidationScores:
 
         A score is relative to that of the next item, so −log p = log Σ_i exp(Σ_m a_m s_mi).
         """
-        total = scores[0] * float(factors[0])
-        for one, factor in zip(scores[1:], factors[1:], strict=True):
-            total.add_(one, alpha=float(factor))
-        total[self.seen] = -torch.inf
+        total = self._total(scores, factors)
         surprise = total.logsumexp(dim=1, keepdim=True)
         likelihood = total.sub_(surprise).exp_().div_(len(total))
         gradient = [float((likelihood * one).sum(dtype=torch.float64)) for one in scores]
         return float(surprise.mean(dtype=torch.float64)), np.array(gradient)
+
+    def _total(self, scores: Sequence[Tensor], factors: Floats) -> Tensor:
+        """Return `[B, items]`: the weighted sum, −∞ for items that cannot be recommended."""
+        total = scores[0] * float(factors[0])
+        for one, factor in zip(scores[1:], factors[1:], strict=True):
+            total.add_(one, alpha=float(factor))
+        total[self.seen] = -torch.inf
+        return total

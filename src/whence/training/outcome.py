@@ -87,8 +87,8 @@ class Outcome:
         for seed, found in self.run.metrics.items():
             steps, kept = found["steps"], found["kept_step"]
             if training["patience"] and kept < steps:
-                stopped = f"Seed {seed} stopped after {steps} steps"
-                yield f"{stopped} and kept the weights of step {kept}."
+                ended = "stopped after" if steps < training["steps"] else "took"
+                yield f"Seed {seed} {ended} {steps} steps and kept the weights of step {kept}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return the same facts as plain types."""

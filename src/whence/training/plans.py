@@ -119,7 +119,13 @@ class Asked:
     def resolve(self, shape: DataShape) -> Plan:
         """Return the complete settings for data of this shape."""
         own, training = recipe_settings(
-            self.recipe, self.model, self.spec, shape, self.effort, self.device
+            self.recipe,
+            self.model,
+            self.spec,
+            shape,
+            self.effort,
+            self.device,
+            int(self.training.get("steps") or 0),
         )
         config = build(self.spec.config, {**own, **self.settings})
         given = with_given({} if self.complete else training, self.training)

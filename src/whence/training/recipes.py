@@ -110,7 +110,7 @@ RECIPES.add(
 RECIPES.add(
     "petrov-2023",
     Recipe(
-        "gSASRec: generalized binary cross-entropy with 256 negatives.",
+        "The loss of gSASRec: generalized binary cross-entropy, here with 256 shared negatives.",
         {
             "sasrec": (
                 {"loss": "gbce", "n_negatives": 256, "calibration": 0.75, "max_len": 200},
@@ -152,7 +152,7 @@ class Budget:
     """What an effort allows."""
 
     longest: int
-    """The largest max_len, which is twice as large on a GPU."""
+    """The largest max_len. On a GPU, that of a normal effort is twice as large."""
     steps: int
     """The steps of a training."""
     steps_for_many: int
@@ -181,6 +181,8 @@ LOGITS_OF_A_STEP, LOGITS_OF_A_STEP_ON_GPU = 2**25, 2**31
 """The largest number of items times events of a step for a loss over all items."""
 SAMPLED: Final = "sampled-softmax"
 LEAST_BATCH, LARGEST_BATCH = 16, 256
+WARMUP: Final = 100
+"""Steps over which the learning rate rises, or a tenth of few steps."""
 VALIDATIONS, PATIENCE = 20, 10
 """The validations of a training, and those without an improvement after which it stops."""
 ENOUGH_TO_STOP: Final = 100
@@ -191,9 +193,12 @@ FEW_EVENTS: Final = 200_000
 
 
 def default_settings(
-    shape: DataShape, effort: Effort, device: str
+    shape: DataShape, effort: Effort, device: str, steps: int = 0
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the default settings of a network of histories and of its training."""
+    """Return the default settings of a network of histories and of its training.
+
+    `steps` is the number of steps that the user chose, if any; the schedule follows it.
+    """
     budget, on_gpu = BUDGETS[effort], device != "cpu"
     longest = budget.longest * (2 if on_gpu and effort == "normal" else 1)
     max_len = int(np.clip(-(-shape.long_length // 10) * 10, SHORTEST, longest))
@@ -211,14 +216,14 @@ def default_settings(
         "loss": "softmax" if shape.items <= softmax_items(batch, length, device) else SAMPLED,
         "n_negatives": 512,
     }
-    steps = budget.steps_for_many if many else budget.steps
+    steps = steps or (budget.steps_for_many if many else budget.steps)
     training = {
         "steps": steps,
         "batch_size": batch,
         "learning_rate": 0.002 if large else 0.003,
-        "warmup": 100,
+        "warmup": min(WARMUP, steps // 10),
         "lr_decay": "cosine",
-        "validate_every": steps // VALIDATIONS,
+        "validate_every": max(1, steps // VALIDATIONS),
         "patience": PATIENCE,
         "precision": "bfloat16" if on_gpu else "float32",
     }
@@ -252,7 +257,13 @@ def more_seeds_cost_little(shape: DataShape, device: str) -> bool:
 
 
 def recipe_settings(
-    recipe: str, model: str, spec: ModelSpec, shape: DataShape, effort: Effort, device: str
+    recipe: str,
+    model: str,
+    spec: ModelSpec,
+    shape: DataShape,
+    effort: Effort,
+    device: str,
+    steps: int = 0,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the settings of a recipe for a model: its own, and those of its training."""
     if RECIPES.name_of(recipe) != DEFAULT:
@@ -261,4 +272,4 @@ def recipe_settings(
         return {}, {"steps": 0}
     if not spec.follows_data:
         return {}, dict(spec.training)
-    return default_settings(shape, effort, device)
+    return default_settings(shape, effort, device, steps)

@@ -323,7 +323,7 @@ def _measured(study: Study, records: Sequence[Record]) -> tuple[MeasuredOn, ...]
     return tuple(
         MeasuredOn(
             f"n = {', '.join(f'{_from_to(counts)} ({name})' for name, counts in on.items())}; "
-            f"{seeds} seeds",
+            f"{seeds} seed{'s' * (seeds != 1)}",
             words,
         )
         for (words, seeds), on in by_protocol.items()

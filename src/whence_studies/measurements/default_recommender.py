@@ -47,15 +47,16 @@ def against_simple(subject: MeasuredRun, options: DefaultOptions) -> dict[str, S
         ]
     )
     simple = {name: _values(model, subject) for name, model in simple_models(subject.split).items()}
+    size = min(options.size, len(subject.run.models))
     said = (
         f"{own.shape[1]:,} {subject.held} events, {subject.split.protocol}; ranked among itself "
-        f"and all items the user has not seen; mean over {len(own)} repetitions of "
-        f"{min(options.size, len(subject.run.models))} seeds; bootstrap interval over users"
+        f"and all items the user has not seen; mean over {_counted(len(own))} of {size} seeds; "
+        "bootstrap interval over users"
     )
-    columns = {DEFAULT: _column(own, said)}
+    columns = {DEFAULT: _column(own, said, size)}
     for name, values in simple.items():
-        columns[OF_SIMPLE.format(name)] = _column(np.tile(values, (len(own), 1)), said)
-        columns[LEAD.format(name)] = _column(own - values, f"{said}, paired")
+        columns[OF_SIMPLE.format(name)] = _column(np.tile(values, (len(own), 1)), said, size)
+        columns[LEAD.format(name)] = _column(own - values, f"{said}, paired", size)
     return columns
 
 
@@ -72,11 +73,15 @@ def _values(model: Recommender, subject: MeasuredRun) -> Floats:
     return evaluation.full(model).values[MAIN]
 
 
-def _column(values: Floats, protocol: str) -> SeedColumn:
-    """Return the means over users of every repetition `[R, B]`."""
+def _counted(repetitions: int) -> str:
+    return "one repetition" if repetitions == 1 else f"{repetitions} repetitions"
+
+
+def _column(values: Floats, protocol: str, size: int) -> SeedColumn:
+    """Return the means over users of every repetition `[R, B]`, once for each of its seeds."""
     means = values.mean(axis=1)
     return SeedColumn(
-        per_seed=tuple(means.tolist()),
+        per_seed=tuple(np.repeat(means, size).tolist()),
         n=values.shape[1],
         protocol=protocol,
         direction="higher is better",

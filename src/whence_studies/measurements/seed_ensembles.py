@@ -60,7 +60,7 @@ def together(subject: MeasuredRun, options: TogetherOptions) -> dict[str, SeedCo
     of_one = f"{said}; mean over seeds, bootstrap interval over users"
     of_many = (
         f"{said}; {options.size} seeds recommend together by their mean log-probability; mean over "
-        f"all {len(drawn)} such ensembles of {len(models)} seeds, bootstrap interval over users"
+        f"{_counted(len(drawn))} of {len(models)} seeds, bootstrap interval over users"
     )
     columns: dict[str, SeedColumn] = {}
     for name, values in zip(METRICS, ((ranks < TOP).astype(np.float64), gain(ranks)), strict=True):
@@ -70,6 +70,10 @@ def together(subject: MeasuredRun, options: TogetherOptions) -> dict[str, SeedCo
             columns[TOGETHER.format(name)] = _column(many, drawn, of_many)
             columns[GAINED.format(name)] = _gain(one, many, drawn, f"{of_many}, paired with one")
     return columns
+
+
+def _counted(drawn: int) -> str:
+    return "the one such ensemble" if drawn == 1 else f"all {drawn} such ensembles"
 
 
 def ensembles(seeds: int, size: int) -> list[Members]:
