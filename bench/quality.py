@@ -6,7 +6,7 @@ RecTools' defaults on both sides: 128 users in a batch, a dropout of 0.2 and a l
 events, each user's last but one, among all items that the user has not seen, every 100 steps and
 outside of the clock.
 
-The quality to reach is 90 % of the best NDCG@10 that RecTools reaches in twenty minutes. It would
+The quality to reach is 90 % of the best NDCG@10 that RecTools reaches in fifteen minutes. It would
 improve for longer. Its curve is kept with its environment, until one of its scripts changes.
 
 `python quality.py rectools` trains RecTools only.
@@ -34,7 +34,7 @@ PEER, VERSION = "rectools", "RecTools 0.19.0"
 LOSS = "sampled_softmax"
 SHARE = 0.9
 """Of the peer's best validation, the quality to reach."""
-MINUTES = 20
+MINUTES = 15
 """How long the peer trains, or less if its validations no longer improve."""
 SCRIPTS = ("quality_rectools.py", "train_rectools.py", "prepare_rectools.py", "rectools.txt")
 """What the peer's curve depends on."""

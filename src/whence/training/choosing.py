@@ -39,7 +39,8 @@ def choose(run: Run, split: Split, show_progress: bool = False) -> Run:
     training = {**run.training, "tried": tried, "chosen": best}
     if best in simple:
         # It took no steps, and what was chosen for the network does not hold for it.
-        training |= {"steps": 0, "patience": 0, "notes": []}
+        notes = [f"Tried {run.model}. {note}" for note in run.training.get("notes", ())]
+        training |= {"steps": 0, "patience": 0, "notes": notes}
         return replace(_run_of(best, simple[best], run), training=training)
     return replace(blend if best == TOGETHER else run, training=training)
 

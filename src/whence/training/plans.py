@@ -118,6 +118,7 @@ class Asked:
 
     def resolve(self, shape: DataShape) -> Plan:
         """Return the complete settings for data of this shape."""
+        steps = self.training.get("steps")
         own, training = recipe_settings(
             self.recipe,
             self.model,
@@ -125,7 +126,7 @@ class Asked:
             shape,
             self.effort,
             self.device,
-            int(self.training.get("steps") or 0),
+            steps if isinstance(steps, int) else 0,  # `build` refuses what is no number
         )
         config = build(self.spec.config, {**own, **self.settings})
         given = with_given({} if self.complete else training, self.training)
