@@ -243,14 +243,21 @@ def test_a_recipe_without_the_model_is_one_sentence() -> None:
         RECIPES["kang"]
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_the_study_of_the_default_trains_by_its_rules(name: str) -> None:
-    study = find_study("sequential-default")
-    model, training = study.settings_of(Cell(name, "SASRec", "default"))
-    own, schedule = default_settings(DEFAULTS[name], "normal", "cuda")
+@pytest.mark.parametrize(
+    ("name", "effort"),
+    [
+        *((name, "normal") for name in DEFAULTS),
+        *((name, "quick") for name in find_study("sequential-quick").datasets),
+    ],
+)
+def test_the_studies_of_the_default_train_by_its_rules(name: str, effort: Effort) -> None:
+    quick = effort == "quick"
+    study = find_study("sequential-quick" if quick else "sequential-default")
+    model, training = study.settings_of(Cell(name, "SASRec", "quick" if quick else "default"))
+    own, schedule = default_settings(DEFAULTS[name], effort, "cpu" if quick else "cuda")
     defaults = asdict(SASRecConfig())
     assert {**defaults, **model} == {**defaults, **own, "n_negatives": defaults["n_negatives"]}
-    assert training == schedule
+    assert {"precision": "float32", **training} == schedule
 
 
 @pytest.mark.needs("data")
