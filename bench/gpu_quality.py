@@ -2,7 +2,8 @@
 
 The clock includes everything but building the model: recording the step, the validations that a
 user would stop by, and the steps. The test events are ranked outside of it, with the weights of
-each validation, and decide nothing.
+each validation. They train and choose nothing, but they stop the clock: it is the first of repeated
+looks at them. The data are the 3,416 films of SASRec's authors.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def measure() -> Iterator[Record]:
         if math.isinf(seconds):
             raise RuntimeError(f"The test {METRIC} was below {level} after {MOST_SECONDS:g} s.")
         yield Record(
-            f"training on ML-1M until the test {METRIC} is {level} on a GPU",
+            f"training on ML-1M (3,416 films) until the test {METRIC} is first {level} on a GPU",
             seconds,
             limit,
             "limit",

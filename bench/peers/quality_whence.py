@@ -1,4 +1,4 @@
-"""Seconds until Whence's SASRec ranks well enough: `python quality_whence.py TEXT NDCG SEED`.
+"""Seconds until Whence's SASRec ranks well enough: `python quality_whence.py TEXT LOSS NDCG SEED`.
 
 As for RecTools, the time excludes the data, building the model and the validations.
 """
@@ -29,7 +29,6 @@ MODEL = {
     "n_blocks": 2,
     "n_heads": 1,
     "dropout": 0.2,
-    "loss": "sampled-softmax",
     "n_negatives": 256,
 }
 TRAINING = TrainingConfig(steps=20_000, batch_size=128, learning_rate=1e-3)
@@ -78,11 +77,11 @@ def moments(
 
 def main() -> None:
     """Measure as the command line says and print the record."""
-    text, wanted, seed = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+    text, loss, wanted, seed = *sys.argv[1:3], float(sys.argv[3]), int(sys.argv[4])
     torch.set_num_threads(THREADS)
     reuse_freed_memory()
     split = whence.last_two(whence.load(text))
-    training = new_training(split, "sasrec", MODEL, TRAINING, [seed], "cpu")
+    training = new_training(split, "sasrec", {**MODEL, "loss": loss}, TRAINING, [seed], "cpu")
     found = moments(training, [wanted], "validation", VALIDATE_EVERY)
     if not found:
         raise RuntimeError(f"{METRIC} was below {wanted:.4f} after {TRAINING.steps} steps.")
