@@ -45,7 +45,7 @@ def test_it_says_what_it_chose_and_why(printed: str) -> None:
 
 def test_the_last_line_says_how_it_compares(printed: str) -> None:
     text = " ".join(printed.split())
-    starts = "Clearly better|Better than|As good as|Loses to|Not better|A simple model is best"
+    starts = "Clearly better|Better than|As good as|Loses to|Not better|Recommended:"
     assert re.search(rf"no bias ({starts}) .*NDCG@10 [01]\.\d{{3}}[^|]* Next: [^|]*$", text)
 
 
@@ -74,7 +74,7 @@ def test_a_simple_model_is_recommended_if_it_wins(csv: Path, tmp_path: Path) -> 
     assert found["chosen"] != "sasrec"
     if found["chosen"] in MODELS.tagged("simple"):
         assert found["recommends"] == found["chosen"]
-        assert "A simple model is best for these data" in found["closing"]
+        assert f"Recommended: {found['chosen']}, a simple model" in found["closing"]
 
 
 def test_a_named_model_that_loses_says_what_to_try(csv: Path, tmp_path: Path) -> None:
@@ -125,3 +125,29 @@ def test_what_needs_no_data_is_said_before_they_are_read(
     assert sentence in " ".join(done.stderr.split())
     assert "nowhere.csv" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_schedule_follows_the_settings_as_in_python(csv: Path, tmp_path: Path) -> None:
+    """On the command line they are texts."""
+    run = tmp_path / "run"
+    done = whence("train", csv, "--model", "sasrec", "--out", run, "--set", "steps=40,dim=6")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((run / "run.json").read_text())
+    training = found["training"]
+    assert (training["steps"], training["validate_every"], training["warmup"]) == (40, 2, 4)
+    assert (found["model_settings"]["dim"], found["model_settings"]["n_heads"]) == (6, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "patience"), [("validate_every=0", 0), ("snapshots=0", 10), ("epochs=0", 10)]
+)
+def test_what_is_switched_off_is_as_in_python(
+    given: str, patience: int, csv: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    done = whence(
+        "train", csv, "--model", "sasrec", "--out", run, "--set", f"steps=3,dim=4,{given}"
+    )
+    assert done.returncode == 0, done.stderr
+    training = json.loads((run / "run.json").read_text())["training"]
+    assert (training["steps"], training["patience"]) == (3, patience)

@@ -373,7 +373,10 @@ def test_a_simple_model_says_its_own_sentence(interactions: Interactions) -> Non
     user = data.users["user"][3].as_py()
     newest = run.catalog.labels(data.history(3)[-1:])[0]
     followed = whence.reason(run, user=user)
-    assert followed.sentence == (f"people who {run.verb} {newest} often {run.verb} this next")
+    assert followed.sentence in (
+        f"people who {run.verb} {newest} often {run.verb} this next",
+        f"somebody who {run.verb} {newest} {run.verb} this next",
+    )
     assert whence.recommend(run, user=user).picks[0].reason.sentence == followed.sentence
 
 
@@ -383,3 +386,18 @@ def test_additive_models_have_exact_reasons(interactions: Interactions) -> None:
     assert found.scores.sum() == pytest.approx(found.full_score[0] - found.empty_score[0])
     removed = whence.explain(run, user=1, method="leave-one-out")
     np.testing.assert_allclose(found.scores, removed.scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ease", "recent-ease", "item-to-item"])
+def test_additive_models_name_what_adds_to_the_score(name: str, interactions: Interactions) -> None:
+    """Their sums are scaled to logits; otherwise no probability would change by 5 %."""
+    run = whence.train(interactions, model=name, show_progress=False)
+    named = 0
+    for user in range(1, 21):
+        reason = whence.recommend(run, user=user, k=1).picks[0].reason
+        found = whence.explain(run, user=user, method="contributions")
+        added = {found.part_name(0, slot): found.scores[0, slot] for slot in range(50)}
+        named += bool(reason.supports)
+        # What adds as much to other items changes no probability.
+        assert all(added[support.label] > 0 for support in reason.supports)
+    assert named >= 15

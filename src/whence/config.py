@@ -90,17 +90,25 @@ def build(cls: type[T], settings: Mapping[str, Any] | T, name: str = "") -> T:
     if isinstance(settings, cls):
         return settings
     name = name or cls.__name__
+    converted = convert(cls, settings, name)
+    for field in dataclasses.fields(cls):
+        required = field.init and field.default is field.default_factory is dataclasses.MISSING
+        if required and field.name not in converted:
+            raise InputError(f"{name} needs the setting '{field.name}'.")
+    return cls(**converted)
+
+
+def convert(cls: type[DataclassInstance], settings: object, name: str = "") -> dict[str, Any]:
+    """Return some settings of `cls` as their declared types; the others keep their defaults."""
+    name = name or cls.__name__
     if not isinstance(settings, Mapping):
         raise InputError(f"{name} needs a table of settings, not {settings!r}.")
     hints = typing.get_type_hints(cls)
-    known = {field.name: field for field in dataclasses.fields(cls) if field.init}
+    known = {field.name for field in dataclasses.fields(cls) if field.init}
     for key in settings:
         if key not in known:
             raise InputError(f"{name} has no setting '{key}': {suggest_setting(key, known)}")
-    for key, field in known.items():
-        if key not in settings and field.default is field.default_factory is dataclasses.MISSING:
-            raise InputError(f"{name} needs the setting '{key}'.")
-    return cls(**{key: _convert(key, value, hints[key]) for key, value in settings.items()})
+    return {key: _convert(key, value, hints[key]) for key, value in settings.items()}
 
 
 def suggest_setting(wrong: str, known: Iterable[str]) -> str:

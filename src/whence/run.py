@@ -30,7 +30,7 @@ from whence.data.origins import how_to_read, read_origin
 from whence.data.prepared import read_id_table
 from whence.data.readers.tabular import ReadOptions
 from whence.data.sources import Source
-from whence.devices import check_device
+from whence.devices import check_device, device_of
 from whence.errors import InputError, RunError, WhenceError
 from whence.files import MANIFEST, new_folder, read_json, save_weights, sha256, write_json
 from whence.measure import metrics_table
@@ -194,7 +194,7 @@ class Run:
         if step not in kept:
             known = ", ".join(map(str, sorted(kept))) or "none; train with snapshots=11, say"
             raise InputError(f"Seed {model_seed} has no snapshot at step {step}. It has {known}.")
-        device = str(next(self.first.parameters()).device)
+        device = str(device_of(self.first))
         try:
             return read_model(kept[step], self.model, self.model_settings, self.counts, device)
         except (WhenceError, *WRONG_CONTENT) as problem:

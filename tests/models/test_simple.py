@@ -17,7 +17,7 @@ from whence.data import Interactions, Split, last_two
 from whence.data.histories import newest_events
 from whence.data.interactions import Counts
 from whence.errors import InputError
-from whence.models import build_model, fitted_model, item_to_item, simple_models
+from whence.models import build_model, fitted_model, item_pairs, simple_models
 from whence.models.item_to_item import ItemToItem
 from whence.models.simple import LastItem, Popularity
 
@@ -81,6 +81,38 @@ def test_last_item_falls_back_to_the_newest_present_then_to_popularity() -> None
     np.testing.assert_allclose(nothing[0].exp().numpy(), SHARES, rtol=1e-6)
 
 
+def test_their_sentences_say_no_more_than_the_counts(split: Split) -> None:
+    """Often is three times, and more than by popularity; many is more than the mean."""
+    data = split.interactions
+    counts, follows = np.zeros(data.item_count), np.zeros((data.item_count, data.item_count))
+    for user in range(data.user_count):
+        items = data.items[data.offsets[user] : split.train_ends[user]]
+        counts += np.bincount(items, minlength=data.item_count)
+        for one, two in pairwise(items):
+            follows[one, two] += 1
+    share = (counts + 1) / (counts + 1).sum()
+    model, popular = (fitted_model(name, {}, split) for name in ("last-item", "popularity"))
+    assert isinstance(model, LastItem)
+    assert isinstance(popular, Popularity)
+    every, said = torch.arange(data.item_count), set()
+    for newest in range(data.item_count):
+        batch = torch.tensor([[PAD, newest]]).expand(len(every), -1)
+        found = zip(model.own_reasons(batch, every), popular.own_reasons(batch, every), strict=True)
+        for target, (own, fame) in enumerate(found):
+            many = share[target] >= 1 / data.item_count
+            assert fame.sentence == (
+                "many people {verb} this" if many else "few people {verb} this"
+            )
+            times, expected = follows[newest, target], share[target] * follows[newest].sum()
+            often = times >= 3 and times > expected
+            who = "people who {verb} {item} often" if often else "somebody who {verb} {item}"
+            wanted = f"{who} {{verb}} this next" if times else fame.sentence
+            assert own.sentence == wanted
+            assert own.item == (newest if times else None)
+            said.add(own.sentence)
+    assert len(said) == 4
+
+
 def cosines(data: Interactions, ends: npt.NDArray[np.int64]) -> Table:
     """Return the cosine of every two items, by loops over pairs of sets of users."""
     users = [
@@ -114,7 +146,7 @@ def test_item_to_item_by_loops(split: Split, monkeypatch: pytest.MonkeyPatch) ->
     fame = split.item_counts()
     batch = torch.from_numpy(split.held["test"][:30].histories(12))
     for at_once in (4_000_000, 500):
-        monkeypatch.setattr(item_to_item, "SCORES_AT_ONCE", at_once)
+        monkeypatch.setattr(item_pairs, "SCORES_AT_ONCE", at_once)
         found = item_to_item_of(split, neighbours=data.item_count).score(batch, ALL).numpy()
         for row, history in zip(found, batch.tolist(), strict=True):
             near = sum(expected[item] for item in set(history) - {PAD})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,14 +14,15 @@ from whence.contract import ALL
 from whence.data import Split
 from whence.models import fitted_model
 from whence.training import blending
-from whence.training.blending import ValidationScores
+from whence.training.blending import ValidationScores, calibrate
 
 NAMES = ("last-item", "ease")
 
 
 @pytest.fixture(scope="module")
 def validation(split: Split) -> ValidationScores:
-    return ValidationScores(split.held["validation"][:60], split.interactions.item_count)
+    few = {**split.held, "validation": split.held["validation"][:60]}
+    return ValidationScores(replace(split, held=few))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +101,7 @@ def test_no_other_weights_make_them_more_likely(
 
 def test_models_without_information_get_no_weight(split: Split) -> None:
     """By luck, one of forty random models is clearly better than none."""
-    every = ValidationScores(split.held["validation"], split.interactions.item_count)
+    every = ValidationScores(split)
     good, other = (every.of(fitted_model(name, {}, split)) for name in NAMES)
     lucky = 0
     for seed in range(12):
@@ -127,7 +130,7 @@ def test_gains_are_those_of_fitting_the_others_anew(
 
 def test_a_noisy_copy_gets_no_weight(split: Split) -> None:
     """What follows is drawn by the first model, so that the copy brings nothing."""
-    every = ValidationScores(split.held["validation"], split.interactions.item_count)
+    every = ValidationScores(split)
     generator = torch.Generator().manual_seed(0)
     kept = 0
     for _ in range(20):
@@ -165,7 +168,32 @@ def test_seen_items_have_no_say(validation: ValidationScores, scores: list[Tenso
 def test_large_data_are_drawn_from(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     items = split.interactions.item_count
     monkeypatch.setattr(blending, "SCORES", 40 * items)
-    one, again = (ValidationScores(split.held["validation"], items) for _ in range(2))
+    one, again = (ValidationScores(split) for _ in range(2))
     assert len(one.cases) == 40
     assert one.cases.users.tolist() == again.cases.users.tolist()
     assert len(set(one.cases.users.tolist())) == 40
+
+
+@pytest.mark.parametrize("name", ["ease", "recent-ease", "item-to-item"])
+def test_the_scores_of_a_trained_sum_are_logits(name: str, split: Split) -> None:
+    """Its temperature is 1, and the order of the items is that of the sum."""
+    plain = fitted_model(name, {}, split)
+    model = fitted_model(name, {}, split)
+    calibrate(model, split)
+    every = ValidationScores(split)
+    assert every.temperature(every.of(model)) == pytest.approx(1, rel=1e-3)
+    ratio = every.of(model) / every.of(plain)
+    known = ratio[ratio.isfinite()]
+    torch.testing.assert_close(known, known[:1].expand_as(known), rtol=0.05, atol=0)
+    assert known[0] == pytest.approx(1 / every.temperature(every.of(plain)), rel=0.05)
+
+
+def test_with_few_events_the_sum_stays_as_it_is(split: Split) -> None:
+    few = replace(split, held={**split.held, "validation": split.held["validation"][:99]})
+    model = fitted_model("ease", {}, few)
+    before = model.state_dict()["terms.values"].clone()
+    for without in (few, replace(split, held={"test": split.held["test"]})):
+        calibrate(model, without)
+        assert torch.equal(before, model.state_dict()["terms.values"])
+    calibrate(model, split)
+    assert not torch.equal(before, model.state_dict()["terms.values"])

@@ -16,8 +16,10 @@ from whence.data import Interactions, Split, last_two
 from whence.models import MODELS
 from whence.models.ensemble import Ensemble
 from whence.run import Run
+from whence.training import blending
 from whence.training.choosing import TOGETHER, choose, with_accuracy
 from whence.training.comparison import MAIN
+from whence.training.recipes import ENOUGH_TO_STOP
 
 
 def trained(interactions: Interactions, steps: int, seeds: int = 2, out: Path | None = None) -> Run:
@@ -128,6 +130,23 @@ def test_test_events_have_no_say(blended: Run, split: Split) -> None:
     measured = with_accuracy(found, other, show_progress=False)
     assert metric(measured, "validation") == metric(blended, "validation")
     assert metric(measured, "test") != metric(blended, "test")
+
+
+def test_weights_are_fitted_on_enough_events(
+    blended: Run, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = replace(blended, simple={}, weights={}, training={**blended.training, "notes": []})
+    count, items = len(split.held["validation"]), split.interactions.item_count
+    for used, said in ((count, f"all {count}"), (count - 50, f"{count - 50} of {count}")):
+        monkeypatch.setattr(blending, "SCORES", used * items)
+        found = choose(network, split)
+        assert found.training["notes"] == [
+            f"The weights of the models are fitted on {said} validation events."
+        ]
+    monkeypatch.setattr(blending, "SCORES", ENOUGH_TO_STOP * items - 1)
+    found = choose(network, split)
+    assert TOGETHER not in found.training["tried"]
+    assert not any("fitted" in one for one in found.training["notes"])
 
 
 def test_without_validation_events_nothing_is_chosen(interactions: Interactions) -> None:

@@ -40,7 +40,8 @@ def test_a_catalog_of_one_item_leaves_nothing_to_recommend() -> None:
     run = whence.train(interactions({f"u{n}": [7] * 4 for n in range(150)}), **SMALL)
     assert not whence.recommend(run, user="u3").picks
     assert set(run.training["tried"].values()) == {1.0}, "there is nothing else to rank"
-    assert "As good as popularity" in Outcome.of(run).closing
+    assert run.model == "popularity", "the simplest of equals"
+    assert "Recommended: popularity, a simple model" in Outcome.of(run).closing
 
 
 def test_users_with_one_event_leave_nothing_to_learn() -> None:

@@ -170,7 +170,7 @@ def test_slices_do_not_matter(split: Split, monkeypatch: pytest.MonkeyPatch) -> 
     model = lively_sasrec(items=item_count, length=10)
     lists = ranks_and_lists(model, cases, 10, item_count, 10)[1]
     whole = Lists(lists, cases, split).values()
-    monkeypatch.setattr("whence.training.lists.SCORES_AT_ONCE", 500)
+    monkeypatch.setattr("whence.models.item_pairs.SCORES_AT_ONCE", 500)
     monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 7 * item_count)
     np.testing.assert_array_equal(ranks_and_lists(model, cases, 10, item_count, 10)[1], lists)
     for name, values in Lists(lists, cases, split).values().items():

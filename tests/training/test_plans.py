@@ -90,7 +90,10 @@ def test_the_notes_say_what_was_chosen_and_why() -> None:
     assert loss == (
         f"Loss: softmax over all items, because the catalog has 1,000, not more than {most:,}."
     )
-    assert seeds == "5 seeds recommend together: histories are short, 12 items on average."
+    assert seeds == (
+        "5 seeds recommend together: histories are short, 12 items on average. They take up to 5 "
+        "times as long as one. --seeds 1 trains one."
+    )
     assert end == (
         "Training ends after 10 validations without a better NDCG@10, or after 5,000 steps."
     )
@@ -108,7 +111,9 @@ def test_the_notes_say_what_was_chosen_and_why() -> None:
     assert plan(effort="quick").notes[1] == "One seed (effort quick)."
     assert "a GPU trains them together" in plan(device="cuda").notes[1]
     few = plan(replace(SHAPE, mean_length=60.0)).notes[1]
-    assert few == "5 seeds recommend together: there are at most 200,000 training events."
+    assert few.startswith(
+        "5 seeds recommend together: there are at most 200,000 training events. They take up to 5 "
+    )
 
 
 def test_the_notes_do_not_explain_what_was_given() -> None:
@@ -125,7 +130,7 @@ def test_the_notes_do_not_explain_what_was_given() -> None:
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"settings": {"dims": 3}}, "did you mean 'dim'"),
         ({"training": {"step": 3}}, "did you mean 'steps'"),
-        ({"recipe": "he-2017", "model": "sasrec"}, "no settings for sasrec. It is for neumf"),
+        ({"recipe": "he-2017", "model": "sasrec"}, "no settings for sasrec, only for neumf"),
         ({"recipe": "he-2017", "effort": "best"}, "The settings of the recipe he-2017 are fixed"),
         ({"model": "gmf", "effort": "quick"}, "The settings of gmf do not follow an effort"),
         ({"model": "ease", "training": {"steps": 3}}, "Leave out steps"),

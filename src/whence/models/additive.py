@@ -39,6 +39,10 @@ class AdditiveModel(SimpleModel):
         """Return `[n]`: the weights w of the slots, of which the last is the newest."""
         return self.terms.values.new_ones(slots)
 
+    def scale(self, factor: float) -> None:
+        """Multiply every term, so that the scores become logits."""
+        self.terms.values = self.terms.values * factor
+
     def store(self, matrix: sparse.csr_array) -> None:
         """Use this matrix m, and say in the configuration how many pairs it has."""
         self.terms.fill(matrix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -129,3 +130,16 @@ def chosen_once(
     found = sparse.csr_array((np.ones(len(users), np.float32), (users, items)), shape=shape)
     found.data[:] = 1
     return found
+
+
+def row_products(columns: sparse.csr_array) -> Iterator[tuple[int, sparse.csr_array]]:
+    """Yield the rows of `columnsᵀ · columns` in slices, each with the number of its first row.
+
+    A slice has as many rows as are sure to fit into memory.
+    """
+    turned = sparse.csr_array(columns.T)
+    most = np.cumsum((turned != 0) @ np.diff(columns.indptr).astype(np.int64))
+    limits = np.arange(SCORES_AT_ONCE, most[-1] if len(most) else 0, SCORES_AT_ONCE)
+    cuts = np.unique([0, *np.searchsorted(most, limits), turned.shape[0]])
+    for first, end in pairwise(cuts):
+        yield int(first), sparse.csr_array(turned[first:end] @ columns)

@@ -12,9 +12,8 @@ from torch import Tensor
 from whence.data.histories import newest_events
 from whence.data.splits import Split
 from whence.errors import InputError
-from whence.memory import SCORES_AT_ONCE
 from whence.models.additive import AdditiveModel
-from whence.models.item_pairs import chosen_once
+from whence.models.item_pairs import chosen_once, row_products
 from whence.models.registry import MODELS, ModelSpec, items_only
 from whence.models.simple import PairsConfig
 
@@ -57,6 +56,11 @@ class ItemToItem(AdditiveModel):
         """Return a tiny popularity."""
         return self.popularity
 
+    def scale(self, factor: float) -> None:
+        """Multiply the popularity, too, which must stay less than any cosine."""
+        super().scale(factor)
+        self.popularity = self.popularity * factor
+
     def fit_closed(self, split: Split) -> None:
         """Compute the cosines, and keep the largest of each item."""
         data, counts = split.interactions, split.item_counts()
@@ -69,25 +73,18 @@ class ItemToItem(AdditiveModel):
 
 
 def _largest_products(columns: sparse.csr_array, most: int) -> sparse.csr_array:
-    """Return the largest entries of each row of `columnsᵀ · columns`, without the diagonal.
-
-    It computes as many rows at once as are sure to fit into memory.
-    """
-    turned = sparse.csr_array(columns.T)
-    work = np.cumsum((turned != 0) @ np.diff(columns.indptr))
-    cuts = np.searchsorted(work, np.arange(SCORES_AT_ONCE, work[-1], SCORES_AT_ONCE))
+    """Return the largest entries of each row of `columnsᵀ · columns`, without the diagonal."""
     found = []
-    for rows in np.split(np.arange(turned.shape[0]), np.unique(cuts)):
-        product = sparse.coo_array(turned[rows] @ columns)
-        other = rows[product.row] != product.col
+    for first, rows in row_products(columns):
+        product = sparse.coo_array(rows)
+        other = first + product.row != product.col
         order = np.lexsort((-product.data[other], product.row[other]))
         row, column, value = (
             part[other][order] for part in (product.row, product.col, product.data)
         )
-        first = np.searchsorted(row, row)
-        kept = np.arange(len(row)) - first < most
-        shape = (len(rows), columns.shape[1])
-        found.append(sparse.csr_array((value[kept], (row[kept], column[kept])), shape=shape))
+        start = np.searchsorted(row, row)
+        kept = np.arange(len(row)) - start < most
+        found.append(sparse.csr_array((value[kept], (row[kept], column[kept])), shape=rows.shape))
     return sparse.csr_array(sparse.vstack(found))
 
 

@@ -22,7 +22,11 @@ from whence.models.item_pairs import ItemPairs
 from whence.models.registry import MODELS, ModelSpec, items_only
 
 POPULAR: Final = "many people {verb} this"
+UNPOPULAR: Final = "few people {verb} this"
 FOLLOWS: Final = "people who {verb} {item} often {verb} this next"
+FOLLOWED: Final = "somebody who {verb} {item} {verb} this next"
+OFTEN: Final = 3
+"""How often an item must have followed another to say so, and more often than by its popularity."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +118,8 @@ class Popularity(SimpleModel):
         return self.share[targets].log()
 
     def own_reasons(self, batch: Tensor, targets: Tensor) -> list[OwnReason]:
-        """Return the same sentence for every target."""
-        return [OwnReason(POPULAR)] * len(targets)
+        """Say whether a target has more events than items have on average."""
+        return popularity_reasons(self.share, targets)
 
 
 class LastItem(SimpleModel):
@@ -166,11 +170,24 @@ class LastItem(SimpleModel):
     def own_reasons(self, batch: Tensor, targets: Tensor) -> list[OwnReason]:
         """Name the newest item if the target has followed it."""
         newest = newest_items(batch)
-        followed = self.follows.at(newest, targets) > 0
+        count = self.follows.at(newest, targets)
+        often = (count >= OFTEN) & (count > self.share[targets] * self.followed[newest])
         return [
-            OwnReason(FOLLOWS, item) if found else OwnReason(POPULAR)
-            for item, found in zip(newest.tolist(), followed.tolist(), strict=True)
+            OwnReason(FOLLOWS if likely else FOLLOWED, item) if found else popular
+            for item, found, likely, popular in zip(
+                newest.tolist(),
+                (count > 0).tolist(),
+                often.tolist(),
+                popularity_reasons(self.share, targets),
+                strict=True,
+            )
         ]
+
+
+def popularity_reasons(share: Tensor, targets: Tensor) -> list[OwnReason]:
+    """Say of each target whether it has more events than items have on average."""
+    many = share[targets] * len(share) >= 1
+    return [OwnReason(POPULAR if one else UNPOPULAR) for one in many.tolist()]
 
 
 def newest_items(batch: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Weights of models that recommend together, chosen on the validation events.
+"""Weights of models that recommend together, chosen on the validation events, or a sample of them.
 
-Each model gets the temperature T with which softmax(score / T) makes the validation events most
-likely. Together they get the weights w with which the softmax of Σ w · score / T does. Both
-problems are convex, so there is one solution, and no grid to search.
+Each model gets the temperature T with which softmax(score / T) makes these events most likely.
+Together they get the weights w with which the softmax of Σ w · score / T does. Both problems are
+convex, so there is one solution, and no grid to search.
 """
 
 from __future__ import annotations
@@ -17,31 +17,58 @@ from torch import Tensor
 
 from whence.arrays import Floats
 from whence.data.histories import Cases
+from whence.data.splits import Split
+from whence.devices import device_of
 from whence.memory import cases_at_once, row_slices
+from whence.models.additive import AdditiveModel
 from whence.models.base import Recommender
 from whence.models.ensemble import Weight
 from whence.randomness import Randomness
 from whence.ranking import score_all, seen_items
+from whence.training.recipes import ENOUGH_TO_STOP
 
 SCORES: Final = 16_000_000
-"""The most scores of each model that are held; as many validation cases are drawn."""
+"""The most scores of each model that are held at a time."""
 LEAST_GAIN: Final = 1.92
-"""A model that adds less to the log-likelihood of all validation events, if the others take its
-place, is left out: a test at 5 % (Wald 1943). Otherwise chance would give weights to models without
-information."""
+"""A model that adds less to the log-likelihood of these events, if the others take its place, is
+left out (Wald 1943). Factors cannot be negative, so a model without information is kept with a
+probability of 2.5 %."""
 RIDGE: Final = 1e-9
 """Added to the diagonal of correlations, which are singular if two models have equal scores."""
 SHARPEST: Final = 1e4
 """The largest factor, in standard deviations of the scores: for scores that decide everything."""
 
 
-class ValidationScores:
-    """The scores of all items for some cases whose next items are known."""
+def sample_size(split: Split) -> int:
+    """Return how many validation events fit into memory with the scores of all items."""
+    return min(len(split.held.get("validation", ())), SCORES // split.interactions.item_count)
 
-    def __init__(self, cases: Cases, item_count: int, device: str | torch.device = "cpu") -> None:
+
+def enough_to_fit(split: Split) -> bool:
+    """Return whether the sample is large enough, so that chance does not decide."""
+    return sample_size(split) >= ENOUGH_TO_STOP
+
+
+def calibrate(model: Recommender, split: Split) -> None:
+    """Scale the sums of an additive model, so that their softmax tells the next item's probability.
+
+    The order of the items stays the same.
+    """
+    if isinstance(model, AdditiveModel) and enough_to_fit(split):
+        scores = ValidationScores(split, device_of(model))
+        model.scale(1 / scores.temperature(scores.of(model)))
+
+
+class ValidationScores:
+    """The scores of all items for a sample of the validation events."""
+
+    cases: Cases
+
+    def __init__(self, split: Split, device: str | torch.device = "cpu") -> None:
         on_gpu = torch.device(device).type == "cuda"
+        cases, item_count = split.held["validation"], split.interactions.item_count
         drawn = Randomness(0).numpy("evaluation").permutation(len(cases))
-        self.cases = cases[np.sort(drawn[: max(1, SCORES // item_count)])]
+        self.cases = cases[np.sort(drawn[: max(1, sample_size(split))])]
         self.targets = torch.from_numpy(self.cases.targets)[:, None].to(device)
         row, item = (one.to(device) for one in seen_items(self.cases))
         rival = item != self.targets[row, 0]
@@ -58,12 +85,16 @@ class ValidationScores:
             found.append(scores - scores.gather(1, self.targets[rows]))
         return torch.cat(found)
 
+    def temperature(self, scores: Tensor) -> float:
+        """Return the number that the scores of a model are divided by to be logits."""
+        return float(1 / self._most_likely([scores])[0])
+
     def fit_weights(self, scores: Sequence[Tensor]) -> list[Weight]:
         """Return a weight and a temperature for the scores of each model.
 
         A model that brings nothing gets the weight 0. They are left out one after another.
         """
-        temperatures = np.array([1 / self._most_likely([one])[0] for one in scores])
+        temperatures = np.array([self.temperature(one) for one in scores])
         kept = list(range(len(scores)))
         factors = self._most_likely(scores)
         while len(kept) > 1:

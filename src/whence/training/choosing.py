@@ -10,7 +10,7 @@ from whence.data.splits import HeldOut, Split
 from whence.devices import device_of
 from whence.models import Recommender, simple_models
 from whence.run import Run
-from whence.training.blending import ValidationScores
+from whence.training.blending import ValidationScores, calibrate, enough_to_fit, sample_size
 from whence.training.comparison import MAIN
 from whence.training.evaluation import Evaluation, evaluate
 from whence.training.recipes import DataShape
@@ -30,29 +30,37 @@ def choose(run: Run, split: Split, show_progress: bool = False) -> Run:
     device = device_of(run.first)
     fitted = simple_models(split, show_progress=show_progress)
     simple = {name: model.to(device) for name, model in fitted.items()}
-    tried = {run.model: _metric(run.whole, split)}
-    tried |= {name: _metric(model, split) for name, model in simple.items()}
+    tried = {name: _metric(model, split, show_progress) for name, model in simple.items()}
+    tried[run.model] = _metric(run.whole, split, show_progress)
     blend = _blended(run, simple, split)
     if blend.simple:
-        tried[TOGETHER] = _metric(blend.whole, split)
-    best = max(tried, key=lambda name: tried[name])
+        tried[TOGETHER] = _metric(blend.whole, split, show_progress)
+    best = max(tried, key=lambda name: tried[name])  # the simplest of equals
     training = {**run.training, "tried": tried, "chosen": best}
+    if best == TOGETHER:
+        training["notes"] = [*run.training.get("notes", ()), _blend_note(split)]
     if best in simple:
+        calibrate(simple[best], split)
         # It took no steps, and what was chosen for the network does not hold for it.
         notes = [f"Tried {run.model}. {note}" for note in run.training.get("notes", ())]
-        training |= {"steps": 0, "patience": 0, "notes": notes}
+        training |= {"steps": 0, "patience": 0, "snapshots": 0, "notes": notes}
         return replace(_run_of(best, simple[best], run), training=training)
     return replace(blend if best == TOGETHER else run, training=training)
 
 
-def _metric(model: Recommender, split: Split) -> float:
-    return Evaluation(split, HELD, model.config.max_len).mean(MAIN, model)
+def _metric(model: Recommender, split: Split, show_progress: bool) -> float:
+    evaluation = Evaluation(split, HELD, model.config.max_len, show_progress=show_progress)
+    return evaluation.mean(MAIN, model)
 
 
 def _blended(run: Run, simple: Mapping[str, Recommender], split: Split) -> Run:
-    """Return the run with the simple models that get a weight."""
-    device = device_of(run.first)
-    scores = ValidationScores(split.held[HELD], split.interactions.item_count, device)
+    """Return the run with the simple models that get a weight.
+
+    If too few events fit into memory with the scores of all items, chance would decide.
+    """
+    if not enough_to_fit(split):
+        return run
+    scores = ValidationScores(split, device_of(run.first))
     models = {run.model: run.whole, **simple}
     found = scores.fit_weights([scores.of(model) for model in models.values()])
     weights = {name: one for name, one in zip(models, found, strict=True) if one.weight}
@@ -60,6 +68,12 @@ def _blended(run: Run, simple: Mapping[str, Recommender], split: Split) -> Run:
     if run.model not in weights or not kept:
         return run
     return replace(run, simple=kept, weights=weights)
+
+
+def _blend_note(split: Split) -> str:
+    used, count = sample_size(split), len(split.held[HELD])
+    some = f"{used:,} of {count:,}" if used < count else f"all {count:,}"
+    return f"The weights of the models are fitted on {some} validation events."
 
 
 def _run_of(name: str, model: Recommender, run: Run) -> Run:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -17,7 +15,8 @@ from whence.arrays import Bools, Floats, Ints, Ints32
 from whence.contract import PAD
 from whence.data.histories import Cases
 from whence.data.splits import Split
-from whence.memory import SCORES_AT_ONCE, cases_at_once, row_slices
+from whence.memory import cases_at_once, row_slices
+from whence.models.item_pairs import chosen_once, row_products
 
 COVERAGE: Final = "coverage"
 NOVELTY: Final = "novelty"
@@ -81,9 +80,7 @@ class Lists:
         user = np.repeat(np.arange(interactions.user_count), np.diff(interactions.offsets))
         pairs = (user[trained], interactions.items[trained])
         shape = (interactions.user_count, interactions.item_count)
-        chosen = sparse.csr_array((np.ones(len(pairs[0])), pairs), shape=shape)
-        chosen.data[:] = 1
-        return chosen
+        return chosen_once(*pairs, shape).astype(np.float64)
 
 
 def popularity_percentiles(counts: Ints) -> Floats:
@@ -150,7 +147,8 @@ def _sum_in_lists(columns: sparse.csr_array, lists: Ints, there: Bools) -> Float
     case, slot = np.nonzero(there)
     order = np.argsort(lists[case, slot], kind="stable")
     case, item = case[order], lists[case, slot][order]
-    for first, product in _products(columns):
+    for first, product in row_products(columns):
+        product.sort_indices()  # which makes looking up an entry a binary search
         ends = np.searchsorted(item, (first, first + product.shape[0]))
         for some in row_slices(int(ends[1] - ends[0]), cases_at_once(lists.shape[1])):
             of = case[ends[0] : ends[1]][some]
@@ -158,21 +156,6 @@ def _sum_in_lists(columns: sparse.csr_array, lists: Ints, there: Bools) -> Float
             found = product[row, np.where(there[of], lists[of], 0)].toarray()
             np.add.at(total, of, (found * there[of]).sum(axis=1))
     return total
-
-
-def _products(columns: sparse.csr_array) -> Iterator[tuple[int, sparse.csr_array]]:
-    """Yield the rows of `columnsᵀ · columns` in slices, each with the number of its first row.
-
-    A slice has as many rows as are sure to fit into memory.
-    """
-    turned = sparse.csr_array(columns.T)
-    most = np.cumsum((turned != 0) @ np.diff(columns.indptr).astype(np.int64))
-    limits = np.arange(SCORES_AT_ONCE, most[-1] if len(most) else 0, SCORES_AT_ONCE)
-    cuts = np.unique([0, *np.searchsorted(most, limits), turned.shape[0]])
-    for first, end in pairwise(cuts):
-        product = sparse.csr_array(turned[first:end] @ columns)
-        product.sort_indices()  # which makes looking up an entry a binary search
-        yield int(first), product
 
 
 def _divided(total: Floats, by: Ints) -> Floats:

@@ -19,11 +19,11 @@ from whence.training.recipes import (
 
 
 def loss_note(
-    settings: Mapping[str, Any], training: Mapping[str, Any], shape: DataShape, device: str
+    settings: Mapping[str, Any], training: TrainingConfig, shape: DataShape, device: str
 ) -> str:
     """Say how many items the loss of a recipe compares the next item with."""
     length = min(shape.mean_length, settings["max_len"])
-    most = softmax_items(training["batch_size"], length, device)
+    most = softmax_items(training.batch_size, length, device)
     if settings["loss"] == "softmax":
         return (
             f"Loss: softmax over all items, because the catalog has {shape.items:,}, not more than "
@@ -46,12 +46,15 @@ def seeds_note(seeds: int, shape: DataShape, effort: Effort, device: str) -> str
             f"histories of {shape.mean_length:.0f}. --seeds {allowed} trains them all."
         )
     if device != "cpu":
-        why = "a GPU trains them together"
-    elif shape.mean_length <= SHORT_HISTORIES:
+        return f"{seeds} seeds recommend together: a GPU trains them together."
+    if shape.mean_length <= SHORT_HISTORIES:
         why = f"histories are short, {shape.mean_length:.0f} items on average"
     else:
         why = f"there are at most {FEW_EVENTS:,} training events"
-    return f"{seeds} seeds recommend together: {why}."
+    return (
+        f"{seeds} seeds recommend together: {why}. They take up to {seeds} times as long as one. "
+        "--seeds 1 trains one."
+    )
 
 
 def stopping_note(training: TrainingConfig, shape: DataShape) -> str:

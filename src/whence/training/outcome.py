@@ -67,8 +67,8 @@ class Outcome:
         said = self.comparison.sentence
         if self.is_simple and self.tried:
             return (
-                f"A simple model is best for these data: {self.run.model}. Use it; nothing that "
-                f"takes longer did better on the validation events. {said}"
+                f"Recommended: {self.run.model}, a simple model. Nothing else did better on the "
+                f"validation events. {said}"
             )
         return said if self.comparison.wins else f"{said} {self._advice(self.comparison.best)}"
 

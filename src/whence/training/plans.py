@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from whence.config import build, require_choice
+from whence.config import build, convert, require_choice
 from whence.data.splits import Split
 from whence.errors import InputError
 from whence.models import MODELS, ModelSpec
@@ -118,7 +118,6 @@ class Asked:
 
     def resolve(self, shape: DataShape) -> Plan:
         """Return the complete settings for data of this shape."""
-        steps = self.training.get("steps")
         own, training = recipe_settings(
             self.recipe,
             self.model,
@@ -126,7 +125,7 @@ class Asked:
             shape,
             self.effort,
             self.device,
-            steps if isinstance(steps, int) else 0,  # `build` refuses what is no number
+            {**self.settings, **self.training},
         )
         config = build(self.spec.config, {**own, **self.settings})
         given = with_given({} if self.complete else training, self.training)
@@ -137,8 +136,7 @@ class Asked:
         )
         if not self.follows_data:
             return plan
-        chosen = [] if "loss" in self.settings else [loss_note(own, training, shape, self.device)]
-        return replace(plan, notes=(*chosen, *self._notes(plan, shape)))
+        return replace(plan, notes=tuple(self._notes(plan, shape)))
 
     @property
     def follows_data(self) -> bool:
@@ -150,6 +148,8 @@ class Asked:
 
     def _notes(self, plan: Plan, shape: DataShape) -> Iterator[str]:
         """Yield what was chosen, not what was given."""
+        if "loss" not in self.settings:
+            yield loss_note(plan.settings, plan.training, shape, self.device)
         if self.seeds is None:
             yield seeds_note(plan.seeds, shape, self.effort, self.device)
         if not self.training.keys() & SCHEDULE or not (
@@ -190,13 +190,13 @@ def default_model(recipe: str) -> str:
 def _given(
     settings: Mapping[str, Any] | DataclassInstance | None, kind: type[Any]
 ) -> dict[str, Any]:
-    """Return the settings that the user chose."""
-    if settings is None or isinstance(settings, Mapping):
-        return dict(settings or {})
+    """Return the settings that the user chose, as their declared types."""
+    if settings is None:
+        return {}
     if isinstance(settings, TrainingConfig):
         return asdict(settings)
     if not is_dataclass(settings):
-        build(kind, settings)  # says what is wrong
+        return convert(kind, settings)
     return {
         field.name: getattr(settings, field.name)
         for field in fields(settings)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -73,9 +74,9 @@ class Recipe:
     def settings(self, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the settings of a model and of its training."""
         if model not in self.models:
-            known = " and ".join(self.models)
+            known = ", ".join(self.models)
             raise InputError(
-                f"This recipe has no settings for {model}. It is for {known}. Leave out the "
+                f"This recipe has no settings for {model}, only for {known}. Leave out the "
                 "recipe, or choose one of these models."
             )
         own, training = self.models[model]
@@ -189,34 +190,35 @@ ENOUGH_TO_STOP: Final = 100
 """With fewer validation events, chance would decide when to stop."""
 SHORT_HISTORIES: Final = 20.0
 FEW_EVENTS: Final = 200_000
-"""With short histories or few events, one more seed costs little on a processor, too."""
+"""With short histories or few events, several seeds are trained on a processor, too."""
 
 
 def default_settings(
-    shape: DataShape, effort: Effort, device: str, steps: int = 0
+    shape: DataShape, effort: Effort, device: str, given: Settings = MappingProxyType({})
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the default settings of a network of histories and of its training.
 
-    `steps` is the number of steps that the user chose, if any; the schedule follows it.
+    They follow the sizes and the steps that the user has given.
     """
     budget, on_gpu = BUDGETS[effort], device != "cpu"
     longest = budget.longest * (2 if on_gpu and effort == "normal" else 1)
-    max_len = int(np.clip(-(-shape.long_length // 10) * 10, SHORTEST, longest))
+    fitting = int(np.clip(-(-shape.long_length // 10) * 10, SHORTEST, longest))
+    max_len = given.get("max_len") or fitting
     many = shape.events >= MANY_EVENTS
     large = many and effort != "quick"
-    dim = 128 if large else 64
+    dim = given.get("dim") or (128 if large else 64)
     length = min(shape.mean_length, max_len)
-    batch = _batch_size(shape, length, on_gpu)
+    batch = given.get("batch_size") or _batch_size(shape, length, on_gpu)
     per_item = shape.events / max(1, shape.items)
     model = {
         "max_len": max_len,
         "dim": dim,
-        "n_heads": dim // OF_A_HEAD,
+        "n_heads": 1 if dim % OF_A_HEAD else dim // OF_A_HEAD,
         "dropout": next(rate for least, rate in DROPOUTS if per_item >= least),
         "loss": "softmax" if shape.items <= softmax_items(batch, length, device) else SAMPLED,
         "n_negatives": 512,
     }
-    steps = steps or (budget.steps_for_many if many else budget.steps)
+    steps = given.get("steps") or (budget.steps_for_many if many else budget.steps)
     training = {
         "steps": steps,
         "batch_size": batch,
@@ -252,7 +254,7 @@ def default_seeds(shape: DataShape, effort: Effort, device: str) -> int:
 
 
 def more_seeds_cost_little(shape: DataShape, device: str) -> bool:
-    """Return whether a step of five seeds takes hardly longer than that of one."""
+    """Return whether five seeds take a bearable time: on a GPU, or where one seed takes little."""
     return device != "cpu" or shape.mean_length <= SHORT_HISTORIES or shape.events <= FEW_EVENTS
 
 
@@ -263,7 +265,7 @@ def recipe_settings(
     shape: DataShape,
     effort: Effort,
     device: str,
-    steps: int = 0,
+    given: Settings = MappingProxyType({}),
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the settings of a recipe for a model: its own, and those of its training."""
     if RECIPES.name_of(recipe) != DEFAULT:
@@ -272,4 +274,4 @@ def recipe_settings(
         return {}, {"steps": 0}
     if not spec.follows_data:
         return {}, dict(spec.training)
-    return default_settings(shape, effort, device, steps)
+    return default_settings(shape, effort, device, given)

@@ -17,6 +17,7 @@ from whence.errors import InputError
 from whence.models import Recommender, build_model, fitted_model, model_spec, model_with
 from whence.models.tasks import AnyBatch, Choices, WholeUsers
 from whence.randomness import DropoutFunction, Randomness
+from whence.training.blending import calibrate
 from whence.training.choice_batches import ChoiceBatches, UserBatches
 from whence.training.config import TrainingConfig, check_precision
 from whence.training.evaluation import Evaluation, index_of_best
@@ -41,6 +42,7 @@ def fit(
     """
     if model_spec(model_name).closed_form:
         model = fitted_model(model_name, model_settings, split, device)
+        calibrate(model, split)
         return TrainedRecommender(model, losses=[], validations={}, kept_step=0)
     training = new_training(split, model_name, model_settings, config, [seed], device)
     return training.run(show_progress=show_progress, checkpoint=checkpoint)[seed]

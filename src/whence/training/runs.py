@@ -158,8 +158,10 @@ def train(
         run = with_accuracy(run, held_out, show_progress)
         if out is None or checkpoints is None:
             return run
-        kept = {seed: snapshot_files(checkpoints.snapshots(seed)) for seed in trained}
-        saved = replace(run, snapshots=kept).save(out, overwrite)
+        if run.model == model:  # the search may have kept a simple one instead
+            kept = {seed: snapshot_files(checkpoints.snapshots(seed)) for seed in trained}
+            run = replace(run, snapshots=kept)
+        saved = run.save(out, overwrite)
         checkpoints.remove()
         return saved
 

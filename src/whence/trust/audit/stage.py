@@ -9,6 +9,7 @@ from typing import Final
 from whence.capabilities import missing
 from whence.contract import offers
 from whence.errors import WhenceError
+from whence.models import model_spec
 from whence.models.base import has_reasons, no_history
 from whence.registry import Registry
 from whence.trust.audit.context import AuditContext
@@ -58,6 +59,11 @@ class Stage:
                 "measure its confidence; train a model of classes instead."
             )
         count = len(context.run.models)
+        if count < self.min_seeds and model_spec(context.run.model).closed_form:
+            return (
+                f"{context.run.model} is computed without random numbers, so it is the same for "
+                "every seed."
+            )
         if count < self.min_seeds:
             return (
                 f"This stage needs at least {self.min_seeds} seeds, and the run has {count}; "
