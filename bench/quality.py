@@ -9,6 +9,9 @@ validation events, each user's last but one, among all items that the user has n
 steps and outside of the clock. RecTools gets the time between two validations at which the straight
 line between them reaches the quality.
 
+RecTools' newer `fast_transformers` trains only UniSRec, which needs vectors of texts. So it is not
+compared.
+
 The quality to reach is 90 % of the best NDCG@10 that RecTools reaches until it has not improved for
 2,000 steps, or until the limit. Its curve is kept with its environment, until one of its scripts
 changes.
@@ -70,8 +73,8 @@ def measure_loss(text: Path, of_peer: str, own: str) -> Record:
     print(f"{own}: NDCG@10 of {wanted:.4f}; ours after {ours['step']:,.0f} steps")
     within = f" in {MINUTES} minutes" if curve[-1][0] >= MINUTES * 60 else ""
     return Record(
-        f"training on Beauty with the loss {own} until NDCG@10 is {wanted:.4f}, {SHARE:.0%} of the "
-        f"peer's best{within}",
+        f"training on Beauty with the loss {own} until NDCG@10 is {wanted:.4f}, "
+        f"{100 * SHARE:.0f} % of the peer's best{within}",
         ours["seconds"],
         seconds_to(curve, wanted),
         VERSION,
@@ -133,7 +136,7 @@ def train_peer() -> None:
             best = max(value for _, value in curve)
             print(
                 f"{VERSION}, {loss}: best NDCG@10 {best:.4f} in {curve[-1][0]:,.0f} s of training, "
-                f"{SHARE:.0%} of it after {seconds_to(curve, SHARE * best):,.0f} s"
+                f"{100 * SHARE:.0f} % of it after {seconds_to(curve, SHARE * best):,.0f} s"
             )
 
 

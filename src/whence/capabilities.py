@@ -18,6 +18,7 @@ def require(model: object, capabilities: Iterable[str], who: str) -> None:
 def missing(model: object, capability: str, who: str = "this") -> CapabilityError:
     """Return the error for a capability that the model does not offer."""
     offered = ", ".join(name for name in CAPABILITIES if offers(model, name)) or "nothing"
+    kind = getattr(model, "kind", type(model).__name__)
     return CapabilityError(
-        f"{type(model).__name__} has no '{capability}', which {who} needs. It offers: {offered}."
+        f"{kind} has no '{capability}', which {who} needs. It offers: {offered}."
     )

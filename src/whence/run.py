@@ -262,14 +262,14 @@ class Run:
 
     @property
     def members(self) -> str:
-        """What recommends, in words: "5 seeds of sasrec (weight 0.80), recent-ease (0.20)"."""
+        """What recommends, in words: "5 seeds of sasrec (80 %), recent-ease (20 %)"."""
         seeds = f"{len(self.models)} seeds of " if len(self.models) > 1 else ""
         if not self.simple:
             return f"{seeds}{self.model}"
         shares = {name: one.weight for name, one in self.weights.items()}
         total = sum(shares.values())
         return ", ".join(
-            f"{seeds if name == self.model else ''}{name} ({shares[name] / total:.0%})"
+            f"{seeds if name == self.model else ''}{name} ({100 * shares[name] / total:.0f} %)"
             for name in (self.model, *self.simple)
         )
 

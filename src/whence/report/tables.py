@@ -166,7 +166,8 @@ def side_by_side(
     ]
     hidden = int(first.parts[0].sum()) - len(slots)
     samples = len(explanations) == 1 and first.error is not None
-    legend = _legend(first, hidden, samples) + _of_one_seed(explanations)
+    removal = "; ".join(dict.fromkeys(one.removal for one in explanations.values()))
+    legend = _legend(first, removal, hidden, samples) + _of_one_seed(explanations)
     return Group(*tables[:-1], captioned(tables[-1], legend))
 
 
@@ -221,7 +222,7 @@ def _part_ids(explanation: Explanation) -> tuple[Any, ...]:
     return labels.part_ids[0] if labels and labels.part_ids else ()
 
 
-def _legend(first: Explanation, hidden: int, samples: bool) -> str:
+def _legend(first: Explanation, removal: str, hidden: int, samples: bool) -> str:
     items = bool(_part_ids(first))
     part = "item" if items else "part"
     left_out = f"{LEFT_OUT}: how its probability changes if the item is left out of the history"
@@ -230,9 +231,8 @@ def _legend(first: Explanation, hidden: int, samples: bool) -> str:
         "number counts against it" + ("; ± is the standard error" if samples else "")
     )
     weaker = f"{hidden} weaker {part}{'s' if hidden > 1 else ''} not shown"
-    removal = f"How the methods remove a part: {first.removal}."
-    in_place = f"The methods hide an item but keep its place ({first.removal})."
-    if "attention" in first.removal:
+    in_place = f"The methods hide an item but keep its place ({removal})."
+    if "attention" in removal:
         in_place += (
             " In SASRec the newest item's place answers, so that item counts for less here than if "
             "it is left out."
@@ -240,8 +240,8 @@ def _legend(first: Explanation, hidden: int, samples: bool) -> str:
     lines = [left_out] if items else []
     lines += [methods, *([weaker] if hidden else [])]
     if not items:
-        lines.append(removal)
-    elif first.removal != DROPPED:
+        lines.append(f"How the methods remove a part: {removal}.")
+    elif removal != DROPPED:
         lines.append(in_place)
     return "\n".join(lines)
 
