@@ -12,6 +12,8 @@ For every event the world knows which of these it is, and which earlier event ca
 another film. So an explanation can be checked, which real data do not allow.
 """
 
+from whence.worlds.causal import CausalWorld, Source, make_causal_world
+from whence.worlds.designs import CausalConfig, draw_config
 from whence.worlds.world import REASONS, World, WorldQuestions, make_world
 from whence.worlds.world_config import NONE, EventKind, WorldConfig
 from whence.worlds.world_like import StatisticPair, compare_statistics, world_like
@@ -19,12 +21,17 @@ from whence.worlds.world_like import StatisticPair, compare_statistics, world_li
 __all__ = [
     "NONE",
     "REASONS",
+    "CausalConfig",
+    "CausalWorld",
     "EventKind",
+    "Source",
     "StatisticPair",
     "World",
     "WorldConfig",
     "WorldQuestions",
     "compare_statistics",
+    "draw_config",
+    "make_causal_world",
     "make_world",
     "world_like",
 ]

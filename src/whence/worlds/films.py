@@ -153,7 +153,7 @@ def name_films(films: Films) -> Catalog:
     film = pc.binary_join_element_wise(
         pa.array(ADJECTIVES).take(pa.array(stem % len(ADJECTIVES))),
         pa.array(NOUNS).take(pa.array(stem // len(ADJECTIVES))),
-        _places(films.root // words),
+        ending_places(films.root // words),
         " ",
     )
     part = np.zeros(len(films), dtype=np.int64)
@@ -180,7 +180,7 @@ def _count_equal_before(values: Ints32) -> npt.NDArray[np.int64]:
     return np.arange(len(values)) - np.repeat(begins, np.diff(begins, append=len(values)))
 
 
-def _places(again: Ints32) -> pa.Array:
+def ending_places(again: Ints32) -> pa.Array:
     """Return endings that make names unique: "", "of Aldora", …, "of Zagreb", "of Aldora 2", …"""
     tour, place = np.divmod(again - 1, len(PLACES))
     known, number = np.unique(np.where(again == 0, -1, tour), return_inverse=True)

@@ -1,0 +1,210 @@
+"""What a recommendation owes to its history, in log-probabilities: the evidence for a reason.
+
+For every item of a history and every target: what the target loses without the item (necessity),
+and what the item alone brings to it (sufficiency). The same for pairs of items, and for all items
+of the target's group compared with as many others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.contract import ALL, PAD
+from whence.memory import cases_at_once, row_slices
+from whence.models.base import CaseReader
+from whence.reasons.altered import (
+    candidates_of,
+    keeping,
+    others_at_random,
+    without_each,
+    without_sets,
+)
+
+REFERENCES: Final = 256
+"""How many single items make up the average of what single items bring."""
+PAIRED: Final = 24
+"""Pairs are made of this many of the newest distinct items."""
+CHECKED_PAIRS: Final = 4
+"""How many pairs of a target are left out together, those that bring most beyond either item."""
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """For U users, k targets, c candidate items and p pairs, by each of S models. In nats."""
+
+    full: Tensor
+    """`[S, U, k]`: log p(target | history)."""
+    usual: Tensor
+    """`[S, U, k]`: the mean of log p(target | one item), over items of the catalog."""
+    candidates: Tensor
+    """`[U, c]`: the items, or `PAD`."""
+    lost: Tensor
+    """`[S, U, k, c]`: what the target loses without the item."""
+    alone: Tensor
+    """`[S, U, k, c]`: what the item alone brings, above the usual."""
+    pairs: Tensor
+    """`[U, k, p, 2]`: places of candidates; equal places are no pair."""
+    pair_lost: Tensor
+    """`[S, U, k, p]`."""
+    pair_alone: Tensor
+    """`[S, U, k, p]`."""
+    in_group: Tensor
+    """Bool `[U, k, c]`: the candidates of the target's group."""
+    group_lost: Tensor
+    """`[S, U, k]`: what the target loses without its group."""
+    others_lost: Tensor
+    """`[S, U, k]`: what it loses without as many other items."""
+    group_alone: Tensor
+    """`[S, U, k]`: what its group alone brings, above the usual."""
+
+    def __getitem__(self, models: slice) -> Figures:
+        """Return the figures of some of the models."""
+        by_model = {
+            name: getattr(self, name)[models]
+            for name in (
+                "full",
+                "usual",
+                "lost",
+                "alone",
+                "pair_lost",
+                "pair_alone",
+                "group_lost",
+                "others_lost",
+                "group_alone",
+            )
+        }
+        return Figures(
+            **by_model, candidates=self.candidates, pairs=self.pairs, in_group=self.in_group
+        )
+
+
+@torch.no_grad()
+def log_probabilities(model: CaseReader, histories: Tensor, targets: Tensor) -> Tensor:
+    """Return `[R, k]`: the log-probability of targets `[R, k]` among all items, for `[R, n]`."""
+    found = []
+    at_once = max(1, 4 * cases_at_once(_item_count(model, histories), histories.is_cuda))
+    for rows in row_slices(len(histories), at_once):
+        scores = model.score(histories[rows], ALL)
+        own = scores.gather(1, targets[rows])
+        found.append(own - scores.logsumexp(dim=1, keepdim=True))
+    return torch.cat(found)
+
+
+def _item_count(model: CaseReader, histories: Tensor) -> int:
+    return int(model.score(histories[:1], ALL).shape[1])
+
+
+@torch.no_grad()
+def usual_log_probabilities(model: CaseReader, item_count: int, device: torch.device) -> Tensor:
+    """Return `[items]`: the mean of log p(target | one item), over items of the catalog."""
+    each = np.unique(np.linspace(0, item_count - 1, REFERENCES).round().astype(np.int64))
+    singles = torch.from_numpy(each).to(device)[:, None]
+    total = torch.zeros(item_count, dtype=torch.float64, device=device)
+    for rows in row_slices(len(singles), cases_at_once(item_count, singles.is_cuda)):
+        total += model.score(singles[rows], ALL).double().log_softmax(dim=1).sum(dim=0)
+    return total / len(singles)
+
+
+@torch.no_grad()
+def find_figures(
+    models: Sequence[CaseReader],
+    usual: Sequence[Tensor],
+    histories: Tensor,
+    targets: Tensor,
+    groups: Tensor,
+    slots: int,
+) -> Figures:
+    """Return the figures of targets `[U, k]` for histories `[U, w]`, by each model.
+
+    `groups` is bool `[U, k, w]`: the slots whose items are of the target's group. `usual` has
+    `usual_log_probabilities` of each model.
+    """
+    users, k = targets.shape
+    candidates = candidates_of(histories, slots)
+    newest = candidates.shape[1]
+    shown = _Shown(models, targets)
+    full = shown(histories[:, None, -slots:])[..., 0]
+    base = torch.stack([one[targets] for one in usual]).to(full.dtype)
+    lost = full[..., None] - shown(without_each(histories, candidates, slots))
+    alone = shown(candidates[:, :, None]) - base[..., None]
+    real = (candidates != PAD)[None, :, None, :]
+    lost, alone = lost.where(real, 0.0), alone.where(real, 0.0)
+
+    first, second = _places(newest, histories.device)
+    both = torch.stack((candidates[:, first], candidates[:, second]), dim=2)  # older, newer
+    there = (both != PAD).all(dim=2)
+    brought = shown(both) - base[..., None]
+    larger = torch.maximum(alone[..., first], alone[..., second])
+    beyond = (brought - larger).mean(dim=0).where(there[:, None, :], -torch.inf)
+    best = beyond.topk(min(CHECKED_PAIRS, beyond.shape[2]), dim=2).indices  # [U, k, p]
+    pairs = torch.stack((first[best], second[best]), dim=3)
+    valid = there[:, None, :].expand(-1, k, -1).gather(2, best)
+    pairs = pairs.where(valid[..., None], 0)
+    sets = candidates.gather(1, pairs.reshape(users, -1)).reshape(users, -1, 2)
+    own = targets.repeat_interleave(pairs.shape[2], dim=1)[..., None]
+    left = _Shown(models, own, each=True)(without_sets(histories, sets, slots))
+    pair_lost = full[..., None] - left.reshape(*full.shape, -1)
+    pair_alone = brought.gather(3, best.expand(len(models), -1, -1, -1))
+    pair_lost = pair_lost.where(valid, 0.0)
+    pair_alone = pair_alone.where(valid, 0.0)
+
+    others = others_at_random(histories, groups)
+    variants = torch.stack((~groups, ~others, groups), dim=2)  # [U, k, 3, w]
+    rows = keeping(histories[:, None, None, :], variants, slots).reshape(users, 3 * k, slots)
+    asked = targets.repeat_interleave(3, dim=1)[..., None]
+    by_group = _Shown(models, asked, each=True)(rows).reshape(*full.shape, 3)
+    none = ~(groups & (histories != PAD)[:, None, :]).any(dim=2)
+    group_lost = (full - by_group[..., 0]).where(~none, 0.0)
+    others_lost = (full - by_group[..., 1]).where(~none, 0.0)
+    group_alone = (by_group[..., 2] - base).where(~none, 0.0)
+    return Figures(
+        full,
+        base,
+        candidates,
+        lost,
+        alone,
+        pairs,
+        pair_lost,
+        pair_alone,
+        groups[:, :, -newest:] & (candidates != PAD)[:, None, :],
+        group_lost,
+        others_lost,
+        group_alone,
+    )
+
+
+def _places(slots: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the older and the newer place of every pair of the newest places."""
+    first = max(0, slots - PAIRED)
+    each = list(combinations(range(first, slots), 2)) or [(0, 0)]
+    found = torch.tensor(each, device=device)
+    return found[:, 0], found[:, 1]
+
+
+class _Shown:
+    """Log-probabilities of the targets, if users had altered histories."""
+
+    def __init__(
+        self, models: Sequence[CaseReader], targets: Tensor, *, each: bool = False
+    ) -> None:
+        self.models, self.targets, self.each = models, targets, each
+
+    def __call__(self, variants: Tensor) -> Tensor:
+        """Return `[S, U, k, v]` for `[U, v, n]`; or `[S, U, v]` if each has targets `[U, v, 1]`."""
+        users, count, slots = variants.shape
+        rows = variants.reshape(-1, slots)
+        if self.each:
+            targets = self.targets.reshape(-1, 1)
+        else:
+            targets = self.targets.repeat_interleave(count, dim=0)
+        found = torch.stack([log_probabilities(model, rows, targets) for model in self.models])
+        if self.each:
+            return found.reshape(-1, users, count)
+        return found.reshape(len(self.models), users, count, -1).transpose(2, 3)

@@ -1,0 +1,78 @@
+"""Names for the items of a world, which say what the items are to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from whence.arrays import Ints32
+from whence.data.catalog import Catalog
+from whence.worlds.designs import JOINT, RIVAL, Design
+from whence.worlds.films import ADJECTIVES, NOUNS, ending_places
+from whence.worlds.world_config import GENRES
+
+ARTICLES: Final = """
+Basket Blanket Blender Bottle Bowl Brush Bucket Cable Camera Candle Chair Charger Coat Cup Curtain
+Desk Drill Fan Fork Frame Glove Grill Hammer Headset Heater Kettle Keyboard Knife Ladder Lamp
+Lantern Mat Mirror Mug Oven Pan Pillow Plate Pot Printer Puzzle Rack Radio Razor Rug Saw Scale
+Scarf Shelf Speaker Spoon Stool Table Tent Toaster Towel Tray Umbrella Vase Wallet
+""".split()
+DEPARTMENTS: Final = """
+Kitchen Garden Bath Office Sports Toys Beauty Music Tools Lighting Travel Pets Baby Camping
+Electronics
+""".split()
+STYLES: Final = """
+Rock Jazz Pop Classical Folk Metal Blues Electronic Soul Reggae Country Ambient Funk Latin Gospel
+""".split()
+WORDS: Final[Mapping[str, tuple[list[str], list[str]]]] = {
+    "films": (NOUNS, GENRES),
+    "shop": (ARTICLES, DEPARTMENTS),
+    "music": (NOUNS, STYLES),
+}
+ENDINGS: Final[Mapping[str, tuple[dict[int, str], str]]] = {
+    "films": ({1: " II", 2: " III", JOINT: " (crossover)"}, "remake"),
+    "shop": ({JOINT: " (kit)"}, "brand"),
+    "music": ({1: ", part 2", 2: ", part 3", JOINT: " (medley)"}, "version"),
+}
+"""What follows the name of an item, by its part, and what a rival is called."""
+
+
+def name_items(generator: str, plan: Design) -> Catalog:
+    """Return a catalog of unique titles, with the groups in the column `genres`."""
+    nouns, groups = WORDS[generator]
+    title = pc.binary_join_element_wise(
+        pc.utf8_rtrim_whitespace(_names(plan.stem, nouns)), _endings(generator, plan.part), ""
+    )
+    return Catalog(
+        pa.table(
+            {
+                "item": np.arange(1, len(plan.stem) + 1),
+                "title": title,
+                "genres": pa.array(groups).take(pa.array(plan.mechanism.group % len(groups))),
+            }
+        )
+    )
+
+
+def _names(stem: Ints32, nouns: list[str]) -> pa.Array:
+    words = len(ADJECTIVES) * len(nouns)
+    word = stem.astype(np.int64) * 7919 % words  # neighbours get different names
+    return pc.binary_join_element_wise(
+        pa.array(ADJECTIVES).take(pa.array(word % len(ADJECTIVES))),
+        pa.array(nouns).take(pa.array(word // len(ADJECTIVES))),
+        ending_places(stem // words),
+        " ",
+    )
+
+
+def _endings(generator: str, part: Ints32) -> pa.Array:
+    known, rival = ENDINGS[generator]
+    texts = [
+        known.get(number, "") if number < RIVAL else f" ({rival} {number - RIVAL + 1})"
+        for number in range(int(part.max()) + 1)
+    ]
+    return pa.array(texts).take(pa.array(part))
