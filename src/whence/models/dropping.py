@@ -129,3 +129,11 @@ def with_removal(model: M, removal: str | None) -> M | Dropping:
             f"{kind_of(model)} cannot remove parts by '{removal}': {did_you_mean(removal, offered)}"
         )
     return Dropping(model)
+
+
+def unless_own(model: Explainable, removal: str | None) -> str | None:
+    """Return the removal, or `None` if it is the model's own.
+
+    With `None`, each of several models removes parts in its own way, as they do together.
+    """
+    return None if removal == model.removal else removal

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from whence.console import plain
-from whence.contract import DROPPED
+from whence.contract import ATTENTION_COLUMN, DROPPED
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds, protocol_lines
 from whence.reasons.checked import Reason
@@ -231,19 +231,23 @@ def _legend(first: Explanation, removal: str, hidden: int, samples: bool) -> str
         "number counts against it" + ("; ± is the standard error" if samples else "")
     )
     weaker = f"{hidden} weaker {part}{'s' if hidden > 1 else ''} not shown"
-    in_place = f"The methods hide an item but keep its place ({removal})."
-    if "attention" in removal:
-        in_place += (
-            " In SASRec the newest item's place answers, so that item counts for less here than if "
-            "it is left out."
-        )
     lines = [left_out] if items else []
     lines += [methods, *([weaker] if hidden else [])]
-    if not items:
-        lines.append(f"How the methods remove a part: {removal}.")
-    elif removal != DROPPED:
-        lines.append(in_place)
+    lines.append(_how(removal) if items else f"How the methods remove a part: {removal}.")
     return "\n".join(lines)
+
+
+def _how(removal: str) -> str:
+    """Say how methods remove an item of a history."""
+    if removal == DROPPED:
+        return f"The methods leave an item out, as if it had never been there ({removal})."
+    in_place = f"The methods hide an item but keep its place ({removal})."
+    if ATTENTION_COLUMN not in removal:
+        return in_place
+    return (
+        f"{in_place} In SASRec the newest item's place answers, so that item counts for less here "
+        "than if it is left out."
+    )
 
 
 def _methods_table(
