@@ -14,7 +14,7 @@ from torch import Tensor
 
 from whence.capabilities import kind_of
 from whence.contract import CAPABILITIES, DROPPED, MEMORY, PAD, All, Explainable, removals
-from whence.errors import InputError, did_you_mean
+from whence.errors import InputError
 from whence.memory import inputs_at_once, row_slices
 from whence.models.base import Recommender, refuse_removal_from_attention
 
@@ -126,7 +126,8 @@ def with_removal(model: M, removal: str | None) -> M | Dropping:
         return model
     if removal not in offered:
         raise InputError(
-            f"{kind_of(model)} cannot remove parts by '{removal}': {did_you_mean(removal, offered)}"
+            f"{kind_of(model)} cannot remove parts by '{removal}'. Choose from: "
+            f"{', '.join(offered)}."
         )
     return Dropping(model)
 

@@ -70,7 +70,7 @@ def audit(
     asked = chosen_stages(stages)
     run = run if data is None else run.with_training_data(data)
     context = _context(run, methods, cases, model_seed, memory, removal, show_progress)
-    command = _command(run, out, stages, methods, cases, model_seed, removal)
+    command = _command(run, out, stages, methods, cases, model_seed, context.removal)
     if out is None:
         return _answer_all(asked, context, None, command)
     folder = open_audit_folder(Path(out), run, context.settings())
