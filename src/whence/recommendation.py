@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from whence.contract import PAD, HasPartNames, HasUserVectors
+from whence.contract import DROPPED, PAD, HasPartNames, HasUserVectors
 from whence.csv_export import CSVWriter
 from whence.data.histories import Cases
 from whence.data.sources import Source
@@ -219,14 +219,20 @@ def reason(
     history: History | None = None,
     item: str | int | None = None,
     model_seed: int | None = None,
+    removal: str = DROPPED,
     data: Source | None = None,
 ) -> Reason:
-    """Return the checked reason for an item, by default the best one, in words."""
+    """Return the checked reason for an item, by default the best one, in words.
+
+    `removal` is how the checks remove an item; by default it is left out of the history.
+    """
     run = _serving(run, data)
     subject = find_subject(run, user, history)
     model = run.chosen(model_seed)
+    if removal != DROPPED:
+        require_history(model, f"a reason by '{removal}'")
     target = _target(run, model, subject, item)
-    (found,) = _reasons(run, model, subject, np.array([target]))
+    (found,) = _reasons(run, model, subject, np.array([target]), removal)
     return found
 
 
@@ -297,11 +303,15 @@ def _target(run: Run, model: Recommender, subject: Subject, item: str | int | No
 
 
 def _reasons(
-    run: Run, model: Recommender, subject: Subject, targets: npt.NDArray[np.int64]
+    run: Run,
+    model: Recommender,
+    subject: Subject,
+    targets: npt.NDArray[np.int64],
+    removal: str = DROPPED,
 ) -> list[Reason]:
     max_len = model.config.max_len
     if model.reads_history:
-        return find_reasons(model, subject.items, targets, max_len, run.catalog, run.verb)
+        return find_reasons(model, subject.items, targets, max_len, run.catalog, run.verb, removal)
     device = device_of(model)
     batch = model.read(subject.as_case(), max_len).to(device)
     # Experts belong to the model of a seed. The first one speaks; the others agree or not.

@@ -121,15 +121,20 @@ def packed(values: Tensor, kept: Tensor, fill: int) -> Tensor:
 
 def with_removal(model: M, removal: str | None) -> M | Dropping:
     """Return the model that removes parts in this way; `None` is the model's own."""
-    offered = removals(model)
-    if removal is None or removal == offered[0]:
+    if removal is None:
         return model
+    require_removal(model, removal)
+    return model if removal == model.removal else Dropping(model)
+
+
+def require_removal(model: object, removal: str) -> None:
+    """Raise `InputError` if parts of the model cannot be removed in this way."""
+    offered = removals(model)
     if removal not in offered:
         raise InputError(
             f"{kind_of(model)} cannot remove parts by '{removal}'. Choose from: "
             f"{', '.join(offered)}."
         )
-    return Dropping(model)
 
 
 def unless_own(model: Explainable, removal: str | None) -> str | None:
