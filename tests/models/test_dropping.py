@@ -282,7 +282,7 @@ class Newest:
         return scores if isinstance(targets, All) else scores.gather(1, targets)
 
 
-def test_a_model_of_your_own_can_drop() -> None:
+def test_a_model_of_your_own_can_drop(monkeypatch: pytest.MonkeyPatch) -> None:
     batch, target = torch.tensor([[PAD, 2, 3, 10]]), torch.tensor([0])
     own, dropped = (
         explain_batch(Newest(), batch, target, "leave-one-out", removal=removal)  # type: ignore[arg-type]
@@ -291,6 +291,8 @@ def test_a_model_of_your_own_can_drop() -> None:
     assert own.scores.tolist() == [[0, 2, 3, 20]]
     assert dropped.scores.tolist() == [[0, 2, 3, 25 - 8]]
     assert (own.removal, dropped.removal) == ("not counted", DROPPED)
+    monkeypatch.delattr(Newest, "removal")
+    assert isinstance(with_removal(Newest(), DROPPED), Dropping)  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize(

@@ -109,14 +109,11 @@ class Dropping(Recommender):
 
 
 def packed(values: Tensor, kept: Tensor, fill: int) -> Tensor:
-    """Return `[R, n, …]`: the slots of `values` that are kept `[R, n]`, moved to the right."""
-    count = kept.cumsum(dim=1)
-    slots = kept.shape[1]
-    # Slot 0 takes everything that is not kept, and is cut off.
-    place = (slots - count[:, -1:] + count).where(kept, 0)
-    place = place.view(*place.shape, *[1] * (values.dim() - 2)).expand_as(values)
-    room = values.new_full((len(values), slots + 1, *values.shape[2:]), fill)
-    return room.scatter(1, place, values)[:, 1:]
+    """Return `[R, n, …]`: the kept slots `[R, n]` of `values`, moved to the right, in order."""
+    rest = (1,) * (values.dim() - 2)
+    order = kept.byte().argsort(dim=1, stable=True)
+    filled = values.where(kept.view(*kept.shape, *rest), fill)
+    return filled.gather(1, order.view(*order.shape, *rest).expand_as(values))
 
 
 def with_removal(model: M, removal: str | None) -> M | Dropping:
@@ -124,7 +121,7 @@ def with_removal(model: M, removal: str | None) -> M | Dropping:
     if removal is None:
         return model
     require_removal(model, removal)
-    return model if removal == model.removal else Dropping(model)
+    return model if removal == removals(model)[0] else Dropping(model)
 
 
 def require_removal(model: object, removal: str) -> None:
