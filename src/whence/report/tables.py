@@ -166,8 +166,8 @@ def side_by_side(
     ]
     hidden = int(first.parts[0].sum()) - len(slots)
     samples = len(explanations) == 1 and first.error is not None
-    removal = "; ".join(dict.fromkeys(one.removal for one in explanations.values()))
-    legend = _legend(first, removal, hidden, samples) + _of_one_seed(explanations)
+    removed = how_removed([*explanations.values()])
+    legend = _legend(first, removed, hidden, samples) + _of_one_seed(explanations)
     return Group(*tables[:-1], captioned(tables[-1], legend))
 
 
@@ -222,7 +222,7 @@ def _part_ids(explanation: Explanation) -> tuple[Any, ...]:
     return labels.part_ids[0] if labels and labels.part_ids else ()
 
 
-def _legend(first: Explanation, removal: str, hidden: int, samples: bool) -> str:
+def _legend(first: Explanation, removed: str, hidden: int, samples: bool) -> str:
     items = bool(_part_ids(first))
     part = "item" if items else "part"
     left_out = f"{LEFT_OUT}: how its probability changes if the item is left out of the history"
@@ -232,13 +232,14 @@ def _legend(first: Explanation, removal: str, hidden: int, samples: bool) -> str
     )
     weaker = f"{hidden} weaker {part}{'s' if hidden > 1 else ''} not shown"
     lines = [left_out] if items else []
-    lines += [methods, *([weaker] if hidden else [])]
-    lines.append(_how(removal) if items else f"How the methods remove a part: {removal}.")
-    return "\n".join(lines)
+    return "\n".join([*lines, methods, *([weaker] if hidden else []), removed])
 
 
-def _how(removal: str) -> str:
-    """Say how methods remove an item of a history."""
+def how_removed(explanations: Sequence[Explanation]) -> str:
+    """Say in a sentence how the methods remove a part."""
+    removal = "; ".join(dict.fromkeys(one.removal for one in explanations))
+    if not _part_ids(explanations[0]):
+        return f"How the methods remove a part: {removal}."
     if removal == DROPPED:
         return f"The methods leave an item out, as if it had never been there ({removal})."
     in_place = f"The methods hide an item but keep its place ({removal})."

@@ -250,7 +250,7 @@ def test_the_whole_audit_removes_parts_as_asked(three: Run, tmp_path: Path) -> N
     assert dropped.settings["removal"] == "dropped"
     assert dropped.command.endswith("--removal dropped")
     page = (tmp_path / "audit" / "audit.html").read_text()
-    assert "items are removed by <code>dropped</code>" in page
+    assert "Items are removed by <code>dropped</code>" in page
     protocols = [
         figure.measure.protocol
         for finding in dropped.findings.values()
