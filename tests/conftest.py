@@ -27,6 +27,7 @@ from whence.data.interactions import Counts
 from whence.models import MODELS, ModelSpec, Recommender, build_model, fitted_model
 from whence.models.bert4rec import BERT4Rec, BERT4RecConfig
 from whence.models.content_ncf import ContentNCF
+from whence.models.ensemble import Weight
 from whence.models.esasrec import ESASRec, ESASRecConfig
 from whence.models.losses import LossName
 from whence.models.sasrec import SASRec, SASRecConfig
@@ -163,6 +164,15 @@ def run(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) ->
         out=tmp_path_factory.mktemp("runs") / "small",
         show_progress=False,
     )
+
+
+@pytest.fixture(scope="session")
+def blend(run: Run) -> Run:
+    """Two seeds that read twelve items, and a simple model that reads fifty."""
+    split = last_two(run.interactions)
+    simple = {"recent-ease": fitted_model("recent-ease", {}, split)}
+    weights = {"sasrec": Weight(0.5, 1.0), "recent-ease": Weight(0.5, 0.1)}
+    return replace(run, simple=simple, weights=weights)
 
 
 @pytest.fixture(scope="session")

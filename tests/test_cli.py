@@ -20,6 +20,7 @@ from whence.explainers import EXPLAINERS
 from whence.models import MODELS
 
 SASREC_METHODS = [name for name in EXPLAINERS if name not in ("experts", "contributions")]
+REMOVALS = ("attention-column", "dropped")
 
 
 def process(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -157,6 +158,18 @@ def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     assert answer["parameters"] == {"block": 2, "head": 1}
 
 
+def test_explain_removes_items_as_asked(trained: Path) -> None:
+    ask = ("explain", trained, "-u", "u3", "--method", "leave-one-out")
+    hidden, dropped = (whence(*ask, "--removal", removal).stdout for removal in REMOVALS)
+    assert hidden == whence(*ask).stdout
+    assert "hide an item but keep its place (attention-column)" in " ".join(hidden.split())
+    assert "leave an item out, as if it had never been there (dropped)" in " ".join(dropped.split())
+    for removal in REMOVALS:
+        document = json.loads(whence(*ask, "--removal", removal, "--json").stdout)
+        assert [one["removal"] for one in document["explanations"]] == [removal]
+        assert document["reason"]["removal"] == "dropped"
+
+
 def test_standard_errors_are_shown_if_the_method_samples(trained: Path) -> None:
     drawn = "shapley:exact_up_to=0,coalitions=200"
     done = whence("explain", trained, "-u", "u3", "--method", drawn, "--memory", "1GB")
@@ -230,6 +243,11 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
         (["train", "{csv}", "--out", "x", "--device", "gpu"], 2, "no device 'gpu'"),
         (["recommend", "{csv}", "--user", "u3"], 3, "is not a run"),
         (["explain", "{run}", "-u", "u3", "--memory", "lots"], 2, "'lots' is not a size of memory"),
+        (
+            ["explain", "{run}", "-u", "u3", "--removal", "droped"],
+            2,
+            "SASRec cannot remove parts by 'droped'. Choose from: attention-column, dropped.",
+        ),
         (["explain", "{run}", "-i", "zzz"], 2, "No item matches 'zzz'"),
         (["explain", "{run}", "-u", "u3", "--method", "shapley:error=0"], 2, "a share above 0"),
         (

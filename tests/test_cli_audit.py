@@ -59,10 +59,11 @@ def test_a_report_a_document_and_a_table(run: Run, tmp_path: Path) -> None:
 
 def test_the_command_on_the_page_has_every_option_that_matters(run: Run, tmp_path: Path) -> None:
     assert run.folder is not None
-    assert _command(run, tmp_path, None, ["fading"], 20, 1) == (
-        f"whence audit {run.folder} --out {tmp_path} --cases 20 --method fading --model-seed 1"
+    assert _command(run, tmp_path, None, ["fading"], 20, 1, "dropped") == (
+        f"whence audit {run.folder} --out {tmp_path} --cases 20 --method fading --model-seed 1 "
+        "--removal dropped"
     )
-    assert _command(run, default_folder(run.folder), None, None, CASES, None) == (
+    assert _command(run, default_folder(run.folder), None, None, CASES, None, None) == (
         f"whence audit {run.folder}"
     )
 
@@ -85,6 +86,7 @@ def test_a_run_can_be_the_folder_one_is_in(
         (["{run}", "--method", "magic"], 2, "no explainer 'magic'"),
         (["{run}", "--method", "random"], 2, "name at least one other explainer."),
         (["{run}", "--cases", "0"], 2, "--cases"),
+        (["{run}", "--removal", "zeroed"], 2, "Choose from: attention-column, dropped."),
         (["{run}", "--memory", "lots"], 2, "'lots' is not a size of memory"),
         (["{run}", "--device", "gpu"], 2, "no device 'gpu'"),
         (["{run}", "--out", "{run}"], 2, "so it is not the folder of an audit; name another."),

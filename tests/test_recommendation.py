@@ -15,12 +15,10 @@ import whence
 from command_line import whence as command
 from whence.contract import ALL, PAD
 from whence.csv_export import with_formulas
-from whence.data import Interactions, last_two
+from whence.data import Interactions
 from whence.data.histories import histories_without
 from whence.errors import CapabilityError, InputError
 from whence.explainers import EXPLAINERS, able
-from whence.models import fitted_model
-from whence.models.ensemble import Weight
 from whence.reasons.checked import find_reasons
 from whence.reasons.evidence import NOTICEABLE
 from whence.run import Run
@@ -328,15 +326,6 @@ def test_by_default_methods_are_those_the_model_supports(run: Run) -> None:
     assert set(able(run.first, EXPLAINERS)) - set(whence.compare(fism, user=2)) == {
         name for name, one in EXPLAINERS.items() if "attentions" in one.needs
     }
-
-
-@pytest.fixture(scope="module")
-def blend(run: Run) -> Run:
-    """Two seeds that read twelve items, and a simple model that reads fifty."""
-    split = last_two(run.interactions)
-    simple = {"recent-ease": fitted_model("recent-ease", {}, split)}
-    weights = {"sasrec": Weight(0.5, 1.0), "recent-ease": Weight(0.5, 0.1)}
-    return replace(run, simple=simple, weights=weights)
 
 
 def test_every_explainer_that_can_explains_a_blend(blend: Run) -> None:

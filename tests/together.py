@@ -1,11 +1,13 @@
-"""Several models as one, for the tests that every model passes."""
+"""Several models as one, and models that drop items, for the tests that every model passes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from conftest import LIVELY
+from whence.contract import DROPPED
 from whence.models import Recommender
+from whence.models.dropping import with_removal
 from whence.models.ensemble import Ensemble, Member
 
 
@@ -25,4 +27,13 @@ def lively_blend(length: int = 8, items: int = 30, seed: int = 0) -> Ensemble:
 
 TOGETHER: dict[str, Callable[..., Ensemble]] = {"seeds": lively_seeds, "blend": lively_blend}
 """Several models as one, which keep the contract as each of them does."""
-EVERY: dict[str, Callable[..., Recommender]] = {**LIVELY, **TOGETHER}
+
+
+def dropping(name: str) -> Callable[..., Recommender]:
+    """Return a builder of the model that drops the items that it would hide by itself."""
+    build = {**LIVELY, **TOGETHER}[name]
+    return lambda **sizes: with_removal(build(**sizes), DROPPED)
+
+
+DROPPING = {f"dropping-{name}": dropping(name) for name in ("sasrec", "bert4rec", "blend")}
+EVERY: dict[str, Callable[..., Recommender]] = {**LIVELY, **TOGETHER, **DROPPING}

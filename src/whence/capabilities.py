@@ -8,6 +8,12 @@ from whence.contract import CAPABILITIES, offers
 from whence.errors import CapabilityError
 
 
+def kind_of(model: object) -> str:
+    """Return what messages call the model."""
+    kind: str = getattr(model, "kind", type(model).__name__)
+    return kind
+
+
 def require(model: object, capabilities: Iterable[str], who: str) -> None:
     """Raise `CapabilityError` unless the model offers all of these capabilities."""
     for capability in capabilities:
@@ -18,7 +24,6 @@ def require(model: object, capabilities: Iterable[str], who: str) -> None:
 def missing(model: object, capability: str, who: str = "this") -> CapabilityError:
     """Return the error for a capability that the model does not offer."""
     offered = ", ".join(name for name in CAPABILITIES if offers(model, name)) or "nothing"
-    kind = getattr(model, "kind", type(model).__name__)
     return CapabilityError(
-        f"{kind} has no '{capability}', which {who} needs. It offers: {offered}."
+        f"{kind_of(model)} has no '{capability}', which {who} needs. It offers: {offered}."
     )

@@ -22,7 +22,15 @@ PAD: Final = -1
 """The value of a slot that holds no item."""
 
 DROPPED: Final = "dropped"
-"""The removal that leaves no gap: as if the part had never been there."""
+"""The removal that leaves no gap: as if the part had never been there, so older items move up."""
+ATTENTION_COLUMN: Final = "attention-column"
+"""The removal that hides a part from all others in every block. All parts keep their places."""
+ZEROED: Final = "zeroed"
+"""The removal that replaces a part's vector or term by 0. All parts keep their places."""
+AVERAGES: Final = "averages"
+"""The removal that replaces the features of a group by their averages over training data."""
+COLUMN_MEANS: Final = "column means"
+"""The removal that replaces the columns of a group by given means."""
 
 MEMORY: Final = 2**29
 """Default bytes for the altered inputs that a model scores at once."""
@@ -44,7 +52,10 @@ class Explainable(Protocol):
     """The core of the contract. Derive from it to inherit the default `score_coalitions`."""
 
     removal: str = "not defined"
-    """How `score` removes a part: "attention-column", "dropped", "zeroed", …"""
+    """How `score` removes a part: `DROPPED`, `ATTENTION_COLUMN`, `ZEROED` or words of your own."""
+    reads_history: bool = False
+    """Whether a batch is `[B, n]` items, the newest last, with padding on the left, and its parts
+    are the items. Items of such a history can also be dropped, however `score` removes them."""
 
     def parts(self, batch: Tensor) -> Tensor:
         """Return bool `[B, n]`: which slots are parts, and not padding."""
@@ -199,6 +210,15 @@ def offers(model: object, capability: str) -> bool:
     method = getattr(model, capability, None)
     placeholder = getattr(Explainable, capability, None)
     return callable(method) and getattr(method, "__func__", method) is not placeholder
+
+
+def removals(model: object) -> tuple[str, ...]:
+    """Return the names of the ways in which the model's parts can be removed, its own first.
+
+    Every model of histories can read a history from which items are dropped.
+    """
+    own = getattr(model, "removal", Explainable.removal)
+    return (own, DROPPED) if own != DROPPED and getattr(model, "reads_history", False) else (own,)
 
 
 def attends_by_target(model: HasAttentions) -> bool:

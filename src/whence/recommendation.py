@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from whence.contract import PAD, HasPartNames, HasUserVectors
+from whence.contract import DROPPED, PAD, HasPartNames, HasUserVectors
 from whence.csv_export import CSVWriter
 from whence.data.histories import Cases
 from whence.data.sources import Source
@@ -26,6 +26,7 @@ from whence.files import new_file
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.models.base import require_history
+from whence.models.dropping import unless_own
 from whence.picks import NEW_HISTORY, Pick, Recommendations
 from whence.progress import progress_bar
 from whence.ranking import top_unseen
@@ -133,6 +134,7 @@ def explain(
     model_seed: int | None = None,
     seed: int = 0,
     memory: int | None = None,
+    removal: str | None = None,
     data: Source | None = None,
 ) -> Explanation:
     """Return how much each part of the history counts for an item, by default the best one.
@@ -149,6 +151,7 @@ def explain(
         model_seed=model_seed,
         seed=seed,
         memory=memory,
+        removal=removal,
         data=data,
     )
     (answer,) = answers.values()
@@ -165,6 +168,7 @@ def compare(
     model_seed: int | None = None,
     seed: int = 0,
     memory: int | None = None,
+    removal: str | None = None,
     data: Source | None = None,
 ) -> dict[str, Explanation]:
     """Return explanations of the same item by several methods, by default all the model supports.
@@ -172,12 +176,14 @@ def compare(
     `model_seed` chooses one of the run's trained models. By default they are explained as one, but
     for attention, which belongs to one model: methods that need it explain that of the first seed.
     `seed` is the randomness of explainers that sample. `memory` limits, roughly, the bytes that
-    altered histories take at a time. `data` are newer events of the same items; by default those of
-    the training.
+    altered histories take at a time. `removal` is how methods remove items: by default as the model
+    does, or "dropped", as if they had never been in the history. `data` are newer events of the
+    same items; by default those of the training.
     """
     run = _serving(run, data)
     subject = find_subject(run, user, history)
     model = run.chosen(model_seed)
+    removal = unless_own(model, removal)
     methods = able(run.first, EXPLAINERS) if methods is None else methods
     target = _target(run, model, subject, item)
     batch = model.read(subject.as_case(), model.config.max_len)
@@ -187,7 +193,7 @@ def compare(
         asked = run.chosen(of_seed)
         own = asked.read(subject.as_case(), asked.config.max_len).to(device_of(asked))
         targets = torch.tensor([target], device=own.device)
-        said = compare_batch(asked, own, targets, explainers, seed, memory=memory)
+        said = compare_batch(asked, own, targets, explainers, seed, memory=memory, removal=removal)
         for name, one in said.items():
             placed = one.in_slots(batch.shape[1])
             found[name] = replace(placed, labels=labels, model_seed=of_seed)
@@ -213,14 +219,20 @@ def reason(
     history: History | None = None,
     item: str | int | None = None,
     model_seed: int | None = None,
+    removal: str = DROPPED,
     data: Source | None = None,
 ) -> Reason:
-    """Return the checked reason for an item, by default the best one, in words."""
+    """Return the checked reason for an item, by default the best one, in words.
+
+    `removal` is how the checks remove an item; by default it is left out of the history.
+    """
     run = _serving(run, data)
     subject = find_subject(run, user, history)
     model = run.chosen(model_seed)
+    if removal != DROPPED:
+        require_history(model, f"a reason by '{removal}'")
     target = _target(run, model, subject, item)
-    (found,) = _reasons(run, model, subject, np.array([target]))
+    (found,) = _reasons(run, model, subject, np.array([target]), removal)
     return found
 
 
@@ -291,11 +303,15 @@ def _target(run: Run, model: Recommender, subject: Subject, item: str | int | No
 
 
 def _reasons(
-    run: Run, model: Recommender, subject: Subject, targets: npt.NDArray[np.int64]
+    run: Run,
+    model: Recommender,
+    subject: Subject,
+    targets: npt.NDArray[np.int64],
+    removal: str = DROPPED,
 ) -> list[Reason]:
     max_len = model.config.max_len
     if model.reads_history:
-        return find_reasons(model, subject.items, targets, max_len, run.catalog, run.verb)
+        return find_reasons(model, subject.items, targets, max_len, run.catalog, run.verb, removal)
     device = device_of(model)
     batch = model.read(subject.as_case(), max_len).to(device)
     # Experts belong to the model of a seed. The first one speaks; the others agree or not.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.options import AsJson, err, opens_run, out, print_json, say
+from whence.cli.options import AsJson, Removal, err, opens_run, out, print_json, say
 
 if TYPE_CHECKING:
     from whence.run import Run
@@ -51,6 +51,7 @@ def audit(
             help="Memory for altered histories, such as 2GB; by default about 512MB.",
         ),
     ] = None,
+    removal: Removal = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over instead of reusing finished stages.")
     ] = False,
@@ -85,6 +86,7 @@ def audit(
             cases=cases,
             model_seed=model_seed,
             memory=at_once,
+            removal=removal,
             fresh=fresh,
         )
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.options import AsJson, err, opens_run, out, print_json, say
+from whence.cli.options import AsJson, Removal, err, opens_run, out, print_json, say
 from whence.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def explain(
             help="Memory for altered histories, such as 2GB; by default about 512MB.",
         ),
     ] = None,
+    removal: Removal = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which items of the history a recommendation rests on, by one method or several."""
@@ -107,6 +108,7 @@ def explain(
         model_seed=model_seed,
         seed=seed,
         memory=at_once,
+        removal=removal,
     )
     reason = recommendation.reason(
         opened, user=user, history=history, item=item, model_seed=model_seed

@@ -61,6 +61,15 @@ SplitName = Annotated[
         help="Which events to hold out for validation and testing.",
     ),
 ]
+Removal = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[dropped|attention-column|...]",
+        help="How the methods remove items: 'dropped' leaves them out, and older items move up; "
+        "'attention-column' hides them in their places. By default as the model does; not every "
+        "model offers both.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the existing folder.")]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from whence.contract import All, Explainable
+from whence.contract import COLUMN_MEANS, All, Explainable
 from whence.errors import InputError
 from whence.experts.family import Family
 from whence.experts.linear import first_columns
@@ -24,7 +24,7 @@ class TabularModel(nn.Module, Explainable):
     An absent group has its columns set to their `means`, which default to 0.
     """
 
-    removal = "column means"
+    removal = COLUMN_MEANS
 
     def __init__(self, family: Family, target: Target, means: Tensor | None = None) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.capabilities import require
+from whence.capabilities import kind_of, require
 from whence.contract import ALL, PAD, Explainable, HasPartNames
 from whence.errors import InputError
 from whence.explainers.base import (
@@ -24,6 +24,7 @@ from whence.explainers.base import (
 )
 from whence.explanation import Explanation, Labels
 from whence.memory import gradients_at_once, memory_for, reuse_freed_memory, row_slices
+from whence.models.dropping import with_removal
 
 
 def explain_batch(
@@ -34,9 +35,10 @@ def explain_batch(
     seed: int = 0,
     labels: Labels | None = None,
     memory: int | None = None,
+    removal: str | None = None,
 ) -> Explanation:
     """Return the importance of every part of each case for its target `[B]`, by one method."""
-    found = compare_batch(model, batch, targets, [method], seed, labels, memory)
+    found = compare_batch(model, batch, targets, [method], seed, labels, memory, removal)
     (explanation,) = found.values()
     return explanation
 
@@ -51,13 +53,16 @@ def compare_batch(
     seed: int = 0,
     labels: Labels | None = None,
     memory: int | None = None,
+    removal: str | None = None,
 ) -> dict[str, Explanation]:
     """Return the explanations of several methods for the same cases, by name.
 
     A method is a name or an explainer. An explainer that is not registered goes by its method and
     its parameters, such as `shapley:coalitions=512`. `seed` is that of methods that sample. About
     `memory` bytes are used at a time. Without labels, the model's own names of parts are used.
+    `removal` is how methods remove parts, by default as the model does (`contract.removals`).
     """
+    model = with_removal(model, removal)
     memory = memory or memory_for(batch.device)
     batch, targets = _outside_inference(batch), _outside_inference(targets)
     reuse_freed_memory()
@@ -151,7 +156,7 @@ def _unknown_items_named(model: Explainable, batch: Tensor) -> Iterator[None]:
         yield
     except IndexError as problem:
         raise InputError(
-            f"The batch holds an item that {type(model).__name__} does not know. Its largest item "
+            f"The batch holds an item that {kind_of(model)} does not know. Its largest item "
             f"is {int(batch.max())}."
         ) from problem
 

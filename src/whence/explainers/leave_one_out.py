@@ -36,7 +36,7 @@ class LeaveOneOut(Explainer):
         """Name the unit."""
         what = "score" if self.unit == "logit" else self.unit  # a rating has no logit
         return (
-            f"What the {what} loses when {{a_part}} is hidden; a negative score argues against "
+            f"What the {what} loses when {{a_part}} is removed; a negative score argues against "
             "the target."
         )
 

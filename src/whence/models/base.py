@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -20,7 +20,7 @@ from whence.randomness import DropoutFunction
 class CaseReader(Explainable):
     """A model that reads cases, which are users with their histories, and scores all items."""
 
-    reads_history: bool = True
+    reads_history = True
     """Whether its parts are the items of a history.
 
     Otherwise they are groups of features, which `part_names` names, or the number of a user.
@@ -154,6 +154,17 @@ def require_users(model: CaseReader, cases: Cases) -> None:
         raise InputError(
             f"{model.kind} knows users only by id and reads no history. Ask for a "
             "user of the data, or train a model that reads histories."
+        )
+
+
+def refuse_removal_from_attention(
+    present: Tensor | None, attention: Sequence[Tensor | None] | None
+) -> None:
+    """Raise `InputError` if `score` is asked to do both."""
+    if present is not None and attention is not None:
+        raise InputError(
+            "Parts cannot be removed from given attention weights. Pass present or attention, not "
+            "both."
         )
 
 

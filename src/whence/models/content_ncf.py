@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whence.contract import PAD, All, Selections
+from whence.contract import AVERAGES, PAD, All, Selections
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.data.splits import Split
@@ -125,7 +125,7 @@ class InterpretableNCFConfig(ContentNCFConfig):
 class ContentNCF(Recommender):
     """The ordinary network: layers above all kinds of evidence."""
 
-    removal = "averages"
+    removal = AVERAGES
     reads_history = False
     drops = 0
     config: ContentNCFConfig

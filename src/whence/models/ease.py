@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 from torch import Tensor
 
 from whence.arrays import Floats32, Ints
-from whence.contract import DROPPED
+from whence.contract import DROPPED, ZEROED
 from whence.data.histories import newest_events
 from whence.data.interactions import Interactions
 from whence.data.splits import Split
@@ -74,7 +74,7 @@ class EASE(AdditiveModel):
     def __init__(self, config: EASEConfig, item_count: int, generator: torch.Generator) -> None:
         super().__init__(config, item_count, generator)
         # Otherwise the other items keep the weights of their slots.
-        self.removal = DROPPED if config.recency == 1 else "zeroed"
+        self.removal = DROPPED if config.recency == 1 else ZEROED
 
     def slot_weights(self, slots: int) -> Tensor:
         """Return r^s."""

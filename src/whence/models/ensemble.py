@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whence.contract import MEMORY, All, offers
+from whence.contract import DROPPED, MEMORY, ZEROED, All, offers
 from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.models.base import Recommender, padding_columns
@@ -75,10 +75,17 @@ class Ensemble(Recommender):
         self.config = EnsembleConfig(max(model.config.max_len for model in models))
         self.reads_history = first.reads_history
         self.predicts_probabilities = first.predicts_probabilities
-        self.removal = " + ".join(dict.fromkeys(model.removal for model in models))
+        self.removal = self._own_removal()
         for capability in SHARED:
             if all(offers(model, capability) for model in models):
                 setattr(self, capability, getattr(self, f"_{capability}"))
+
+    def _own_removal(self) -> str:
+        """Return how the members remove a part, each in its own way."""
+        ways = list(dict.fromkeys(model.removal for model, _ in self.members))
+        lengths = {model.config.max_len for model, _ in self.members}
+        # Nothing moves up into the slots of a member that reads only the newest ones.
+        return ZEROED if ways == [DROPPED] and len(lengths) > 1 else " + ".join(ways)
 
     @property
     def kind(self) -> str:

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from whence.capabilities import missing
-from whence.contract import PAD, All
+from whence.contract import PAD, ZEROED, All
 from whence.data.histories import Cases
 from whence.data.interactions import Counts
 from whence.errors import InputError
@@ -60,7 +60,7 @@ class MLPConfig(NCFConfig):
 class NCF(Recommender):
     """Vectors of users and items, and a last layer above the factors of a subclass."""
 
-    removal = "zeroed"
+    removal = ZEROED
     reads_history = False
     drops = 0
     config: NCFConfig

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whence.contract import MEMORY, PAD, All
+from whence.contract import ATTENTION_COLUMN, MEMORY, PAD, All
 from whence.errors import InputError
-from whence.models.base import Recommender, padding_columns
+from whence.models.base import Recommender, padding_columns, refuse_removal_from_attention
 from whence.models.blocks import AttentionBlock, Block, Windows
 from whence.models.coalition_scores import scores_of_coalitions
 from whence.models.lookup import look_up_batch, look_up_few
@@ -66,7 +66,7 @@ class TransformerConfig:
 class Transformer(Recommender):
     """The network. A batch is `[B, n']` item numbers with `PAD`, `n'` up to `max_len`."""
 
-    removal = "attention-column"
+    removal = ATTENTION_COLUMN
     causal: ClassVar[bool]
     """Whether a row sees only itself and the rows before it, or all rows."""
     own_slots: ClassVar[int] = 0
@@ -191,11 +191,7 @@ class Transformer(Recommender):
         attention: Sequence[Tensor | None] | None = None,
     ) -> Tensor:
         """Return the rows h `[B, d]` that score the next item."""
-        if present is not None and attention is not None:
-            raise InputError(
-                "Parts cannot be removed from given attention weights. Pass present or attention, "
-                "not both."
-            )
+        refuse_removal_from_attention(present, attention)
         if attention is None:
             # Columns of padding change nothing, so they need not be computed.
             used = slice(padding_columns(batch), None)

@@ -3,7 +3,8 @@
 "Because you watched X" is only said if the recommendation loses without X: its score falls, and so
 does its probability among all items, by a noticeable share. "Without X" is meant literally: X is
 left out at every position, older items move up, and the model scores the rest. If no single item
-passes, no item is named.
+passes, no item is named. You can also ask for the reason by the model's own removal, for instance
+by attention columns; the reason says which one was used.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from torch import Tensor
 
 from whence.config import build
 from whence.console import plain
-from whence.contract import ALL, offers
+from whence.contract import ALL, DROPPED, offers
 from whence.data.catalog import Catalog
 from whence.data.histories import histories_without, one_history
 from whence.devices import device_of
 from whence.memory import cases_at_once, row_slices
 from whence.models.base import CaseReader, HasOwnReasons
+from whence.models.dropping import require_removal
 from whence.reasons.evidence import NOTICEABLE, Evidence, evidence_by_seeds
 from whence.reasons.similar_users import SimilarUsers
 from whence.terminal import Result
@@ -36,6 +38,10 @@ SECOND: Final = 0.5
 NO_HISTORY: Final = (
     "fits your taste as the model learned it; this model reads no history, so it names no item"
 )
+NOT_POSSIBLE: Final = "not possible"
+"""How a document says that no item can be removed."""
+FORMER_DROPPED: Final = "left out of the history"
+"""How version 0.1 wrote `DROPPED`."""
 LARGEST_CHANGE = 700.0
 """In a log-probability: weights that a stranger wrote can change it by more than a float holds."""
 
@@ -75,6 +81,8 @@ class Reason(Result):
     """Similar users who chose the item, if the model has user vectors and reads no history."""
     own: str | None = None
     """The rule of the model in words, if its rule is the reason."""
+    removal: str = DROPPED
+    """How the checks remove an item; all its copies in the history are removed."""
 
     @property
     def sentence(self) -> str:
@@ -100,7 +108,7 @@ class Reason(Result):
             "sentence": self.sentence,
             "rank": self.rank,
             "verb": self.verb,
-            "removal": "left out of the history" if self.reads_history else "not possible",
+            "removal": self.removal if self.reads_history else NOT_POSSIBLE,
             "in_history": self.in_history,
             "checks": [asdict(support) for support in self.supports],
             "considered": [asdict(support) for support in self.considered],
@@ -118,11 +126,14 @@ class Reason(Result):
             verb=document["verb"],
             rank=document["rank"],
             considered=tuple(Support(**one) for one in document["considered"]),
-            reads_history=document["removal"] != "not possible",
+            reads_history=document["removal"] != NOT_POSSIBLE,
             in_history=document["in_history"],
             evidence=build(Evidence, evidence) if evidence else None,
             similar_users=SimilarUsers(**similar_users) if similar_users else None,
             own=document.get("own"),
+            removal=DROPPED
+            if document["removal"] in (NOT_POSSIBLE, FORMER_DROPPED)
+            else document["removal"],
         )
 
     def __rich__(self) -> Text:
@@ -140,12 +151,14 @@ def find_reasons(
     max_len: int,
     catalog: Catalog,
     verb: str,
+    removal: str = DROPPED,
 ) -> list[Reason]:
     """Return, for a whole history and each target `[k]`, the items that really support it.
 
     Each shortened history serves all targets, so the model reads one input per item, not one per
     item and target.
     """
+    require_removal(model, removal)
     newest_first = items[-max_len:][::-1]
     left_out = newest_first[np.sort(np.unique(newest_first, return_index=True)[1])]
     variants = np.concatenate(
@@ -154,9 +167,16 @@ def find_reasons(
     device = device_of(model)
     histories, asked = torch.from_numpy(variants).to(device), torch.from_numpy(targets).to(device)
     own = _own_sentences(model, histories[:1], asked, catalog, verb)
+    present = None
+    if removal != DROPPED:  # the items of the whole history stay where they are
+        removed = torch.from_numpy(left_out).to(device)
+        histories = histories[:1].expand(len(histories), -1)
+        present = torch.ones_like(histories, dtype=torch.bool)
+        present[1:] = histories[1:] != removed[:, None]
     found = _outcomes(
         model,
         histories,
+        present,
         asked,
         seen=torch.from_numpy(items.astype(np.int64)).to(device),
         at_once=cases_at_once(len(catalog)),
@@ -176,6 +196,7 @@ def find_reasons(
                 considered,
                 in_history=bool((items == target).any()),
                 own=own[place],
+                removal=removal,
             )
         )
     return reasons
@@ -210,7 +231,7 @@ def reasons_without_history(
     evidence that each target rests on for the first of them, and how many of the others agree.
     """
     seen = torch.from_numpy(items.astype(np.int64)).to(batch.device)
-    (ranks,) = _outcomes(model, batch, targets, seen, len(batch)).rank.tolist()
+    (ranks,) = _outcomes(model, batch, None, targets, seen, len(batch)).rank.tolist()
     evidence: list[Evidence | None] = [None] * len(ranks)
     if offers(experts[0], "selections"):
         evidence = [*evidence_by_seeds(experts, batch.expand(len(targets), -1), targets)]
@@ -257,12 +278,18 @@ class _Outcomes:
 
 
 def _outcomes(
-    model: CaseReader, histories: Tensor, targets: Tensor, seen: Tensor, at_once: int
+    model: CaseReader,
+    histories: Tensor,
+    present: Tensor | None,
+    targets: Tensor,
+    seen: Tensor,
+    at_once: int,
 ) -> _Outcomes:
     """Score the targets under each history, a few histories at a time."""
     pieces: list[tuple[Tensor, Tensor, Tensor]] = []
     for rows in row_slices(len(histories), at_once):
-        scores = model.score(histories[rows], ALL)
+        some = None if present is None else present[rows]
+        scores = model.score(histories[rows], ALL, present=some)
         own, log_probability = scores[:, targets], scores.log_softmax(dim=1)[:, targets]
         rivals = scores.index_fill(1, seen, -torch.inf)
         rank = torch.empty_like(own, dtype=torch.int64)

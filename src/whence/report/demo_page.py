@@ -21,7 +21,7 @@ from whence.report.charts import (
     to_svg,
 )
 from whence.report.pages import render
-from whence.report.tables import is_of_lists
+from whence.report.tables import how_removed, is_of_lists
 from whence.training.comparison import MAIN
 
 
@@ -72,7 +72,7 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
         version=whence.__version__,
         seed=explanations[0].seed,
         command=command,
-        removal=explanations[0].removal,
+        removed=how_removed(explanations),
         has_attention=len(explanations) > 1,
     )
     with new_file(path) as partial:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from whence.console import plain
-from whence.contract import DROPPED
+from whence.contract import ATTENTION_COLUMN, DROPPED
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds, protocol_lines
 from whence.reasons.checked import Reason
@@ -166,8 +166,8 @@ def side_by_side(
     ]
     hidden = int(first.parts[0].sum()) - len(slots)
     samples = len(explanations) == 1 and first.error is not None
-    removal = "; ".join(dict.fromkeys(one.removal for one in explanations.values()))
-    legend = _legend(first, removal, hidden, samples) + _of_one_seed(explanations)
+    removed = how_removed([*explanations.values()])
+    legend = _legend(first, removed, hidden, samples) + _of_one_seed(explanations)
     return Group(*tables[:-1], captioned(tables[-1], legend))
 
 
@@ -222,7 +222,7 @@ def _part_ids(explanation: Explanation) -> tuple[Any, ...]:
     return labels.part_ids[0] if labels and labels.part_ids else ()
 
 
-def _legend(first: Explanation, removal: str, hidden: int, samples: bool) -> str:
+def _legend(first: Explanation, removed: str, hidden: int, samples: bool) -> str:
     items = bool(_part_ids(first))
     part = "item" if items else "part"
     left_out = f"{LEFT_OUT}: how its probability changes if the item is left out of the history"
@@ -231,19 +231,24 @@ def _legend(first: Explanation, removal: str, hidden: int, samples: bool) -> str
         "number counts against it" + ("; ± is the standard error" if samples else "")
     )
     weaker = f"{hidden} weaker {part}{'s' if hidden > 1 else ''} not shown"
-    in_place = f"The methods hide an item but keep its place ({removal})."
-    if "attention" in removal:
-        in_place += (
-            " In SASRec the newest item's place answers, so that item counts for less here than if "
-            "it is left out."
-        )
     lines = [left_out] if items else []
-    lines += [methods, *([weaker] if hidden else [])]
-    if not items:
-        lines.append(f"How the methods remove a part: {removal}.")
-    elif removal != DROPPED:
-        lines.append(in_place)
-    return "\n".join(lines)
+    return "\n".join([*lines, methods, *([weaker] if hidden else []), removed])
+
+
+def how_removed(explanations: Sequence[Explanation]) -> str:
+    """Say in a sentence how the methods remove a part."""
+    removal = "; ".join(dict.fromkeys(one.removal for one in explanations))
+    if not _part_ids(explanations[0]):
+        return f"How the methods remove a part: {removal}."
+    if removal == DROPPED:
+        return f"The methods leave an item out, as if it had never been there ({removal})."
+    in_place = f"The methods hide an item but keep its place ({removal})."
+    if ATTENTION_COLUMN not in removal:
+        return in_place
+    return (
+        f"{in_place} In SASRec the newest item's place answers, so that item counts for less here "
+        "than if it is left out."
+    )
 
 
 def _methods_table(

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from whence.arrays import Bools, Floats32
-from whence.contract import All, Explainable, Selections
+from whence.contract import AVERAGES, All, Explainable, Selections
 from whence.errors import InputError
 from whence.experts import Family, SequentialModel
 from whence.experts.sequential import GroupColumns
@@ -47,7 +47,7 @@ class _Case(NamedTuple):
 class SkipModel(nn.Module, Explainable):
     """A trained network, and the averages over sessions that replace absent groups."""
 
-    removal = "averages"
+    removal = AVERAGES
 
     def __init__(self, network: SequentialModel, sessions: SessionBatch) -> None:
         super().__init__()

@@ -83,7 +83,7 @@ def test_the_document_keeps_its_form(whole: tuple[Audit, Path]) -> None:
     assert list(document["run"]) == [
         "folder", "model", "model_settings", "seeds", "data", "part", "recommends",
     ]  # fmt: skip
-    assert list(document["settings"]) == ["model_seed", "methods", "cases", "held"]
+    assert list(document["settings"]) == ["model_seed", "methods", "cases", "held", "removal"]
     assert list(document["verdict"]) == ["explainer", "sentence", "basis", "caution"]
     assert [stage["stage"] for stage in document["stages"]] == list(STAGES)
     for stage in document["stages"]:
@@ -236,6 +236,48 @@ def test_a_model_without_attention_has_fewer_stages(three: Run) -> None:
     assert "agreement" in found.findings
     with pytest.raises(CapabilityError, match="no 'attentions', which rollout needs"):
         audit(bag, methods=["rollout"])
+
+
+def test_the_whole_audit_removes_parts_as_asked(three: Run, tmp_path: Path) -> None:
+    """Explanations, deletion curves, coalitions, stability and the world alike."""
+    asked: dict[str, Any] = {"methods": ["leave-one-out"], "cases": 25, "memory": 2**24}
+    own, dropped = (
+        quick(three, out=tmp_path / "audit", removal=removal, **asked)
+        for removal in ("attention-column", "dropped")
+    )
+    assert own.settings["removal"] == "attention-column"
+    assert "--removal" not in own.command
+    assert dropped.settings["removal"] == "dropped"
+    assert dropped.command.endswith("--removal dropped")
+    page = (tmp_path / "audit" / "audit.html").read_text()
+    assert "Items are removed by <code>dropped</code>" in page
+    protocols = [
+        figure.measure.protocol
+        for finding in dropped.findings.values()
+        for figure in finding.figures
+    ]
+    assert any("removal dropped" in one for one in protocols)
+    assert not any("attention-column" in one for one in protocols)
+    assert "are removed by 'dropped'" in " ".join(dropped.findings["faithfulness"].notes)
+    for stage in ("truth", "faithfulness", "stability", "popularity"):
+        assert own.findings[stage].figures != dropped.findings[stage].figures, stage
+    for stage in ("accuracy", "calibration", "learned", "permutation"):
+        assert own.findings[stage].figures == dropped.findings[stage].figures, stage
+
+
+def test_an_audit_explains_as_the_shorter_histories_say(three: Run) -> None:
+    context = AuditContext(three, None, ("leave-one-out",), 5, removal="dropped")
+    (found,) = context.explanations.values()
+    assert found.removal == "dropped"
+    for case, (row, target) in enumerate(
+        zip(context.batch.tolist(), context.targets.tolist(), strict=True)
+    ):
+        for slot, item in enumerate(row):
+            if item != PAD:
+                shorter = torch.tensor([[PAD, *row[:slot], *row[slot + 1 :]]])
+                asked = torch.tensor([[target]])
+                lost = found.full_score[case] - three.whole.score(shorter, asked).item()
+                assert found.scores[case, slot] == pytest.approx(lost, abs=1e-5)
 
 
 def test_the_default_explainers(three: Run) -> None:

@@ -170,7 +170,7 @@ def test_the_page_speaks_of_parts(whole: Audit, tmp_path: Path) -> None:
     page = write_audit(whole, tmp_path / "audit.html").read_text()
     assert "up to 40 test cases." in page
     assert "the importance of a part</th>" in page
-    assert "What the score loses when a part is hidden" in page
+    assert "What the score loses when a part is removed" in page
     for name in ("faithfulness", "agreement", "stability"):
         finding = whole.findings[name]
         said = [finding.summary, *finding.notes]

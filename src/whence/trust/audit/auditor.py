@@ -29,6 +29,7 @@ from whence.files import (
 )
 from whence.locks import lock
 from whence.models.base import no_history, require_reasons
+from whence.models.dropping import unless_own, with_removal
 from whence.progress import print_line
 from whence.run import Run
 from whence.trust.audit.context import CASES, CONTROL, AuditContext, default_methods, with_control
@@ -51,6 +52,7 @@ def audit(
     cases: int = CASES,
     model_seed: int | None = None,
     memory: int | None = None,
+    removal: str | None = None,
     data: Source | None = None,
     fresh: bool = False,
     show_progress: bool = True,
@@ -61,13 +63,14 @@ def audit(
     The same call resumes an interrupted audit; `fresh` starts over. `cases` is the number of
     held-out histories to use. `model_seed` picks one of the run's models. By default they are
     tested as the one recommender that they are; if a method needs attention, which belongs to one
-    model, that of the first seed is tested. `data` are the data of the training, if no private copy
-    of them is here.
+    model, that of the first seed is tested. `removal` is how parts are removed, by explainers and
+    by tests of them: by default as the model does, or "dropped", as if they had never been in the
+    history. `data` are the data of the training, if no private copy of them is here.
     """
     asked = chosen_stages(stages)
     run = run if data is None else run.with_training_data(data)
-    context = _context(run, methods, cases, model_seed, memory, show_progress)
-    command = _command(run, out, stages, methods, cases, model_seed)
+    context = _context(run, methods, cases, model_seed, memory, removal, show_progress)
+    command = _command(run, out, stages, methods, cases, model_seed, context.removal)
     if out is None:
         return _answer_all(asked, context, None, command)
     folder = open_audit_folder(Path(out), run, context.settings())
@@ -101,6 +104,7 @@ def _context(
     cases: int,
     model_seed: int | None,
     memory: int | None,
+    removal: str | None,
     show_progress: bool,
 ) -> AuditContext:
     """Check what can be checked before anything is computed."""
@@ -115,7 +119,8 @@ def _context(
         model_seed = run.seed_offering(need for one in methods or () for need in _needs(one))
         if model_seed is not None:
             print_line(f"{ONE_MODEL} The model of seed {model_seed} is tested.", show_progress)
-    model = run.chosen(model_seed)
+    removal = unless_own(run.chosen(model_seed), removal)
+    model = with_removal(run.chosen(model_seed), removal)
     for method in methods or ():
         require_reasons(model, f"'{method}'")
         require(model, _needs(method), who=method)
@@ -124,7 +129,7 @@ def _context(
         raise InputError(
             f"'{CONTROL}' is what explainers are compared with; name at least one other explainer."
         )
-    return AuditContext(run, model_seed, chosen, cases, memory, show_progress)
+    return AuditContext(run, model_seed, chosen, cases, memory, removal, show_progress)
 
 
 def _needs(method: str) -> tuple[str, ...]:
@@ -163,6 +168,7 @@ def _command(
     methods: Sequence[str] | None,
     cases: int,
     model_seed: int | None,
+    removal: str | None,
 ) -> str:
     """Return the command that repeats the audit; other options do not change its results."""
     folder, device = run.folder or Path("RUN"), device_of(run.first).type
@@ -172,6 +178,7 @@ def _command(
     words += ["--cases", str(cases)] if cases != CASES else []
     words += [word for method in methods or () for word in ("--method", method)]
     words += ["--model-seed", str(model_seed)] if model_seed is not None else []
+    words += ["--removal", removal] if removal is not None else []
     words += ["--device", device] if device != "cpu" else []
     return shlex.join(words)
 

@@ -22,6 +22,7 @@ from whence.explanation import Explanation, Wording, wording_of
 from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.models.base import has_reasons
+from whence.models.dropping import with_removal
 from whence.randomness import Randomness
 from whence.ranking import top_unseen
 from whence.run import Run
@@ -51,14 +52,21 @@ class AuditContext:
     n_cases: int
     """The number of held-out histories to use, at most."""
     memory: int | None = None
+    removal: str | None = None
+    """How parts are removed, in every stage; `None` is what each model does itself."""
     show_progress: bool = False
     cut_to: int | None = None
     """Read only this many of a history's newest items, if the model could read more."""
 
-    @property
+    @cached_property
     def model(self) -> Recommender:
         """The audited model; the models of the seeds show how much of a result is random."""
-        return self.run.chosen(self.model_seed)
+        return with_removal(self.run.chosen(self.model_seed), self.removal)
+
+    @cached_property
+    def models(self) -> dict[int, Recommender]:
+        """The models of the seeds, which remove parts as the audited one does."""
+        return {seed: with_removal(one, self.removal) for seed, one in self.run.models.items()}
 
     @property
     def seed(self) -> int:
@@ -170,6 +178,7 @@ class AuditContext:
             "methods": list(self.methods),
             "cases": self.n_cases,
             "held": HELD,
+            "removal": self.model.removal,
         }
 
 

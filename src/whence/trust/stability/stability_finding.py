@@ -42,7 +42,7 @@ HARDLY: Final = 0.3
 def find_stability(context: AuditContext) -> Finding:
     """Compare what models of all seeds recommend, predict and find important."""
     columns = seed_stability(
-        context.run.models,
+        context.models,
         context.split,
         HELD,
         context.methods,

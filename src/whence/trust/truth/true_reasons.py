@@ -22,6 +22,7 @@ from whence.explainers import explain_batch, find_explainer
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_measure, over_seeds
 from whence.models import Recommender, fitted_model, model_spec
+from whence.models.dropping import with_removal
 from whence.progress import progress_bar
 from whence.ranking import batch_and_targets
 from whence.run import Run
@@ -153,6 +154,7 @@ def precision_on_world(
     cases: int = 200,
     seed: int = 0,
     memory: int | None = None,
+    removal: str | None = None,
     show_progress: bool = True,
 ) -> TruthOnWorld:
     """Train the run's kind of model on a world like the data, and test explainers there.
@@ -160,7 +162,7 @@ def precision_on_world(
     Model and training settings are those of the run, except for the number of steps. Each reason is
     tested on at most `cases` cases, the same for all seeds; `seed` makes the world and draws them.
     With one seed the interval is over cases, with several over seeds. About `memory` bytes are used
-    at a time.
+    at a time. `removal` is how explainers remove items, by default as the model does.
     """
     if not explainers or cases < 1:
         raise InputError("Name at least one explainer, and use at least one case.")
@@ -186,7 +188,7 @@ def precision_on_world(
     scores: dict[str, dict[str, ReasonScore]] = {explainer: {} for explainer in explainers}
     for explainer, questions in progress_bar("testing", len(pairs), show_progress).track(pairs):
         said = [
-            _explain(model, questions, explainer, own, memory)
+            _explain(with_removal(model, removal), questions, explainer, own, memory)
             for own, model in trained.models.items()
         ]
         scores[explainer][questions.reason] = _score(said, questions)

@@ -58,6 +58,7 @@ def find_true_reasons(context: AuditContext) -> Finding:
         cases=context.n_cases,
         seed=context.seed,
         memory=context.memory,
+        removal=context.removal,
         show_progress=context.show_progress,
     )
     reasons = [reason for reason in REASONS if reason in found.scores[CONTROL]]
