@@ -42,16 +42,16 @@ def without_sets(histories: Tensor, sets: Tensor, slots: int) -> Tensor:
     return keeping(histories[:, None, :], kept, slots)
 
 
-def others_at_random(histories: Tensor, members: Tensor) -> Tensor:
-    """Return bool `[U, …, w]`: as many other items as `members` has, the same for equal histories.
+def others_at_random(histories: Tensor, members: Tensor, eligible: Tensor) -> Tensor:
+    """Return bool `[U, …, w]`: as many eligible items that are no members as there are members.
 
-    If there are fewer others, all of them. Which ones only depends on the items.
+    If there are fewer, all of them. Which ones only depends on the items.
     """
     real = histories != PAD
     while real.dim() < members.dim():
         real, histories = real[:, None], histories[:, None]
-    others = real & ~members
+    others = real & eligible & ~members
     # Multiplicative hashing: the order of items by it looks random, but is always the same.
-    lottery = ((histories + 1) * 2_654_435_761 % 2**32).expand_as(others)
+    lottery = ((histories + 1) * 1_103_515_245 % 2_147_483_647).expand_as(others)
     place = lottery.where(others, torch.iinfo(lottery.dtype).max).argsort(dim=-1).argsort(dim=-1)
     return others & (place < (members & real).sum(dim=-1, keepdim=True))

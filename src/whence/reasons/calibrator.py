@@ -1,82 +1,187 @@
-"""The probability that each reason of a recommendation is the right one."""
+"""The probability that each possible reason of a recommendation is the right one.
+
+A small network gives every possible reason a score from its evidence, and a softmax compares them:
+each item of the history, some pairs of items, the taste for a group, popularity, and none of these.
+It is learned on worlds whose true reasons are known, so its probabilities can be tested there.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from whence.errors import InputError
+from whence.files import save_weights
 from whence.reasons.features import Features
 
-GENERAL_KINDS: Final = ("taste", "popularity", "none")
+GENERAL: Final = ("taste", "popularity", "none")
+"""The reasons that name no item, in the order of their probabilities."""
 HIDDEN: Final = 32
+LARGEST: Final = 5.0
+"""A standardized feature beyond this counts as this, so that the unusual is not overrated."""
+SMALLEST_STD: Final = 1e-3
 
 
 class Beliefs(NamedTuple):
-    """Log-probabilities of all reasons of a target; they sum to 1."""
+    """The probabilities of all reasons of each target; they sum to 1."""
 
     items: Tensor
     """`[U, k, c]`."""
     sets: Tensor
     """`[U, k, p]`."""
     general: Tensor
-    """`[U, k, 3]`: taste, popularity, none of these."""
+    """`[U, k, 3]`, in the order of `GENERAL`."""
+
+    def joined(self) -> Tensor:
+        """Return `[U, k, c + p + 3]`."""
+        return torch.cat(self, dim=-1)
 
 
 class Calibrator(nn.Module):
-    """Scores every possible reason by a small network, and compares them by a softmax."""
+    """One network each for items, pairs and what names no item."""
 
-    def __init__(self, sizes: tuple[int, int, int], hidden: int = HIDDEN) -> None:
+    def __init__(self, sizes: tuple[int, int, int], generator: torch.Generator) -> None:
         super().__init__()
         of_item, of_set, of_general = sizes
-        self.scale = nn.ParameterList()
-        self.item = _network(of_item + of_general, hidden, 1)
-        self.set = _network(of_set + of_general, hidden, 1)
-        self.general = _network(of_general, hidden, len(GENERAL_KINDS))
-        for name, size in zip(("items", "sets", "all"), sizes, strict=True):
-            self.register_buffer(f"mean_{name}", torch.zeros(size))
-            self.register_buffer(f"std_{name}", torch.ones(size))
+        self.items = _Scorer(of_item + of_general, 1, generator)
+        self.sets = _Scorer(of_set + of_general, 1, generator)
+        self.general = _Scorer(of_general, len(GENERAL), generator)
+        for name, size in zip(("items", "sets", "general"), sizes, strict=True):
+            self.register_buffer(f"{name}_mean", torch.zeros(size))
+            self.register_buffer(f"{name}_std", torch.ones(size))
 
-    def fit_scale(self, features: Features) -> None:
-        for name, values, known in (
-            ("items", features.items, features.known_items),
-            ("sets", features.sets, features.known_sets),
-            ("all", features.general, torch.ones_like(features.general[..., 0], dtype=torch.bool)),
+    @torch.no_grad()
+    def standardize_by(self, features: Features) -> None:
+        """Learn the mean and the standard deviation of every feature."""
+        everywhere = torch.ones_like(features.general[..., 0], dtype=torch.bool)
+        for name, known in (
+            ("items", features.known_items),
+            ("sets", features.known_sets),
+            ("general", everywhere),
         ):
-            some = values[known]
-            if len(some):
-                getattr(self, f"mean_{name}").copy_(some.mean(dim=0))
-                getattr(self, f"std_{name}").copy_(some.std(dim=0).clamp(min=1e-3))
+            values = getattr(features, name)[known]
+            if len(values) > 1:
+                getattr(self, f"{name}_mean").copy_(values.mean(dim=0))
+                getattr(self, f"{name}_std").copy_(values.std(dim=0).clamp(min=SMALLEST_STD))
 
-    def _scaled(self, name: str, values: Tensor) -> Tensor:
-        mean, std = getattr(self, f"mean_{name}"), getattr(self, f"std_{name}")
-        return ((values - mean) / std).clamp(-5, 5)
+    def forward(self, features: Features) -> Tensor:
+        """Return the log-probabilities of all reasons `[U, k, c + p + 3]`."""
+        general = self._standardized("general", features)
+        each = (
+            self._scores("items", features, features.known_items, general),
+            self._scores("sets", features, features.known_sets, general),
+            self.general(general),
+        )
+        return torch.cat(each, dim=-1).log_softmax(dim=-1)
 
-    def forward(self, features: Features) -> Beliefs:
-        general = self._scaled("all", features.general)
-        items, sets = (
-            self._scaled(n, v) for n, v in (("items", features.items), ("sets", features.sets))
+    @torch.no_grad()
+    def believe(self, features: Features) -> Beliefs:
+        """Return the probabilities of all reasons."""
+        found = self(features).exp()
+        c, p = features.known_items.shape[-1], features.known_sets.shape[-1]
+        return Beliefs(*found.split((c, p, len(GENERAL)), dim=-1))
+
+    def save(self, path: Path) -> None:
+        """Write the weights as safetensors."""
+        save_weights(path, self.state_dict())
+
+    @classmethod
+    def load(cls, path: Path) -> Calibrator:
+        """Return the calibrator that `save` wrote."""
+        try:
+            weights = load_file(path)
+            sizes = tuple(len(weights[f"{name}_mean"]) for name in ("items", "sets", "general"))
+            found = cls(sizes, torch.Generator())  # type: ignore[arg-type]
+            found.load_state_dict(weights)
+        except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as problem:
+            raise InputError(f"{path} holds no calibrator of reasons: {problem}.") from None
+        return found.eval()
+
+    def _scores(self, name: str, features: Features, known: Tensor, general: Tensor) -> Tensor:
+        own = self._standardized(name, features)
+        context = general[..., None, :].expand(*own.shape[:-1], general.shape[-1])
+        scores: Tensor = getattr(self, name)(torch.cat((own, context), dim=-1))[..., 0]
+        return scores.masked_fill(~known, -torch.inf)
+
+    def _standardized(self, name: str, features: Features) -> Tensor:
+        mean, std = getattr(self, f"{name}_mean"), getattr(self, f"{name}_std")
+        found: Tensor = (getattr(features, name) - mean) / std
+        return found.clamp(-LARGEST, LARGEST)
+
+
+class _Scorer(nn.Sequential):
+    """Two hidden layers."""
+
+    def __init__(self, inputs: int, outputs: int, generator: torch.Generator) -> None:
+        layers = [
+            nn.Linear(inputs, HIDDEN),
+            nn.Linear(HIDDEN, HIDDEN),
+            nn.Linear(HIDDEN, outputs),
+        ]
+        for layer in layers:
+            nn.init.xavier_uniform_(layer.weight, generator=generator)
+            nn.init.zeros_(layer.bias)
+        super().__init__(layers[0], nn.GELU(), layers[1], nn.GELU(), layers[2])
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Recommendations of models on worlds, with the true probability of every reason."""
+
+    features: Features
+    truth: Tensor
+    """`[U, k, c + p + 3]`, in the order of `Beliefs`; sums to 1."""
+
+    @staticmethod
+    def joined(each: Sequence[Examples]) -> Examples:
+        """Return the examples of several worlds, one target after the other: `[N, 1, …]`."""
+        return Examples(
+            Features.joined([one.features for one in each]),
+            torch.cat([one.truth.flatten(0, 1) for one in each])[:, None],
         )
 
-        def with_general(values: Tensor) -> Tensor:
-            spread = general[..., None, :].expand(*values.shape[:-1], general.shape[-1])
-            return torch.cat((values, spread), dim=-1)
 
-        of_items = self.item(with_general(items))[..., 0].masked_fill(
-            ~features.known_items, -torch.inf
-        )
-        of_sets = self.set(with_general(sets))[..., 0].masked_fill(~features.known_sets, -torch.inf)
-        logits = torch.cat((of_items, of_sets, self.general(general)), dim=-1)
-        c, p = of_items.shape[-1], of_sets.shape[-1]
-        return Beliefs(*logits.log_softmax(dim=-1).split((c, p, len(GENERAL_KINDS)), dim=-1))
+def fit(
+    each: Sequence[Examples],
+    *,
+    steps: int = 3_000,
+    batch_size: int = 512,
+    learning_rate: float = 3e-3,
+    weight_decay: float = 1e-3,
+    seed: int = 0,
+) -> Calibrator:
+    """Learn a calibrator by the cross-entropy with the true probabilities.
 
-
-def _network(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Linear(inputs, hidden),
-        nn.GELU(),
-        nn.Linear(hidden, hidden),
-        nn.GELU(),
-        nn.Linear(hidden, outputs),
-    )
+    Each world counts the same, whatever its number of examples.
+    """
+    if not each:
+        raise InputError("A calibrator needs the examples of at least one world.")
+    generator = torch.Generator().manual_seed(seed)
+    first = each[0].features
+    sizes = (first.items.shape[-1], first.sets.shape[-1], first.general.shape[-1])
+    found = Calibrator(sizes, generator).to(first.items.device)
+    joined = Examples.joined(each)
+    found.standardize_by(joined.features)
+    counts = torch.tensor([one.truth.shape[0] * one.truth.shape[1] for one in each])
+    weights = (1.0 / counts).repeat_interleave(counts)
+    optimizer = torch.optim.AdamW(found.parameters(), learning_rate, weight_decay=weight_decay)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for _ in range(steps):
+        rows = weights.multinomial(batch_size, replacement=True, generator=generator)
+        rows = rows.to(joined.truth.device)
+        wanted = joined.truth[rows]
+        log_probability = found(joined.features[rows])
+        # What cannot be a reason has a probability of 0, whose logarithm counts 0 times.
+        loss = -(wanted * log_probability.where(wanted > 0, 0.0)).sum(dim=-1).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    return found.eval()

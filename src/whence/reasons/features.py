@@ -1,13 +1,13 @@
 """The evidence for each reason as numbers, which a calibrator turns into probabilities.
 
-Figures are in nats and can be large, so they are squeezed by `sign(x) · log(1 + |x|)`. Popularity is
-known only to the general features: it would tell an item's role in one world, not in another.
+Figures are in nats and can be large, so they are squeezed by `sign(x) · log(1 + |x|)`. The
+popularity of an item is not among them: it tells its role in one world, and misleads in another.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -30,6 +30,20 @@ class Features:
     """Bool `[U, k, c]`: which candidates can be a reason."""
     known_sets: Tensor
     """Bool `[U, k, p]`."""
+
+    def __getitem__(self, rows: Tensor | slice) -> Features:
+        """Return the features of some users."""
+        return Features(*(getattr(self, one.name)[rows] for one in fields(self)))
+
+    @staticmethod
+    def joined(each: Sequence[Features]) -> Features:
+        """Return the features of several runs, one target after the other: `[N, 1, …]`."""
+        return Features(
+            *(
+                torch.cat([getattr(own, one.name).flatten(0, 1) for own in each])[:, None]
+                for one in fields(Features)
+            )
+        )
 
 
 def features_of(figures: Figures, targets: Tensor) -> Features:
@@ -55,7 +69,6 @@ def features_of(figures: Figures, targets: Tensor) -> Features:
             _squeezed(_mean(lift)[..., None] - alone.mean(dim=0)),
             _share(lost.mean(dim=0), _mean(lift)[..., None]),
             age.log1p().expand(shape),
-            figures.in_group.double(),
         ),
         dim=-1,
     )
@@ -86,7 +99,6 @@ def features_of(figures: Figures, targets: Tensor) -> Features:
         ),
         dim=-1,
     )
-    uniform = math.log(1.0)
     grouped = figures.in_group.sum(dim=2).double()
     beyond_others = figures.group_lost - figures.others_lost
     largest_lost = lost.mean(dim=0).where(known, 0.0).amax(dim=2)
@@ -103,8 +115,6 @@ def features_of(figures: Figures, targets: Tensor) -> Features:
             _squeezed(largest_lost),
             _squeezed(largest_alone),
             _squeezed(largest_beyond),
-            _squeezed(figures.usual.mean(dim=0) - uniform),
-            _squeezed(figures.full.mean(dim=0)),
             grouped.log1p(),
             grouped / length.clamp(min=1)[:, None],
             length.log1p()[:, None].expand(grouped.shape),

@@ -8,7 +8,7 @@ of the target's group compared with as many others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import Final
 
@@ -33,6 +33,19 @@ PAIRED: Final = 24
 """Pairs are made of this many of the newest distinct items."""
 CHECKED_PAIRS: Final = 4
 """How many pairs of a target are left out together, those that bring most beyond either item."""
+
+BY_MODEL: Final = (
+    "full",
+    "usual",
+    "lost",
+    "alone",
+    "pair_lost",
+    "pair_alone",
+    "group_lost",
+    "others_lost",
+    "group_alone",
+)
+"""The figures whose first dimension is that of the models."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,24 +77,21 @@ class Figures:
     group_alone: Tensor
     """`[S, U, k]`: what its group alone brings, above the usual."""
 
-    def __getitem__(self, models: slice) -> Figures:
+    def of_models(self, models: slice) -> Figures:
         """Return the figures of some of the models."""
-        by_model = {
-            name: getattr(self, name)[models]
-            for name in (
-                "full",
-                "usual",
-                "lost",
-                "alone",
-                "pair_lost",
-                "pair_alone",
-                "group_lost",
-                "others_lost",
-                "group_alone",
-            )
-        }
+        by_model = {name: getattr(self, name)[models] for name in BY_MODEL}
+        return replace(self, **by_model)
+
+    @staticmethod
+    def joined(each: Sequence[Figures]) -> Figures:
+        """Return the figures of several groups of users."""
         return Figures(
-            **by_model, candidates=self.candidates, pairs=self.pairs, in_group=self.in_group
+            **{
+                one.name: torch.cat(
+                    [getattr(own, one.name) for own in each], dim=int(one.name in BY_MODEL)
+                )
+                for one in fields(Figures)
+            }
         )
 
 
@@ -155,7 +165,11 @@ def find_figures(
     pair_lost = pair_lost.where(valid, 0.0)
     pair_alone = pair_alone.where(valid, 0.0)
 
-    others = others_at_random(histories, groups)
+    # A taste is more than one item, so the strongest item is on neither side.
+    strongest = candidates.gather(1, (lost + alone).mean(dim=0).argmax(dim=2))  # [U, k]
+    apart = histories[:, None, :] != strongest[:, :, None]
+    groups = groups & apart
+    others = others_at_random(histories, groups, apart)
     variants = torch.stack((~groups, ~others, groups), dim=2)  # [U, k, 3, w]
     rows = keeping(histories[:, None, None, :], variants, slots).reshape(users, 3 * k, slots)
     asked = targets.repeat_interleave(3, dim=1)[..., None]

@@ -35,7 +35,7 @@ RIVAL: Final = 20
 """The part of the first rival; the others follow."""
 FAMOUS: Final = 0.2
 """Partners and heads of families are among this share of the most famous items."""
-PARTNER_FAME: Final = 2.0
+PARTNER_FAME: Final = 4.0
 """The fame of partners relative to that of usual items, so that users often have both."""
 COMPLEMENTS: Final = 3
 SUBSTITUTES: Final = 4
@@ -55,13 +55,13 @@ class CausalConfig:
     groups: int = 8
     tied: float = 0.3
     """Share of items that cause others."""
-    paired: float = 0.16
+    paired: float = 0.06
     """Share of items that have a partner."""
     rivals: float = 0.1
     """Share of items that users avoid because of another one."""
     tie_rate: float = 0.3
     """The rate of a new tie; those of taste, popularity and noise sum to 1."""
-    pair_rate: float = 0.2
+    pair_rate: float = 0.15
     half_life: float = 6.0
     """The number of events after which a tie has half of its rate."""
     memory: int = 20
@@ -71,6 +71,8 @@ class CausalConfig:
     """The rate of popularity is what remains to 1."""
     spontaneous: float = 0.4
     """The fame of items that others cause, relative to the fame of usual items."""
+    across: float = 0.2
+    """The probability that an item is of another group than the items that cause it."""
     acceptance: float = 0.05
     """The probability with which users accept a rival of what they have."""
     drift: float = 0.5
@@ -94,7 +96,17 @@ class CausalConfig:
             raise InputError("A world needs users >= 1, events >= 3, memory >= 1 and seed >= 0.")
         if not 1 <= self.groups <= len(GENRES) or self.items < 10 * self.groups:
             raise InputError(f"A world needs 1 to {len(GENRES)} groups, and 10 items per group.")
-        shares = ("tied", "paired", "rivals", "taste", "noise", "acceptance", "mood", "stay")
+        shares = (
+            "tied",
+            "paired",
+            "rivals",
+            "taste",
+            "noise",
+            "acceptance",
+            "across",
+            "mood",
+            "stay",
+        )
         for name in shares:
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is a number from 0 to 1, not {getattr(self, name)}.")
@@ -165,9 +177,10 @@ class _Draft:
         return taken
 
     def belongs(self, items: Ints, to: Ints, part: int) -> None:
-        """Let items take the name and the group of others."""
+        """Let items take the name of others and, but for some, their group."""
         self.stem[items], self.part[items] = self.stem[to], part
-        self.group[items] = self.group[to]
+        moves = self.rng.random(len(items)) < self.config.across
+        self.group[items] = np.where(moves, self.group[items], self.group[to])
 
     def pair_up(self, same_group: bool) -> None:
         """Draw partners and the items that they cause together."""
@@ -233,13 +246,15 @@ def _shop(config: CausalConfig, rng: np.random.Generator) -> Design:
     draft.rival_families(SUBSTITUTES, all_rule=True)
     draft.pair_up(same_group=False)
     heads = draft.take_famous(int(config.items * config.tied))
-    # Complements belong to all departments and may complete several articles.
+    # Complements may complete several articles; the group of one of them is theirs, if any is.
     pool = draft.take(max(1, len(heads) // 2))
     draft.base[pool] *= config.spontaneous
     result = np.full((config.items, COMPLEMENTS), NONE, dtype=np.int32)
     for column in range(COMPLEMENTS):
         has = heads if column == 0 else heads[rng.random(len(heads)) < 0.5]
         result[has, column] = rng.choice(pool, len(has))
+        keeps = has[rng.random(len(has)) >= config.across]
+        draft.group[result[keeps, column]] = draft.group[keeps]
     result = _without_repetition(result)
     complements = Ties(result, _varied(config.tie_rate, result, rng) / 1.5, _fading(config))
     again = np.full((config.items, 1), NONE, dtype=np.int32)
@@ -292,15 +307,16 @@ def draw_config(generator: Generator, seed: int, **given: object) -> CausalConfi
         "events": int(rng.integers(25, 56)),
         "groups": int(rng.integers(5, 13)),
         "tied": between(0.15, 0.3),
-        "paired": between(0.12, 0.2),
+        "paired": between(0.04, 0.08),
         "rivals": between(0.05, 0.1),
         "tie_rate": between(0.15, 0.5),
-        "pair_rate": between(0.1, 0.35),
+        "pair_rate": between(0.08, 0.25),
         "half_life": between(3.0, 12.0),
         "memory": int(rng.integers(10, 31)),
         "taste": between(0.4, 0.7),
         "noise": between(0.02, 0.1),
         "spontaneous": between(0.1, 1.0),
+        "across": between(0.0, 0.6) if generator != "shop" else between(0.3, 0.9),
         "acceptance": between(0.0, 0.2),
         "drift": between(0.0, 1.0),
         "concentration": between(0.1, 0.6),
@@ -338,9 +354,9 @@ def _fading(config: CausalConfig) -> Floats:
 
 def _varied(rate: float, result: Ints32, rng: np.random.Generator) -> Floats:
     """Return rates from half to one and a half times the given one; 0 where there is no result."""
-    varied = rate * rng.uniform(0.5, 1.5, result.shape)
-    found: Floats = np.where(result == NONE, 0.0, varied).astype(np.float64)
-    return found
+    varied: Floats = np.multiply(rate, rng.uniform(0.5, 1.5, result.shape), dtype=np.float64)
+    varied[result == NONE] = 0.0
+    return varied
 
 
 def _without_repetition(result: Ints32) -> Ints32:

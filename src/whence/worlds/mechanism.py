@@ -10,8 +10,8 @@ its source is `s`, with a probability proportional to `r_s · q_s(i) · a(i)`. T
 - **popularity**: an item by its fame, which drifts with time;
 - **noise**: any item.
 
-Given that `i` is next, `a(i)` and the normalization cancel. So the probability of each source is its
-share of `Σ_s r_s · q_s(i)`.
+Given that `i` is next, `a(i)` and the normalization cancel. So the probability of each source is
+its share of `Σ_s r_s · q_s(i)`.
 """
 
 from __future__ import annotations

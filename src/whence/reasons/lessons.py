@@ -1,0 +1,104 @@
+"""What a calibrator learns from: recommendations on a world, and the truth about their reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.arrays import Ints
+from whence.contract import PAD
+from whence.data.histories import Cases
+from whence.devices import device_of
+from whence.memory import row_slices
+from whence.models import Recommender
+from whence.models.ensemble import Ensemble, Member
+from whence.ranking import top_unseen
+from whence.reasons.calibrator import Examples
+from whence.reasons.features import Features, features_of
+from whence.reasons.figures import Figures, find_figures, usual_log_probabilities
+from whence.worlds.causal import CausalWorld
+from whence.worlds.mechanism import Posterior
+
+LONGER: Final = 2
+"""Histories are this many times as long as what models read, so that older items can move up."""
+USERS_AT_ONCE: Final = {"cpu": 16, "cuda": 128}
+
+
+def last_cases(world: CausalWorld, users: int, seed: int) -> Cases:
+    """Return the histories of some users before their last event."""
+    data = world.interactions
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    chosen = np.sort(rng.permutation(data.user_count)[:users])
+    ends = data.offsets[chosen + 1] - 1
+    return Cases(data.items, chosen, data.offsets[chosen], ends, data.items[ends].astype(np.int64))
+
+
+def examples_of(
+    world: CausalWorld,
+    models: Sequence[Recommender],
+    *,
+    users: int = 300,
+    k: int = 10,
+    seed: int = 0,
+) -> tuple[Examples, Ints]:
+    """Return examples from the best `k` items of some users, and these items `[U, k]`.
+
+    The models recommend together.
+    """
+    cases = last_cases(world, users, seed)
+    members = [Member(model, 1 / len(models)) for model in models]
+    whole = models[0] if len(models) == 1 else Ensemble(members)
+    slots = models[0].config.max_len
+    items, _ = top_unseen(whole, cases, slots, k)
+    figures = figures_on(world, models, cases, items)
+    targets = torch.from_numpy(items).to(figures.full.device)
+    features = features_of(figures, targets)
+    asked = cases[np.repeat(np.arange(len(cases)), k)]
+    truth = world.truth(asked, items.reshape(-1), slots)
+    return Examples(features, true_beliefs(truth, figures, features)), items
+
+
+def figures_on(
+    world: CausalWorld, models: Sequence[Recommender], cases: Cases, items: Ints
+) -> Figures:
+    """Return the figures of items `[U, k]`; the groups are those of the world."""
+    device, slots = device_of(models[0]), models[0].config.max_len
+    histories = torch.from_numpy(cases.histories(LONGER * slots)).to(device)
+    targets = torch.from_numpy(items).to(device)
+    group = torch.from_numpy(world.mechanism.group.astype(np.int64)).to(device)
+    same = group[histories][:, None, :] == group[targets][:, :, None]
+    groups = same & (histories != PAD)[:, None, :]
+    usual = [usual_log_probabilities(one, world.config.items, device) for one in models]
+    found = [
+        find_figures(models, usual, histories[rows], targets[rows], groups[rows], slots)
+        for rows in row_slices(len(cases), USERS_AT_ONCE[device.type])
+    ]
+    return Figures.joined(found)
+
+
+def true_beliefs(truth: Posterior, figures: Figures, features: Features) -> Tensor:
+    """Return `[U, k, c + p + 3]`: the probability of every reason that a calibrator can name.
+
+    A cause that it cannot name, such as a pair it does not look at, counts as none of them.
+    """
+    shape = features.known_items.shape
+    device = features.known_items.device
+
+    def tensor(values: np.ndarray) -> Tensor:
+        return torch.from_numpy(values).to(device).float()
+
+    items = tensor(truth.item).reshape(shape) * features.known_items
+    slots = torch.from_numpy(truth.pair_slots).to(device).reshape(*shape[:2], 1, 2)
+    ordered = slots.sort(dim=-1).values
+    same = (figures.pairs == ordered).all(dim=-1) & features.known_sets
+    sets = tensor(truth.pair).reshape(*shape[:2], 1) * same
+    taste, popularity = (
+        tensor(one).reshape(*shape[:2], 1) for one in (truth.taste, truth.popularity)
+    )
+    named = torch.cat((items, sets, taste, popularity), dim=-1)
+    none = (1 - named.sum(dim=-1, keepdim=True)).clamp(min=0)
+    return torch.cat((named, none), dim=-1)
