@@ -137,8 +137,8 @@ def find_figures(
     `usual_log_probabilities` of each model.
     """
     users, k = targets.shape
+    slots = min(slots, histories.shape[1])
     candidates = candidates_of(histories, slots)
-    newest = candidates.shape[1]
     shown = _Shown(models, targets)
     full = shown(histories[:, None, -slots:])[..., 0]
     base = torch.stack([one[targets] for one in usual]).to(full.dtype)
@@ -147,7 +147,7 @@ def find_figures(
     real = (candidates != PAD)[None, :, None, :]
     lost, alone = lost.where(real, 0.0), alone.where(real, 0.0)
 
-    first, second = _places(newest, histories.device)
+    first, second = _places(slots, histories.device)
     both = torch.stack((candidates[:, first], candidates[:, second]), dim=2)  # older, newer
     there = (both != PAD).all(dim=2)
     brought = shown(both) - base[..., None]
@@ -187,7 +187,7 @@ def find_figures(
         pairs,
         pair_lost,
         pair_alone,
-        groups[:, :, -newest:] & (candidates != PAD)[:, None, :],
+        groups[:, :, -slots:] & (candidates != PAD)[:, None, :],
         group_lost,
         others_lost,
         group_alone,

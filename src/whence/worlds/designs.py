@@ -334,8 +334,8 @@ def _ranked_fame(config: CausalConfig, rng: np.random.Generator) -> Floats:
     if config.popularity:
         given: Floats = rng.permutation(quantiles(config.popularity, config.items)).astype(float)
         return given
-    fame: Floats = 1.0 / (1 + rng.permutation(config.items)) ** FAME_DECAY
-    return fame
+    rank = 1.0 + rng.permutation(config.items).astype(np.float64)
+    return rank**-FAME_DECAY
 
 
 def _drifting(base: Floats, config: CausalConfig, rng: np.random.Generator) -> Floats:
@@ -354,7 +354,7 @@ def _fading(config: CausalConfig) -> Floats:
 
 def _varied(rate: float, result: Ints32, rng: np.random.Generator) -> Floats:
     """Return rates from half to one and a half times the given one; 0 where there is no result."""
-    varied: Floats = np.multiply(rate, rng.uniform(0.5, 1.5, result.shape), dtype=np.float64)
+    varied = np.asarray(rate * rng.uniform(0.5, 1.5, result.shape))
     varied[result == NONE] = 0.0
     return varied
 

@@ -1,0 +1,89 @@
+"""A calibrator learns the true probabilities of reasons, and keeps them in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from whence.errors import InputError
+from whence.reasons.calibrator import Calibrator, Examples, fit
+from whence.reasons.features import Features
+from whence.reasons.lessons import examples_of
+from whence.training import train
+from whence.worlds import draw_config, make_causal_world
+
+ITEMS, PAIRS = 4, 2
+
+
+def examples(seed: int, users: int = 400) -> Examples:
+    """Made of one number each: the truth is the softmax of twice these numbers."""
+    generator = torch.Generator().manual_seed(seed)
+    features = Features(
+        torch.randn(users, 2, ITEMS, 1, generator=generator),
+        torch.randn(users, 2, PAIRS, 1, generator=generator),
+        torch.randn(users, 2, 1, generator=generator),
+        torch.rand(users, 2, ITEMS, generator=generator) < 0.8,
+        torch.rand(users, 2, PAIRS, generator=generator) < 0.5,
+    )
+    logits = torch.cat(
+        (
+            (2 * features.items[..., 0]).masked_fill(~features.known_items, -torch.inf),
+            (2 * features.sets[..., 0]).masked_fill(~features.known_sets, -torch.inf),
+            features.general * torch.tensor([1.0, -1.0, 0.0]),
+        ),
+        dim=-1,
+    )
+    return Examples(features, logits.softmax(dim=-1))
+
+
+def test_it_learns_the_probabilities_of_examples_it_has_not_seen() -> None:
+    found, new = fit([examples(0), examples(1, users=50)], steps=600), examples(2)
+    beliefs = found.believe(new.features).joined()
+    torch.testing.assert_close(beliefs.sum(dim=-1), torch.ones(400, 2))
+    assert float((beliefs - new.truth).abs().mean()) < 0.015
+    assert not beliefs[..., :ITEMS][~new.features.known_items].any()
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    one, again, other = (fit([examples(0)], steps=20, seed=seed).state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert any(not torch.equal(one[name], other[name]) for name in one)
+
+
+def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
+    found, new = fit([examples(0)], steps=20), examples(3)
+    found.save(tmp_path / "calibrator.safetensors")
+    again = Calibrator.load(tmp_path / "calibrator.safetensors")
+    assert torch.equal(found.believe(new.features).joined(), again.believe(new.features).joined())
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.safetensors").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="holds no calibrator"):
+        Calibrator.load(tmp_path / "other.safetensors")
+
+
+def test_nothing_to_learn_from_is_refused() -> None:
+    with pytest.raises(InputError, match="at least one world"):
+        fit([])
+
+
+def test_the_truth_of_a_world_sums_to_one_and_names_its_causes() -> None:
+    config = draw_config("films", 4, users=120, items=80, events=15, groups=4, memory=10)
+    world = make_causal_world(config)
+    run = train(
+        world.interactions,
+        model="sasrec",
+        model_settings={"max_len": 20, "dim": 16},
+        training={"steps": 30},
+        seeds=2,
+        show_progress=False,
+    )
+    found, items = examples_of(world, list(run.models.values()), users=60, k=5)
+    assert items.shape == (60, 5)
+    torch.testing.assert_close(found.truth.sum(dim=-1), torch.ones(60, 5))
+    assert (found.truth >= 0).all()
+    assert not found.truth[..., :20][~found.features.known_items].any()
+    assert (found.truth[..., :20] > 0.5).any(), "some recommendations have a cause"

@@ -1,0 +1,161 @@
+"""What a recommendation owes to its history, computed history by history."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from conftest import LIVELY, ragged_batch
+from whence.contract import ALL, PAD
+from whence.models import Recommender
+from whence.reasons.features import features_of
+from whence.reasons.figures import Figures, find_figures, usual_log_probabilities
+
+ITEMS, SLOTS, K = 30, 6, 3
+HISTORIES = ragged_batch(5, 9, ITEMS)
+"""Longer than what the models read."""
+TARGETS = torch.tensor([[1, 2, 3], [29, 5, 1], [0, 9, 7], [11, 12, 13], [4, 4, 8]])
+GROUP = torch.arange(ITEMS) % 3
+
+
+def models_of(name: str, count: int) -> list[Recommender]:
+    return [LIVELY[name](items=ITEMS, length=SLOTS, seed=seed) for seed in range(count)]
+
+
+def figures_of(models: list[Recommender]) -> Figures:
+    groups = (GROUP[HISTORIES][:, None] == GROUP[TARGETS][..., None]) & (HISTORIES != PAD)[:, None]
+    usual = [usual_log_probabilities(one, ITEMS, HISTORIES.device) for one in models]
+    return find_figures(models, usual, HISTORIES, TARGETS, groups, SLOTS)
+
+
+@torch.no_grad()
+def said(model: Recommender, history: list[int], target: int) -> float:
+    """The log-probability of one target for one history, which may be empty."""
+    row = torch.tensor([([PAD] * SLOTS + history)[-SLOTS:]])
+    scores: Tensor = model.score(row, ALL)[0].double()
+    return float(scores[target] - scores.exp().sum().log())
+
+
+def usual_of(model: Recommender, target: int) -> float:
+    return float(np.mean([said(model, [item], target) for item in range(ITEMS)]))
+
+
+@pytest.mark.parametrize("name", ["sasrec", "bert4rec", "recent-ease"])
+def test_figures_equal_those_of_single_histories(name: str) -> None:
+    models = models_of(name, 2)
+    found = figures_of(models)
+    for s, model in enumerate(models):
+        for user, row in enumerate(HISTORIES.tolist()):
+            history = [item for item in row if item != PAD]
+            read = ([PAD] * SLOTS + history)[-SLOTS:]
+            for place, target in enumerate(TARGETS[user].tolist()):
+                full, usual = said(model, history, target), usual_of(model, target)
+                at = (s, user, place)
+                assert float(found.full[at]) == pytest.approx(full)
+                assert float(found.usual[at]) == pytest.approx(usual)
+                for slot, item in enumerate(read):
+                    real = item != PAD and item not in read[slot + 1 :]
+                    left = [one for one in history if one != item]
+                    lost = full - said(model, left, target) if real else 0.0
+                    alone = said(model, [item], target) - usual if real else 0.0
+                    assert float(found.lost[*at, slot]) == pytest.approx(lost)
+                    assert float(found.alone[*at, slot]) == pytest.approx(alone)
+
+
+def test_the_pairs_are_those_that_bring_most_beyond_either_item() -> None:
+    models = models_of("sasrec", 2)
+    found = figures_of(models)
+    for user, row in enumerate(HISTORIES.tolist()):
+        history = [item for item in row if item != PAD]
+        places = [slot for slot, item in enumerate(found.candidates[user].tolist()) if item != PAD]
+        for place, target in enumerate(TARGETS[user].tolist()):
+            beyond = {}
+            for older, newer in combinations(places, 2):
+                both = [int(found.candidates[user, one]) for one in (older, newer)]
+                beyond[older, newer] = np.mean(
+                    [
+                        said(model, both, target)
+                        - max(said(model, [item], target) for item in both)
+                        for model in models
+                    ]
+                )
+            best = sorted(beyond, key=lambda one: -beyond[one])
+            own = [tuple(pair) for pair in found.pairs[user, place].tolist()]
+            assert own[: len(best)] == best[: len(own)]
+            assert all(one == other for one, other in own[len(best) :])
+            for p, (older, newer) in enumerate(own[: len(best)]):
+                both = [int(found.candidates[user, one]) for one in (older, newer)]
+                left = [item for item in history if item not in both]
+                for s, model in enumerate(models):
+                    lost = said(model, history, target) - said(model, left, target)
+                    alone = said(model, both, target) - usual_of(model, target)
+                    assert float(found.pair_lost[s, user, place, p]) == pytest.approx(lost)
+                    assert float(found.pair_alone[s, user, place, p]) == pytest.approx(alone)
+
+
+def test_a_group_is_left_out_without_the_strongest_item() -> None:
+    (model,) = models = models_of("sasrec", 1)
+    found = figures_of(models)
+    for user, row in enumerate(HISTORIES.tolist()):
+        history = [item for item in row if item != PAD]
+        for place, target in enumerate(TARGETS[user].tolist()):
+            strength = (found.lost + found.alone)[0, user, place]
+            strongest = int(found.candidates[user, int(strength.argmax())])
+            group = [
+                item
+                for item in history
+                if int(GROUP[item]) == int(GROUP[target]) and item != strongest
+            ]
+            full = said(model, history, target)
+            left = [item for item in history if item not in group]
+            lost = full - said(model, left, target) if group else 0.0
+            alone = said(model, group, target) - usual_of(model, target) if group else 0.0
+            at = (0, user, place)
+            assert float(found.group_lost[at]) == pytest.approx(lost)
+            assert float(found.group_alone[at]) == pytest.approx(alone)
+
+
+def test_features_do_not_depend_on_padding_or_on_other_users() -> None:
+    models = models_of("sasrec", 2)
+    whole = features_of(figures_of(models), TARGETS)
+    groups = (GROUP[HISTORIES][:, None] == GROUP[TARGETS][..., None]) & (HISTORIES != PAD)[:, None]
+    usual = [usual_log_probabilities(one, ITEMS, HISTORIES.device) for one in models]
+    for user in range(len(HISTORIES)):
+        own = slice(user, user + 1)
+        alone = features_of(
+            find_figures(models, usual, HISTORIES[own], TARGETS[own], groups[own], SLOTS),
+            TARGETS[own],
+        )
+        for name in ("items", "sets", "general"):
+            torch.testing.assert_close(
+                getattr(alone, name)[0], getattr(whole, name)[user], rtol=1e-4, atol=1e-4
+            )
+        assert torch.equal(alone.known_items[0], whole.known_items[user])
+        assert torch.equal(alone.known_sets[0], whole.known_sets[user])
+
+
+def test_the_target_itself_is_no_reason() -> None:
+    history = torch.tensor([[PAD, 3, 4, 5]])
+    models = models_of("sasrec", 1)
+    usual = [usual_log_probabilities(one, ITEMS, history.device) for one in models]
+    targets = torch.tensor([[4]])
+    none = torch.zeros(1, 1, 4, dtype=torch.bool)
+    found = features_of(find_figures(models, usual, history, targets, none, SLOTS), targets)
+    assert found.known_items[0, 0].tolist() == [False, True, False, True]
+    assert all(torch.isfinite(getattr(found, one)).all() for one in ("items", "sets", "general"))
+
+
+@pytest.mark.parametrize("history", [[7], [7, 7, 7], [7, 7, 8, 8]])
+def test_short_and_repeated_histories_have_finite_features(history: list[int]) -> None:
+    rows = torch.tensor([[PAD] * (9 - len(history)) + history])
+    models = models_of("sasrec", 2)
+    usual = [usual_log_probabilities(one, ITEMS, rows.device) for one in models]
+    targets = torch.tensor([[1, 2]])
+    groups = torch.zeros(1, 2, 9, dtype=torch.bool)
+    found = features_of(find_figures(models, usual, rows, targets, groups, SLOTS), targets)
+    assert int(found.known_items[0, 0].sum()) == len(set(history))
+    assert all(torch.isfinite(getattr(found, one)).all() for one in ("items", "sets", "general"))
