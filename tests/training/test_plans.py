@@ -88,7 +88,8 @@ def test_the_notes_say_what_was_chosen_and_why() -> None:
     loss, seeds, end = plan().notes
     most = 2**25 // (plan().training.batch_size * 12)
     assert loss == (
-        f"Loss: softmax over all items, because the catalog has 1,000, not more than {most:,}."
+        "Loss: softmax over all items, because the catalog has 1,000 items, not more than "
+        f"{most:,}."
     )
     assert seeds == (
         "5 seeds recommend together: histories are short, 12 items on average. They take up to 5 "
