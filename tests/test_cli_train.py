@@ -33,7 +33,7 @@ def printed(csv: Path) -> str:
 
 def test_it_says_what_it_chose_and_why(printed: str) -> None:
     text = " ".join(printed.split())
-    assert "Loss: softmax over all items, because the catalog has 15, not more than" in text
+    assert "Loss: softmax over all items, because the catalog has 15 items, not more than" in text
     assert "One seed (effort quick)." in text
     tried = printed[printed.index("What was tried") : printed.index("How well")]
     for name in ("sasrec", *MODELS.tagged("simple")):

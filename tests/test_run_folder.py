@@ -236,7 +236,7 @@ def test_what_a_killed_process_left_is_removed(csv: Path, tmp_path: Path) -> Non
 
 
 def test_a_run_prints_in_short(run: Run) -> None:
-    assert repr(run) == f"Run: sasrec on world, 2 seeds, in {run.folder}"
+    assert repr(run) == f"Run: 2 seeds of sasrec on world, in {run.folder}"
     html = run._repr_html_()
     more = "More than accuracy, on test events"
     for text in ("Run of sasrec", "300 users", "Accuracy on test events", "NDCG@10", more):

@@ -274,9 +274,8 @@ class Run:
         )
 
     def __repr__(self) -> str:
-        seeds = f"{len(self.models)} seed{'s' if len(self.models) > 1 else ''}"
         place = f", in {self.folder}" if self.folder else ""
-        return visible(f"Run: {self.model} on {self.source}, {seeds}{place}")
+        return visible(f"Run: {self.members} on {self.source}{place}")
 
     def _repr_html_(self) -> str:
         return to_html(self.__rich__())

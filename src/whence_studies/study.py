@@ -178,6 +178,8 @@ class StudyFile:
     held: HeldOut = "validation"
     """The held-out events that are measured on."""
     claims: tuple[Claim, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader must know before the figures, in sentences."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from whence.models import MODELS
 from whence.models.ensemble import Ensemble
 from whence.run import Run
 from whence.training import blending
-from whence.training.choosing import TOGETHER, choose, with_accuracy
+from whence.training.choosing import BLEND, choose, with_accuracy
 from whence.training.comparison import MAIN
 from whence.training.recipes import ENOUGH_TO_STOP
 
@@ -38,7 +38,7 @@ def trained(interactions: Interactions, steps: int, seeds: int = 2, out: Path | 
 def blended(interactions: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A network and simple models that are better together."""
     run = trained(interactions, 400, out=tmp_path_factory.mktemp("chosen") / "run")
-    assert run.training["chosen"] == TOGETHER
+    assert run.training["chosen"] == BLEND
     return run
 
 
@@ -145,7 +145,7 @@ def test_weights_are_fitted_on_enough_events(
         ]
     monkeypatch.setattr(blending, "SCORES", ENOUGH_TO_STOP * items - 1)
     found = choose(network, split)
-    assert TOGETHER not in found.training["tried"]
+    assert BLEND not in found.training["tried"]
     assert not any("fitted" in one for one in found.training["notes"])
 
 

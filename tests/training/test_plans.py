@@ -88,7 +88,8 @@ def test_the_notes_say_what_was_chosen_and_why() -> None:
     loss, seeds, end = plan().notes
     most = 2**25 // (plan().training.batch_size * 12)
     assert loss == (
-        f"Loss: softmax over all items, because the catalog has 1,000, not more than {most:,}."
+        "Loss: softmax over all items, because the catalog has 1,000 items, not more than "
+        f"{most:,}."
     )
     assert seeds == (
         "5 seeds recommend together: histories are short, 12 items on average. They take up to 5 "
@@ -105,9 +106,9 @@ def test_the_notes_say_what_was_chosen_and_why() -> None:
         "than 20,971."
     )
     assert seeds.startswith("One seed: on a processor, 5 take long with 1,000,000 events")
-    assert "only 7 validation events" in end
+    assert "that needs 100 validation events, and there are only 7 of them" in end
     assert "nothing is chosen by validation" in end
-    assert "there are no validation events" in plan(replace(SHAPE, validation=0)).notes[2]
+    assert "and there are none" in plan(replace(SHAPE, validation=0)).notes[2]
     assert plan(effort="quick").notes[1] == "One seed (effort quick)."
     assert "a GPU trains them together" in plan(device="cuda").notes[1]
     few = plan(replace(SHAPE, mean_length=60.0)).notes[1]

@@ -250,7 +250,8 @@ class _TransformerStack:
         used = slice(padding_columns(batch), None)
         present = None if present is None else _newest(self.models[0], present)[:, used]
         answers = [model.answers_alone(batch[:, used], present) for model in self.models]
-        return torch.cat(answers, dim=1) @ self.items.T
+        # The larger matrix first: for few cases, that takes half of the time.
+        return (self.items @ torch.cat(answers, dim=1).T).T.contiguous()
 
 
 def _refuse_attention(attention: Sequence[Tensor | None] | None) -> None:

@@ -190,7 +190,7 @@ def find_reasons(
         others = [one for one, item in zip(considered, left_out, strict=True) if item != target]
         reasons.append(
             Reason(
-                _strongest(others),
+                _strongest(others) if own[place] is None else (),
                 verb,
                 int(found.rank[0, place]),
                 considered,

@@ -16,10 +16,9 @@ from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds, protocol_lines
 from whence.reasons.checked import Reason
 from whence.terminal import captioned, plain_table
-from whence.training.choosing import TOGETHER
 from whence.training.comparison import MAIN
 from whence.training.evaluation import RATING_ERROR
-from whence.training.outcome import Outcome
+from whence.training.outcome import TOGETHER, Outcome
 
 Accuracy = Mapping[str, Mapping[str, Measure]]
 """By system, then by measure."""

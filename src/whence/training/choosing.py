@@ -16,7 +16,8 @@ from whence.training.evaluation import Evaluation, evaluate
 from whence.training.recipes import DataShape
 
 HELD: Final[HeldOut] = "validation"
-TOGETHER: Final = "together"
+BLEND: Final = "network and simple models"
+"""What was tried last: all of them together, with weights."""
 
 
 def choose(run: Run, split: Split, show_progress: bool = False) -> Run:
@@ -34,10 +35,10 @@ def choose(run: Run, split: Split, show_progress: bool = False) -> Run:
     tried[run.model] = _metric(run.whole, split, show_progress)
     blend = _blended(run, simple, split)
     if blend.simple:
-        tried[TOGETHER] = _metric(blend.whole, split, show_progress)
+        tried[BLEND] = _metric(blend.whole, split, show_progress)
     best = max(tried, key=lambda name: tried[name])  # the simplest of equals
     training = {**run.training, "tried": tried, "chosen": best}
-    if best == TOGETHER:
+    if best == BLEND:
         training["notes"] = [*run.training.get("notes", ()), _blend_note(split)]
     if best in simple:
         calibrate(simple[best], split)
@@ -45,7 +46,7 @@ def choose(run: Run, split: Split, show_progress: bool = False) -> Run:
         notes = [f"Tried {run.model}. {note}" for note in run.training.get("notes", ())]
         training |= {"steps": 0, "patience": 0, "snapshots": 0, "notes": notes}
         return replace(_run_of(best, simple[best], run), training=training)
-    return replace(blend if best == TOGETHER else run, training=training)
+    return replace(blend if best == BLEND else run, training=training)
 
 
 def _metric(model: Recommender, split: Split, show_progress: bool) -> float:
@@ -56,7 +57,7 @@ def _metric(model: Recommender, split: Split, show_progress: bool) -> float:
 def _blended(run: Run, simple: Mapping[str, Recommender], split: Split) -> Run:
     """Return the run with the simple models that get a weight.
 
-    If too few events fit into memory with the scores of all items, chance would decide.
+    If too few events fit into memory with the scores of all items, the weights would be random.
     """
     if not enough_to_fit(split):
         return run

@@ -154,7 +154,7 @@ class HistoryBatches:
         if not len(users):
             raise InputError(
                 "No user has two training events, so there is nothing to train on. Use more data, "
-                "or a split that holds out less."
+                "a split that holds out less, or --model popularity."
             )
         self.users, self.starts, self.ends, self.items = (
             torch.from_numpy(numbers).to(device)

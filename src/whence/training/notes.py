@@ -26,8 +26,8 @@ def loss_note(
     most = softmax_items(training.batch_size, length, device)
     if settings["loss"] == "softmax":
         return (
-            f"Loss: softmax over all items, because the catalog has {shape.items:,}, not more than "
-            f"{most:,}."
+            f"Loss: softmax over all items, because the catalog has {shape.items:,} items, not "
+            f"more than {most:,}."
         )
     return (
         f"Loss: sampled softmax with {settings['n_negatives']:,} negatives, because the catalog "
@@ -64,8 +64,8 @@ def stopping_note(training: TrainingConfig, shape: DataShape) -> str:
             f"Training ends after {training.patience} validations without a better "
             f"{training.metric}, or after {training.steps:,} steps."
         )
-    count = f"only {shape.validation}" if shape.validation else "no"
+    count = f"only {shape.validation} of them" if shape.validation else "none"
     return (
-        f"Training takes a fixed number of steps, and nothing is chosen by validation: there are "
-        f"{count} validation events, and chance would decide with fewer than {ENOUGH_TO_STOP}."
+        "Training takes a fixed number of steps, and nothing is chosen by validation: that needs "
+        f"{ENOUGH_TO_STOP} validation events, and there are {count}."
     )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from whence.data.splits import Split, split_by
 from whence.measure import Measure
 from whence.models import MODELS
 from whence.models.mean_rating import MEAN_RATING, MeanRating
 from whence.run import Run
-from whence.training.choosing import TOGETHER
 from whence.training.comparison import Comparison, compare_with_simple
 from whence.training.evaluation import Evaluation
+
+TOGETHER: Final = "together"
+"""What tables call all models of a run."""
 
 
 @dataclass(frozen=True, eq=False)

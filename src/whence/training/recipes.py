@@ -187,7 +187,7 @@ WARMUP: Final = 100
 VALIDATIONS, PATIENCE = 20, 10
 """The validations of a training, and those without an improvement after which it stops."""
 ENOUGH_TO_STOP: Final = 100
-"""With fewer validation events, chance would decide when to stop."""
+"""With fewer validation events, the end of a training would be random."""
 SHORT_HISTORIES: Final = 20.0
 FEW_EVENTS: Final = 200_000
 """With short histories or few events, several seeds are trained on a processor, too."""

@@ -25,8 +25,8 @@ figures, claims and protocols. The records behind a page are in the JSON file of
   them), and how many are lower or higher here.
 - **claims**: how many hold, do not hold, or stay undecided at 95 % confidence, over all datasets
   and models.
-- **rows done**: how many trainings or table rows have all their values. The others need data that
-  cannot be shipped.
+- **rows done**: how many trainings or table rows have all their values. The others are not run
+  yet, or need data that cannot be shipped.
 
 | study | question | source | published values | claims | rows done |
 |---|---|---|---|---|---:|

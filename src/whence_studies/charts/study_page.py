@@ -46,6 +46,8 @@ class StudyDocument:
     source: str
     origins: list[tuple[str, str]]
     """The commands that made the records, each with the machine it ran on."""
+    remarks: tuple[str, ...]
+    """What a reader must know before the figures."""
     legends: tuple[str, ...]
     tables: tuple[StudyTable, ...]
     """The notes of each table refer to protocols by number."""
@@ -73,6 +75,7 @@ def study_document(study: Study, records: Sequence[Record]) -> StudyDocument:
         study.title,
         study.source,
         list(dict.fromkeys((record.command, record.machine) for record in records)),
+        study.notes,
         _without_parts(table.legend for table in tables if table.legend),
         numbered,
         tuple(protocols),
@@ -92,6 +95,8 @@ def as_markdown(
     page = study_document(study, records)
     made = ", ".join(f"`{command}` on {machine}" for command, machine in page.origins)
     lines = [f"# {page.title}", "", f"Source: {page.source}. Made by {made}.", ""]
+    if page.remarks:
+        lines += [*(f"- {remark}" for remark in page.remarks), ""]
     if page.legends:
         lines += [" ".join(page.legends), ""]
     for table in page.tables:
@@ -117,6 +122,8 @@ def as_markdown(
 def terminal_tables(study: Study, records: Sequence[Record]) -> Iterable[Group | str]:
     """Yield what a terminal shows."""
     page = study_document(study, records)
+    for remark in page.remarks:
+        yield f"{remark}\n"
     if page.legends:
         yield " ".join(page.legends) + "\n"
     for table in page.tables:

@@ -50,7 +50,8 @@ def against_simple(subject: MeasuredRun, options: DefaultOptions) -> dict[str, S
     size = min(options.size, len(subject.run.models))
     said = (
         f"{own.shape[1]:,} {subject.held} events, {subject.split.protocol}; ranked among itself "
-        f"and all items the user has not seen; mean over {_counted(len(own))} of {size} seeds; "
+        f"and all items the user has not seen; mean over {_counted(len(own), 'repetition')} of "
+        f"{_counted(size, 'seed')}; "
         "bootstrap interval over users"
     )
     columns = {DEFAULT: _column(own, said, size)}
@@ -73,8 +74,8 @@ def _values(model: Recommender, subject: MeasuredRun) -> Floats:
     return evaluation.full(model).values[MAIN]
 
 
-def _counted(repetitions: int) -> str:
-    return "one repetition" if repetitions == 1 else f"{repetitions} repetitions"
+def _counted(count: int, what: str) -> str:
+    return f"one {what}" if count == 1 else f"{count} {what}s"
 
 
 def _column(values: Floats, protocol: str, size: int) -> SeedColumn:

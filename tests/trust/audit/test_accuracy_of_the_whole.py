@@ -75,5 +75,5 @@ def test_attention_is_that_of_the_first_seed(blend: Run) -> None:
 
 def test_a_blend_can_be_audited_by_all_stages(blend: Run) -> None:
     found = audit(blend, cases=20, show_progress=False)
-    assert found.run.recommends == "2 seeds of sasrec (60%), recent-ease (40%)"
+    assert found.run.recommends == "2 seeds of sasrec (60 %), recent-ease (40 %)"
     assert set(found.obstacles) == {"learned", "stability"}, "no genres, and only two seeds"
