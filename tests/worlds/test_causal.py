@@ -76,7 +76,7 @@ def is_avoided(world: CausalWorld, history: list[int], item: int) -> bool:
 
 
 def history_of(world: CausalWorld, cases: Cases, row: int) -> list[int]:
-    return world.interactions.items[cases.starts[row] : cases.ends[row]].tolist()
+    return [int(item) for item in world.interactions.items[cases.starts[row] : cases.ends[row]]]
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
@@ -103,7 +103,7 @@ def test_truth_equals_that_of_loops(generator: Generator) -> None:
     world = make_causal_world(draw_config(generator, 6, **SMALL))
     cases = cases_of(world)
     state, longest = world.state(cases), 80
-    checked = defaultdict(int)
+    checked: dict[object, int] = defaultdict(int)
     for item in range(world.config.items):
         found = world.truth(cases, np.full(len(cases), item), longest)
         for row in range(item % 3, len(cases), 3):

@@ -28,15 +28,6 @@ LONGER: Final = 2
 USERS_AT_ONCE: Final = {"cpu": 16, "cuda": 128}
 
 
-def last_cases(world: CausalWorld, users: int, seed: int) -> Cases:
-    """Return the histories of some users before their last event."""
-    data = world.interactions
-    rng = np.random.default_rng(np.random.SeedSequence(seed))
-    chosen = np.sort(rng.permutation(data.user_count)[:users])
-    ends = data.offsets[chosen + 1] - 1
-    return Cases(data.items, chosen, data.offsets[chosen], ends, data.items[ends].astype(np.int64))
-
-
 def examples_of(
     world: CausalWorld,
     models: Sequence[Recommender],
@@ -49,7 +40,7 @@ def examples_of(
 
     The models recommend together.
     """
-    cases = last_cases(world, users, seed)
+    cases = world.last_cases(users, seed)
     members = [Member(model, 1 / len(models)) for model in models]
     whole = models[0] if len(models) == 1 else Ensemble(members)
     slots = models[0].config.max_len

@@ -70,6 +70,15 @@ class CausalWorld:
     cause: Ints32
     """`[events]`: the position of the cause in the user's history, or `NONE`."""
 
+    def last_cases(self, users: int, seed: int = 0) -> Cases:
+        """Return the histories of some users before their last event."""
+        data = self.interactions
+        rng = np.random.default_rng(np.random.SeedSequence(seed))
+        chosen = np.sort(rng.permutation(data.user_count)[:users])
+        ends = data.offsets[chosen + 1] - 1
+        targets = data.items[ends].astype(np.int64)
+        return Cases(data.items, chosen, data.offsets[chosen], ends, targets)
+
     def state(self, cases: Cases) -> State:
         """Return what the world knows about users before the event after each case."""
         last = np.maximum(cases.ends - 1, 0)
