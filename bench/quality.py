@@ -73,7 +73,7 @@ def measure_loss(text: Path, of_peer: str, own: str) -> Record:
     print(f"{own}: NDCG@10 of {wanted:.4f}; ours after {ours['step']:,.0f} steps")
     within = f" in {MINUTES} minutes" if curve[-1][0] >= MINUTES * 60 else ""
     return Record(
-        f"training on Beauty with the loss {own} until NDCG@10 is {wanted:.4f}, "
+        f"training on Beauty with the loss {own} and one thread until NDCG@10 is {wanted:.4f}, "
         f"{100 * SHARE:.0f} % of the peer's best{within}",
         ours["seconds"],
         seconds_to(curve, wanted),

@@ -304,7 +304,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_exits_with_130(csv: Path, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == [".run.unfinished", "log"]
     other = whence("train", csv, "--out", tmp_path / "run", "--set", "steps=7")
     assert other.returncode == 2
-    sentence = "now it is steps=7. Use the same settings to resume it."
+    sentence = "now it is steps=7, warmup=0. Use the same settings to resume it."
     assert sentence in " ".join(other.stderr.split())
     again = whence("train", csv, "--out", tmp_path / "run", "--set", "steps=7", "--overwrite")
     assert again.returncode == 0, again.stderr
