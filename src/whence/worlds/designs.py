@@ -35,8 +35,10 @@ RIVAL: Final = 20
 """The part of the first rival; the others follow."""
 FAMOUS: Final = 0.2
 """Partners and heads of families are among this share of the most famous items."""
-PARTNER_FAME: Final = 4.0
-"""The fame of partners relative to that of usual items, so that users often have both."""
+PARTNER_FAME: Final = 1.0
+"""The fame of partners, relative to the most famous other item: users often have both."""
+PAIR_MEMORY: Final = 40
+"""For how many events two items cause a third one together, all the same."""
 COMPLEMENTS: Final = 3
 SUBSTITUTES: Final = 4
 VERSIONS: Final = 3
@@ -55,13 +57,13 @@ class CausalConfig:
     groups: int = 8
     tied: float = 0.3
     """Share of items that cause others."""
-    paired: float = 0.06
+    paired: float = 0.03
     """Share of items that have a partner."""
     rivals: float = 0.1
     """Share of items that users avoid because of another one."""
     tie_rate: float = 0.3
     """The rate of a new tie; those of taste, popularity and noise sum to 1."""
-    pair_rate: float = 0.15
+    pair_rate: float = 0.2
     half_life: float = 6.0
     """The number of events after which a tie has half of its rate."""
     memory: int = 20
@@ -190,7 +192,7 @@ class _Draft:
             items = items[np.argsort(self.group[items], kind="stable")]
         first, second = items[0::2], items[1::2]
         self.partner[first], self.partner[second] = second, first
-        self.base[items] *= PARTNER_FAME
+        self.base[items] = PARTNER_FAME * self.base.max()
         result = self.take(len(first))
         self.joint[first] = self.joint[second] = result
         self.belongs(result, first, JOINT)
@@ -215,7 +217,7 @@ class _Draft:
             group=self.group,
             fame=_drifting(self.base, config, self.rng),
             ties=ties,
-            pairs=Pairs(self.partner, self.joint, config.pair_rate, np.ones(config.memory)),
+            pairs=Pairs(self.partner, self.joint, config.pair_rate, np.ones(PAIR_MEMORY)),
             rivals=Rivals(self.family, self.rules, config.acceptance, rival_memory),
             repeats=repeats,
             taste=config.taste,
@@ -307,10 +309,10 @@ def draw_config(generator: Generator, seed: int, **given: object) -> CausalConfi
         "events": int(rng.integers(25, 56)),
         "groups": int(rng.integers(5, 13)),
         "tied": between(0.15, 0.3),
-        "paired": between(0.04, 0.08),
+        "paired": between(0.02, 0.04),
         "rivals": between(0.05, 0.1),
         "tie_rate": between(0.15, 0.5),
-        "pair_rate": between(0.08, 0.25),
+        "pair_rate": between(0.1, 0.3),
         "half_life": between(3.0, 12.0),
         "memory": int(rng.integers(10, 31)),
         "taste": between(0.4, 0.7),
