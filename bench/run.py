@@ -34,9 +34,9 @@ TABLE = RESULTS.with_suffix(".md")
 HEAD = """# Speed and memory
 
 Written by `make bench`, like [results.json](results.json). Figures are medians of at least three
-interleaved runs, but for the one training of the peer on Beauty. A ratio of 2 means twice as good as the peer or the limit. Compared with a
-hardware limit, it is the share that we reach. A floor is the lowest ratio we accept, and a goal the
-one we want.
+interleaved runs, but the peer trains on Beauty only once. A ratio of 2 means twice as good as the
+peer or the limit. Compared with a hardware limit, it is the share that we reach. A floor is the
+lowest ratio we accept, and a goal the one we want.
 
 | what | ours | compared with | ratio | floor | goal | machine |
 |---|---|---|---|---|---|---|"""
