@@ -81,7 +81,7 @@ def test_the_truth_of_a_world_sums_to_one_and_names_its_causes() -> None:
         seeds=2,
         show_progress=False,
     )
-    found, items = examples_of(world, list(run.models.values()), users=60, k=5)
+    found, items = examples_of(world, run, users=60, k=5)
     assert items.shape == (60, 5)
     torch.testing.assert_close(found.truth.sum(dim=-1), torch.ones(60, 5))
     assert (found.truth >= 0).all()

@@ -8,10 +8,10 @@ their logits in this way, and models of ratings their ratings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,16 @@ from whence.data.histories import Cases
 from whence.errors import InputError
 from whence.models.base import Recommender, padding_columns
 from whence.models.transformer import Transformer
+
+if TYPE_CHECKING:
+    from whence.contract import (
+        HasClasses,
+        HasContributions,
+        HasEmbeddings,
+        HasItemVectors,
+        HasPartNames,
+        HasUserVectors,
+    )
 
 SHARED: Final = (
     "embed",
@@ -191,19 +201,22 @@ class Ensemble(Recommender):
 
     def _embed(self, batch: Tensor) -> Tensor:
         """Return the members' embeddings side by side."""
-        each = (model.embed(_newest(model, batch)) for model, _ in self.members)  # type: ignore[operator]
-        return torch.cat([_padded(own, batch) for own in each], dim=-1)
+        return torch.cat([_padded(own, batch) for own in self._embedded(batch)], dim=-1)
 
     def _embedding_sizes(self, batch: Tensor) -> list[int]:
-        none = batch[:0]
-        return [model.embed(_newest(model, none)).shape[-1] for model, _ in self.members]  # type: ignore[operator]
+        return [own.shape[-1] for own in self._embedded(batch[:0])]
+
+    def _embedded(self, batch: Tensor) -> Iterator[Tensor]:
+        for model, _ in self.members:
+            yield cast("HasEmbeddings", model).embed(_newest(model, batch))
 
     def _contributions(self, batch: Tensor, targets: Tensor) -> Tensor:
         """Return the weighted sum of the members' exact terms."""
-        return _weighted_sum(
-            (_padded(model.contributions(_newest(model, batch), targets), batch), factor)  # type: ignore[operator]
+        each = (
+            (cast("HasContributions", model).contributions(_newest(model, batch), targets), factor)
             for model, factor in self.members
         )
+        return _weighted_sum((_padded(terms, batch), factor) for terms, factor in each)
 
     def _classes(
         self,
@@ -215,21 +228,25 @@ class Ensemble(Recommender):
         """Return the mean of the members' log-probabilities of the classes."""
         _refuse_attention(attention)
         return _weighted_sum(
-            (model.classes(batch, targets).log_softmax(dim=-1), factor)  # type: ignore[operator]
+            (cast("HasClasses", model).classes(batch, targets).log_softmax(dim=-1), factor)
             for model, factor in self.members
         )
 
     def _item_vectors(self) -> Tensor:
         """Return the members' vectors side by side."""
-        return torch.cat([model.item_vectors() for model, _ in self.members], dim=1)  # type: ignore[operator]
+        return torch.cat(
+            [cast("HasItemVectors", model).item_vectors() for model, _ in self.members], dim=1
+        )
 
     def _user_vectors(self) -> Tensor:
         """Return the members' vectors side by side."""
-        return torch.cat([model.user_vectors() for model, _ in self.members], dim=1)  # type: ignore[operator]
+        return torch.cat(
+            [cast("HasUserVectors", model).user_vectors() for model, _ in self.members], dim=1
+        )
 
     def _part_names(self, batch: Tensor) -> list[list[str]]:
         """Return the names of the parts, which all members share."""
-        names: list[list[str]] = self.members[0].model.part_names(batch)  # type: ignore[operator]
+        names: list[list[str]] = cast("HasPartNames", self.members[0].model).part_names(batch)
         return names
 
 
@@ -238,7 +255,7 @@ class _TransformerStack:
 
     def __init__(self, members: Sequence[Member]) -> None:
         self.models = [_transformer(member.model) for member in members]
-        vectors = [model.item_vectors().detach() for model in self.models]
+        vectors = [cast("HasItemVectors", model).item_vectors().detach() for model in self.models]
         self.items = torch.cat(
             [each * member.factor for each, member in zip(vectors, members, strict=True)], dim=1
         )

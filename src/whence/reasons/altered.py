@@ -11,23 +11,21 @@ import torch
 from torch import Tensor
 
 from whence.contract import PAD
+from whence.models.additive import newest_copies
+from whence.models.dropping import packed
 
 
 def candidates_of(histories: Tensor, slots: int) -> Tensor:
     """Return `[U, slots]`: the distinct items of the newest slots, each in its newest one."""
     newest = histories[:, -slots:]
-    later = torch.ones(newest.shape[1], newest.shape[1], dtype=torch.bool).triu(1)
-    again = (newest[:, :, None] == newest[:, None, :]) & later.to(newest.device)
-    return newest.where(~again.any(dim=2), PAD)
+    return newest.where(newest_copies(newest), PAD)
 
 
 def keeping(histories: Tensor, kept: Tensor, slots: int) -> Tensor:
     """Return `[…, slots]`: what remains of histories `[…, w]` where `kept`, packed to the right."""
     kept = kept & (histories != PAD)
-    order = kept.byte().argsort(dim=-1, stable=True)
-    packed = histories.expand_as(kept).gather(-1, order)
-    there = kept.gather(-1, order)
-    return packed.where(there, PAD)[..., -slots:]
+    rows = histories.expand_as(kept).flatten(0, -2)
+    return packed(rows, kept.flatten(0, -2), PAD).view(kept.shape)[..., -slots:]
 
 
 def without_each(histories: Tensor, candidates: Tensor, slots: int) -> Tensor:

@@ -48,84 +48,108 @@ class Features:
 
 def features_of(figures: Figures, targets: Tensor) -> Features:
     """Return the features of reasons for the targets `[U, k]`."""
-    lost, alone = figures.lost, figures.alone
     known = (figures.candidates != PAD)[:, None, :] & (
         figures.candidates[:, None, :] != targets[:, :, None]
     )
-    age = torch.arange(lost.shape[-1] - 1, -1, -1, device=lost.device).double()
-    length = (figures.candidates != PAD).sum(dim=1).double()
-    lift = figures.full - figures.usual
-    shape = known.shape
-    items = torch.stack(
+    older, newer = figures.pairs.unbind(dim=3)
+    known_sets = (older != newer) & known.gather(2, older) & known.gather(2, newer)
+    larger = torch.maximum(_at_models(figures.alone, older), _at_models(figures.alone, newer))
+    beyond = figures.pair_alone - larger
+    return Features(
+        _of_items(figures, known).float(),
+        _of_sets(figures, known_sets, beyond).float(),
+        _general(figures, known, known_sets, beyond).float(),
+        known,
+        known_sets,
+    )
+
+
+def _of_items(figures: Figures, known: Tensor) -> Tensor:
+    """Return `[U, k, c, F]`."""
+    lost, alone, lift = figures.lost.mean(dim=0), figures.alone.mean(dim=0), _lift(figures)
+    return torch.stack(
         (
-            *_over_models(lost),
-            *_over_models(alone),
-            *_lead(lost.mean(dim=0), known),
-            *_lead(alone.mean(dim=0), known),
-            _agreement(lost, known),
-            _agreement(alone, known),
-            *_specific(lost.mean(dim=0)),
-            *_specific(alone.mean(dim=0)),
-            _squeezed(_mean(lift)[..., None] - alone.mean(dim=0)),
-            _share(lost.mean(dim=0), _mean(lift)[..., None]),
-            age.log1p().expand(shape),
+            *_over_models(figures.lost),
+            *_over_models(figures.alone),
+            *_lead(lost, known),
+            *_lead(alone, known),
+            _agreement(figures.lost, known),
+            _agreement(figures.alone, known),
+            *_specific(lost),
+            *_specific(alone),
+            _squeezed(lift[..., None] - alone),
+            _share(lost, lift[..., None]),
+            _age(figures).expand(known.shape),
         ),
         dim=-1,
     )
-    pairs = figures.pairs
-    known_sets = (pairs[..., 0] != pairs[..., 1]) & known.gather(2, pairs[..., 0])
-    known_sets &= known.gather(2, pairs[..., 1])
-    singly = [_at(lost.mean(dim=0), pairs[..., one]) for one in (0, 1)]
-    singly_alone = [_at(alone.mean(dim=0), pairs[..., one]) for one in (0, 1)]
+
+
+def _of_sets(figures: Figures, known: Tensor, beyond: Tensor) -> Tensor:
+    """Return `[U, k, p, F]`; `beyond` is what pairs bring beyond either item `[S, U, k, p]`."""
+    older, newer = figures.pairs.unbind(dim=3)
+    lost, alone, lift = figures.lost.mean(dim=0), figures.alone.mean(dim=0), _lift(figures)
+    singly = lost.gather(2, older), lost.gather(2, newer)
+    singly_alone = alone.gather(2, older), alone.gather(2, newer)
     together, brought = figures.pair_lost.mean(dim=0), figures.pair_alone.mean(dim=0)
-    beyond = figures.pair_alone - torch.maximum(
-        _at_models(alone, pairs[..., 0]), _at_models(alone, pairs[..., 1])
-    )
-    sets = torch.stack(
+    age = _age(figures).expand(lost.shape)
+    return torch.stack(
         (
             *_over_models(figures.pair_lost),
             *_over_models(figures.pair_alone),
             *_over_models(beyond),
-            *_lead(beyond.mean(dim=0), known_sets),
+            *_lead(beyond.mean(dim=0), known),
             _squeezed(torch.minimum(*singly)),
             _squeezed(torch.maximum(*singly)),
             _squeezed(torch.minimum(*singly_alone)),
             _squeezed(torch.maximum(*singly_alone)),
             _squeezed(together - torch.maximum(*singly)),
-            _squeezed(_mean(lift)[..., None] - brought),
-            _share(together, _mean(lift)[..., None]),
-            _at(age.log1p().expand(shape), pairs[..., 0]),
-            _at(age.log1p().expand(shape), pairs[..., 1]),
+            _squeezed(lift[..., None] - brought),
+            _share(together, lift[..., None]),
+            age.gather(2, older),
+            age.gather(2, newer),
         ),
         dim=-1,
     )
+
+
+def _general(figures: Figures, known: Tensor, known_sets: Tensor, beyond: Tensor) -> Tensor:
+    """Return `[U, k, F]`."""
     grouped = figures.in_group.sum(dim=2).double()
-    beyond_others = figures.group_lost - figures.others_lost
-    largest_lost = lost.mean(dim=0).where(known, 0.0).amax(dim=2)
-    largest_alone = alone.mean(dim=0).where(known, 0.0).amax(dim=2)
-    largest_beyond = beyond.mean(dim=0).where(known_sets, 0.0).amax(dim=2)
-    general = torch.stack(
+    length = (figures.candidates != PAD).sum(dim=1, keepdim=True).double()
+    return torch.stack(
         (
-            *_over_models(lift),
+            *_over_models(figures.full - figures.usual),
             *_over_models(figures.group_lost),
-            *_over_models(beyond_others),
+            *_over_models(figures.group_lost - figures.others_lost),
             *_over_models(figures.group_alone),
             _squeezed(figures.others_lost.mean(dim=0)),
-            _squeezed(_mean(lift) - figures.group_alone.mean(dim=0)),
-            _squeezed(largest_lost),
-            _squeezed(largest_alone),
-            _squeezed(largest_beyond),
+            _squeezed(_lift(figures) - figures.group_alone.mean(dim=0)),
+            _largest(figures.lost, known),
+            _largest(figures.alone, known),
+            _largest(beyond, known_sets),
             grouped.log1p(),
-            grouped / length.clamp(min=1)[:, None],
-            length.log1p()[:, None].expand(grouped.shape),
+            grouped / length.clamp(min=1),
+            length.log1p().expand(grouped.shape),
         ),
         dim=-1,
     )
-    return Features(items.float(), sets.float(), general.float(), known, known_sets)
 
 
-def _mean(values: Tensor) -> Tensor:
-    return values.mean(dim=0)
+def _lift(figures: Figures) -> Tensor:
+    """Return `[U, k]`: how much the history raises a target above the usual."""
+    return (figures.full - figures.usual).mean(dim=0)
+
+
+def _age(figures: Figures) -> Tensor:
+    """Return `[c]`: the logarithm of how far back each slot is."""
+    slots = figures.candidates.shape[1]
+    return torch.arange(slots - 1, -1, -1, device=figures.full.device).double().log1p()
+
+
+def _largest(values: Tensor, known: Tensor) -> Tensor:
+    """Return the largest mean over models, at least 0."""
+    return _squeezed(values.mean(dim=0).where(known, 0.0).amax(dim=2))
 
 
 def _squeezed(values: Tensor) -> Tensor:
@@ -139,7 +163,7 @@ def _over_models(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _lead(values: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how far each option is before the best other one, and the share of better ones."""
+    """Return how far each option is ahead of the best other one, and how many are better."""
     ranked = values.where(known, -torch.inf)
     if ranked.shape[-1] > 1:
         best, second = ranked.topk(2, dim=-1).values.unbind(dim=-1)
@@ -160,9 +184,9 @@ def _agreement(values: Tensor, known: Tensor) -> Tensor:
 def _specific(values: Tensor) -> tuple[Tensor, Tensor]:
     """Return how much more an item matters to a target than to the user's other targets."""
     k = values.shape[1]
-    others = (values.sum(dim=1, keepdim=True) - values) / max(1, k - 1)
     if k == 1:
         return _squeezed(values), torch.zeros_like(values, dtype=torch.float64)
+    others = (values.sum(dim=1, keepdim=True) - values) / (k - 1)
     best, second = values.topk(2, dim=1).values.split(1, dim=1)
     other = torch.where(values == best, second, best)
     return _squeezed(values - others), _squeezed(values - other)
@@ -170,10 +194,6 @@ def _specific(values: Tensor) -> tuple[Tensor, Tensor]:
 
 def _share(values: Tensor, whole: Tensor) -> Tensor:
     return (values.double() / whole.double().clamp(min=0.1)).clamp(-2, 2)
-
-
-def _at(values: Tensor, places: Tensor) -> Tensor:
-    return values.gather(2, places)
 
 
 def _at_models(values: Tensor, places: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ of the target's group compared with as many others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import Final
 
@@ -77,11 +77,6 @@ class Figures:
     group_alone: Tensor
     """`[S, U, k]`: what its group alone brings, above the usual."""
 
-    def of_models(self, models: slice) -> Figures:
-        """Return the figures of some of the models."""
-        by_model = {name: getattr(self, name)[models] for name in BY_MODEL}
-        return replace(self, **by_model)
-
     @staticmethod
     def joined(each: Sequence[Figures]) -> Figures:
         """Return the figures of several groups of users."""
@@ -136,17 +131,41 @@ def find_figures(
     `groups` is bool `[U, k, w]`: the slots whose items are of the target's group. `usual` has
     `usual_log_probabilities` of each model.
     """
-    users, k = targets.shape
     slots = min(slots, histories.shape[1])
     candidates = candidates_of(histories, slots)
     shown = _Shown(models, targets)
     full = shown(histories[:, None, -slots:])[..., 0]
     base = torch.stack([one[targets] for one in usual]).to(full.dtype)
+    real = (candidates != PAD)[None, :, None, :]
     lost = full[..., None] - shown(without_each(histories, candidates, slots))
     alone = shown(candidates[:, :, None]) - base[..., None]
-    real = (candidates != PAD)[None, :, None, :]
     lost, alone = lost.where(real, 0.0), alone.where(real, 0.0)
+    # A taste is more than one item, so the strongest item is on neither side.
+    strongest = candidates.gather(1, (lost + alone).mean(dim=0).argmax(dim=2))  # [U, k]
+    apart = histories[:, None, :] != strongest[:, :, None]
+    groups = groups & apart
+    return Figures(
+        full=full,
+        usual=base,
+        candidates=candidates,
+        lost=lost,
+        alone=alone,
+        in_group=groups[:, :, -slots:] & (candidates != PAD)[:, None, :],
+        **_of_pairs(shown, histories, candidates, full, base, alone),
+        **_of_groups(shown, histories, groups, apart, full, base, slots),
+    )
 
+
+def _of_pairs(
+    shown: _Shown,
+    histories: Tensor,
+    candidates: Tensor,
+    full: Tensor,
+    base: Tensor,
+    alone: Tensor,
+) -> dict[str, Tensor]:
+    """Return the pairs that bring most beyond either item, and their figures."""
+    (users, slots), k = candidates.shape, full.shape[2]
     first, second = _places(slots, histories.device)
     both = torch.stack((candidates[:, first], candidates[:, second]), dim=2)  # older, newer
     there = (both != PAD).all(dim=2)
@@ -154,44 +173,38 @@ def find_figures(
     larger = torch.maximum(alone[..., first], alone[..., second])
     beyond = (brought - larger).mean(dim=0).where(there[:, None, :], -torch.inf)
     best = beyond.topk(min(CHECKED_PAIRS, beyond.shape[2]), dim=2).indices  # [U, k, p]
-    pairs = torch.stack((first[best], second[best]), dim=3)
     valid = there[:, None, :].expand(-1, k, -1).gather(2, best)
-    pairs = pairs.where(valid[..., None], 0)
-    sets = candidates.gather(1, pairs.reshape(users, -1)).reshape(users, -1, 2)
-    own = targets.repeat_interleave(pairs.shape[2], dim=1)[..., None]
-    left = _Shown(models, own, each=True)(without_sets(histories, sets, slots))
-    pair_lost = full[..., None] - left.reshape(*full.shape, -1)
-    pair_alone = brought.gather(3, best.expand(len(models), -1, -1, -1))
-    pair_lost = pair_lost.where(valid, 0.0)
-    pair_alone = pair_alone.where(valid, 0.0)
+    pairs = torch.stack((first[best], second[best]), dim=3).where(valid[..., None], 0)
+    sets = candidates.gather(1, pairs.flatten(1)).reshape(users, -1, 2)
+    left = shown.own(without_sets(histories, sets, slots))
+    chosen = brought.gather(3, best.expand(len(full), -1, -1, -1))
+    return {
+        "pairs": pairs,
+        "pair_lost": (full[..., None] - left).where(valid, 0.0),
+        "pair_alone": chosen.where(valid, 0.0),
+    }
 
-    # A taste is more than one item, so the strongest item is on neither side.
-    strongest = candidates.gather(1, (lost + alone).mean(dim=0).argmax(dim=2))  # [U, k]
-    apart = histories[:, None, :] != strongest[:, :, None]
-    groups = groups & apart
+
+def _of_groups(
+    shown: _Shown,
+    histories: Tensor,
+    groups: Tensor,
+    apart: Tensor,
+    full: Tensor,
+    base: Tensor,
+    slots: int,
+) -> dict[str, Tensor]:
+    """Return the figures of each target's group `[U, k, w]`; 0 if the history has none of it."""
     others = others_at_random(histories, groups, apart)
     variants = torch.stack((~groups, ~others, groups), dim=2)  # [U, k, 3, w]
-    rows = keeping(histories[:, None, None, :], variants, slots).reshape(users, 3 * k, slots)
-    asked = targets.repeat_interleave(3, dim=1)[..., None]
-    by_group = _Shown(models, asked, each=True)(rows).reshape(*full.shape, 3)
-    none = ~(groups & (histories != PAD)[:, None, :]).any(dim=2)
-    group_lost = (full - by_group[..., 0]).where(~none, 0.0)
-    others_lost = (full - by_group[..., 1]).where(~none, 0.0)
-    group_alone = (by_group[..., 2] - base).where(~none, 0.0)
-    return Figures(
-        full,
-        base,
-        candidates,
-        lost,
-        alone,
-        pairs,
-        pair_lost,
-        pair_alone,
-        groups[:, :, -slots:] & (candidates != PAD)[:, None, :],
-        group_lost,
-        others_lost,
-        group_alone,
-    )
+    rows = keeping(histories[:, None, None, :], variants, slots).flatten(1, 2)
+    without, without_others, alone = shown.own(rows).unbind(dim=3)
+    any_of_it = (groups & (histories != PAD)[:, None, :]).any(dim=2)
+    return {
+        "group_lost": (full - without).where(any_of_it, 0.0),
+        "others_lost": (full - without_others).where(any_of_it, 0.0),
+        "group_alone": (alone - base).where(any_of_it, 0.0),
+    }
 
 
 def _places(slots: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -203,22 +216,24 @@ def _places(slots: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 class _Shown:
-    """Log-probabilities of the targets, if users had altered histories."""
+    """Log-probabilities of the targets `[U, k]` by each model, if users had altered histories."""
 
-    def __init__(
-        self, models: Sequence[CaseReader], targets: Tensor, *, each: bool = False
-    ) -> None:
-        self.models, self.targets, self.each = models, targets, each
+    def __init__(self, models: Sequence[CaseReader], targets: Tensor) -> None:
+        self.models, self.targets = models, targets
 
     def __call__(self, variants: Tensor) -> Tensor:
-        """Return `[S, U, k, v]` for `[U, v, n]`; or `[S, U, v]` if each has targets `[U, v, 1]`."""
-        users, count, slots = variants.shape
-        rows = variants.reshape(-1, slots)
-        if self.each:
-            targets = self.targets.reshape(-1, 1)
-        else:
-            targets = self.targets.repeat_interleave(count, dim=0)
-        found = torch.stack([log_probabilities(model, rows, targets) for model in self.models])
-        if self.each:
-            return found.reshape(-1, users, count)
-        return found.reshape(len(self.models), users, count, -1).transpose(2, 3)
+        """Return `[S, U, k, v]`: every target for every history `[U, v, n]`."""
+        users, count, _ = variants.shape
+        found = self._of_rows(variants, self.targets.repeat_interleave(count, dim=0))
+        return found.view(len(found), users, count, -1).transpose(2, 3)
+
+    def own(self, variants: Tensor) -> Tensor:
+        """Return `[S, U, k, v]`: each target for its own histories `[U, k · v, n]`."""
+        users, k = self.targets.shape
+        count = variants.shape[1] // k
+        targets = self.targets.repeat_interleave(count, dim=1).reshape(-1, 1)
+        return self._of_rows(variants, targets).view(-1, users, k, count)
+
+    def _of_rows(self, variants: Tensor, targets: Tensor) -> Tensor:
+        rows = variants.flatten(0, 1)
+        return torch.stack([log_probabilities(model, rows, targets) for model in self.models])

@@ -15,11 +15,11 @@ from whence.data.histories import Cases
 from whence.devices import device_of
 from whence.memory import row_slices
 from whence.models import Recommender
-from whence.models.ensemble import Ensemble, Member
 from whence.ranking import top_unseen
 from whence.reasons.calibrator import Examples
 from whence.reasons.features import Features, features_of
 from whence.reasons.figures import Figures, find_figures, usual_log_probabilities
+from whence.run import Run
 from whence.worlds.causal import CausalWorld
 from whence.worlds.mechanism import Posterior
 
@@ -30,21 +30,17 @@ USERS_AT_ONCE: Final = {"cpu": 16, "cuda": 128}
 
 def examples_of(
     world: CausalWorld,
-    models: Sequence[Recommender],
+    run: Run,
     *,
     users: int = 300,
     k: int = 10,
     seed: int = 0,
 ) -> tuple[Examples, Ints]:
-    """Return examples from the best `k` items of some users, and these items `[U, k]`.
-
-    The models recommend together.
-    """
+    """Return examples from what a run of networks recommends, and these items `[U, k]`."""
     cases = world.last_cases(users, seed)
-    members = [Member(model, 1 / len(models)) for model in models]
-    whole = models[0] if len(models) == 1 else Ensemble(members)
-    slots = models[0].config.max_len
-    items, _ = top_unseen(whole, cases, slots, k)
+    models = list(run.models.values())
+    slots = run.whole.config.max_len
+    items, _ = top_unseen(run.whole, cases, slots, k)
     figures = figures_on(world, models, cases, items)
     targets = torch.from_numpy(items).to(figures.full.device)
     features = features_of(figures, targets)

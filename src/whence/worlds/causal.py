@@ -15,10 +15,9 @@ from whence.arrays import Floats, Ints, Ints32
 from whence.contract import PAD
 from whence.data.histories import Cases
 from whence.data.interactions import Interactions
-from whence.worlds.designs import EPOCHS, CausalConfig, Design, design
-from whence.worlds.films import LARGEST_CHANGE
+from whence.worlds.designs import EPOCHS, CausalConfig, design
+from whence.worlds.films import fame_correction
 from whence.worlds.mechanism import (
-    NONE,
     Causes,
     Mechanism,
     Posterior,
@@ -29,16 +28,14 @@ from whence.worlds.mechanism import (
     posterior,
 )
 from whence.worlds.names import name_items
+from whence.worlds.world_config import CORRECTIONS, NONE, YEAR_2000, draw_lengths
 
 VERBS: Final = {"films": "watched", "shop": "bought", "music": "played"}
 USERS_AT_ONCE: Final = 4_096
 TRIES: Final = 30
 """How often a source and an item are drawn before all probabilities are computed."""
-CORRECTIONS: Final = 3
-"""How often a world is simulated again to match a given popularity."""
 HISTORY_IN_EPOCHS: Final = 3
 """How much time the longest history of a world takes."""
-YEAR_2000: Final = 946_684_800
 EPOCH_IN_SECONDS: Final = 90 * 86_400
 
 
@@ -124,7 +121,8 @@ def make_causal_world(config: CausalConfig | None = None) -> CausalWorld:
     chunk = _simulate(config, plan.mechanism, streams)
     for _ in range(CORRECTIONS if config.popularity else 0):
         seen = np.bincount(chunk.columns["item"], minlength=config.items)
-        plan = _with_popularity(plan, seen, config.popularity)
+        fame = plan.mechanism.fame * fame_correction(seen, config.popularity)
+        plan = replace(plan, mechanism=replace(plan.mechanism, fame=fame))
         chunk = _simulate(config, plan.mechanism, streams)
     columns = chunk.columns
     offsets = np.concatenate(([0], chunk.lengths.cumsum())).astype(np.int64)
@@ -184,12 +182,12 @@ class _Chunk:
         self, config: CausalConfig, mechanism: Mechanism, users: slice, rng: np.random.Generator
     ) -> None:
         self.config, self.mechanism, self.rng = config, mechanism, rng
-        lengths = self._draw_lengths(users)
+        lengths = draw_lengths(config, users, rng)
         self.order = np.argsort(-lengths, kind="stable")
         self.lengths = lengths[self.order]
         shape = (len(lengths), int(self.lengths[0]))
         self.taste = rng.dirichlet(np.full(config.groups, config.concentration), shape[0])
-        # A dirichlet of tiny parameters can underflow; then one group is all.
+        # With tiny parameters, the draw can underflow to NaN. Then all groups are liked equally.
         self.taste = np.where(np.isfinite(self.taste), self.taste, 1.0 / config.groups)
         self.time = self._draw_times(shape)
         self.epoch = self.time.astype(np.int32)
@@ -215,15 +213,6 @@ class _Chunk:
         return _Simulated(
             lengths, self.taste[back], {name: grid[back][filled] for name, grid in grids.items()}
         )
-
-    def _draw_lengths(self, users: slice) -> Ints:
-        """Draw the number of events of each user, unless it is given."""
-        if self.config.lengths:
-            return np.array(self.config.lengths[users])
-        count = users.stop - users.start
-        spread = self.rng.gamma(2.0, (self.config.events - 3) / 2, count).astype(np.int64)
-        found: Ints = 3 + np.minimum(spread, 4 * self.config.events)
-        return found
 
     def _draw_times(self, shape: tuple[int, int]) -> Floats:
         """Draw when users begin, and times that never go back, in epochs."""
@@ -265,9 +254,7 @@ class _Chunk:
             [mechanism.taste, mechanism.popularity, mechanism.noise], (len(rows), 3)
         )
         rates = always if causes is None else np.hstack((causes.rate[rows], always))
-        running = rates.cumsum(axis=1)
-        place = (running <= rng.random(len(rows))[:, None] * running[:, -1:]).sum(axis=1)
-        place = np.minimum(place, rates.shape[1] - 1)
+        place = _pick(rates, rng)
         known = rates.shape[1] - 3  # the number of places for ties and pairs
         wanted = self._draw_items(place - known, self.taste[rows], mood, state.epoch[rows])
         cause = np.full(len(rows), NONE)
@@ -296,13 +283,14 @@ class _Chunk:
         by_mood = rng.random(len(source)) < self.config.mood
         group = np.where(by_mood, mood, _pick(taste, rng))
         item = rng.integers(0, mechanism.item_count, len(source)).astype(np.int32)
-        for kind, share in ((0, mechanism.share_in_group), (1, mechanism.share)):
+        one, all_one = np.zeros_like(group), np.zeros_like(mechanism.group)
+        for kind, share, groups, wanted in (
+            (0, mechanism.share_in_group, mechanism.group, group),
+            (1, mechanism.share, all_one, one),  # all items are one group
+        ):
             for now in np.unique(epoch[source == kind]).tolist():
                 of = np.flatnonzero((source == kind) & (epoch == now))
-                if kind == 1:
-                    item[of] = _draw_by(share[now], np.zeros(len(of), np.int64), None, rng)
-                else:
-                    item[of] = _draw_by(share[now], group[of], mechanism.group, rng)
+                item[of] = _draw_by(share[now], groups, wanted[of], rng)
         return item
 
     def _draw_exactly(self, rows: Ints, step: int, past: Ints32, state: State) -> None:
@@ -337,24 +325,13 @@ def _pick(weights: Floats, rng: np.random.Generator) -> Ints:
     return found
 
 
-def _draw_by(share: Floats, group: Ints, groups: Ints32 | None, rng: np.random.Generator) -> Ints32:
-    """Return an item of each group, in proportion to its share there; of one group if `None`."""
-    of = np.zeros(len(share), dtype=np.int32) if groups is None else groups
-    in_order = np.argsort(of, kind="stable")
+def _draw_by(share: Floats, groups: Ints32, group: Ints, rng: np.random.Generator) -> Ints32:
+    """Return an item of each wanted group, in proportion to its share there."""
+    in_order = np.argsort(groups, kind="stable")
     running = share[in_order].cumsum()
-    ends = np.searchsorted(of[in_order], np.arange(of.max() + 1), side="right")
+    ends = np.searchsorted(groups[in_order], np.arange(groups.max() + 1), side="right")
     bounds = np.concatenate(([0.0], running[ends - 1]))
     low, high = bounds[group], bounds[group + 1]
     place = np.searchsorted(running, low + rng.random(len(group)) * (high - low), side="right")
     found: Ints32 = in_order[np.minimum(place, len(in_order) - 1)].astype(np.int32)
     return found
-
-
-def _with_popularity(plan: Design, seen: Ints, popularity: Sequence[int]) -> Design:
-    """Return the design with fame corrected towards the wanted popularity, rank by rank."""
-    wanted = np.sort(popularity) * (seen.sum() / np.sum(popularity))
-    in_order = np.sort(seen)
-    wanted_of = np.bincount(in_order, wanted) / np.maximum(1, np.bincount(in_order))
-    change = (1 + wanted_of[seen]) / (1 + seen)
-    fame = plan.mechanism.fame * change.clip(1 / LARGEST_CHANGE, LARGEST_CHANGE)
-    return replace(plan, mechanism=replace(plan.mechanism, fame=fame))

@@ -21,8 +21,8 @@ import numpy as np
 from whence.arrays import Floats, Ints, Ints32
 from whence.errors import InputError
 from whence.worlds.films import FAME_DECAY, quantiles
-from whence.worlds.mechanism import NONE, Mechanism, Pairs, Rivals, Ties
-from whence.worlds.world_config import GENRES
+from whence.worlds.mechanism import Mechanism, Pairs, Rivals, Ties
+from whence.worlds.world_config import GENRES, NONE, check_given
 
 Generator = Literal["films", "shop", "music"]
 GENERATORS: Final[tuple[Generator, ...]] = get_args(Generator)
@@ -35,8 +35,6 @@ RIVAL: Final = 20
 """The part of the first rival; the others follow."""
 FAMOUS: Final = 0.2
 """Partners and heads of families are among this share of the most famous items."""
-PARTNER_FAME: Final = 1.0
-"""The fame of partners, relative to the most famous other item: users often have both."""
 PAIR_MEMORY: Final = 40
 """For how many events two items cause a third one together, all the same."""
 COMPLEMENTS: Final = 3
@@ -120,12 +118,7 @@ class CausalConfig:
             raise InputError("Rates, spontaneous and drift must be at least 0.")
         if min(self.half_life, self.concentration) <= 0:
             raise InputError("half_life and concentration must be above 0.")
-        for given, count in ((self.lengths, self.users), (self.popularity, self.items)):
-            if given and (len(given) != count or min(given) < 1):
-                raise InputError(
-                    "lengths needs one number for each user, and popularity one for each item, all "
-                    "from 1."
-                )
+        check_given(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +185,7 @@ class _Draft:
             items = items[np.argsort(self.group[items], kind="stable")]
         first, second = items[0::2], items[1::2]
         self.partner[first], self.partner[second] = second, first
-        self.base[items] = PARTNER_FAME * self.base.max()
+        self.base[items] = self.base.max()  # so that users often have both
         result = self.take(len(first))
         self.joint[first] = self.joint[second] = result
         self.belongs(result, first, JOINT)

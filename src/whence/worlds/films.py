@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -132,30 +132,23 @@ def quantiles(values: npt.ArrayLike, count: int) -> npt.NDArray[np.int64]:
     return ordered[((np.arange(count) + 0.5) * len(ordered) / count).astype(np.int64)]
 
 
-def correct_fame(films: Films, seen: npt.NDArray[np.int64], popularity: Sequence[int]) -> Films:
-    """Return films whose fame is corrected towards the wanted popularity.
+def fame_correction(seen: npt.NDArray[np.int64], popularity: Sequence[int]) -> Floats:
+    """Return what each item's fame is multiplied with, to come nearer the wanted popularity.
 
-    Fame alone does not determine how often a film is seen: nobody watches a film twice, sequels
+    Fame alone does not determine how often an item is chosen: nobody watches a film twice, sequels
     follow their first parts, and taste divides fame by genre. So the numbers of events are compared
-    with the wanted ones, rank by rank. Films with equally many events share their mean rank.
+    with the wanted ones, rank by rank. Items with equally many events share their mean rank.
     """
     wanted = np.sort(popularity) * (seen.sum() / np.sum(popularity))
     in_order = np.sort(seen)
     wanted_of = np.bincount(in_order, wanted) / np.maximum(1, np.bincount(in_order))
     change = (1 + wanted_of[seen]) / (1 + seen)
-    return replace(films, fame=films.fame * change.clip(1 / LARGEST_CHANGE, LARGEST_CHANGE))
+    limited: Floats = change.clip(1 / LARGEST_CHANGE, LARGEST_CHANGE)
+    return limited
 
 
 def name_films(films: Films) -> Catalog:
     """Return a catalog of "Silent Harbor", "Silent Harbor II", "Silent Harbor (remake 1)", …"""
-    words = len(ADJECTIVES) * len(NOUNS)
-    stem = films.root.astype(np.int64) * 7919 % words  # neighbours get different names
-    film = pc.binary_join_element_wise(
-        pa.array(ADJECTIVES).take(pa.array(stem % len(ADJECTIVES))),
-        pa.array(NOUNS).take(pa.array(stem // len(ADJECTIVES))),
-        ending_places(films.root // words),
-        " ",
-    )
     part = np.zeros(len(films), dtype=np.int64)
     part[films.sequel[films.sequel != NONE]] = 1
     part[films.sequel[(part == 1) & (films.sequel != NONE)]] = 2
@@ -167,11 +160,24 @@ def name_films(films: Films) -> Catalog:
         pa.table(
             {
                 "item": np.arange(1, len(films) + 1),
-                "title": pc.binary_join_element_wise(pc.utf8_rtrim_whitespace(film), ending, ""),
+                "title": pc.binary_join_element_wise(unique_names(films.root, NOUNS), ending, ""),
                 "genres": pa.array(GENRES).take(pa.array(films.genre)),
             }
         )
     )
+
+
+def unique_names(number: Ints32, nouns: Sequence[str]) -> pa.Array:
+    """Return a name for each number: "Silent Harbor", and "Silent Harbor of Aldora" if needed."""
+    words = len(ADJECTIVES) * len(nouns)
+    word = number.astype(np.int64) * 7919 % words  # neighbours get different names
+    names = pc.binary_join_element_wise(
+        pa.array(ADJECTIVES).take(pa.array(word % len(ADJECTIVES))),
+        pa.array(nouns).take(pa.array(word // len(ADJECTIVES))),
+        _places(number // words),
+        " ",
+    )
+    return pc.utf8_rtrim_whitespace(names)
 
 
 def _count_equal_before(values: Ints32) -> npt.NDArray[np.int64]:
@@ -180,7 +186,7 @@ def _count_equal_before(values: Ints32) -> npt.NDArray[np.int64]:
     return np.arange(len(values)) - np.repeat(begins, np.diff(begins, append=len(values)))
 
 
-def ending_places(again: Ints32) -> pa.Array:
+def _places(again: Ints32) -> pa.Array:
     """Return endings that make names unique: "", "of Aldora", …, "of Zagreb", "of Aldora 2", …"""
     tour, place = np.divmod(again - 1, len(PLACES))
     known, number = np.unique(np.where(again == 0, -1, tour), return_inverse=True)

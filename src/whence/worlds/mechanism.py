@@ -18,15 +18,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from whence.arrays import Bools, Floats, Ints, Ints32
 from whence.contract import PAD
-
-NONE: Final = -1
-"""Stands for no item and no family."""
+from whence.worlds.world_config import NONE
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from whence.arrays import Ints32
 from whence.data.catalog import Catalog
 from whence.worlds.designs import JOINT, RIVAL, Design
-from whence.worlds.films import ADJECTIVES, NOUNS, ending_places
+from whence.worlds.films import NOUNS, unique_names
 from whence.worlds.world_config import GENRES
 
 ARTICLES: Final = """
@@ -44,28 +44,15 @@ ENDINGS: Final[Mapping[str, tuple[dict[int, str], str]]] = {
 def name_items(generator: str, plan: Design) -> Catalog:
     """Return a catalog of unique titles, with the groups in the column `genres`."""
     nouns, groups = WORDS[generator]
-    title = pc.binary_join_element_wise(
-        pc.utf8_rtrim_whitespace(_names(plan.stem, nouns)), _endings(generator, plan.part), ""
-    )
+    names, endings = unique_names(plan.stem, nouns), _endings(generator, plan.part)
     return Catalog(
         pa.table(
             {
                 "item": np.arange(1, len(plan.stem) + 1),
-                "title": title,
+                "title": pc.binary_join_element_wise(names, endings, ""),
                 "genres": pa.array(groups).take(pa.array(plan.mechanism.group % len(groups))),
             }
         )
-    )
-
-
-def _names(stem: Ints32, nouns: list[str]) -> pa.Array:
-    words = len(ADJECTIVES) * len(nouns)
-    word = stem.astype(np.int64) * 7919 % words  # neighbours get different names
-    return pc.binary_join_element_wise(
-        pa.array(ADJECTIVES).take(pa.array(word % len(ADJECTIVES))),
-        pa.array(nouns).take(pa.array(word // len(ADJECTIVES))),
-        ending_places(stem // words),
-        " ",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,8 +14,15 @@ from whence.arrays import Ints, Ints32
 from whence.data.histories import Cases, span_events
 from whence.data.interactions import Interactions
 from whence.errors import InputError
-from whence.worlds.films import Films, correct_fame, design_films, name_films
-from whence.worlds.world_config import NONE, EventKind, WorldConfig
+from whence.worlds.films import Films, design_films, fame_correction, name_films
+from whence.worlds.world_config import (
+    CORRECTIONS,
+    NONE,
+    YEAR_2000,
+    EventKind,
+    WorldConfig,
+    draw_lengths,
+)
 
 TRIES: Final = 8
 """How often a film is drawn until one is neither seen nor avoided."""
@@ -31,7 +38,7 @@ class _Simulation:
         self, config: WorldConfig, films: Films, users: slice, rng: np.random.Generator
     ) -> None:
         self.config, self.films, self.rng = config, films, rng
-        self.lengths = np.sort(self._draw_lengths(users))[::-1]
+        self.lengths = np.sort(draw_lengths(config, users, rng))[::-1]
         shape = (len(self.lengths), int(self.lengths[0]))
         self.taste = rng.dirichlet(np.full(config.genres, 0.3), shape[0]).cumsum(axis=1)
         self.item, self.cause, self.prevented, self.inhibitor = (
@@ -49,14 +56,6 @@ class _Simulation:
         filled = np.arange(self.item.shape[1]) < lengths[:, None]
         grids = (self.item, self.kind, self.cause, self.prevented, self.inhibitor)
         return lengths, [grid[order][filled] for grid in grids]
-
-    def _draw_lengths(self, users: slice) -> Ints:
-        """Draw the number of events of each user, unless it is given."""
-        if self.config.lengths:
-            return np.array(self.config.lengths[users])
-        count = len(range(self.config.users)[users])
-        spread = self.rng.gamma(2.0, (self.config.events - 3) / 2, count).astype(np.int64)
-        return 3 + np.minimum(spread, 4 * self.config.events)
 
     def _add_events(self, step: int) -> None:
         """Add one event of every active user."""
@@ -129,9 +128,6 @@ class _Simulation:
 
 
 USERS_AT_ONCE: Final = 16_384
-CORRECTIONS: Final = 3
-"""How often a world is simulated again to match a given popularity."""
-YEAR_2000: Final = 946_684_800
 REASONS: Final = ("caused", "prevented", "taste")
 
 
@@ -207,7 +203,8 @@ def make_world(config: WorldConfig | None = None) -> World:
     lengths, events = _simulate(config, films, streams)
     for _ in range(CORRECTIONS if config.popularity else 0):
         seen = np.bincount(events[0], minlength=config.items)
-        films = correct_fame(films, seen, config.popularity)
+        fame = films.fame * fame_correction(seen, config.popularity)
+        films = replace(films, fame=fame)
         lengths, events = _simulate(config, films, streams)
     item, kind, cause, prevented, inhibitor = events
     offsets = np.concatenate(([0], lengths.cumsum())).astype(np.int64)

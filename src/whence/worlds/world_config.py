@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, Protocol
 
+import numpy as np
+
+from whence.arrays import Ints
 from whence.errors import InputError
 
 NONE: Final = -1
-"""Stands for no position or no item."""
+"""Stands for no position, no item or no family."""
+YEAR_2000: Final = 946_684_800
+CORRECTIONS: Final = 3
+"""How often a world is simulated again to match a given popularity."""
 
 GENRES: Final = """
 Drama Comedy Thriller Romance Horror Western Animation Musical Mystery Fantasy War Documentary
@@ -71,9 +77,48 @@ class WorldConfig:
             )
         if self.seed < 0:
             raise InputError(f"seed is a whole number from 0, not {self.seed}.")
-        for given, count in ((self.lengths, self.users), (self.popularity, self.items)):
-            if given and (len(given) != count or min(given) < 1):
-                raise InputError(
-                    "lengths needs one number for each user, and popularity one for each item, all "
-                    "from 1."
-                )
+        check_given(self)
+
+
+class SizedConfig(Protocol):
+    """What the configuration of every kind of world has."""
+
+    @property
+    def users(self) -> int:
+        """The number of users."""
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+
+    @property
+    def events(self) -> int:
+        """Average number of events of a user, at least three."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Number of events of each user, instead of `events`."""
+
+    @property
+    def popularity(self) -> tuple[int, ...]:
+        """Wanted number of events of each item, in any order."""
+
+
+def check_given(config: SizedConfig) -> None:
+    """Raise `InputError` if lengths or a popularity are given that do not fit the sizes."""
+    for given, count in ((config.lengths, config.users), (config.popularity, config.items)):
+        if given and (len(given) != count or min(given) < 1):
+            raise InputError(
+                "lengths needs one number for each user, and popularity one for each item, all "
+                "from 1."
+            )
+
+
+def draw_lengths(config: SizedConfig, users: slice, rng: np.random.Generator) -> Ints:
+    """Draw the number of events of each of these users, unless it is given."""
+    if config.lengths:
+        return np.array(config.lengths[users])
+    count = len(range(config.users)[users])
+    spread = rng.gamma(2.0, (config.events - 3) / 2, count).astype(np.int64)
+    found: Ints = 3 + np.minimum(spread, 4 * config.events)
+    return found
