@@ -53,8 +53,11 @@ def slow_rates(
             rates["pair", newer, older] += pairs.rate * pairs.by_age[age]
     fame, group = mechanism.fame[epoch], mechanism.group
     same = sum(fame[other] for other in range(len(fame)) if group[other] == group[item])
-    rates["taste",] = mechanism.taste * taste[group[item]] * fame[item] / same
+    liked, usual = taste[group[item]], 1 / (max(group) + 1)
+    excess = liked - usual if liked > usual else 0.0
+    rates["taste",] = mechanism.taste * excess * fame[item] / same
     rates["popularity",] = mechanism.popularity * fame[item] / sum(fame)
+    rates["popularity",] += mechanism.taste * (liked - excess) * fame[item] / same
     rates["noise",] = mechanism.noise / len(fame)
     return dict(rates)
 

@@ -182,6 +182,7 @@ class _Chunk:
         self, config: CausalConfig, mechanism: Mechanism, users: slice, rng: np.random.Generator
     ) -> None:
         self.config, self.mechanism, self.rng = config, mechanism, rng
+        self.labels = rng.spawn(1)[0]  # what an event is called changes no event
         lengths = draw_lengths(config, users, rng)
         self.order = np.argsort(-lengths, kind="stable")
         self.lengths = lengths[self.order]
@@ -264,11 +265,17 @@ class _Chunk:
             at = (rows[tied], place[tied])
             wanted[tied], cause[tied] = causes.result[at], causes.slot[at]
             source[tied] = np.where(causes.other[at] == NONE, Source.ITEM, Source.PAIR)
+        self._call_usual_taste_popular(source, state.taste[rows, mechanism.group[wanted]])
         taken = rng.random(len(rows)) < accepts(mechanism, past[rows], wanted)
         done = rows[taken]
         self.item[done, step], self.mood[done, step] = wanted[taken], mood[taken]
         self.source[done, step], self.cause[done, step] = source[taken], cause[taken]
         return rows[~taken]
+
+    def _call_usual_taste_popular(self, source: Ints, liked: Floats) -> None:
+        """Call a taste popularity with the probability that it is what everybody has."""
+        usual = self.labels.random(len(source)) * liked < self.mechanism.usual
+        source[(source == Source.TASTE) & usual] = Source.POPULARITY
 
     def _draw_moods(self, rows: Ints, before: Ints32) -> Ints32:
         """Keep the mood or draw it again."""

@@ -6,9 +6,12 @@ its source is `s`, with a probability proportional to `r_s · q_s(i) · a(i)`. T
 
 - a **tie**: one earlier item causes another, less the older it is;
 - a **pair**: two earlier items cause a third together, which neither does alone;
-- **taste**: an item of a group that the user likes, by its fame;
+- **taste**: an item of a group that the user likes more than others do, by its fame;
 - **popularity**: an item by its fame, which drifts with time;
 - **noise**: any item.
+
+Users draw groups with probabilities of their own. What everybody has of them, the smaller of the
+user's probability and the usual one, belongs to popularity; only the excess is a taste.
 
 Given that `i` is next, `a(i)` and the normalization cancel. So the probability of each source is
 its share of `Σ_s r_s · q_s(i)`.
@@ -106,6 +109,11 @@ class Mechanism:
     def memory(self) -> int:
         """Return the number of events that can cause others."""
         return max(len(self.pairs.by_age), *(len(one.by_age) for one in self.ties))
+
+    @property
+    def usual(self) -> float:
+        """Return the probability of each group in the taste of a usual user."""
+        return 1.0 / (int(self.group.max()) + 1)
 
     @cached_property
     def share(self) -> Floats:
@@ -260,8 +268,10 @@ def posterior(
     pair, best = paired.sum(axis=1), paired.argmax(axis=1)
     slots = np.stack((causes.slot[rows, best], causes.other[rows, best]), axis=1)
     liked = state.taste[rows, mechanism.group[items]]
-    taste = mechanism.taste * liked * mechanism.share_in_group[state.epoch, items]
+    of_group = mechanism.taste * mechanism.share_in_group[state.epoch, items]
+    taste = of_group * np.maximum(liked - mechanism.usual, 0.0)
     popularity = mechanism.popularity * mechanism.share[state.epoch, items]
+    popularity += of_group * np.minimum(liked, mechanism.usual)
     noise = np.full(len(items), mechanism.noise / mechanism.item_count)
     total = by_item.sum(axis=1) + pair + taste + popularity + noise
     return Posterior(
