@@ -9,7 +9,7 @@ import torch
 
 from whence.errors import InputError
 from whence.reasons.calibrator import Calibrator, Examples, fit
-from whence.reasons.features import Features
+from whence.reasons.features import FeatureNames, Features
 from whence.reasons.lessons import examples_of
 from whence.training import train
 from whence.worlds import draw_config, make_causal_world
@@ -26,6 +26,7 @@ def examples(seed: int, users: int = 400) -> Examples:
         torch.randn(users, 2, 1, generator=generator),
         torch.rand(users, 2, ITEMS, generator=generator) < 0.8,
         torch.rand(users, 2, PAIRS, generator=generator) < 0.5,
+        FeatureNames(("one",), ("one",), ("one",)),
     )
     logits = torch.cat(
         (
@@ -81,7 +82,7 @@ def test_the_truth_of_a_world_sums_to_one_and_names_its_causes() -> None:
         seeds=2,
         show_progress=False,
     )
-    found, items = examples_of(world, run, users=60, k=5)
+    found, items = examples_of(world, [*run.models.values()], users=60, k=5)
     assert items.shape == (60, 5)
     torch.testing.assert_close(found.truth.sum(dim=-1), torch.ones(60, 5))
     assert (found.truth >= 0).all()

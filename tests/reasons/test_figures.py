@@ -13,7 +13,8 @@ from conftest import LIVELY, ragged_batch
 from whence.contract import ALL, PAD
 from whence.models import Recommender
 from whence.reasons.features import features_of
-from whence.reasons.figures import Figures, find_figures, usual_log_probabilities
+from whence.reasons.figures import Figures, SingleItems, find_figures
+from whence.reasons.groups import ItemGroups
 
 ITEMS, SLOTS, K = 30, 6, 3
 HISTORIES = ragged_batch(5, 9, ITEMS)
@@ -26,10 +27,17 @@ def models_of(name: str, count: int) -> list[Recommender]:
     return [LIVELY[name](items=ITEMS, length=SLOTS, seed=seed) for seed in range(count)]
 
 
-def figures_of(models: list[Recommender]) -> Figures:
-    groups = (GROUP[HISTORIES][:, None] == GROUP[TARGETS][..., None]) & (HISTORIES != PAD)[:, None]
-    usual = [usual_log_probabilities(one, ITEMS, HISTORIES.device) for one in models]
-    return find_figures(models, usual, HISTORIES, TARGETS, groups, SLOTS)
+GROUPS = ItemGroups.of((torch.arange(3)[:, None] == GROUP).numpy(), None)
+
+
+def figures_of(
+    models: list[Recommender],
+    histories: Tensor = HISTORIES,
+    targets: Tensor = TARGETS,
+    groups: ItemGroups | None = GROUPS,
+) -> Figures:
+    singles = [SingleItems.of(one, ITEMS) for one in models]
+    return find_figures(models, singles, histories, targets, groups, SLOTS)
 
 
 @torch.no_grad()
@@ -57,6 +65,13 @@ def test_figures_equal_those_of_single_histories(name: str) -> None:
                 at = (s, user, place)
                 assert float(found.full[at]) == pytest.approx(full)
                 assert float(found.usual[at]) == pytest.approx(usual)
+                for name, wanted in (("usual_in_group", True), ("usual_elsewhere", False)):
+                    asked = [
+                        said(model, [item], target)
+                        for item in range(ITEMS)
+                        if (item % 3 == target % 3) is wanted and item != target
+                    ]
+                    assert float(getattr(found, name)[at]) == pytest.approx(np.mean(asked))
                 for slot, item in enumerate(read):
                     real = item != PAD and item not in read[slot + 1 :]
                     left = [one for one in history if one != item]
@@ -122,14 +137,9 @@ def test_a_group_is_left_out_without_the_strongest_item() -> None:
 def test_features_do_not_depend_on_padding_or_on_other_users() -> None:
     models = models_of("sasrec", 2)
     whole = features_of(figures_of(models), TARGETS)
-    groups = (GROUP[HISTORIES][:, None] == GROUP[TARGETS][..., None]) & (HISTORIES != PAD)[:, None]
-    usual = [usual_log_probabilities(one, ITEMS, HISTORIES.device) for one in models]
     for user in range(len(HISTORIES)):
         own = slice(user, user + 1)
-        alone = features_of(
-            find_figures(models, usual, HISTORIES[own], TARGETS[own], groups[own], SLOTS),
-            TARGETS[own],
-        )
+        alone = features_of(figures_of(models, HISTORIES[own], TARGETS[own]), TARGETS[own])
         for name in ("items", "sets", "general"):
             torch.testing.assert_close(
                 getattr(alone, name)[0], getattr(whole, name)[user], rtol=1e-4, atol=1e-4
@@ -141,10 +151,8 @@ def test_features_do_not_depend_on_padding_or_on_other_users() -> None:
 def test_the_target_itself_is_no_reason() -> None:
     history = torch.tensor([[PAD, 3, 4, 5]])
     models = models_of("sasrec", 1)
-    usual = [usual_log_probabilities(one, ITEMS, history.device) for one in models]
     targets = torch.tensor([[4]])
-    none = torch.zeros(1, 1, 4, dtype=torch.bool)
-    found = features_of(find_figures(models, usual, history, targets, none, SLOTS), targets)
+    found = features_of(figures_of(models, history, targets, None), targets)
     assert found.known_items[0, 0].tolist() == [False, True, False, True]
     assert all(torch.isfinite(getattr(found, one)).all() for one in ("items", "sets", "general"))
 
@@ -153,9 +161,7 @@ def test_the_target_itself_is_no_reason() -> None:
 def test_short_and_repeated_histories_have_finite_features(history: list[int]) -> None:
     rows = torch.tensor([[PAD] * (9 - len(history)) + history])
     models = models_of("sasrec", 2)
-    usual = [usual_log_probabilities(one, ITEMS, rows.device) for one in models]
     targets = torch.tensor([[1, 2]])
-    groups = torch.zeros(1, 2, 9, dtype=torch.bool)
-    found = features_of(find_figures(models, usual, rows, targets, groups, SLOTS), targets)
+    found = features_of(figures_of(models, rows, targets), targets)
     assert int(found.known_items[0, 0].sum()) == len(set(history))
     assert all(torch.isfinite(getattr(found, one)).all() for one in ("items", "sets", "general"))

@@ -7,19 +7,19 @@ It is learned on worlds whose true reasons are known, so its probabilities can b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from whence.errors import InputError
 from whence.files import save_weights
-from whence.reasons.features import Features
+from whence.reasons.features import FeatureNames, Features
 
 GENERAL: Final = ("taste", "popularity", "none")
 """The reasons that name no item, in the order of their probabilities."""
@@ -47,13 +47,14 @@ class Beliefs(NamedTuple):
 class Calibrator(nn.Module):
     """One network each for items, pairs and what names no item."""
 
-    def __init__(self, sizes: tuple[int, int, int], generator: torch.Generator) -> None:
+    def __init__(self, names: FeatureNames, generator: torch.Generator) -> None:
         super().__init__()
-        of_item, of_set, of_general = sizes
+        self.names = names
+        of_item, of_set, of_general = sizes = [len(some) for some in names]
         self.items = _Scorer(of_item + of_general, 1, generator)
         self.sets = _Scorer(of_set + of_general, 1, generator)
         self.general = _Scorer(of_general, len(GENERAL), generator)
-        for name, size in zip(("items", "sets", "general"), sizes, strict=True):
+        for name, size in zip(FeatureNames._fields, sizes, strict=True):
             self.register_buffer(f"{name}_mean", torch.zeros(size))
             self.register_buffer(f"{name}_std", torch.ones(size))
 
@@ -90,17 +91,18 @@ class Calibrator(nn.Module):
 
     def save(self, path: Path) -> None:
         """Write the weights as safetensors."""
-        save_weights(path, self.state_dict())
+        save_weights(path, self.state_dict(), {"features": json.dumps(self.names)})
 
     @classmethod
     def load(cls, path: Path) -> Calibrator:
         """Return the calibrator that `save` wrote."""
         try:
-            weights = load_file(path)
-            sizes = tuple(len(weights[f"{name}_mean"]) for name in ("items", "sets", "general"))
-            found = cls(sizes, torch.Generator())  # type: ignore[arg-type]
+            with safe_open(path, "pt") as file:
+                listed = json.loads(file.metadata()["features"])
+                weights = {name: file.get_tensor(name) for name in file.keys()}
+            found = cls(FeatureNames(*map(tuple, listed)), torch.Generator())
             found.load_state_dict(weights)
-        except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as problem:
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as problem:
             raise InputError(f"{path} holds no calibrator of reasons: {problem}.") from None
         return found.eval()
 
@@ -165,8 +167,7 @@ def fit(
         raise InputError("A calibrator needs the examples of at least one world.")
     generator = torch.Generator().manual_seed(seed)
     first = each[0].features
-    sizes = (first.items.shape[-1], first.sets.shape[-1], first.general.shape[-1])
-    found = Calibrator(sizes, generator).to(first.items.device)
+    found = Calibrator(first.names, generator).to(first.items.device)
     joined = Examples.joined(each)
     found.standardize_by(joined.features)
     counts = torch.tensor([one.truth.shape[0] * one.truth.shape[1] for one in each])

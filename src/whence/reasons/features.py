@@ -6,14 +6,29 @@ popularity of an item is not among them: it tells its role in one world, and mis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
 from whence.contract import PAD
 from whence.reasons.figures import Figures
+
+Named = Mapping[str, Tensor]
+"""Features by name."""
+SMALLEST_SPREAD, LEAST_BEATEN = 0.05, 0.002
+"""So that no figure is divided by 0, and no logarithm is infinite."""
+TENSORS: Final = ("items", "sets", "general", "known_items", "known_sets")
+
+
+class FeatureNames(NamedTuple):
+    """The names of the features, in their order."""
+
+    items: tuple[str, ...]
+    sets: tuple[str, ...]
+    general: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,20 +45,20 @@ class Features:
     """Bool `[U, k, c]`: which candidates can be a reason."""
     known_sets: Tensor
     """Bool `[U, k, p]`."""
+    names: FeatureNames
 
     def __getitem__(self, rows: Tensor | slice) -> Features:
         """Return the features of some users."""
-        return Features(*(getattr(self, one.name)[rows] for one in fields(self)))
+        return Features(*(getattr(self, name)[rows] for name in TENSORS), self.names)
 
     @staticmethod
     def joined(each: Sequence[Features]) -> Features:
         """Return the features of several runs, one target after the other: `[N, 1, …]`."""
-        return Features(
-            *(
-                torch.cat([getattr(own, one.name).flatten(0, 1) for own in each])[:, None]
-                for one in fields(Features)
-            )
+        joined = (
+            torch.cat([getattr(own, name).flatten(0, 1) for own in each])[:, None]
+            for name in TENSORS
         )
+        return Features(*joined, each[0].names)
 
 
 def features_of(figures: Figures, targets: Tensor) -> Features:
@@ -55,85 +70,104 @@ def features_of(figures: Figures, targets: Tensor) -> Features:
     known_sets = (older != newer) & known.gather(2, older) & known.gather(2, newer)
     larger = torch.maximum(_at_models(figures.alone, older), _at_models(figures.alone, newer))
     beyond = figures.pair_alone - larger
-    return Features(
-        _of_items(figures, known).float(),
-        _of_sets(figures, known_sets, beyond).float(),
-        _general(figures, known, known_sets, beyond).float(),
-        known,
-        known_sets,
+    each = (
+        _of_items(figures, known),
+        _of_sets(figures, known_sets, beyond),
+        _general(figures, known, known_sets, beyond),
     )
+    stacked = (torch.stack([*one.values()], dim=-1).float() for one in each)
+    return Features(*stacked, known, known_sets, FeatureNames(*(tuple(one) for one in each)))
 
 
-def _of_items(figures: Figures, known: Tensor) -> Tensor:
-    """Return `[U, k, c, F]`."""
+def _of_items(figures: Figures, known: Tensor) -> Named:
+    """Return `[U, k, c]` each."""
     lost, alone, lift = figures.lost.mean(dim=0), figures.alone.mean(dim=0), _lift(figures)
-    return torch.stack(
-        (
-            *_over_models(figures.lost),
-            *_over_models(figures.alone),
-            *_lead(lost, known),
-            *_lead(alone, known),
-            _agreement(figures.lost, known),
-            _agreement(figures.alone, known),
-            *_specific(lost),
-            *_specific(alone),
-            _squeezed(lift[..., None] - alone),
-            _share(lost, lift[..., None]),
-            _age(figures).expand(known.shape),
-        ),
-        dim=-1,
-    )
+    spread = figures.usual_spread.clamp(min=SMALLEST_SPREAD)
+    beaten = 1 + LEAST_BEATEN - figures.alone_beaten.double()
+    return {
+        **_over_models("lost", figures.lost),
+        **_over_models("alone", figures.alone),
+        "lost share": _share_lost(figures.lost),
+        "alone in spreads": _squeezed((figures.alone / spread[..., None]).mean(dim=0)),
+        "alone beaten": beaten.mean(dim=0).log(),
+        "alone place": figures.alone_place.double().log1p().mean(dim=0),
+        "lost beyond group": _squeezed((figures.lost - figures.group_lift[..., None]).mean(dim=0)),
+        **_lead("lost", lost, known),
+        **_lead("alone", alone, known),
+        "lost agreement": _agreement(figures.lost, known),
+        "alone agreement": _agreement(figures.alone, known),
+        **_specific("lost", lost),
+        **_specific("alone", alone),
+        "alone missing": _squeezed(lift[..., None] - alone),
+        "lost of lift": _share(lost, lift[..., None]),
+        "age": _age(figures).expand(known.shape),
+    }
 
 
-def _of_sets(figures: Figures, known: Tensor, beyond: Tensor) -> Tensor:
-    """Return `[U, k, p, F]`; `beyond` is what pairs bring beyond either item `[S, U, k, p]`."""
+def _of_sets(figures: Figures, known: Tensor, beyond: Tensor) -> Named:
+    """Return `[U, k, p]` each; `beyond` is what pairs bring beyond either item `[S, U, k, p]`."""
     older, newer = figures.pairs.unbind(dim=3)
     lost, alone, lift = figures.lost.mean(dim=0), figures.alone.mean(dim=0), _lift(figures)
     singly = lost.gather(2, older), lost.gather(2, newer)
     singly_alone = alone.gather(2, older), alone.gather(2, newer)
     together, brought = figures.pair_lost.mean(dim=0), figures.pair_alone.mean(dim=0)
+    spread = figures.usual_spread.clamp(min=SMALLEST_SPREAD)
     age = _age(figures).expand(lost.shape)
-    return torch.stack(
-        (
-            *_over_models(figures.pair_lost),
-            *_over_models(figures.pair_alone),
-            *_over_models(beyond),
-            *_lead(beyond.mean(dim=0), known),
-            _squeezed(torch.minimum(*singly)),
-            _squeezed(torch.maximum(*singly)),
-            _squeezed(torch.minimum(*singly_alone)),
-            _squeezed(torch.maximum(*singly_alone)),
-            _squeezed(together - torch.maximum(*singly)),
-            _squeezed(lift[..., None] - brought),
-            _share(together, lift[..., None]),
-            age.gather(2, older),
-            age.gather(2, newer),
-        ),
-        dim=-1,
-    )
+    return {
+        **_over_models("lost", figures.pair_lost),
+        **_over_models("alone", figures.pair_alone),
+        **_over_models("alone beyond", beyond),
+        "lost share": _share_lost(figures.pair_lost),
+        "alone in spreads": _squeezed((figures.pair_alone / spread[..., None]).mean(dim=0)),
+        **_lead("alone beyond", beyond.mean(dim=0), known),
+        **_lead("lost", together, known),
+        "lost smaller": _squeezed(torch.minimum(*singly)),
+        "lost larger": _squeezed(torch.maximum(*singly)),
+        "alone smaller": _squeezed(torch.minimum(*singly_alone)),
+        "alone larger": _squeezed(torch.maximum(*singly_alone)),
+        "lost beyond": _squeezed(together - torch.maximum(*singly)),
+        "alone missing": _squeezed(lift[..., None] - brought),
+        "lost of lift": _share(together, lift[..., None]),
+        "age of older": age.gather(2, older),
+        "age of newer": age.gather(2, newer),
+    }
 
 
-def _general(figures: Figures, known: Tensor, known_sets: Tensor, beyond: Tensor) -> Tensor:
-    """Return `[U, k, F]`."""
+def _general(figures: Figures, known: Tensor, known_sets: Tensor, beyond: Tensor) -> Named:
+    """Return `[U, k]` each."""
     grouped = figures.in_group.sum(dim=2).double()
     length = (figures.candidates != PAD).sum(dim=1, keepdim=True).double()
-    return torch.stack(
-        (
-            *_over_models(figures.full - figures.usual),
-            *_over_models(figures.group_lost),
-            *_over_models(figures.group_lost - figures.others_lost),
-            *_over_models(figures.group_alone),
-            _squeezed(figures.others_lost.mean(dim=0)),
-            _squeezed(_lift(figures) - figures.group_alone.mean(dim=0)),
-            _largest(figures.lost, known),
-            _largest(figures.alone, known),
-            _largest(beyond, known_sets),
-            grouped.log1p(),
-            grouped / length.clamp(min=1),
-            length.log1p().expand(grouped.shape),
-        ),
-        dim=-1,
-    )
+    lift = figures.full - figures.usual
+    without_group = figures.full - figures.group_lost - figures.usual_elsewhere
+    mass = figures.group_mass - figures.group_mass_usual
+    in_general = figures.usual_in_group - figures.usual_elsewhere
+    return {
+        **_over_models("lift", lift),
+        **_over_models("group lost", figures.group_lost),
+        **_over_models("group lost specific", figures.group_lost - figures.others_lost),
+        **_over_models("group alone", figures.group_alone),
+        "group lost share": _share_lost(figures.group_lost),
+        "others lost": _squeezed(figures.others_lost.mean(dim=0)),
+        "others lost share": _share_lost(figures.others_lost),
+        "group alone missing": _squeezed(_lift(figures) - figures.group_alone.mean(dim=0)),
+        "group alone in general": _squeezed(in_general.mean(dim=0)),
+        "lift without group": _squeezed(without_group.mean(dim=0)),
+        "lift elsewhere": _squeezed((figures.full - figures.usual_elsewhere).mean(dim=0)),
+        "lift share": _share_lost(lift),
+        **_over_models("group mass", mass),
+        "group mass share": _share_lost(mass),
+        "group mass usual": figures.group_mass_usual.double().mean(dim=0),
+        "group lift": _squeezed(figures.group_lift.mean(dim=0)),
+        "group lift share": _share_lost(figures.group_lift),
+        "lift beyond group": _squeezed((lift - figures.group_lift).mean(dim=0)),
+        "lost largest": _largest(figures.lost, known),
+        "alone largest": _largest(figures.alone, known),
+        "alone beyond largest": _largest(beyond, known_sets),
+        "grouped": grouped.log1p(),
+        "share grouped": grouped / length.clamp(min=1),
+        "length": length.log1p().expand(grouped.shape),
+        "models": torch.full_like(grouped, len(figures.full)).log(),
+    }
 
 
 def _lift(figures: Figures) -> Tensor:
@@ -156,13 +190,24 @@ def _squeezed(values: Tensor) -> Tensor:
     return values.double().sign() * values.double().abs().log1p()
 
 
-def _over_models(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _over_models(name: str, values: Tensor) -> Named:
     """Return the mean, the spread and the least of the models."""
-    spread = values.double().std(dim=0, correction=0)
-    return _squeezed(values.mean(dim=0)), spread.log1p(), _squeezed(values.amin(dim=0))
+    return {
+        name: _squeezed(values.mean(dim=0)),
+        f"{name} spread": values.double().std(dim=0, correction=0).log1p(),
+        f"{name} least": _squeezed(values.amin(dim=0)),
+    }
 
 
-def _lead(values: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+def _share_lost(values: Tensor) -> Tensor:
+    """Return the mean share of a probability that is lost.
+
+    If sources compete, the share that is lost without one is the probability that it was that one.
+    """
+    return -torch.expm1(-values.double()).clamp(min=-1).mean(dim=0)
+
+
+def _lead(name: str, values: Tensor, known: Tensor) -> Named:
     """Return how far each option is ahead of the best other one, and how many are better."""
     ranked = values.where(known, -torch.inf)
     if ranked.shape[-1] > 1:
@@ -172,7 +217,7 @@ def _lead(values: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
     other = torch.where(ranked == best[..., None], second[..., None], best[..., None])
     lead = (values - other).nan_to_num(posinf=20.0, neginf=-20.0).clamp(-20, 20)
     place = (ranked[..., None, :] > ranked[..., :, None]).sum(dim=-1)
-    return _squeezed(lead), place.double().log1p()
+    return {f"{name} lead": _squeezed(lead), f"{name} place": place.double().log1p()}
 
 
 def _agreement(values: Tensor, known: Tensor) -> Tensor:
@@ -181,15 +226,19 @@ def _agreement(values: Tensor, known: Tensor) -> Tensor:
     return (ranked == ranked.amax(dim=-1, keepdim=True)).double().mean(dim=0)
 
 
-def _specific(values: Tensor) -> tuple[Tensor, Tensor]:
+def _specific(name: str, values: Tensor) -> Named:
     """Return how much more an item matters to a target than to the user's other targets."""
     k = values.shape[1]
     if k == 1:
-        return _squeezed(values), torch.zeros_like(values, dtype=torch.float64)
-    others = (values.sum(dim=1, keepdim=True) - values) / (k - 1)
-    best, second = values.topk(2, dim=1).values.split(1, dim=1)
-    other = torch.where(values == best, second, best)
-    return _squeezed(values - others), _squeezed(values - other)
+        mean = best_other = torch.zeros_like(values)
+    else:
+        mean = (values.sum(dim=1, keepdim=True) - values) / (k - 1)
+        best, second = values.topk(2, dim=1).values.split(1, dim=1)
+        best_other = torch.where(values == best, second, best)
+    return {
+        f"{name} specific": _squeezed(values - mean),
+        f"{name} most specific": _squeezed(values - best_other),
+    }
 
 
 def _share(values: Tensor, whole: Tensor) -> Tensor:

@@ -15,11 +15,12 @@ from whence.data.histories import Cases
 from whence.devices import device_of
 from whence.memory import row_slices
 from whence.models import Recommender
+from whence.models.ensemble import Ensemble, Member
 from whence.ranking import top_unseen
 from whence.reasons.calibrator import Examples
 from whence.reasons.features import Features, features_of
-from whence.reasons.figures import Figures, find_figures, usual_log_probabilities
-from whence.run import Run
+from whence.reasons.figures import Figures, SingleItems, find_figures
+from whence.reasons.groups import ItemGroups
 from whence.worlds.causal import CausalWorld
 from whence.worlds.mechanism import Posterior
 
@@ -30,17 +31,17 @@ USERS_AT_ONCE: Final = {"cpu": 16, "cuda": 128}
 
 def examples_of(
     world: CausalWorld,
-    run: Run,
+    models: Sequence[Recommender],
     *,
     users: int = 300,
     k: int = 10,
     seed: int = 0,
 ) -> tuple[Examples, Ints]:
-    """Return examples from what a run of networks recommends, and these items `[U, k]`."""
+    """Return examples from what the models recommend together, and these items `[U, k]`."""
     cases = world.last_cases(users, seed)
-    models = list(run.models.values())
-    slots = run.whole.config.max_len
-    items, _ = top_unseen(run.whole, cases, slots, k)
+    slots = models[0].config.max_len
+    whole = Ensemble([Member(one, 1 / len(models)) for one in models])
+    items, _ = top_unseen(whole, cases, slots, k)
     figures = figures_on(world, models, cases, items)
     targets = torch.from_numpy(items).to(figures.full.device)
     features = features_of(figures, targets)
@@ -56,15 +57,20 @@ def figures_on(
     device, slots = device_of(models[0]), models[0].config.max_len
     histories = torch.from_numpy(cases.histories(LONGER * slots)).to(device)
     targets = torch.from_numpy(items).to(device)
-    group = torch.from_numpy(world.mechanism.group.astype(np.int64)).to(device)
-    same = group[histories][:, None, :] == group[targets][:, :, None]
-    groups = same & (histories != PAD)[:, None, :]
-    usual = [usual_log_probabilities(one, world.config.items, device) for one in models]
+    groups = groups_of_world(world).to(device)
+    singles = [SingleItems.of(one, world.config.items) for one in models]
     found = [
-        find_figures(models, usual, histories[rows], targets[rows], groups[rows], slots)
+        find_figures(models, singles, histories[rows], targets[rows], groups, slots)
         for rows in row_slices(len(cases), USERS_AT_ONCE[device.type])
     ]
     return Figures.joined(found)
+
+
+def groups_of_world(world: CausalWorld) -> ItemGroups:
+    """Return the genres, departments or styles of a world."""
+    group = world.mechanism.group
+    events = np.bincount(world.interactions.items, minlength=len(group))
+    return ItemGroups.of(np.arange(group.max() + 1)[:, None] == group, events)
 
 
 def true_beliefs(truth: Posterior, figures: Figures, features: Features) -> Tensor:
