@@ -99,7 +99,7 @@ class Calibrator(nn.Module):
         try:
             with safe_open(path, "pt") as file:
                 listed = json.loads(file.metadata()["features"])
-                weights = {name: file.get_tensor(name) for name in file.keys()}
+                weights = {name: file.get_tensor(name) for name in list(file.keys())}
             found = cls(FeatureNames(*map(tuple, listed)), torch.Generator())
             found.load_state_dict(weights)
         except (OSError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as problem:

@@ -49,16 +49,16 @@ class Features:
 
     def __getitem__(self, rows: Tensor | slice) -> Features:
         """Return the features of some users."""
-        return Features(*(getattr(self, name)[rows] for name in TENSORS), self.names)
+        return Features(**{name: getattr(self, name)[rows] for name in TENSORS}, names=self.names)
 
     @staticmethod
     def joined(each: Sequence[Features]) -> Features:
         """Return the features of several runs, one target after the other: `[N, 1, …]`."""
-        joined = (
-            torch.cat([getattr(own, name).flatten(0, 1) for own in each])[:, None]
+        joined = {
+            name: torch.cat([getattr(own, name).flatten(0, 1) for own in each])[:, None]
             for name in TENSORS
-        )
-        return Features(*joined, each[0].names)
+        }
+        return Features(**joined, names=each[0].names)
 
 
 def features_of(figures: Figures, targets: Tensor) -> Features:
@@ -75,8 +75,9 @@ def features_of(figures: Figures, targets: Tensor) -> Features:
         _of_sets(figures, known_sets, beyond),
         _general(figures, known, known_sets, beyond),
     )
-    stacked = (torch.stack([*one.values()], dim=-1).float() for one in each)
-    return Features(*stacked, known, known_sets, FeatureNames(*(tuple(one) for one in each)))
+    items, sets, general = (torch.stack([*one.values()], dim=-1).float() for one in each)
+    names = FeatureNames(*(tuple(one) for one in each))
+    return Features(items, sets, general, known, known_sets, names)
 
 
 def _of_items(figures: Figures, known: Tensor) -> Named:

@@ -49,7 +49,7 @@ class ItemGroups:
         return replace(self, member=self.member.to(device), share=self.share.to(device))
 
     def of_targets(self, histories: Tensor, targets: Tensor) -> Tensor:
-        """Return `[U, k]`: the group of each target for its user's history `[U, w]`, or `NO_GROUP`."""
+        """Return `[U, k]`: each target's group for the history `[U, w]`, or `NO_GROUP`."""
         real = (histories != PAD).float()
         padded = histories.clamp(min=0)
         # One group at a time, as [groups, U, w] may be large.

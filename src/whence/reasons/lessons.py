@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from whence.arrays import Ints
-from whence.contract import PAD
 from whence.data.histories import Cases
 from whence.devices import device_of
 from whence.memory import row_slices
