@@ -305,7 +305,7 @@ def draw_config(generator: Generator, seed: int, **given: object) -> CausalConfi
         "paired": between(0.02, 0.04),
         "rivals": between(0.05, 0.1),
         "tie_rate": between(0.15, 0.5),
-        "pair_rate": between(0.1, 0.3),
+        "pair_rate": between(0.15, 0.5),
         "half_life": between(3.0, 12.0),
         "memory": int(rng.integers(10, 31)),
         "taste": between(0.4, 0.7),
