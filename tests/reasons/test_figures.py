@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from conftest import LIVELY, ragged_batch
-from whence.contract import ALL, PAD
+from whence.contract import ALL, ATTENTION_COLUMN, DROPPED, PAD
 from whence.models import Recommender
 from whence.reasons.features import features_of
-from whence.reasons.figures import Figures, SingleItems, find_figures
+from whence.reasons.figures import PAIRED, Figures, find_figures
 from whence.reasons.groups import ItemGroups
+from whence.reasons.shown import Shown
+from whence.reasons.singles import SingleItems
 
 ITEMS, SLOTS, K = 30, 6, 3
 HISTORIES = ragged_batch(5, 9, ITEMS)
@@ -35,9 +37,12 @@ def figures_of(
     histories: Tensor = HISTORIES,
     targets: Tensor = TARGETS,
     groups: ItemGroups | None = GROUPS,
+    removal: str = DROPPED,
 ) -> Figures:
     singles = [SingleItems.of(one, ITEMS) for one in models]
-    return find_figures(models, singles, histories, targets, groups, SLOTS)
+    return find_figures(
+        Shown(models, histories, targets, histories, SLOTS, removal), singles, groups
+    )
 
 
 @torch.no_grad()
@@ -81,28 +86,76 @@ def test_figures_equal_those_of_single_histories(name: str) -> None:
                     assert float(found.alone[*at, slot]) == pytest.approx(alone)
 
 
-def test_the_pairs_are_those_that_bring_most_beyond_either_item() -> None:
+def rank_of(models: list[Recommender], history: list[int], seen: list[int], target: int) -> int:
+    """The rank by the mean score, if only `history` is left of what was seen."""
+    row = torch.tensor([([PAD] * SLOTS + history)[-SLOTS:]])
+    with torch.no_grad():
+        mean = torch.stack([model.score(row, ALL)[0] for model in models]).mean(dim=0)
+    return 1 + sum(bool(mean[item] > mean[target]) for item in range(ITEMS) if item not in seen)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_ranks_equal_those_counted_one_by_one(count: int) -> None:
+    models = models_of("sasrec", count)
+    found = figures_of(models)
+    for user, row in enumerate(HISTORIES.tolist()):
+        history = [item for item in row if item != PAD]
+        for place, target in enumerate(TARGETS[user].tolist()):
+            rank = rank_of(models, history, history, target)
+            assert int(found.rank[user, place]) == rank
+            for slot, item in enumerate(found.candidates[user].tolist()):
+                left = [one for one in history if one != item]
+                wanted = rank if item == PAD else rank_of(models, left, history, target)
+                assert int(found.rank_without[user, place, slot]) == wanted
+
+
+def test_items_can_be_hidden_in_their_place() -> None:
+    (model,) = models = models_of("sasrec", 1)
+    found = figures_of(models, removal=ATTENTION_COLUMN)
+    batch = HISTORIES[:, -SLOTS:]
+    for user, row in enumerate(batch):
+        for place, target in enumerate(TARGETS[user].tolist()):
+            for slot, item in enumerate(row.tolist()):
+                if item == PAD or item in row[slot + 1 :].tolist():
+                    continue
+                changed = {
+                    "lost": row != item,
+                    "alone": torch.arange(SLOTS) == slot,
+                }
+                with torch.no_grad():
+                    left = {
+                        name: model.score(row[None], ALL, present=present[None])[0]
+                        .log_softmax(0)[target]
+                        .item()
+                        for name, present in changed.items()
+                    }
+                at = (0, user, place)
+                lost = float(found.full[at]) - left["lost"]
+                alone = left["alone"] - float(found.usual[at])
+                assert float(found.lost[*at, slot]) == pytest.approx(lost, abs=1e-4)
+                assert float(found.alone[*at, slot]) == pytest.approx(alone, abs=1e-4)
+
+
+def test_the_pairs_are_those_of_the_items_that_bring_most_alone() -> None:
     models = models_of("sasrec", 2)
     found = figures_of(models)
     for user, row in enumerate(HISTORIES.tolist()):
         history = [item for item in row if item != PAD]
         places = [slot for slot, item in enumerate(found.candidates[user].tolist()) if item != PAD]
         for place, target in enumerate(TARGETS[user].tolist()):
-            beyond = {}
-            for older, newer in combinations(places, 2):
-                both = [int(found.candidates[user, one]) for one in (older, newer)]
-                beyond[older, newer] = np.mean(
-                    [
-                        said(model, both, target)
-                        - max(said(model, [item], target) for item in both)
-                        for model in models
-                    ]
+            brought = {
+                slot: np.mean(
+                    [said(one, [int(found.candidates[user, slot])], target) for one in models]
                 )
-            best = sorted(beyond, key=lambda one: -beyond[one])
-            own = [tuple(pair) for pair in found.pairs[user, place].tolist()]
-            assert own[: len(best)] == best[: len(own)]
-            assert all(one == other for one, other in own[len(best) :])
-            for p, (older, newer) in enumerate(own[: len(best)]):
+                for slot in places
+            }
+            best = sorted(brought, key=lambda slot: -brought[slot])[:PAIRED]
+            wanted = set(combinations(sorted(best), 2))
+            own = [(older, newer) for older, newer in found.pairs[user, place].tolist()]
+            assert {pair for pair in own if pair[0] != pair[1]} == wanted
+            for p, (older, newer) in enumerate(own):
+                if older == newer:
+                    continue
                 both = [int(found.candidates[user, one]) for one in (older, newer)]
                 left = [item for item in history if item not in both]
                 for s, model in enumerate(models):

@@ -20,6 +20,10 @@ Named = Mapping[str, Tensor]
 """Features by name."""
 SMALLEST_SPREAD, LEAST_BEATEN = 0.05, 0.002
 """So that no figure is divided by 0, and no logarithm is infinite."""
+FAR: Final = 20.0
+"""The largest lead."""
+RECENT: Final = 5.0
+"""After this many events, an item counts half for what is recent."""
 TENSORS: Final = ("items", "sets", "general", "known_items", "known_sets")
 
 
@@ -72,7 +76,7 @@ def features_of(figures: Figures, targets: Tensor) -> Features:
     beyond = figures.pair_alone - larger
     each = (
         _of_items(figures, known),
-        _of_sets(figures, known_sets, beyond),
+        _of_sets(figures, known_sets, known, beyond),
         _general(figures, known, known_sets, beyond),
     )
     items, sets, general = (torch.stack([*one.values()], dim=-1).float() for one in each)
@@ -105,7 +109,7 @@ def _of_items(figures: Figures, known: Tensor) -> Named:
     }
 
 
-def _of_sets(figures: Figures, known: Tensor, beyond: Tensor) -> Named:
+def _of_sets(figures: Figures, known: Tensor, item_known: Tensor, beyond: Tensor) -> Named:
     """Return `[U, k, p]` each; `beyond` is what pairs bring beyond either item `[S, U, k, p]`."""
     older, newer = figures.pairs.unbind(dim=3)
     lost, alone, lift = figures.lost.mean(dim=0), figures.alone.mean(dim=0), _lift(figures)
@@ -121,6 +125,7 @@ def _of_sets(figures: Figures, known: Tensor, beyond: Tensor) -> Named:
         "lost share": _share_lost(figures.pair_lost),
         "alone in spreads": _squeezed((figures.pair_alone / spread[..., None]).mean(dim=0)),
         **_lead("alone beyond", beyond.mean(dim=0), known),
+        "alone ahead of others": _ahead_of_others(alone, older, newer, item_known),
         **_lead("lost", together, known),
         "lost smaller": _squeezed(torch.minimum(*singly)),
         "lost larger": _squeezed(torch.maximum(*singly)),
@@ -164,11 +169,40 @@ def _general(figures: Figures, known: Tensor, known_sets: Tensor, beyond: Tensor
         "lost largest": _largest(figures.lost, known),
         "alone largest": _largest(figures.alone, known),
         "alone beyond largest": _largest(beyond, known_sets),
+        **_over_models("lift above marginal", figures.full - figures.marginal),
+        "lift above marginal share": _share_lost(figures.full - figures.marginal),
+        **_over_models("group above marginal", figures.group_mass - figures.group_marginal),
+        "group above marginal share": _share_lost(figures.group_mass - figures.group_marginal),
+        "group mass": figures.group_mass.double().mean(dim=0),
+        "group share": (figures.group_share.double() + 1e-3).log(),
+        "grouped beyond share": ((grouped + 1) / (length * figures.group_share.double() + 1)).log(),
+        "recent share grouped": _recent_share(figures),
         "grouped": grouped.log1p(),
         "share grouped": grouped / length.clamp(min=1),
         "length": length.log1p().expand(grouped.shape),
         "models": torch.full_like(grouped, len(figures.full)).log(),
     }
+
+
+def _ahead_of_others(alone: Tensor, older: Tensor, newer: Tensor, known: Tensor) -> Tensor:
+    """Return how far the weaker of two items is ahead of all items but these two."""
+    ranked = alone.where(known, -torch.inf)
+    count = min(3, ranked.shape[2])
+    best, place = ranked.topk(count, dim=2)
+    outside = (place[:, :, None, :] != older[..., None]) & (
+        place[:, :, None, :] != newer[..., None]
+    )
+    other = best[:, :, None, :].where(outside, -torch.inf).amax(dim=3)
+    weaker = torch.minimum(alone.gather(2, older), alone.gather(2, newer))
+    return _squeezed((weaker - other).nan_to_num(posinf=FAR).clamp(-FAR, FAR))
+
+
+def _recent_share(figures: Figures) -> Tensor:
+    """Return the share of the group among the items, newer ones counting more."""
+    slots = figures.candidates.shape[1]
+    age = torch.arange(slots - 1, -1, -1, device=figures.full.device).double()
+    weight = 0.5 ** (age / RECENT) * (figures.candidates != PAD)[:, None, :]
+    return (weight * figures.in_group).sum(dim=2) / weight.sum(dim=2).clamp(min=1e-9)
 
 
 def _lift(figures: Figures) -> Tensor:
@@ -216,7 +250,7 @@ def _lead(name: str, values: Tensor, known: Tensor) -> Named:
     else:
         best, second = ranked[..., 0], ranked[..., 0]
     other = torch.where(ranked == best[..., None], second[..., None], best[..., None])
-    lead = (values - other).nan_to_num(posinf=20.0, neginf=-20.0).clamp(-20, 20)
+    lead = (values - other).nan_to_num(posinf=FAR, neginf=-FAR).clamp(-FAR, FAR)
     place = (ranked[..., None, :] > ranked[..., :, None]).sum(dim=-1)
     return {f"{name} lead": _squeezed(lead), f"{name} place": place.double().log1p()}
 

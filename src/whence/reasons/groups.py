@@ -61,6 +61,10 @@ class ItemGroups:
         best = ranked.amax(dim=2)
         return ranked.argmax(dim=2).where(best > -torch.inf, NO_GROUP)
 
+    def shares(self, group: Tensor) -> Tensor:
+        """Return `[…]`: the share of all events that are of each group; 0 of `NO_GROUP`."""
+        return self.share[group.clamp(min=0)].where(group != NO_GROUP, 0.0)
+
     def contains(self, group: Tensor, items: Tensor) -> Tensor:
         """Return bool `[…]`: whether each item is in its group; `PAD` and `NO_GROUP` are not."""
         found: Tensor = self.member[group.clamp(min=0), items.clamp(min=0)]

@@ -18,8 +18,10 @@ from whence.models.ensemble import Ensemble, Member
 from whence.ranking import top_unseen
 from whence.reasons.calibrator import Examples
 from whence.reasons.features import Features, features_of
-from whence.reasons.figures import Figures, SingleItems, find_figures
+from whence.reasons.figures import Figures, find_figures
 from whence.reasons.groups import ItemGroups
+from whence.reasons.shown import Shown
+from whence.reasons.singles import SingleItems
 from whence.worlds.causal import CausalWorld
 from whence.worlds.mechanism import Posterior
 
@@ -55,11 +57,14 @@ def figures_on(
     """Return the figures of items `[U, k]`; the groups are those of the world."""
     device, slots = device_of(models[0]), models[0].config.max_len
     histories = torch.from_numpy(cases.histories(LONGER * slots)).to(device)
+    longest = max(1, int((cases.ends - cases.starts).max(initial=1)))
+    seen = torch.from_numpy(cases.histories(longest)).to(device)
     targets = torch.from_numpy(items).to(device)
     groups = groups_of_world(world).to(device)
     singles = [SingleItems.of(one, world.config.items) for one in models]
+    shown = Shown(models, histories, targets, seen, slots)
     found = [
-        find_figures(models, singles, histories[rows], targets[rows], groups, slots)
+        find_figures(shown[rows], singles, groups)
         for rows in row_slices(len(cases), USERS_AT_ONCE[device.type])
     ]
     return Figures.joined(found)

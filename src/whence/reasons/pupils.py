@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 
 import whence
-from whence.data.interactions import Counts
 from whence.data.splits import Split, split_by
 from whence.files import make_parent, save_weights
 from whence.locks import lock
-from whence.models import Recommender
-from whence.models.weights import read_model
+from whence.models import Recommender, model_with
 from whence.training.plans import Asked, Plan
 from whence.training.seeds import fit_seeds
 from whence.worlds.causal import CausalWorld
@@ -28,7 +26,8 @@ from whence.worlds.causal import CausalWorld
 NETWORK = "sasrec"
 SETTINGS = {"max_len": 40}
 """As many events as matter in any world."""
-STEPS, BATCH_SIZE = 1_000, 64
+STEPS, BATCH_SIZE = 3_000, 64
+VALIDATE_EVERY, PATIENCE = 150, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +38,14 @@ class Pupils:
     seeds: int = 5
     device: str = "cpu"
 
-    def key(self, seed: int) -> str:
-        """Return a hash of everything that determines the weights of a seed."""
+    def key(self) -> str:
+        """Return a hash of everything that determines the weights."""
         plan = self.plan(self.split())
         made_from = {
             "world": asdict(self.world.config),
             "settings": plan.settings,
             "training": asdict(plan.training),
-            "seed": seed,
+            "seeds": self.seeds,
             "device": self.device,
             "whence": whence.__version__,
             "torch": str(torch.__version__),
@@ -62,8 +61,8 @@ class Pupils:
         training = {
             "steps": STEPS,
             "batch_size": BATCH_SIZE,
-            "validate_every": 0,
-            "patience": 0,
+            "validate_every": VALIDATE_EVERY,
+            "patience": PATIENCE,
         }
         asked = Asked.of(NETWORK, "default", "quick", SETTINGS, training, self.seeds, self.device)
         return asked.plan(split)
@@ -71,30 +70,42 @@ class Pupils:
     def models(
         self, cache: Path, *, until: float | None = None, show_progress: bool = True
     ) -> dict[int, Recommender]:
-        """Return the networks; those that the folder does not hold are trained now."""
-        return dict(self._each(cache, until, show_progress))
-
-    def _each(
-        self, cache: Path, until: float | None, show_progress: bool
-    ) -> Iterator[tuple[int, Recommender]]:
+        """Return the networks by seed; if the folder does not hold them, they are trained now."""
+        weights = cache / f"{self.key()}.safetensors"
         split = self.split()
         plan = self.plan(split)
-        data = self.world.interactions
-        for seed in range(self.seeds):
-            weights = cache / f"{self.key(seed)}.safetensors"
-            make_parent(weights)
-            with lock(weights, wait=True, until=until):
-                if not weights.exists():
-                    (trained,) = fit_seeds(
-                        split,
-                        NETWORK,
-                        plan.settings,
-                        plan.training,
-                        [seed],
-                        self.device,
-                        show_progress=show_progress,
-                        until=until,
-                    ).values()
-                    save_weights(weights, trained.model.state_dict())
-            counts = Counts(data.item_count, data.user_count)
-            yield seed, read_model(weights, NETWORK, plan.settings, counts, self.device)
+        make_parent(weights)
+        with lock(weights, wait=True, until=until):
+            if not weights.exists():
+                trained = fit_seeds(
+                    split,
+                    NETWORK,
+                    plan.settings,
+                    plan.training,
+                    range(self.seeds),
+                    self.device,
+                    show_progress=show_progress,
+                    until=until,
+                )
+                together = {
+                    f"{seed}.{name}": values
+                    for seed, one in trained.items()
+                    for name, values in one.model.state_dict().items()
+                }
+                save_weights(weights, together)
+        return self._read(weights, plan)
+
+    def _read(self, weights: Path, plan: Plan) -> dict[int, Recommender]:
+        together = load_file(weights, device=self.device)
+        counts = self.world.interactions.counts
+
+        def of_seed(seed: int) -> Recommender:
+            first = f"{seed}."
+            own = {
+                name.removeprefix(first): values
+                for name, values in together.items()
+                if name.startswith(first)
+            }
+            return model_with(own, NETWORK, plan.settings, counts, self.device)
+
+        return {seed: of_seed(seed) for seed in range(self.seeds)}
