@@ -11,10 +11,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
 from safetensors.torch import load_file
 
-import whence
 from whence.data.splits import Split, split_by
 from whence.files import make_parent, save_weights
 from whence.locks import lock
@@ -39,16 +37,16 @@ class Pupils:
     device: str = "cpu"
 
     def key(self) -> str:
-        """Return a hash of everything that determines the weights."""
+        """Return a hash of the world and of all settings.
+
+        Networks from another device or version are as good, so a cache can be moved.
+        """
         plan = self.plan(self.split())
         made_from = {
             "world": asdict(self.world.config),
             "settings": plan.settings,
             "training": asdict(plan.training),
             "seeds": self.seeds,
-            "device": self.device,
-            "whence": whence.__version__,
-            "torch": str(torch.__version__),
         }
         return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:20]
 
@@ -63,6 +61,7 @@ class Pupils:
             "batch_size": BATCH_SIZE,
             "validate_every": VALIDATE_EVERY,
             "patience": PATIENCE,
+            "precision": "float32",
         }
         asked = Asked.of(NETWORK, "default", "quick", SETTINGS, training, self.seeds, self.device)
         return asked.plan(split)
@@ -70,7 +69,10 @@ class Pupils:
     def models(
         self, cache: Path, *, until: float | None = None, show_progress: bool = True
     ) -> dict[int, Recommender]:
-        """Return the networks by seed; if the folder does not hold them, they are trained now."""
+        """Return the networks by seed; if the folder does not hold them, they are trained now.
+
+        They are kept in half precision, and always used as they are kept.
+        """
         weights = cache / f"{self.key()}.safetensors"
         split = self.split()
         plan = self.plan(split)
@@ -88,7 +90,7 @@ class Pupils:
                     until=until,
                 )
                 together = {
-                    f"{seed}.{name}": values
+                    f"{seed}.{name}": values.half()
                     for seed, one in trained.items()
                     for name, values in one.model.state_dict().items()
                 }
@@ -102,7 +104,7 @@ class Pupils:
         def of_seed(seed: int) -> Recommender:
             first = f"{seed}."
             own = {
-                name.removeprefix(first): values
+                name.removeprefix(first): values.float()
                 for name, values in together.items()
                 if name.startswith(first)
             }

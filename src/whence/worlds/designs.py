@@ -1,11 +1,13 @@
 """Three generators of worlds that differ in kind: films, a shop and music.
 
-- **films**: sequels follow their first part, and crossovers follow two films together. Users who
-  know an original avoid its remakes. Nobody watches a film twice.
-- **shop**: articles cause several complements, mostly of other departments, and kits follow two
-  articles. Users avoid substitutes for a while, and buy again what is used up.
-- **music**: a track causes the next of its album for a short time, and repeats. A session has a
-  mood, which is the style of most of its tracks. Users avoid other versions of a track.
+- **films**: sequels follow their first part, spin-offs any of several films, and crossovers two
+  films together. Users who know an original avoid its remakes. Nobody watches a film twice.
+- **shop**: articles cause several complements, mostly of other departments, which complete several
+  articles. Kits follow two articles together. Users avoid substitutes for a while, and buy again
+  what is used up.
+- **music**: a track causes the next of its album for a short time, and repeats. A reprise follows
+  any of several tracks, and a medley two together. A session has a mood, which is the style of most
+  of its tracks. Users avoid other versions of a track.
 
 What can be caused also happens without its cause, by its own fame.
 """
@@ -29,6 +31,8 @@ GENERATORS: Final[tuple[Generator, ...]] = get_args(Generator)
 
 EPOCHS: Final = 12
 """How many times of different fame there are."""
+SHARED: Final = 8
+"""The part of an item that each of several others causes."""
 JOINT: Final = 9
 """The part of an item that two others cause together."""
 RIVAL: Final = 20
@@ -38,6 +42,8 @@ FAMOUS: Final = 0.2
 PAIR_MEMORY: Final = 40
 """For how many events two items cause a third one together, all the same."""
 COMPLEMENTS: Final = 3
+CAUSES_OF_SHARED: Final = 3
+"""How many items cause a shared one, in films and music."""
 SUBSTITUTES: Final = 4
 VERSIONS: Final = 3
 REMAKES: Final = 6
@@ -71,6 +77,8 @@ class CausalConfig:
     """The rate of popularity is what remains to 1."""
     spontaneous: float = 0.4
     """The fame of items that others cause, relative to the fame of usual items."""
+    shared: float = 0.3
+    """How many effects have several possible causes, as a share of the items that cause others."""
     across: float = 0.2
     """The probability that an item is of another group than the items that cause it."""
     acceptance: float = 0.05
@@ -104,6 +112,7 @@ class CausalConfig:
             "noise",
             "acceptance",
             "across",
+            "shared",
             "mood",
             "stay",
         )
@@ -191,6 +200,15 @@ class _Draft:
         self.belongs(result, first, JOINT)
         self.base[result] *= self.config.spontaneous
 
+    def shared_effects(self, causes: Ints, result: Ints32) -> None:
+        """Let several items each cause the same one: the second effect of these causes."""
+        count = min(int(len(causes) * self.config.shared / 2), len(causes) // CAUSES_OF_SHARED)
+        effects = self.take(count)
+        of_effect = self.rng.permutation(causes)[: CAUSES_OF_SHARED * len(effects)]
+        result[of_effect, 1] = np.repeat(effects, CAUSES_OF_SHARED)
+        self.belongs(effects, of_effect[::CAUSES_OF_SHARED], SHARED)
+        self.base[effects] *= self.config.spontaneous
+
     def rival_families(self, size: int, all_rule: bool) -> None:
         """Draw families of rivals: the first item rules, or all of them do."""
         families = int(self.config.items * self.config.rivals) // size
@@ -229,9 +247,10 @@ def _films(config: CausalConfig, rng: np.random.Generator) -> Design:
     draft.belongs(seconds, firsts, 1)
     draft.belongs(thirds, firsts[: len(thirds)], 2)
     draft.base[np.concatenate((seconds, thirds))] *= config.spontaneous
-    result = np.full((config.items, 1), NONE, dtype=np.int32)
+    result = np.full((config.items, 2), NONE, dtype=np.int32)
     result[firsts, 0] = seconds
     result[seconds[: len(thirds)], 0] = thirds
+    draft.shared_effects(firsts, result)
     ties = Ties(result, _varied(1.5 * config.tie_rate, result, rng), _fading(config))
     return draft.finish(ties, repeats=False, rival_memory=10**6)
 
@@ -242,7 +261,7 @@ def _shop(config: CausalConfig, rng: np.random.Generator) -> Design:
     draft.pair_up(same_group=False)
     heads = draft.take_famous(int(config.items * config.tied))
     # Complements may complete several articles; the group of one of them is theirs, if any is.
-    pool = draft.take(max(1, len(heads) // 2))
+    pool = draft.take(max(1, int(len(heads) * (1 - config.shared))))
     draft.base[pool] *= config.spontaneous
     result = np.full((config.items, COMPLEMENTS), NONE, dtype=np.int32)
     for column in range(COMPLEMENTS):
@@ -266,7 +285,7 @@ def _music(config: CausalConfig, rng: np.random.Generator) -> Design:
     draft.rival_families(VERSIONS, all_rule=True)
     draft.pair_up(same_group=True)
     singles = draft.take(int(config.items * config.tied * 0.5))
-    result = np.full((config.items, 1), NONE, dtype=np.int32)
+    result = np.full((config.items, 2), NONE, dtype=np.int32)
     before = singles
     for number in (1, 2):
         following = draft.take(len(singles))
@@ -274,6 +293,7 @@ def _music(config: CausalConfig, rng: np.random.Generator) -> Design:
         draft.base[following] *= config.spontaneous
         result[before[: len(following)], 0] = following
         before = following
+    draft.shared_effects(singles, result)
     short = 0.5 ** (np.arange(config.memory) / max(1.0, config.half_life / 3))
     following_tie = Ties(result, _varied(1.5 * config.tie_rate, result, rng), short)
     again = np.arange(config.items, dtype=np.int32)[:, None].copy()
@@ -302,7 +322,7 @@ def draw_config(generator: Generator, seed: int, **given: object) -> CausalConfi
         "events": int(rng.integers(25, 56)),
         "groups": int(rng.integers(5, 13)),
         "tied": between(0.15, 0.3),
-        "paired": between(0.02, 0.04),
+        "paired": between(0.03, 0.06),
         "rivals": between(0.05, 0.1),
         "tie_rate": between(0.15, 0.5),
         "pair_rate": between(0.15, 0.5),
@@ -311,6 +331,7 @@ def draw_config(generator: Generator, seed: int, **given: object) -> CausalConfi
         "taste": between(0.4, 0.7),
         "noise": between(0.02, 0.1),
         "spontaneous": between(0.1, 1.0),
+        "shared": between(0.0, 0.7),
         "across": between(0.0, 0.6) if generator != "shop" else between(0.3, 0.9),
         "acceptance": between(0.0, 0.2),
         "drift": between(0.0, 1.0),

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from whence.arrays import Ints32
 from whence.data.catalog import Catalog
-from whence.worlds.designs import JOINT, RIVAL, Design
+from whence.worlds.designs import JOINT, RIVAL, SHARED, Design
 from whence.worlds.films import NOUNS, unique_names
 from whence.worlds.world_config import GENRES
 
@@ -34,9 +34,9 @@ WORDS: Final[Mapping[str, tuple[list[str], list[str]]]] = {
     "music": (NOUNS, STYLES),
 }
 ENDINGS: Final[Mapping[str, tuple[dict[int, str], str]]] = {
-    "films": ({1: " II", 2: " III", JOINT: " (crossover)"}, "remake"),
+    "films": ({1: " II", 2: " III", SHARED: " (spin-off)", JOINT: " (crossover)"}, "remake"),
     "shop": ({JOINT: " (kit)"}, "brand"),
-    "music": ({1: ", part 2", 2: ", part 3", JOINT: " (medley)"}, "version"),
+    "music": ({1: ", part 2", 2: ", part 3", SHARED: " (reprise)", JOINT: " (medley)"}, "version"),
 }
 """What follows the name of an item, by its part, and what a rival is called."""
 
