@@ -68,7 +68,7 @@ def recommend(
     All models of the run recommend together, unless `model_seed` chooses one. `data` are newer
     events of the same items (`Run.with_data`); by default those of the training.
     """
-    run = _serving(run, data)
+    run = serving(run, data)
     subject = find_subject(run, user, history)
     model = run.chosen(model_seed)
     (items,), (scores,) = top_unseen(model, subject.as_case(), model.config.max_len, k)
@@ -111,7 +111,7 @@ def recommend_all(
         raise InputError(
             f"{path} ends neither in .csv nor in .parquet. Give the file one of these endings."
         )
-    run = _serving(run, data)
+    run = serving(run, data)
     rows = 0
     with new_file(path) as partial:
         writer = None
@@ -180,7 +180,7 @@ def compare(
     does, or "dropped", as if they had never been in the history. `data` are newer events of the
     same items; by default those of the training.
     """
-    run = _serving(run, data)
+    run = serving(run, data)
     subject = find_subject(run, user, history)
     model = run.chosen(model_seed)
     removal = unless_own(model, removal)
@@ -226,7 +226,7 @@ def reason(
 
     `removal` is how the checks remove an item; by default it is left out of the history.
     """
-    run = _serving(run, data)
+    run = serving(run, data)
     subject = find_subject(run, user, history)
     model = run.chosen(model_seed)
     if removal != DROPPED:
@@ -236,7 +236,7 @@ def reason(
     return found
 
 
-def _serving(run: Run, data: Source | None) -> Run:
+def serving(run: Run, data: Source | None) -> Run:
     """Return the run with the histories to serve."""
     if not isinstance(run, Run):
         raise InputError(f"This needs a run, not {run!r}. Open its folder with open_run(folder).")
