@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from whence.contract import ALL as ALL
     from whence.contract import PAD as PAD
     from whence.contract import Explainable as Explainable
+    from whence.contrasting import rather as rather
+    from whence.contrasting import why_not as why_not
     from whence.data import Catalog as Catalog
     from whence.data import Interactions as Interactions
     from whence.data import Preparation as Preparation
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from whence.picks import Pick as Pick
     from whence.picks import Recommendations as Recommendations
     from whence.reasons.checked import Reason as Reason
+    from whence.reasons.contrast import Rather as Rather
+    from whence.reasons.contrast import WhyNot as WhyNot
     from whence.recommendation import compare as compare
     from whence.recommendation import explain as explain
     from whence.recommendation import reason as reason
@@ -61,6 +65,7 @@ _HOMES = {
     "trust.audit.auditor": ("audit",),
     "trust.audit.result": ("Audit",),
     "contract": ("ALL", "PAD", "Explainable"),
+    "contrasting": ("rather", "why_not"),
     "data": (
         "Catalog",
         "Interactions",
@@ -80,6 +85,7 @@ _HOMES = {
     "measure": ("Measure",),
     "picks": ("Pick", "Recommendations"),
     "reasons.checked": ("Reason",),
+    "reasons.contrast": ("Rather", "WhyNot"),
     "recommendation": (
         "compare",
         "explain",

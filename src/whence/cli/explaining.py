@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whence.cli.contrasting import RatherThan, WhyNot, answer_contrast, compared_items
 from whence.cli.options import AsJson, Removal, err, opens_run, out, print_json, say
 from whence.errors import InputError
 
@@ -90,6 +91,8 @@ def explain(
         ),
     ] = None,
     removal: Removal = None,
+    why_not: WhyNot = False,
+    rather_than: RatherThan = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which items of the history a recommendation rests on, by one method or several."""
@@ -97,8 +100,21 @@ def explain(
     from whence.memory import read_size
     from whence.report.tables import side_by_side
 
+    only = {"method": method, "seed": seed, "memory": memory, "removal": removal, "top": top != 5}
     at_once = read_size(memory) if memory is not None else None
+    compared = compared_items(why_not, rather_than, item, only)
     opened = run()
+    if compared:
+        contrast = answer_contrast(
+            opened, *compared, user=user, history=history, model_seed=model_seed
+        )
+        typed = [*(history or ()), *compared]
+        _report_matches(typed, tuple(opened.catalog.labels([*map(opened.catalog.find, typed)])))
+        if as_json:
+            print_json(contrast.as_dict())
+        else:
+            out.print(contrast)
+        return
     answers = recommendation.compare(
         opened,
         user=user,
