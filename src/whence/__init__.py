@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from whence.measure import Measure as Measure
     from whence.picks import Pick as Pick
     from whence.picks import Recommendations as Recommendations
-    from whence.reasons.checked import Reason as Reason
     from whence.reasons.contrast import Rather as Rather
     from whence.reasons.contrast import WhyNot as WhyNot
+    from whence.reasons.reason import Reason as Reason
     from whence.recommendation import compare as compare
     from whence.recommendation import explain as explain
     from whence.recommendation import reason as reason
@@ -84,7 +84,7 @@ _HOMES = {
     "explanation": ("Explanation", "Labels"),
     "measure": ("Measure",),
     "picks": ("Pick", "Recommendations"),
-    "reasons.checked": ("Reason",),
+    "reasons.reason": ("Reason",),
     "reasons.contrast": ("Rather", "WhyNot"),
     "recommendation": (
         "compare",

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from whence.data.sources import Source
 from whence.errors import InputError
-from whence.models import Recommender
 from whence.reasons.contrast import Rather, WhyNot, find_rather, find_why_not
 from whence.recommendation import History, find_subject, serving
 from whence.run import Run
@@ -32,7 +29,7 @@ def why_not(
     run = serving(run, data)
     subject, whole = find_subject(run, user, history), run.chosen(model_seed)
     return find_why_not(
-        _models(run, model_seed),
+        run.recommenders(model_seed),
         whole,
         subject.items,
         run.catalog.find(str(item)),
@@ -61,7 +58,7 @@ def rather(
     run = serving(run, data)
     subject, whole = find_subject(run, user, history), run.chosen(model_seed)
     return find_rather(
-        _models(run, model_seed),
+        run.recommenders(model_seed),
         whole,
         subject.items,
         run.catalog.find(str(item)),
@@ -70,13 +67,3 @@ def rather(
         run.catalog,
         run.verb,
     )
-
-
-def _models(run: Run, model_seed: int | None) -> list[Recommender]:
-    """Return what the run would be with each of its seeds alone; simple models are part of each.
-
-    The mean of their log-odds is that of the whole.
-    """
-    if model_seed is not None or len(run.models) == 1:
-        return [run.chosen(model_seed)]
-    return [replace(run, models={seed: model}).whole for seed, model in run.models.items()]

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from rich.console import Group
 
-from whence.reasons.checked import Reason
+from whence.reasons.reason import Reason
 from whence.terminal import Result, captioned, plain_table
 
 NEW_HISTORY = "this history"

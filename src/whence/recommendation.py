@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from whence.arrays import Floats
 from whence.contract import DROPPED, PAD, HasPartNames, HasUserVectors
 from whence.csv_export import CSVWriter
 from whence.data.histories import Cases
@@ -30,8 +31,11 @@ from whence.models.dropping import unless_own
 from whence.picks import NEW_HISTORY, Pick, Recommendations
 from whence.progress import progress_bar
 from whence.ranking import top_unseen
-from whence.reasons.checked import Reason, find_reasons, reasons_without_history
+from whence.reasons.judgement import SURE
+from whence.reasons.of_run import Options, find_reasons
+from whence.reasons.reason import Reason
 from whence.reasons.similar_users import find_similar_users
+from whence.reasons.without_history import reasons_without_history
 from whence.run import Run
 
 History = Sequence[str | int]
@@ -46,6 +50,8 @@ class Subject:
     items: npt.NDArray[np.int32]
     user: int = PAD
     """The user's row in the data; `PAD` for a history given by hand."""
+    ratings: Floats | None = None
+    """The rating of each event, if the data have them."""
 
     def as_case(self) -> Cases:
         """Return the history as a case without a target."""
@@ -61,20 +67,25 @@ def recommend(
     history: History | None = None,
     k: int = 10,
     model_seed: int | None = None,
+    sure: float = SURE,
+    low_rating: float | None = None,
     data: Source | None = None,
 ) -> Recommendations:
     """Return the top `k` items for a user of the data, or for a new history of ids or titles.
 
-    All models of the run recommend together, unless `model_seed` chooses one. `data` are newer
-    events of the same items (`Run.with_data`); by default those of the training.
+    All models of the run recommend together, unless `model_seed` chooses one. A reason is said if
+    its probability of being right is at least `sure`. Items rated `low_rating` or lower are never
+    named; by default two of five. `data` are newer events of the same items (`Run.with_data`); by
+    default those of the training.
     """
+    options = Options(sure, low_rating, k=k)
     run = serving(run, data)
     subject = find_subject(run, user, history)
     model = run.chosen(model_seed)
     (items,), (scores,) = top_unseen(model, subject.as_case(), model.config.max_len, k)
     unseen = np.isfinite(scores)
     items, scores = items[unseen], scores[unseen]
-    reasons = _reasons(run, model, subject, items)
+    reasons = _reasons(run, subject, items, model_seed, options) if len(items) else []
     columns = (run.catalog.raw_ids(items), run.catalog.labels(items), scores, reasons)
     picks = tuple(
         Pick(rank, raw, title, float(score), reason)
@@ -220,19 +231,25 @@ def reason(
     item: str | int | None = None,
     model_seed: int | None = None,
     removal: str = DROPPED,
+    sure: float = SURE,
+    low_rating: float | None = None,
+    k: int = 10,
     data: Source | None = None,
 ) -> Reason:
     """Return the checked reason for an item, by default the best one, in words.
 
-    `removal` is how the checks remove an item; by default it is left out of the history.
+    `removal` is how the checks remove an item; by default it is left out of the history. The
+    smallest set without which the item leaves the best `k` is searched, too. `sure` and
+    `low_rating` are those of `recommend`.
     """
+    options = Options(sure, low_rating, removal, k)
     run = serving(run, data)
     subject = find_subject(run, user, history)
     model = run.chosen(model_seed)
     if removal != DROPPED:
         require_history(model, f"a reason by '{removal}'")
     target = _target(run, model, subject, item)
-    (found,) = _reasons(run, model, subject, np.array([target]), removal)
+    (found,) = _reasons(run, subject, np.array([target]), model_seed, options, search=True)
     return found
 
 
@@ -256,7 +273,9 @@ def find_subject(run: Run, user: object, history: History | None) -> Subject:
         items = data.history(number)
         if not len(items) and run.first.reads_history:
             raise InputError(f"User {user} has no event with an item that this run knows.")
-        return Subject(f"user {user}", items, number)
+        events = slice(data.offsets[number], data.offsets[number + 1])
+        ratings = None if data.ratings is None else data.ratings[events].astype(np.float64)
+        return Subject(f"user {user}", items, number, ratings)
     if isinstance(history, str):
         raise InputError("A history is a list of ids or titles, even if it holds only one.")
     if not len(history):
@@ -304,14 +323,24 @@ def _target(run: Run, model: Recommender, subject: Subject, item: str | int | No
 
 def _reasons(
     run: Run,
-    model: Recommender,
     subject: Subject,
     targets: npt.NDArray[np.int64],
-    removal: str = DROPPED,
+    model_seed: int | None,
+    options: Options,
+    search: bool = False,
 ) -> list[Reason]:
-    max_len = model.config.max_len
+    model = run.chosen(model_seed)
     if model.reads_history:
-        return find_reasons(model, subject.items, targets, max_len, run.catalog, run.verb, removal)
+        return find_reasons(
+            run,
+            subject.items,
+            targets,
+            model_seed=model_seed,
+            ratings=subject.ratings,
+            options=options,
+            search=search,
+        )
+    max_len = model.config.max_len
     device = device_of(model)
     batch = model.read(subject.as_case(), max_len).to(device)
     # Experts belong to the model of a seed. The first one speaks; the others agree or not.

@@ -39,6 +39,7 @@ from whence.models.ensemble import Ensemble, Member, Weight
 from whence.models.weights import read_model
 from whence.run_data import known_users, newer_events, private_copy, training_events
 from whence.run_document import (
+    CALIBRATOR,
     FORMAT,
     SIMPLE,
     SNAPSHOTS,
@@ -91,6 +92,8 @@ class Run:
     """By name: the weights of `model` and of the simple models, if there are any."""
     accuracy: Mapping[str, Any] = field(default_factory=dict)
     """The accuracy of the whole on validation and test events, if it has several models."""
+    calibrator: bytes | None = None
+    """A safetensors file: how probable reasons are, learned on worlds like the data."""
     snapshots: Mapping[int, Mapping[int, Path]] = field(default_factory=dict)
     """By seed and step: files with the weights at that step."""
     folder: Path | None = None
@@ -125,6 +128,15 @@ class Run:
             known = ", ".join(map(str, self.models))
             raise InputError(f"This run has no model of seed {model_seed}. Choose from: {known}.")
         return self.models[model_seed]
+
+    def recommenders(self, model_seed: int | None = None) -> list[Recommender]:
+        """Return what the run would be with each seed alone; simple models are part of each.
+
+        The mean of their scores is that of the whole.
+        """
+        if model_seed is not None or len(self.models) == 1:
+            return [self.chosen(model_seed)]
+        return [replace(self, models={seed: model}).whole for seed, model in self.models.items()]
 
     def seed_offering(self, capabilities: Iterable[str]) -> int | None:
         """Return the first seed if its model offers what the whole lacks, such as attention."""
@@ -222,6 +234,8 @@ class Run:
             for name, simple in self.simple.items():
                 (partial / SIMPLE / name).mkdir(parents=True)
                 save_weights(partial / SIMPLE / name / "weights.safetensors", simple.state_dict())
+            if self.calibrator is not None:
+                (partial / CALIBRATOR).write_bytes(self.calibrator)
             if self.accuracy:
                 write_json(partial / "accuracy.json", self.accuracy)
             files = sorted(path for path in partial.rglob("*") if path.is_file())
@@ -383,6 +397,7 @@ def _open(folder: Path, device: str) -> Run:
         simple=simple,
         weights={one.model: Weight(one.weight, one.temperature) for one in described.blend},
         accuracy=read_accuracy(accuracy),
+        calibrator=files[CALIBRATOR].read_bytes() if CALIBRATOR in files else None,
         snapshots={seed: snapshots_of(folder, seed, files) for seed in described.seeds},
         folder=folder,
     )

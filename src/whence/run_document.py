@@ -23,9 +23,10 @@ WITHOUT_LOSS = 2
 FORMER = 1
 """The format of version 0.1, which had other names for settings and splits."""
 SNAPSHOTS, SIMPLE = "snapshots", "simple"
+CALIBRATOR = "calibrator.safetensors"
 OWN_NAMES = re.compile(
     r"run\.json|catalog\.parquet|accuracy\.json"
-    rf"|{SIMPLE}/[a-z0-9][a-z0-9-]{{0,60}}/weights\.safetensors"
+    rf"|{re.escape(CALIBRATOR)}|{SIMPLE}/[a-z0-9][a-z0-9-]{{0,60}}/weights\.safetensors"
     rf"|seeds/\d{{1,20}}/(weights\.safetensors|metrics\.json|{SNAPSHOTS}/\d{{1,20}}\.safetensors)"
 )
 MOST = 2**31

@@ -8,17 +8,18 @@ It is learned on worlds whose true reasons are known, so its probabilities can b
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load
+from safetensors.torch import save as safetensors_bytes
 from torch import Tensor, nn
 
 from whence.errors import InputError
-from whence.files import save_weights
 from whence.reasons.features import FeatureNames, Features
 
 GENERAL: Final = ("taste", "popularity", "none")
@@ -74,6 +75,11 @@ class Calibrator(nn.Module):
 
     def forward(self, features: Features) -> Tensor:
         """Return the log-probabilities of all reasons `[U, k, c + p + 3]`."""
+        if features.names != self.names:
+            raise InputError(
+                "The calibrator of this run was learned with other figures than this version of "
+                "Whence computes. Train the run again."
+            )
         general = self._standardized("general", features)
         each = (
             self._scores("items", features, features.known_items, general),
@@ -89,21 +95,21 @@ class Calibrator(nn.Module):
         c, p = features.known_items.shape[-1], features.known_sets.shape[-1]
         return Beliefs(*found.split((c, p, len(GENERAL)), dim=-1))
 
-    def save(self, path: Path) -> None:
-        """Write the weights as safetensors."""
-        save_weights(path, self.state_dict(), {"features": json.dumps(self.names)})
+    def to_bytes(self) -> bytes:
+        """Return the weights as a safetensors file."""
+        about = {"features": json.dumps(self.names)}
+        return safetensors_bytes(dict(self.state_dict()), about)
 
     @classmethod
-    def load(cls, path: Path) -> Calibrator:
-        """Return the calibrator that `save` wrote."""
+    def from_bytes(cls, content: bytes, source: str) -> Calibrator:
+        """Return the calibrator that `to_bytes` wrote; `source` is named in errors."""
         try:
-            with safe_open(path, "pt") as file:
-                listed = json.loads(file.metadata()["features"])
-                weights = {name: file.get_tensor(name) for name in list(file.keys())}
+            weights = load(content)
+            listed = json.loads(_about(content)["features"])
             found = cls(FeatureNames(*map(tuple, listed)), torch.Generator())
             found.load_state_dict(weights)
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as problem:
-            raise InputError(f"{path} holds no calibrator of reasons: {problem}.") from None
+        except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as problem:
+            raise InputError(f"{source} holds no calibrator of reasons: {problem}.") from None
         return found.eval()
 
     def _scores(self, name: str, features: Features, known: Tensor, general: Tensor) -> Tensor:
@@ -115,7 +121,14 @@ class Calibrator(nn.Module):
     def _standardized(self, name: str, features: Features) -> Tensor:
         mean, std = getattr(self, f"{name}_mean"), getattr(self, f"{name}_std")
         found: Tensor = (getattr(features, name) - mean) / std
-        return found.clamp(-LARGEST, LARGEST)
+        return found.nan_to_num(0.0).clamp(-LARGEST, LARGEST)
+
+
+def _about(content: bytes) -> dict[str, str]:
+    """Return the metadata of a safetensors file: its header says how long the JSON is."""
+    (length,) = struct.unpack_from("<Q", content)
+    found: dict[str, str] = json.loads(content[8 : 8 + length])["__metadata__"]
+    return found
 
 
 class _Scorer(nn.Sequential):

@@ -99,8 +99,8 @@ def _of_items(figures: Figures, known: Tensor) -> Named:
         "lost beyond group": _squeezed((figures.lost - figures.group_lift[..., None]).mean(dim=0)),
         **_lead("lost", lost, known),
         **_lead("alone", alone, known),
-        "lost agreement": _agreement(figures.lost, known),
-        "alone agreement": _agreement(figures.alone, known),
+        "lost agreement": agreement_of(figures.lost, known),
+        "alone agreement": agreement_of(figures.alone, known),
         **_specific("lost", lost),
         **_specific("alone", alone),
         "alone missing": _squeezed(lift[..., None] - alone),
@@ -255,7 +255,7 @@ def _lead(name: str, values: Tensor, known: Tensor) -> Named:
     return {f"{name} lead": _squeezed(lead), f"{name} place": place.double().log1p()}
 
 
-def _agreement(values: Tensor, known: Tensor) -> Tensor:
+def agreement_of(values: Tensor, known: Tensor) -> Tensor:
     """Return the share of the models for which the option is the best."""
     ranked = values.where(known, -torch.inf)
     return (ranked == ranked.amax(dim=-1, keepdim=True)).double().mean(dim=0)
@@ -263,17 +263,23 @@ def _agreement(values: Tensor, known: Tensor) -> Tensor:
 
 def _specific(name: str, values: Tensor) -> Named:
     """Return how much more an item matters to a target than to the user's other targets."""
-    k = values.shape[1]
-    if k == 1:
-        mean = best_other = torch.zeros_like(values)
+    if values.shape[1] == 1:
+        best_other = torch.zeros_like(values)
     else:
-        mean = (values.sum(dim=1, keepdim=True) - values) / (k - 1)
         best, second = values.topk(2, dim=1).values.split(1, dim=1)
         best_other = torch.where(values == best, second, best)
     return {
-        f"{name} specific": _squeezed(values - mean),
+        f"{name} specific": _squeezed(values - mean_of_others(values)),
         f"{name} most specific": _squeezed(values - best_other),
     }
+
+
+def mean_of_others(values: Tensor) -> Tensor:
+    """Return the mean of each item over the user's other targets `[U, k, c]`; 0 if it is alone."""
+    k = values.shape[1]
+    if k == 1:
+        return torch.zeros_like(values)
+    return (values.sum(dim=1, keepdim=True) - values) / (k - 1)
 
 
 def _share(values: Tensor, whole: Tensor) -> Tensor:

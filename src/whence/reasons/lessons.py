@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 import torch
@@ -20,14 +19,10 @@ from whence.reasons.calibrator import Examples
 from whence.reasons.features import Features, features_of
 from whence.reasons.figures import Figures, find_figures
 from whence.reasons.groups import ItemGroups
-from whence.reasons.shown import Shown
+from whence.reasons.shown import LONGER, USERS_AT_ONCE, Shown
 from whence.reasons.singles import SingleItems
 from whence.worlds.causal import CausalWorld
 from whence.worlds.mechanism import Posterior
-
-LONGER: Final = 2
-"""Histories are this many times as long as what models read, so that older items can move up."""
-USERS_AT_ONCE: Final = {"cpu": 16, "cuda": 128}
 
 
 def examples_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +18,10 @@ from whence.memory import cases_at_once
 from whence.models.base import CaseReader
 from whence.reasons.altered import keeping
 
+LONGER: Final = 2
+"""Histories are this many times as long as what models read, so that older items can move up."""
+USERS_AT_ONCE: Final = {"cpu": 16, "cuda": 128}
+
 
 class Rows(NamedTuple):
     """Inputs of models."""
@@ -26,10 +30,6 @@ class Rows(NamedTuple):
     """`[R, n]`."""
     present: Tensor | None
     """Bool `[R, n]`: the items that are not hidden in their place."""
-
-    def __getitem__(self, rows: slice | int) -> Rows:  # type: ignore[override]
-        """Return some of the rows."""
-        return Rows(self.histories[rows], None if self.present is None else self.present[rows])
 
 
 class Answers(NamedTuple):
@@ -131,9 +131,9 @@ class Shown:
         done, at_once = 0, 1
         while done < len(rows.histories):
             some = slice(done, done + at_once)
+            present = None if rows.present is None else rows.present[some]
             found = [
-                model.score(part.histories, ALL, present=part.present)
-                for model, part in ((model, rows[some]) for model in self.models)
+                model.score(rows.histories[some], ALL, present=present) for model in self.models
             ]
             yield some, found
             done += at_once

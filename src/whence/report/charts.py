@@ -13,7 +13,7 @@ import vl_convert
 from whence.errors import LONGEST_MESSAGE
 from whence.explanation import Explanation
 from whence.measure import Measure, SeedMean
-from whence.reasons.checked import Reason
+from whence.reasons.reason import Reason
 from whence.text import shortened, visible
 from whence.trust.calibration.reliability import Reliability
 

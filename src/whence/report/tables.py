@@ -14,7 +14,7 @@ from whence.console import plain
 from whence.contract import ATTENTION_COLUMN, DROPPED
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds, protocol_lines
-from whence.reasons.checked import Reason
+from whence.reasons.reason import Reason
 from whence.terminal import captioned, plain_table
 from whence.training.comparison import MAIN
 from whence.training.evaluation import RATING_ERROR

@@ -1,0 +1,246 @@
+"""A reason in words, with the figures behind it: the result of `whence.reason`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, Self
+
+from rich.console import Group, RenderableType
+
+from whence.config import build
+from whence.console import plain
+from whence.contract import DROPPED
+from whence.reasons.evidence import Evidence
+from whence.reasons.similar_users import SimilarUsers
+from whence.terminal import Result, plain_table
+
+KindName = Literal["item", "set", "taste", "popularity", "none", "rule", "no history"]
+NO_HISTORY: Final = (
+    "fits your taste as the model learned it; this model reads no history, so it names no item"
+)
+NOT_POSSIBLE: Final = "not possible"
+"""How a document says that no item can be removed."""
+CALLED: Final[Mapping[KindName, str]] = {
+    "item": "one item",
+    "set": "two items together",
+    "taste": "your taste",
+    "popularity": "its popularity",
+}
+"""What sentences call a kind that is not sure enough to be said."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """One item of the history, and what it does for the recommendation."""
+
+    item: Any
+    """The raw id."""
+    label: str
+    probability_lost: float
+    """Necessity: the share of its probability that the recommendation loses without the item."""
+    times_alone: float
+    """Sufficiency: how many times more probable than usual the item alone makes it."""
+    specific: float
+    """Specificity: by what factor it loses more than the user's other recommendations do."""
+    agreement: float | None
+    """The share of models for which no item matters more; `None` if the run has one model."""
+    confidence: float
+    """The probability that this item is the reason."""
+    rank_before: int
+    """From 1, among the items that are not in the history."""
+    rank_without: int
+    rating: float | None = None
+
+
+@dataclass(frozen=True)
+class Taste:
+    """The items of the history that are of the recommendation's group."""
+
+    name: str
+    count: int
+    """How many of the newest events are of the group."""
+    of: int
+    probability_lost: float
+    """The share lost without the group, but for its strongest item."""
+    lost_without_others: float
+    """The share lost without as many other items."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One test of a reason, with its figure in words."""
+
+    name: str
+    says: str
+    value: float | None
+    passed: bool | None
+    """`None` if it could not be tested."""
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """The smallest set of items without which the recommendation leaves the list."""
+
+    items: tuple[Any, ...]
+    """Raw ids."""
+    labels: tuple[str, ...]
+    rank_without: int
+    list_size: int
+    proved: bool
+    """Whether no smaller set does it; triples are searched only in part."""
+
+    @property
+    def sentence(self) -> str:
+        """What to tell the user."""
+        named = listed(self.labels)
+        proof = "no smaller set does this" if self.proved else "found by a search in part"
+        return f"without {named} it falls to rank {self.rank_without:,} ({proof})"
+
+
+@dataclass(frozen=True, repr=False)
+class Reason(Result):
+    """What a recommendation rests on, and how sure that is."""
+
+    kind: KindName
+    verb: str
+    rank: int
+    """The recommendation's rank, from 1, among the items that are not in the history."""
+    supports: tuple[Support, ...] = ()
+    """The item or the items that are named."""
+    taste: Taste | None = None
+    confidence: float | None = None
+    """The probability that the most probable reason is the right one."""
+    likeliest: KindName = "none"
+    """The kind of the most probable reason, even if it is not sure enough to be said."""
+    threshold: float | None = None
+    """The probability from which on a reason is said."""
+    checks: tuple[Check, ...] = ()
+    considered: tuple[Support, ...] = ()
+    """Every item of the history that the model reads, newest first."""
+    although: tuple[Support, ...] = ()
+    """Items that count in favour although the user rated them low."""
+    smallest: Leaving | None = None
+    """The smallest set without which it leaves the list, if it was searched and found."""
+    calibrator: str = ""
+    """Which calibrator gave the confidence."""
+    models: int = 1
+    """How many models were asked."""
+    in_history: bool = False
+    """Whether the explained item is in the history; it is never its own reason."""
+    evidence: Evidence | None = None
+    """What the experts rest on, if the model has experts and reads no history."""
+    similar_users: SimilarUsers | None = None
+    """Similar users who chose the item, if the model has user vectors and reads no history."""
+    own: str | None = None
+    """The rule of the model in words, if its rule is the reason."""
+    removal: str = DROPPED
+    """How the checks remove an item; all its copies in the history are removed."""
+
+    @property
+    def reads_history(self) -> bool:
+        """Whether the model reads histories; otherwise no item can be named."""
+        return self.kind != "no history"
+
+    @property
+    def sentence(self) -> str:
+        """What to tell the user."""
+        if self.evidence is not None:
+            return self.evidence.sentence
+        if self.similar_users is not None:
+            return self.similar_users.sentence(self.verb)
+        if not self.reads_history:
+            return NO_HISTORY
+        said = self._said
+        if self.although:
+            rated = listed([f"{one.label} {one.rating:g}" for one in self.although])
+            said = f"{said}, although you rated {rated}"
+        return f"already in your history; {said}" if self.in_history else said
+
+    @property
+    def _said(self) -> str:
+        if self.own is not None:
+            return self.own
+        if self.kind in ("item", "set"):
+            together = ", which count together" if self.kind == "set" else ""
+            named = listed([one.label for one in self.supports])
+            return f"because you {self.verb} {named}{together}"
+        if self.kind == "taste" and self.taste is not None:
+            often = f"{self.taste.count} of the last {self.taste.of} you {self.verb}"
+            return f"because of your taste for {self.taste.name}: {often}"
+        if self.kind == "popularity":
+            return "popular with everyone; your history adds little"
+        if self.confidence is None or self.likeliest not in CALLED:
+            return "fits your history as a whole; no single item decides it"
+        return (
+            "fits your history as a whole; no reason is sure enough to name "
+            f"(most likely {CALLED[self.likeliest]}, {100 * self.confidence:.0f} %)"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types only, with the figures behind the sentence."""
+        optional = {
+            "taste": self.taste,
+            "smallest": self.smallest,
+            "evidence": self.evidence,
+            "similar_users": self.similar_users,
+        }
+        return {
+            "sentence": self.sentence,
+            "kind": self.kind,
+            "confidence": self.confidence,
+            "likeliest": self.likeliest,
+            "threshold": self.threshold,
+            "calibrator": self.calibrator,
+            "models": self.models,
+            "rank": self.rank,
+            "verb": self.verb,
+            "removal": self.removal if self.reads_history else NOT_POSSIBLE,
+            "in_history": self.in_history,
+            "because": [asdict(one) for one in self.supports],
+            "although": [asdict(one) for one in self.although],
+            "checks": [asdict(one) for one in self.checks],
+            "considered": [asdict(one) for one in self.considered],
+            **{name: asdict(one) for name, one in optional.items() if one is not None},
+            **({} if self.own is None else {"own": self.own}),
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return the reason that `as_dict` described."""
+        given = dict(document)
+        given.pop("sentence")
+        if given["removal"] == NOT_POSSIBLE:
+            given["removal"] = DROPPED
+        given["supports"] = given.pop("because")
+        for name in ("supports", "although", "considered"):
+            given[name] = tuple(Support(**one) for one in given[name])
+        given["checks"] = tuple(Check(**one) for one in given["checks"])
+        for name, kind in (("taste", Taste), ("evidence", Evidence), ("smallest", Leaving)):
+            if given.get(name) is not None:
+                given[name] = build(kind, given[name])
+        if given.get("similar_users") is not None:
+            given["similar_users"] = SimilarUsers(**given["similar_users"])
+        return cls(**given)
+
+    def __rich__(self) -> RenderableType:
+        if not self.checks:
+            return plain(self.sentence)
+        return Group(plain(self.sentence), checks_table(self))
+
+    def __repr__(self) -> str:
+        return f"Reason({self.sentence!r}, rank={self.rank})"
+
+
+def checks_table(reason: Reason) -> RenderableType:
+    """Return the checks of a reason as a table."""
+    marks = {True: "yes", False: "no", None: "not tested"}
+    table = plain_table("Checks", "check", "passed", "what was found")
+    for one in reason.checks:
+        table.add_row(one.name, marks[one.passed], one.says)
+    return table
+
+
+def listed(names: tuple[str, ...] | list[str]) -> str:
+    """Return "A", "A and B" or "A, B and C"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
