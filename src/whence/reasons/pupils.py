@@ -24,8 +24,8 @@ from whence.worlds.causal import CausalWorld
 NETWORK = "sasrec"
 SETTINGS = {"max_len": 40}
 """As many events as matter in any world."""
-STEPS, BATCH_SIZE = 3_000, 64
-VALIDATE_EVERY, PATIENCE = 150, 10
+STEPS, BATCH_SIZE = 2_500, 64
+VALIDATE_EVERY, PATIENCE = 125, 10
 
 
 @dataclass(frozen=True, eq=False)

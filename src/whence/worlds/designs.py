@@ -41,6 +41,8 @@ FAMOUS: Final = 0.2
 """Partners and heads of families are among this share of the most famous items."""
 PAIR_MEMORY: Final = 40
 """For how many events two items cause a third one together, all the same."""
+RIVAL_MEMORY: Final = 20
+"""For how many events users avoid a substitute or another version."""
 COMPLEMENTS: Final = 3
 CAUSES_OF_SHARED: Final = 3
 """How many items cause a shared one, in films and music."""
@@ -70,8 +72,9 @@ class CausalConfig:
     pair_rate: float = 0.2
     half_life: float = 6.0
     """The number of events after which a tie has half of its rate."""
-    memory: int = 20
-    """The number of events after which it has none."""
+    memory: int = 40
+    """The number of events after which it has none: as many as the networks of worlds read, so that
+    no cause ends at a moment that nobody can see."""
     taste: float = 0.6
     noise: float = 0.05
     """The rate of popularity is what remains to 1."""
@@ -274,10 +277,10 @@ def _shop(config: CausalConfig, rng: np.random.Generator) -> Design:
     again = np.full((config.items, 1), NONE, dtype=np.int32)
     used_up = draft.take(config.items // 10)
     again[used_up, 0] = used_up
-    period = max(2, config.memory // 2)
+    period = max(2.0, 2 * config.half_life)
     due = np.exp(-0.5 * ((np.arange(config.memory) - period) / (period / 4)) ** 2)
     replenishment = Ties(again, _varied(config.tie_rate, again, rng), due)
-    return draft.finish(complements, replenishment, repeats=True, rival_memory=config.memory)
+    return draft.finish(complements, replenishment, repeats=True, rival_memory=RIVAL_MEMORY)
 
 
 def _music(config: CausalConfig, rng: np.random.Generator) -> Design:
@@ -299,7 +302,7 @@ def _music(config: CausalConfig, rng: np.random.Generator) -> Design:
     again = np.arange(config.items, dtype=np.int32)[:, None].copy()
     fresh = np.where(np.arange(config.memory) < 2, 0.0, _fading(config))
     repeats = Ties(again, _varied(0.1 * config.tie_rate, again, rng), fresh)
-    return draft.finish(following_tie, repeats, repeats=True, rival_memory=config.memory)
+    return draft.finish(following_tie, repeats, repeats=True, rival_memory=RIVAL_MEMORY)
 
 
 _DESIGNS: Final[Mapping[str, Callable[[CausalConfig, np.random.Generator], Design]]] = {
@@ -327,7 +330,6 @@ def draw_config(generator: Generator, seed: int, **given: object) -> CausalConfi
         "tie_rate": between(0.15, 0.5),
         "pair_rate": between(0.15, 0.5),
         "half_life": between(3.0, 12.0),
-        "memory": int(rng.integers(10, 31)),
         "taste": between(0.4, 0.7),
         "noise": between(0.02, 0.1),
         "spontaneous": between(0.1, 1.0),
