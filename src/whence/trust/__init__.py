@@ -2,6 +2,7 @@
 
 | question | folder or module | measures |
 |---|---|---|
+| Can the sentences be believed? | `sentences` | `necessity`, `compare_halves` |
 | Is the model accurate? | `accuracy` | `class_accuracy` |
 | Is it right as often as its confidence says? | `calibration` | `expected_calibration_error`, … |
 | Do explainers find the true reason? | `truth` | `precision_at_cause`, `precision_on_world` |

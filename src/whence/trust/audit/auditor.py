@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import whence
 from whence.capabilities import require
+from whence.contract import DROPPED
 from whence.data.sources import Source
 from whence.devices import device_of
 from whence.errors import InputError, WhenceError
@@ -70,7 +71,7 @@ def audit(
     asked = chosen_stages(stages)
     run = run if data is None else run.with_training_data(data)
     context = _context(run, methods, cases, model_seed, memory, removal, show_progress)
-    command = _command(run, out, stages, methods, cases, model_seed, context.removal)
+    command = _command(run, out, stages, methods, cases, model_seed, removal)
     if out is None:
         return _answer_all(asked, context, None, command)
     folder = open_audit_folder(Path(out), run, context.settings())
@@ -119,7 +120,7 @@ def _context(
         model_seed = run.seed_offering(need for one in methods or () for need in _needs(one))
         if model_seed is not None:
             print_line(f"{ONE_MODEL} The model of seed {model_seed} is tested.", show_progress)
-    removal = unless_own(run.chosen(model_seed), removal)
+    asked, removal = removal, unless_own(run.chosen(model_seed), removal)
     model = with_removal(run.chosen(model_seed), removal)
     for method in methods or ():
         require_reasons(model, f"'{method}'")
@@ -129,7 +130,16 @@ def _context(
         raise InputError(
             f"'{CONTROL}' is what explainers are compared with; name at least one other explainer."
         )
-    return AuditContext(run, model_seed, chosen, cases, memory, removal, show_progress)
+    return AuditContext(
+        run,
+        model_seed,
+        chosen,
+        cases,
+        memory,
+        removal,
+        sentence_removal=asked or DROPPED,
+        show_progress=show_progress,
+    )
 
 
 def _needs(method: str) -> tuple[str, ...]:

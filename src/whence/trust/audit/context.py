@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from whence.arrays import Ints
-from whence.contract import HasAttentions, HasPartNames, attends_by_target, offers
+from whence.contract import DROPPED, HasAttentions, HasPartNames, attends_by_target, offers
 from whence.data.histories import Cases
 from whence.data.splits import HeldOut, Split, split_by
 from whence.devices import device_of
@@ -54,6 +54,8 @@ class AuditContext:
     memory: int | None = None
     removal: str | None = None
     """How parts are removed, in every stage; `None` is what each model does itself."""
+    sentence_removal: str = DROPPED
+    """How items are removed to test sentences, whose own checks leave them out."""
     show_progress: bool = False
     cut_to: int | None = None
     """Read only this many of a history's newest items, if the model could read more."""
@@ -179,6 +181,7 @@ class AuditContext:
             "cases": self.n_cases,
             "held": HELD,
             "removal": self.model.removal,
+            "sentence_removal": self.sentence_removal,
         }
 
 

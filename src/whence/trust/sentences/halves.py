@@ -1,0 +1,50 @@
+"""Agreement of sentences: do two halves of the seeds name the same items?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from whence.arrays import Bools, Ints
+from whence.data.histories import Cases
+from whence.errors import InputError
+from whence.reasons.of_run import make_reasoner
+from whence.run import Run
+from whence.trust.sentences.said import Histories, Said, recommend_lists, say
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """What two halves of the seeds say of the same recommendations."""
+
+    first: Said
+    second: Said
+    seeds: tuple[tuple[int, ...], tuple[int, ...]]
+    """Those of each half."""
+
+    def same_named(self) -> tuple[Bools, Ints]:
+        """Return whether both name the same items, and the users, if either half names any."""
+        either = self.first.names | self.second.names
+        same = (self.first.named == self.second.named).all(dim=1)
+        return same[either].cpu().numpy(), self.first.user[either].cpu().numpy()
+
+
+def compare_halves(
+    run: Run, cases: Cases, histories: Histories, removal: str, list_size: int
+) -> Halves:
+    """Ask two disjoint halves of the run's seeds about the first half's recommendations."""
+    seeds = tuple(run.models)
+    if len(seeds) < 2:
+        raise InputError(f"Two halves need at least 2 seeds, not {len(seeds)}.")
+    middle = len(seeds) // 2
+    first, second = (_part(run, some) for some in (seeds[:middle], seeds[middle:]))
+    lists = recommend_lists(first.whole, cases, len(run.catalog), list_size)
+    one, other = (
+        say(make_reasoner(run, half.recommenders(), removal), histories, lists)
+        for half in (first, second)
+    )
+    return Halves(one, other, (seeds[:middle], seeds[middle:]))
+
+
+def _part(run: Run, seeds: tuple[int, ...]) -> Run:
+    """Return the run with some of its seeds."""
+    return replace(run, models={seed: run.models[seed] for seed in seeds})
