@@ -7,6 +7,10 @@ from typing import Final
 
 MOST_TIMES: Final = 1_000.0
 """Larger factors are not told apart."""
+NEARLY_ALL: Final = 1 - 1e-9
+"""The largest share whose logarithm is taken."""
+ROUNDING: Final = 1e-5
+"""In percent; single precision gives 0.9 as 0.89999998."""
 
 
 def factor_of(change: float) -> float:
@@ -27,6 +31,25 @@ def more_probable(gained: float) -> str:
     if factor_of(gained) < 2:
         return f"{100 * math.expm1(gained):.0f} % more probable"
     return f"{times(gained)} as probable"
+
+
+def loses(lost: float) -> str:
+    """Return what a recommendation loses, as the fall of a log-probability, in words."""
+    if lost < 0:
+        return f"becomes {more_probable(-lost)}"
+    return f"loses {-100 * math.expm1(-lost):.0f} % of its probability"
+
+
+def percent_lost(share: float) -> str:
+    """Return the share of a probability that is lost as a table shows it."""
+    return percent(math.log1p(-min(share, NEARLY_ALL)))
+
+
+def percent_sure(probability: float) -> str:
+    """Return a probability in percent, rounded down: 89.9 % is not yet 90 %."""
+    if not 0 <= probability <= 1:  # in a document that somebody changed
+        return f"{100 * probability:.0f} %"
+    return f"{math.floor(100 * probability + ROUNDING)} %"
 
 
 def percent(change: float) -> str:

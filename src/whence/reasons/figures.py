@@ -96,6 +96,8 @@ class Figures:
     """`[S, U, k, p]`."""
     pair_alone: Tensor
     """`[S, U, k, p]`."""
+    pair_rank_without: Tensor
+    """`[U, k, p]`: the target's rank without both."""
     group: Tensor
     """`[U, k]`: the target's group, or `NO_GROUP`."""
     in_group: Tensor
@@ -104,6 +106,8 @@ class Figures:
     """`[U, k]`: the share of all events that are of the group."""
     group_lost: Tensor
     """`[S, U, k]`: what the target loses without its group."""
+    group_rank_without: Tensor
+    """`[U, k]`: its rank without its group."""
     others_lost: Tensor
     """`[S, U, k]`: what it loses without as many other items."""
     group_alone: Tensor
@@ -120,6 +124,12 @@ class Figures:
                 for one in fields(Figures)
             }
         )
+
+    def of_models(self, chosen: Sequence[int]) -> Figures:
+        """Return the figures of some of the models."""
+        each = {one.name: getattr(self, one.name) for one in fields(Figures)}
+        some = {name: values[list(chosen)] for name, values in each.items() if name in BY_MODEL}
+        return Figures(**{**each, **some})
 
 
 class _Asked(NamedTuple):
@@ -177,8 +187,8 @@ def find_figures(
         group=group,
         in_group=in_group[:, :, -slots:] & (candidates != PAD)[:, None, :],
         group_share=torch.zeros_like(full[0]) if groups is None else groups.shares(group),
-        **_of_pairs(asked, full, usual["usual"], of_items["alone"]),
-        **_of_groups(asked, in_group, apart, full, usual["usual"]),
+        **_of_pairs(asked, of_history, usual["usual"], of_items["alone"]),
+        **_of_groups(asked, in_group, apart, of_history, usual["usual"]),
     )
 
 
@@ -283,7 +293,9 @@ def _mean_where(values: Tensor, asked: Tensor) -> Tensor:
     return (values * asked).sum(dim=2) / asked.sum(dim=2)
 
 
-def _of_pairs(asked: _Asked, full: Tensor, usual: Tensor, alone: Tensor) -> dict[str, Tensor]:
+def _of_pairs(
+    asked: _Asked, of_history: dict[str, Tensor], usual: Tensor, alone: Tensor
+) -> dict[str, Tensor]:
     """Return the pairs of the items that bring most alone, and their figures.
 
     A network has seen the partners of a pair with what they cause, so each alone brings it, too.
@@ -301,27 +313,35 @@ def _of_pairs(asked: _Asked, full: Tensor, usual: Tensor, alone: Tensor) -> dict
     sets = candidates.gather(1, pairs.flatten(1)).view(users, k, -1, 2, 1)
     members = (histories[:, None, None, None, :] == sets).any(dim=3)  # [U, k, p, w]
     alone_kept = members & newest_copies(histories)[:, None, None, :]
-    left = asked.shown.own_target(~members).log_probability
+    left = asked.shown.own_target(~members)
     brought = asked.shown.own_target(alone_kept).log_probability
+    full, rank = of_history["full"], of_history["rank"]
     return {
         "pairs": pairs,
-        "pair_lost": (full[..., None] - left).where(valid, 0.0),
+        "pair_lost": (full[..., None] - left.log_probability).where(valid, 0.0),
+        "pair_rank_without": left.rank.where(valid, rank[..., None]),
         "pair_alone": (brought - usual[..., None]).where(valid, 0.0),
     }
 
 
 def _of_groups(
-    asked: _Asked, groups: Tensor, apart: Tensor, full: Tensor, usual: Tensor
+    asked: _Asked,
+    groups: Tensor,
+    apart: Tensor,
+    of_history: dict[str, Tensor],
+    usual: Tensor,
 ) -> dict[str, Tensor]:
     """Return the figures of each target's group `[U, k, w]`; 0 if the history has none of it."""
     histories = asked.histories
     others = others_at_random(histories, groups, apart)
     kept = torch.stack((~groups, ~others, groups), dim=2)  # [U, k, 3, w]
-    found = asked.shown.own_target(kept).log_probability
-    without, without_others, alone = found.unbind(dim=3)
+    found = asked.shown.own_target(kept)
+    without, without_others, alone = found.log_probability.unbind(dim=3)
+    full, rank = of_history["full"], of_history["rank"]
     any_of_it = (groups & (histories != PAD)[:, None, :]).any(dim=2)
     return {
         "group_lost": (full - without).where(any_of_it, 0.0),
+        "group_rank_without": found.rank[..., 0].where(any_of_it, rank),
         "others_lost": (full - without_others).where(any_of_it, 0.0),
         "group_alone": (alone - usual).where(any_of_it, 0.0),
     }

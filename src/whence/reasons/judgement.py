@@ -6,6 +6,7 @@ least the threshold. Without such a reason nothing is claimed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
@@ -20,7 +21,11 @@ from whence.reasons.figures import Figures
 SURE: Final = 0.9
 """The probability from which on a reason is said."""
 FEWEST_OF_A_TASTE: Final = 2
-"""A taste is for at least so many items besides the strongest."""
+RECENT_EVENTS: Final = 20
+"""A taste is for so many items, at least, that are among so many of the newest events, besides the
+strongest and those that were rated low."""
+LITTLE: Final = math.log(2.0)
+"""What is popular owes less than this to the history: it does not even double its probability."""
 
 
 class Kind(IntEnum):
@@ -41,11 +46,11 @@ class Judgement:
     kind: Tensor
     """`[U, k]`: a `Kind`."""
     likeliest: Tensor
-    """`[U, k]`: the most probable kind, whether or not it is said."""
+    """`[U, k]`: the kind that is said, or else the most probable one."""
     confidence: Tensor
-    """`[U, k]`: the probability of the most probable reason."""
+    """`[U, k]`: the probability of this reason; 0 if none is possible."""
     place: Tensor
-    """`[U, k]`: the place of the most probable item, or of the most probable pair."""
+    """`[U, k]`: the place of its item or its pair."""
     disliked: Tensor
     """`[U, k]`: the place of an item rated low that counts in favour of the target, or -1."""
 
@@ -65,24 +70,28 @@ def judge(
 ) -> Judgement:
     """Return what is said; `low` `[U, c]` are items that the user rated low, which are never named.
 
-    Kinds that fail a check are not said, however probable they are.
+    A kind that fails a check is not said, however probable it is. If nothing is said, the most
+    probable reason is returned with the figures that it fails by.
     """
-    items, sets, general = (one.where(passed, 0.0) for one, passed in _checked(beliefs, figures))
-    disliked = torch.full_like(items[..., 0], -1, dtype=torch.int64)
+    options, passed = _options(beliefs), _passed(figures, low)
+    disliked = torch.full_like(beliefs.items[..., 0], -1, dtype=torch.int64)
     if low is not None:
-        rated_low = low[:, None, :].expand_as(items)
-        strongest, place = items.where(rated_low, 0.0).max(dim=2)
-        disliked = place.where(strongest > 1 - sure, -1)
-        items = items.where(~rated_low, 0.0)
-        of_pair = [rated_low.gather(2, one) for one in figures.pairs.unbind(dim=3)]
-        sets = sets.where(~(of_pair[0] | of_pair[1]), 0.0)
-    confidence, place = torch.cat((items, sets, general[..., :2]), dim=2).max(dim=2)
-    c, p = items.shape[2], sets.shape[2]
+        liked = _names_no_low(figures, low)
+        c = low.shape[1]
+        strongest, slot = options[..., :c].where(~liked[..., :c] & passed[..., :c], 0.0).max(dim=2)
+        disliked = slot.where(strongest > 1 - sure, -1)
+        options = options.where(liked, 0.0)
+    best, chosen = options.where(passed, 0.0).max(dim=2)
+    said = best >= sure
+    confidence, place = options.max(dim=2)
+    confidence, place = best.where(said, confidence), chosen.where(said, place)
+    c, p = beliefs.items.shape[2], beliefs.sets.shape[2]
     bounds = torch.tensor([c, c + p, c + p + 1], device=place.device)
-    likeliest = torch.bucketize(place, bounds, right=True)
+    # With a stranger's weights, a probability may be no number.
+    likeliest = torch.bucketize(place, bounds, right=True).where(confidence > 0, int(Kind.NONE))
     within = place - (likeliest == Kind.SET) * c
     return Judgement(
-        kind=likeliest.where(confidence >= sure, int(Kind.NONE)),
+        kind=likeliest.where(said, int(Kind.NONE)),
         likeliest=likeliest,
         confidence=confidence,
         place=within.where(likeliest <= Kind.SET, 0),
@@ -90,17 +99,32 @@ def judge(
     )
 
 
-def _checked(beliefs: Beliefs, figures: Figures) -> list[tuple[Tensor, Tensor]]:
-    """Return the probabilities of items, of pairs, and of taste, popularity and none, with whether
-    each passes its checks.
+def _options(beliefs: Beliefs) -> Tensor:
+    """Return the probabilities of all that can be said `[U, k, c + p + 2]`."""
+    return torch.cat((beliefs.items, beliefs.sets, beliefs.general[..., :2]), dim=2)
 
-    An item or a pair has to push the target up: it loses without it, and gains by it alone. Without
-    the taste it has to lose more than without as many other items.
+
+def _passed(figures: Figures, low: Tensor | None) -> Tensor:
+    """Return which of these pass their checks.
+
+    An item or a pair has to push the target up: it loses without it, and gains by it alone. So has
+    a taste, and without it the target has to lose more than without as many other items. What is
+    popular must owe little to the history.
     """
     item = (figures.lost.mean(dim=0) > 0) & (figures.alone.mean(dim=0) > 0)
     pair = (figures.pair_lost.mean(dim=0) > 0) & (figures.pair_alone.mean(dim=0) > 0)
-    specific = figures.group_lost.mean(dim=0) > figures.others_lost.mean(dim=0)
-    taste = specific & (figures.in_group.sum(dim=2) >= FEWEST_OF_A_TASTE)
-    general = torch.ones_like(beliefs.general, dtype=torch.bool)
-    general[..., 0] = taste
-    return [(beliefs.items, item), (beliefs.sets, pair), (beliefs.general, general)]
+    of_group = figures.group_lost.mean(dim=0)
+    taste = (of_group > 0) & (figures.group_alone.mean(dim=0) > 0)
+    taste &= of_group > figures.others_lost.mean(dim=0)
+    liked = figures.in_group if low is None else figures.in_group & ~low[:, None, :]
+    taste &= liked[..., -RECENT_EVENTS:].sum(dim=2) >= FEWEST_OF_A_TASTE
+    popular = (figures.full - figures.marginal).mean(dim=0) < LITTLE
+    return torch.cat((item, pair, taste[..., None], popular[..., None]), dim=2)
+
+
+def _names_no_low(figures: Figures, low: Tensor) -> Tensor:
+    """Return which of these name no item that was rated low."""
+    items = ~low[:, None, :].expand(figures.lost.shape[1:])
+    older, newer = (items.gather(2, one) for one in figures.pairs.unbind(dim=3))
+    general = torch.ones_like(items[..., :1]).expand(-1, -1, 2)
+    return torch.cat((items, older & newer, general), dim=2)

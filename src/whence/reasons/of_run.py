@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whence.arrays import Floats, Ints, Ints32
+from whence.arrays import Bools, Floats, Ints, Ints32
 from whence.contract import DROPPED, PAD, HasItemVectors, offers
 from whence.data.histories import Cases, one_history
 from whence.devices import device_of
-from whence.errors import InputError
+from whence.errors import InputError, RunError
 from whence.models import Recommender
 from whence.models.base import HasOwnReasons
 from whence.ranking import top_unseen
@@ -31,11 +32,14 @@ from whence.reasons.shown import LONGER
 from whence.reasons.smallest import smallest_sets
 from whence.reasons.telling import Asked, leaving, tell
 from whence.run import Run
+from whence.run_document import CALIBRATOR
 
 COMPANIONS: Final = 10
 """With so many recommendations of the same user a target is compared."""
 LOW: Final = 0.4
 """Ratings up to this share of the largest one are low: two of five."""
+LARGEST_SCALE: Final = 100.0
+"""Larger numbers are counts, such as how often a song was played. None of them is low."""
 DEFAULT_FILE: Final = "calibrator.safetensors"
 DEFAULT: Final = "default"
 OWN: Final = "of this run"
@@ -56,13 +60,16 @@ class Options:
     def __post_init__(self) -> None:
         if not 0.5 <= self.sure <= 1:
             raise InputError(f"sure is a probability from 0.5 to 1, not {self.sure}.")
+        if self.low_rating is not None and not math.isfinite(self.low_rating):
+            raise InputError(f"low_rating is a rating, not {self.low_rating}.")
 
     def low_of(self, run: Run) -> float:
-        """Return the highest low rating."""
+        """Return the highest low rating, or minus infinity if the ratings are on no scale."""
         if self.low_rating is not None:
             return self.low_rating
         ratings = run.interactions.ratings
-        return LOW * float(ratings.max(initial=0.0)) if ratings is not None else 0.0
+        largest = 0.0 if ratings is None else float(ratings.max(initial=0.0))
+        return LOW * largest if 0 < largest <= LARGEST_SCALE else -math.inf
 
 
 _KEPT: Final[WeakKeyDictionary[Run, dict[tuple[int | None, str], Reasoner]]] = WeakKeyDictionary()
@@ -100,16 +107,14 @@ def find_reasons(
     best, scores = top_unseen(model, _case(items), slots, COMPANIONS)
     others = [one for one in best[0][np.isfinite(scores[0])].tolist() if one not in targets]
     together = [*targets.tolist(), *others[: max(0, COMPANIONS - len(targets))]]
-    low = None if ratings is None else torch.from_numpy(ratings <= options.low_of(run))
-    if low is not None and len(low) < LONGER * slots:
-        low = F.pad(low, (LONGER * slots - len(low), 0))
+    low = _rated_low(run, ratings, options)
     histories = torch.from_numpy(one_history(items, LONGER * slots)).to(device)
     found = reasoner.find(
         histories,
         torch.tensor([together], device=device),
         seen,
         sure=options.sure,
-        low=None if low is None else low[None, -LONGER * slots :].to(device),
+        low=None if low is None else _one_row(low, LONGER * slots).to(device),
     )
     asked = Asked(
         items,
@@ -120,13 +125,13 @@ def find_reasons(
         options.sure,
         reasoner.calibrator_name,
         options.removal,
+        low,
     )
     reasons = tell(asked, found, targets)
     for place, one in enumerate(reasons):
-        if one.kind == "set" or search:
-            (smallest,) = smallest_sets(
-                model, seen[0], torch.from_numpy(targets[place : place + 1]), slots, options.k
-            )
+        if (one.kind == "set" or search) and not one.in_history:
+            own = torch.from_numpy(targets[place : place + 1]).to(device)
+            (smallest,) = smallest_sets(model, seen[0], own, slots, options.k)
             reasons[place] = replace(one, smallest=leaving(run.catalog, smallest, options.k))
     return _with_own_rules(model, histories[:, -slots:], targets, run, reasons)
 
@@ -146,10 +151,36 @@ def _with_own_rules(
         )
         for rule in own
     ]
+    by_rule = Reason("rule", run.verb, 0, likeliest="rule")
     return [
-        replace(one, kind="rule", own=rule, supports=(), although=(), checks=(), smallest=None)
+        replace(
+            by_rule,
+            own=rule,
+            rank=one.rank,
+            considered=one.considered,
+            in_history=one.in_history,
+            removal=one.removal,
+        )
         for one, rule in zip(reasons, said, strict=True)
     ]
+
+
+def _rated_low(run: Run, ratings: Floats | None, options: Options) -> Bools | None:
+    """Return which events of a history were rated low."""
+    if ratings is not None:
+        return np.asarray(ratings <= options.low_of(run))
+    if options.low_rating is not None:
+        raise InputError(
+            "This history has no ratings, so none can be low. Leave out --low-rating (in Python "
+            "low_rating=), or ask for a user of data with ratings."
+        )
+    return None
+
+
+def _one_row(values: Bools, length: int) -> Tensor:
+    """Return the newest values as `[1, length]`, padded on the left."""
+    row = torch.from_numpy(values[-length:])
+    return F.pad(row, (length - len(row), 0))[None]
 
 
 def _case(items: Ints32) -> Cases:
@@ -177,7 +208,10 @@ def calibrator_of(run: Run) -> Calibrator:
     """Return the calibrator of the run, or the one that comes with Whence."""
     if run.calibrator is None:
         return default_calibrator()
-    return Calibrator.from_bytes(run.calibrator, "The run")
+    try:
+        return Calibrator.from_bytes(run.calibrator, f"The file {CALIBRATOR} of this run")
+    except InputError as problem:
+        raise RunError(f"{problem} Train the run again.") from None
 
 
 @cache

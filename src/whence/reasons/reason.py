@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, Self
 
@@ -11,9 +11,10 @@ from rich.console import Group, RenderableType
 from whence.config import build
 from whence.console import plain
 from whence.contract import DROPPED
+from whence.reasons.amounts import percent_sure
 from whence.reasons.evidence import Evidence
 from whence.reasons.similar_users import SimilarUsers
-from whence.terminal import Result, plain_table
+from whence.terminal import Result, captioned, plain_table
 
 KindName = Literal["item", "set", "taste", "popularity", "none", "rule", "no history"]
 NO_HISTORY: Final = (
@@ -21,13 +22,16 @@ NO_HISTORY: Final = (
 )
 NOT_POSSIBLE: Final = "not possible"
 """How a document says that no item can be removed."""
+WHOLE, NONE_SURE = "fits your history as a whole", "no single reason is sure"
 CALLED: Final[Mapping[KindName, str]] = {
     "item": "one item",
     "set": "two items together",
     "taste": "your taste",
     "popularity": "its popularity",
 }
-"""What sentences call a kind that is not sure enough to be said."""
+"""What tables call a kind that can be said."""
+NOT_REQUIRED: Final = ("specificity", "agreement")
+"""Checks whose outcome counts towards the confidence, but does not forbid to say a reason."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,9 @@ class Support:
     """Necessity: the share of its probability that the recommendation loses without the item."""
     times_alone: float
     """Sufficiency: how many times more probable than usual the item alone makes it."""
-    specific: float
-    """Specificity: by what factor it loses more than the user's other recommendations do."""
+    specific: float | None
+    """Specificity: by what factor it loses more than the user's other recommendations do; `None`
+    if there is no other one."""
     agreement: float | None
     """The share of models for which no item matters more; `None` if the run has one model."""
     confidence: float
@@ -51,6 +56,7 @@ class Support:
     """From 1, among the items that are not in the history."""
     rank_without: int
     rating: float | None = None
+    """The user's newest rating of it."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,9 @@ class Taste:
     """The share lost without the group, but for its strongest item."""
     lost_without_others: float
     """The share lost without as many other items."""
+    rank_before: int
+    rank_without: int
+    """Without the group, but for its strongest item."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +97,14 @@ class Leaving:
     rank_without: int
     list_size: int
     proved: bool
-    """Whether no smaller set does it; triples are searched only in part."""
+    """Whether it is searched in full; of three items, only some sets are tried."""
 
     @property
     def sentence(self) -> str:
         """What to tell the user."""
         named = listed(self.labels)
-        proof = "no smaller set does this" if self.proved else "found by a search in part"
-        return f"without {named} it falls to rank {self.rank_without:,} ({proof})"
+        proof = "no smaller set does this" if self.proved else "no one or two items do this"
+        return f"without {named} it falls to rank {self.rank_without:,}; {proof}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,31 +160,38 @@ class Reason(Result):
             return self.similar_users.sentence(self.verb)
         if not self.reads_history:
             return NO_HISTORY
-        said = self._said
-        if self.although:
-            rated = listed([f"{one.label} {one.rating:g}" for one in self.although])
-            said = f"{said}, although you rated {rated}"
-        return f"already in your history; {said}" if self.in_history else said
+        return f"already in your history; {self._said}" if self.in_history else self._said
 
     @property
     def _said(self) -> str:
         if self.own is not None:
             return self.own
-        if self.kind in ("item", "set"):
+        if self.kind in ("item", "set") and self.supports:
             together = ", which count together" if self.kind == "set" else ""
             named = listed([one.label for one in self.supports])
-            return f"because you {self.verb} {named}{together}"
+            return f"because you {self.verb} {named}{together}{self._although}"
         if self.kind == "taste" and self.taste is not None:
             often = f"{self.taste.count} of the last {self.taste.of} you {self.verb}"
-            return f"because of your taste for {self.taste.name}: {often}"
+            return f"because of your taste for {self.taste.name}: {often}{self._although}"
         if self.kind == "popularity":
             return "popular with everyone; your history adds little"
-        if self.confidence is None or self.likeliest not in CALLED:
-            return "fits your history as a whole; no single item decides it"
-        return (
-            "fits your history as a whole; no reason is sure enough to name "
-            f"(most likely {CALLED[self.likeliest]}, {100 * self.confidence:.0f} %)"
-        )
+        return f"{WHOLE}{self._although}; {NONE_SURE}"
+
+    @property
+    def _although(self) -> str:
+        """What counts in favour although it was rated low."""
+        rated = [
+            one.label if one.rating is None else f"{one.label} only {one.rating:g}"
+            for one in self.although
+        ]
+        return f", although you rated {listed(rated)}" if rated else ""
+
+    @property
+    def sure(self) -> str:
+        """How sure the reason is, in percent; empty if none is claimed."""
+        if self.kind not in CALLED or self.confidence is None:
+            return ""
+        return percent_sure(self.confidence)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types only, with the figures behind the sentence."""
@@ -224,23 +240,47 @@ class Reason(Result):
         return cls(**given)
 
     def __rich__(self) -> RenderableType:
-        if not self.checks:
-            return plain(self.sentence)
-        return Group(plain(self.sentence), checks_table(self))
+        return Group(plain(self.sentence), *self.details())
+
+    def details(self) -> list[RenderableType]:
+        """Return what stands below the sentence: the smallest set, and the checks."""
+        found: list[RenderableType] = []
+        if self.smallest is not None:
+            found.append(plain(self.smallest.sentence))
+        if self.checks:
+            found.append(checks_table(self))
+        return found
 
     def __repr__(self) -> str:
         return f"Reason({self.sentence!r}, rank={self.rank})"
 
 
+MARKS: Final[Mapping[bool | None, str]] = {True: "yes", False: "no", None: "not tested"}
+
+
+def checks_title(reason: Reason) -> str:
+    """Return what the checks are about."""
+    if reason.kind in CALLED:
+        return "Checks of the reason"
+    return f"Checks of the most likely reason, {CALLED.get(reason.likeliest, reason.likeliest)}"
+
+
+def checks_caption(reason: Reason) -> str:
+    """Return which checks decide."""
+    counted = [one.name for one in reason.checks if one.name in NOT_REQUIRED]
+    required = [one.name for one in reason.checks if one.name not in NOT_REQUIRED]
+    also = f"; {listed(counted)} count towards the confidence" if counted else ""
+    return f"a reason is said only if it passes {listed(required)}{also}"
+
+
 def checks_table(reason: Reason) -> RenderableType:
     """Return the checks of a reason as a table."""
-    marks = {True: "yes", False: "no", None: "not tested"}
-    table = plain_table("Checks", "check", "passed", "what was found")
+    table = plain_table(checks_title(reason), "check", "passed", "what was found")
     for one in reason.checks:
-        table.add_row(one.name, marks[one.passed], one.says)
-    return table
+        table.add_row(one.name, MARKS[one.passed], one.says)
+    return captioned(table, checks_caption(reason))
 
 
-def listed(names: tuple[str, ...] | list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Return "A", "A and B" or "A, B and C"."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

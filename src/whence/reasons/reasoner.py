@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from whence.contract import DROPPED
+from whence.errors import RunError
 from whence.memory import row_slices
 from whence.models.base import CaseReader
 from whence.models.dropping import require_removal
@@ -83,7 +84,13 @@ class Reasoner:
         device = shown.histories.device
         for some in row_slices(len(shown.histories), USERS_AT_ONCE[device.type]):
             figures = find_figures(shown[some], self.singles, self.groups)
-            beliefs = self.calibrator.believe(features_of(figures, shown.targets[some]))
+            features = features_of(figures, shown.targets[some])
+            if features.names != self.calibrator.names:
+                raise RunError(
+                    f"The calibrator ({self.calibrator_name}) was learned with other figures than "
+                    "this version of Whence computes. Train the run again."
+                )
+            beliefs = self.calibrator.believe(features)
             slots = figures.candidates.shape[1]
             rated_low = None if low is None else low[some, -slots:]
             yield Found(figures, beliefs, judge(beliefs, figures, sure, rated_low))
