@@ -17,7 +17,7 @@ from whence_studies.measurements.registry import (
     figures_of,
     is_over_users,
 )
-from whence_studies.study import SKIPS, TOYS, Claim, Study
+from whence_studies.study import REASONS, SKIPS, TOYS, Claim, Study
 from whence_studies.tables.dataset_statistics import COUNTS
 
 BETWEEN_SEEDS: Final = frozenset(("stability", "class-stability", "confidence"))
@@ -56,7 +56,7 @@ def _check(study: Study) -> None:
 
 def _check_tables(study: Study) -> None:
     """Check a study of published tables; skips and toys find or make their own data."""
-    if not study.published:
+    if not study.published and study.measurements != (REASONS,):
         raise InputError("A study of published tables needs published values, and there are none.")
     _check_unique("claims", [claim.text for claim in study.claims])
     for claim in study.claims:
@@ -67,7 +67,7 @@ def _check_tables(study: Study) -> None:
             )
         if not all(side.column or claim.column for side in claim.sides):
             raise InputError(f"“{claim.text}” names no column.")
-    if study.measurements in ((SKIPS,), (TOYS,)):
+    if study.measurements in ((SKIPS,), (TOYS,), (REASONS,)):
         return
     _check_data(study)
     for table in study.published:

@@ -22,8 +22,8 @@ from whence_studies.measurements.measurement import MeasuredRun
 from whence_studies.measurements.registry import MEASUREMENTS
 from whence_studies.records import Record
 from whence_studies.results import StudyResults, judge_by_records
-from whence_studies.study import COUNTS, SKIPS, Cell, Study
-from whence_studies.tables import dataset_statistics, skips, toys
+from whence_studies.study import COUNTS, REASONS, SKIPS, Cell, Study
+from whence_studies.tables import dataset_statistics, reasons, skips, toys
 from whence_studies.tables.trained_skips import Workspace
 
 
@@ -75,6 +75,8 @@ def _fill(study: Study, workspace: Workspace) -> list[Record]:
     (name,) = study.measurements
     if name == SKIPS:
         return skips.measure(study, workspace)
+    if name == REASONS:
+        return reasons.measure(study, workspace)
     return dataset_statistics.count(study) if name == COUNTS else toys.measure(study)
 
 

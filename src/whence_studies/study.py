@@ -27,8 +27,8 @@ Expectation = Literal[
     "higher", "lower", "not higher", "not lower", "spread lower", "weak", "moderate", "strong"
 ]
 Settings = Mapping[str, Any]
-COUNTS, SKIPS, TOYS = "counts", "skips", "toys"
-"""Measurements that fill a published table row by row instead of measuring trained runs."""
+COUNTS, SKIPS, TOYS, REASONS = "counts", "skips", "toys", "reasons"
+"""Measurements that fill a table row by row instead of measuring trained runs."""
 
 
 ELSEWHERE = "elsewhere"
@@ -200,7 +200,7 @@ class Study(StudyFile):
     @property
     def tabulated(self) -> bool:
         """Whether it fills published tables row by row instead of measuring trained runs."""
-        return self.measurements in ((COUNTS,), (SKIPS,), (TOYS,))
+        return self.measurements in ((COUNTS,), (SKIPS,), (TOYS,), (REASONS,))
 
     def cells(self) -> list[Cell]:
         """Return every training, dataset by dataset."""

@@ -7,7 +7,7 @@ popularity of an item is not among them: it tells its role in one world, and mis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import torch
@@ -25,6 +25,15 @@ FAR: Final = 20.0
 RECENT: Final = 5.0
 """After this many events, an item counts half for what is recent."""
 TENSORS: Final = ("items", "sets", "general", "known_items", "known_sets")
+
+
+BY_CHECK: Final[Mapping[str, tuple[str, ...]]] = {
+    "sufficiency": ("alone",),
+    "necessity": ("lost",),
+    "specificity": ("specific", "beaten", "place"),
+    "agreement": ("spread", "least", "agreement"),
+}
+"""Words in the names of the features that a check has."""
 
 
 class FeatureNames(NamedTuple):
@@ -54,6 +63,18 @@ class Features:
     def __getitem__(self, rows: Tensor | slice) -> Features:
         """Return the features of some users."""
         return Features(**{name: getattr(self, name)[rows] for name in TENSORS}, names=self.names)
+
+    def without(self, words: Sequence[str]) -> Features:
+        """Return the same with 0 for every feature whose name holds one of these words."""
+        kept = {
+            name: torch.tensor(
+                [not any(word in one for word in words) for one in getattr(self.names, name)],
+                device=self.items.device,
+            )
+            for name in FeatureNames._fields
+        }
+        masked = {name: getattr(self, name) * mask for name, mask in kept.items()}
+        return replace(self, **masked)
 
     @staticmethod
     def joined(each: Sequence[Features]) -> Features:

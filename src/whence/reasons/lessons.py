@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from whence.arrays import Ints
 from whence.data.histories import Cases
 from whence.devices import device_of
+from whence.files import save_weights
 from whence.memory import row_slices
 from whence.models import Recommender
 from whence.models.ensemble import Ensemble, Member
@@ -25,25 +31,108 @@ from whence.worlds.causal import CausalWorld
 from whence.worlds.mechanism import Posterior
 
 
-def examples_of(
+class Truth(NamedTuple):
+    """The true probabilities of all reasons, whether or not a calibrator can name them."""
+
+    named: Tensor
+    """`[U, k, c + p + 4]`: items, pairs, taste, popularity, other pairs and noise; sums to 1."""
+    kinds: Ints
+    """`[c + p + 4]`: the kind of each; noise comes after the four kinds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What models recommend on a world, what they show of it, and the truth."""
+
+    figures: Figures
+    targets: Tensor
+    """`[U, k]`"""
+    truth: Posterior
+    """Of `U · k` cases."""
+
+    @cached_property
+    def features(self) -> Features:
+        """Return the evidence."""
+        return features_of(self.figures, self.targets)
+
+    def examples(self) -> Examples:
+        """Return what a calibrator learns from."""
+        found = self.truth_of_reasons().named
+        none = found[..., -2:].sum(dim=-1, keepdim=True)
+        return Examples(self.features, torch.cat((found[..., :-2], none), dim=-1))
+
+    def truth_of_reasons(self) -> Truth:
+        """Return the probability of every reason.
+
+        A pair that is not among the candidates is an other one.
+        """
+        shape = self.features.known_items.shape
+
+        def tensor(values: np.ndarray) -> Tensor:
+            return torch.from_numpy(values).to(self.targets.device).float()
+
+        def of_cases(values: np.ndarray) -> Tensor:
+            return tensor(values).view(*shape[:2], 1)
+
+        truth = self.truth
+        items = tensor(truth.item).view(shape) * self.features.known_items
+        slots = torch.from_numpy(truth.pair_slots).to(self.targets.device).view(*shape[:2], 1, 2)
+        same = (self.figures.pairs == slots.sort(dim=-1).values).all(dim=-1)
+        pair = of_cases(truth.pair)
+        sets = pair * (same & self.features.known_sets)
+        named = (items, sets, of_cases(truth.taste), of_cases(truth.popularity))
+        other = pair - sets.sum(dim=-1, keepdim=True)
+        known = torch.cat((*named, other.clamp(min=0)), dim=-1)
+        noise = (1 - known.sum(dim=-1, keepdim=True)).clamp(min=0)
+        found = torch.cat((known, noise), dim=-1)
+        kinds = [0] * items.shape[2] + [1] * sets.shape[2] + [2, 3, 1, 4]
+        return Truth(found, np.array(kinds))
+
+    def of_models(self, chosen: Sequence[int]) -> Lesson:
+        """Return the lesson as if only some of the models had been asked."""
+        return replace(self, figures=self.figures.of_models(chosen))
+
+    def save(self, path: Path) -> None:
+        """Write it as safetensors."""
+        tensors = {
+            f"figures.{one.name}": getattr(self.figures, one.name) for one in fields(Figures)
+        }
+        tensors |= {
+            f"truth.{one.name}": torch.from_numpy(getattr(self.truth, one.name))
+            for one in fields(Posterior)
+        }
+        save_weights(path, {**tensors, "targets": self.targets})
+
+    @classmethod
+    def load(cls, path: Path) -> Lesson:
+        """Return the lesson that `save` wrote."""
+        tensors = load_file(path)
+        return cls(
+            Figures(**{one.name: tensors[f"figures.{one.name}"] for one in fields(Figures)}),
+            tensors["targets"],
+            Posterior(
+                **{one.name: tensors[f"truth.{one.name}"].numpy() for one in fields(Posterior)}
+            ),
+        )
+
+
+def lesson_on(
     world: CausalWorld,
     models: Sequence[Recommender],
     *,
     users: int = 300,
     k: int = 10,
     seed: int = 0,
-) -> tuple[Examples, Ints]:
-    """Return examples from what the models recommend together, and these items `[U, k]`."""
+) -> Lesson:
+    """Return what the models recommend together to some users, with the truth."""
     cases = world.last_cases(users, seed)
     slots = models[0].config.max_len
     whole = Ensemble([Member(one, 1 / len(models)) for one in models])
     items, _ = top_unseen(whole, cases, slots, k)
     figures = figures_on(world, models, cases, items)
-    targets = torch.from_numpy(items).to(figures.full.device)
-    features = features_of(figures, targets)
     asked = cases[np.repeat(np.arange(len(cases)), k)]
     truth = world.truth(asked, items.reshape(-1), slots)
-    return Examples(features, true_beliefs(truth, figures, features)), items
+    return Lesson(figures, torch.from_numpy(items).to(figures.full.device), truth)
 
 
 def figures_on(
@@ -70,27 +159,3 @@ def groups_of_world(world: CausalWorld) -> ItemGroups:
     group = world.mechanism.group
     events = np.bincount(world.interactions.items, minlength=len(group))
     return ItemGroups.of(np.arange(group.max() + 1)[:, None] == group, events)
-
-
-def true_beliefs(truth: Posterior, figures: Figures, features: Features) -> Tensor:
-    """Return `[U, k, c + p + 3]`: the probability of every reason that a calibrator can name.
-
-    A cause that it cannot name, such as a pair it does not look at, counts as none of them.
-    """
-    shape = features.known_items.shape
-    device = features.known_items.device
-
-    def tensor(values: np.ndarray) -> Tensor:
-        return torch.from_numpy(values).to(device).float()
-
-    items = tensor(truth.item).reshape(shape) * features.known_items
-    slots = torch.from_numpy(truth.pair_slots).to(device).reshape(*shape[:2], 1, 2)
-    ordered = slots.sort(dim=-1).values
-    same = (figures.pairs == ordered).all(dim=-1) & features.known_sets
-    sets = tensor(truth.pair).reshape(*shape[:2], 1) * same
-    taste, popularity = (
-        tensor(one).reshape(*shape[:2], 1) for one in (truth.taste, truth.popularity)
-    )
-    named = torch.cat((items, sets, taste, popularity), dim=-1)
-    none = (1 - named.sum(dim=-1, keepdim=True)).clamp(min=0)
-    return torch.cat((named, none), dim=-1)

@@ -1,0 +1,71 @@
+"""Lessons for calibrators: worlds, networks trained on them, and what these recommend."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import whence
+from whence.files import make_parent
+from whence.locks import lock
+from whence.reasons.lessons import Lesson, lesson_on
+from whence.reasons.pupils import Pupils
+from whence.worlds.causal import CausalWorld, make_causal_world
+from whence.worlds.designs import CausalConfig
+
+ALL_SEEDS: Final = "all"
+FIRST_SEED: Final = "first"
+
+
+@dataclass(frozen=True)
+class WorldLessons:
+    """A world and its networks; what they show is kept in a folder."""
+
+    config: CausalConfig
+    seeds: int = 5
+    users: int = 300
+    """How many users are recommended to."""
+    device: str = "cpu"
+
+    @cached_property
+    def world(self) -> CausalWorld:
+        """Return the world."""
+        return make_causal_world(self.config)
+
+    @property
+    def key(self) -> str:
+        """Return a hash of everything that determines the lessons, but for the device."""
+        made_from = {
+            "world": asdict(self.config),
+            "seeds": self.seeds,
+            "users": self.users,
+            "whence": whence.__version__,
+        }
+        return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:20]
+
+    def lessons(
+        self, cache: Path, *, until: float | None = None, show_progress: bool = True
+    ) -> Mapping[str, Lesson]:
+        """Return the lesson of all networks together, and that of the first one alone."""
+        files = {
+            name: cache / "lessons" / f"{self.key}-{name}.safetensors"
+            for name in (ALL_SEEDS, FIRST_SEED)
+        }
+        for path in files.values():
+            make_parent(path)
+        with lock(files[ALL_SEEDS], wait=True, until=until):
+            if not all(path.exists() for path in files.values()):
+                pupils = Pupils(self.world, self.seeds, self.device)
+                models = [
+                    *pupils.models(
+                        cache / "pupils", until=until, show_progress=show_progress
+                    ).values()
+                ]
+                for name, some in ((ALL_SEEDS, models), (FIRST_SEED, models[:1])):
+                    lesson_on(self.world, some, users=self.users).save(files[name])
+        return {name: Lesson.load(path) for name, path in files.items()}

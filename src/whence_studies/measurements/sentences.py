@@ -1,0 +1,81 @@
+"""What sentences say on real data, where no truth is known: kinds, necessity and agreement.
+
+The first half of the seeds says them. The second half explains the same recommendations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from whence.errors import InputError
+from whence.measure import Measure
+from whence.reasons.judgement import Kind
+from whence.trust.audit.context import AuditContext
+from whence.trust.sentences.tested import NAMED, RANDOM, Tested
+from whence_studies.measurements.measurement import MeasuredRun, Measurement, SeedColumn
+
+SHARES: Final = {
+    Kind.ITEM: "names one item",
+    Kind.SET: "names two items",
+    Kind.TASTE: "names a taste",
+    Kind.POPULARITY: "says popularity",
+    Kind.NONE: "makes no claim",
+}
+SAME: Final = "other seeds name the same"
+LOST: Final = {NAMED: "lost without what is named", RANDOM: "lost without random items"}
+LEAVES: Final = {NAMED: "leaves the ten without it", RANDOM: "leaves the ten without random items"}
+
+
+@dataclass(frozen=True)
+class SentencesOptions:
+    """How many users are recommended to."""
+
+    users: int = 300
+
+    def __post_init__(self) -> None:
+        if self.users < 2:
+            raise InputError(f"users must be at least 2, not {self.users}.")
+
+
+def sentences(subject: MeasuredRun, options: SentencesOptions) -> dict[str, SeedColumn]:
+    """Return the columns; their intervals are over users."""
+    run = subject.run
+    if len(run.models) < 2:
+        raise InputError("Two halves of the seeds are compared. Set seeds to at least 2.")
+    half = dict(islice(run.models.items(), len(run.models) // 2))
+    said = _tested(replace(subject, run=replace(run, models=half)), options)
+    found = {
+        name: said.mean((said.said.kind == kind).cpu().numpy(), name, said.said.users)
+        for kind, name in SHARES.items()
+    }
+    same = _tested(subject, options).same_named
+    if same is not None:
+        found[SAME] = said.mean(same[0], f"{SAME}, if either half names an item or two", same[1])
+    if said.compared is not None:
+        found |= {name: said.compared.lost[which] for which, name in LOST.items()}
+        found |= {name: said.compared.left[which] for which, name in LEAVES.items()}
+    return {name: _column(one, len(run.models)) for name, one in found.items()}
+
+
+def _tested(subject: MeasuredRun, options: SentencesOptions) -> Tested:
+    return Tested(AuditContext(subject.run, None, (), options.users))
+
+
+def _column(measure: Measure, seeds: int) -> SeedColumn:
+    return SeedColumn(
+        per_seed=(measure.value,) * seeds,
+        n=measure.n,
+        protocol=f"{measure.protocol}; {seeds} seeds in two halves",
+        direction=measure.direction,
+        interval=measure.interval,
+    )
+
+
+MEASUREMENT: Final = Measurement(
+    columns=(*SHARES.values(), SAME, *LOST.values(), *LEAVES.values()),
+    measure=sentences,
+    options=SentencesOptions,
+    over_users=True,
+)

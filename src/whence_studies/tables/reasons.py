@@ -1,0 +1,290 @@
+"""How often the reasons that Whence says are true, on worlds whose true reasons are known.
+
+A calibrator learns on worlds that are not reported. In the same kind, those are worlds of the same
+generator with other parameters; in another kind, worlds of the other generators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from whence.config import build
+from whence.devices import machine
+from whence.errors import InputError, OutOfTime
+from whence.progress import progress_bar
+from whence.reasons.calibrator import Calibrator, fit
+from whence.reasons.features import BY_CHECK
+from whence.reasons.judgement import SURE, Kind
+from whence.reasons.lessons import Lesson
+from whence.reasons.scoring import (
+    CLEAR,
+    NOISE,
+    Scores,
+    scores_of,
+    scores_of_former_rule,
+    scores_of_ideal,
+)
+from whence.reasons.teaching import ALL_SEEDS, FIRST_SEED, WorldLessons
+from whence.worlds.designs import GENERATORS, Generator, draw_config
+from whence_studies.claims import Estimate, over_seeds
+from whence_studies.records import NOT_RUN, Record
+from whence_studies.results import UNPUBLISHED
+from whence_studies.study import REASONS, Study
+from whence_studies.tables.trained_skips import Workspace
+
+SAME, ANOTHER, DEFAULT = "same kind", "another kind", "default calibrator"
+FIVE, ONE = "five seeds", "one seed"
+FORMER, IDEAL = "former rule, five seeds", "ideal recommender"
+LESSONS_OF: Final[Mapping[str, str]] = {FIVE: ALL_SEEDS, ONE: FIRST_SEED}
+TITLES: Final[Mapping[Generator, str]] = {"films": "Films", "shop": "Shop", "music": "Music"}
+KIND_NAMES: Final = ("item", "pair", "taste", "popularity", "noise")
+CALIBRATED: Final = (Kind.ITEM, Kind.SET, Kind.TASTE, Kind.POPULARITY)
+
+RESAMPLED: Final = 200
+"""Draws of worlds for the interval of a calibration error."""
+
+PRECISION, LOWEST, COVERAGE = "precision", "lowest precision of a world", "coverage"
+FALSE, KINDS = "single items claimed for what nothing caused", "kinds right"
+
+
+@dataclass(frozen=True)
+class ReasonsPlan:
+    """Which worlds are learned from and which are reported."""
+
+    learned: int = 14
+    """Worlds of each generator to learn from: draws 1, 2, …"""
+    reported: int = 10
+    """Worlds of each generator that are reported: draws 101, 102, …"""
+    users: int = 300
+    """Users of each world, with ten recommendations each."""
+    seeds: int = 5
+    steps: int = 3_000
+    """Of the calibrators."""
+
+    def __post_init__(self) -> None:
+        if min(self.learned, self.reported, self.users, self.steps) < 1 or self.seeds < 2:
+            raise InputError("Set learned, reported, users and steps to at least 1, seeds to 2.")
+
+    def worlds(self, generator: Generator, numbers: range, device: str) -> list[WorldLessons]:
+        """Return drawn worlds."""
+        return [
+            WorldLessons(draw_config(generator, one), self.seeds, self.users, device)
+            for one in numbers
+        ]
+
+    def learning(self, generator: Generator, device: str) -> list[WorldLessons]:
+        """Return the worlds to learn from."""
+        return self.worlds(generator, range(1, 1 + self.learned), device)
+
+    def reporting(self, generator: Generator, device: str) -> list[WorldLessons]:
+        """Return the reported worlds."""
+        return self.worlds(generator, range(101, 101 + self.reported), device)
+
+    @property
+    def words(self) -> str:
+        """The protocol."""
+        return (
+            f"said at {100 * SURE:.0f} %; {self.users} users × 10 recommendations of SASRec in "
+            f"each world; calibrators learned on {self.learned} other worlds of each generator; cases "
+            f"whose truth has a probability below {CLEAR:g} are left out of all but the calibration"
+        )
+
+
+def measure(study: Study, workspace: Workspace) -> list[Record]:
+    """Return all records; those that time did not allow are not run yet."""
+    plan = build(ReasonsPlan, study.measuring.get(REASONS, {}))
+    work = _Work(plan, workspace)
+    found: dict[Generator, dict[str, list[Scores]]] = {}
+    try:
+        for generator in GENERATORS:
+            found[generator] = {}
+            for row, score in work.rows(generator):
+                found[generator][row] = score()
+    except OutOfTime:
+        pass
+    return [
+        record
+        for generator in GENERATORS
+        for record in _records(study, plan, generator, found.get(generator, {}), workspace.device)
+    ]
+
+
+def _over_worlds(measured: Callable[[Scores], float]) -> Callable[[Sequence[Scores]], Estimate]:
+    """Return the mean over worlds, with the t-interval, of a measure of one world."""
+
+    def found(worlds: Sequence[Scores]) -> Estimate:
+        values = [value for value in map(measured, worlds) if not np.isnan(value)]
+        return over_seeds(values)
+
+    return found
+
+
+def _lowest(worlds: Sequence[Scores]) -> Estimate:
+    values = [one.precision(SURE) for one in worlds]
+    known = [one for one in values if not np.isnan(one)]
+    return Estimate(min(known)) if known else Estimate()
+
+
+def _calibration(kind: Kind, worlds: Sequence[Scores]) -> Estimate:
+    """Return the error over the cases of all worlds, with a bootstrap over the worlds."""
+    value = Scores.joined(worlds).calibration_error(kind)
+    if np.isnan(value):
+        return Estimate()
+    rng = np.random.default_rng(0)
+    drawn = [
+        Scores.joined([worlds[one] for one in rng.integers(0, len(worlds), len(worlds))])
+        for _ in range(RESAMPLED)
+    ]
+    values = [one.calibration_error(kind) for one in drawn]
+    low, high = np.nanquantile(values, [0.025, 0.975])
+    return Estimate(value, None, (float(low), float(high)))
+
+
+COLUMNS: Final[Mapping[str, Callable[[Sequence[Scores]], Estimate]]] = {
+    PRECISION: _over_worlds(lambda one: one.precision(SURE)),
+    LOWEST: _lowest,
+    COVERAGE: _over_worlds(lambda one: one.coverage(SURE)),
+    FALSE: _over_worlds(lambda one: one.false_claims(SURE)),
+    KINDS: _over_worlds(Scores.kinds_right),
+    **{
+        f"calibration error, {KIND_NAMES[kind]}": partial(_calibration, kind) for kind in CALIBRATED
+    },
+}
+"""By name: a measure over the reported worlds."""
+
+
+def row_names() -> list[str]:
+    """Return the rows of every generator's table."""
+    return [
+        *(f"{setting}, {seeds}" for setting in (SAME, ANOTHER, DEFAULT) for seeds in (FIVE, ONE)),
+        *(f"{SAME}, {FIVE}, without {check}" for check in BY_CHECK),
+        FORMER,
+        IDEAL,
+    ]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Lessons and calibrators; what is slow is kept in the cache."""
+
+    plan: ReasonsPlan
+    workspace: Workspace
+
+    def rows(self, generator: Generator) -> list[tuple[str, Callable[[], list[Scores]]]]:
+        """Return the rows of a generator's table, and how to fill them."""
+        others = [one for one in GENERATORS if one != generator]
+        learned = {SAME: [generator], ANOTHER: others, DEFAULT: list(GENERATORS)}
+        each: list[tuple[str, Callable[[], list[Scores]]]] = [
+            (f"{setting}, {seeds}", partial(self._learned, generator, given, LESSONS_OF[seeds]))
+            for setting, given in learned.items()
+            for seeds in (FIVE, ONE)
+        ]
+        each += [
+            (
+                f"{SAME}, {FIVE}, without {check}",
+                partial(self._learned, generator, [generator], ALL_SEEDS, words),
+            )
+            for check, words in BY_CHECK.items()
+        ]
+        return [
+            *each,
+            (FORMER, partial(self._former, generator)),
+            (IDEAL, partial(self._ideal, generator)),
+        ]
+
+    def _learned(
+        self,
+        generator: Generator,
+        learned: Sequence[Generator],
+        lesson: str,
+        without: Sequence[str] = (),
+    ) -> list[Scores]:
+        calibrator = self.calibrator(learned, without)
+        return [scores_of(one[lesson], calibrator, without) for one in self._reported(generator)]
+
+    def _former(self, generator: Generator) -> list[Scores]:
+        return [scores_of_former_rule(one[ALL_SEEDS]) for one in self._reported(generator)]
+
+    def _ideal(self, generator: Generator) -> list[Scores]:
+        worlds = self.plan.reporting(generator, self.workspace.device)
+        return [scores_of_ideal(one.world, self.plan.users) for one in worlds]
+
+    def calibrator(
+        self, generators: Sequence[Generator], without: Sequence[str] = ()
+    ) -> Calibrator:
+        """Learn on the worlds of some generators, from five seeds and from one alike."""
+        self.workspace.check_time()
+        each = [
+            one.examples()
+            for generator in generators
+            for world in self._lessons(self.plan.learning(generator, self.workspace.device))
+            for one in world.values()
+        ]
+        hidden = [replace(one, features=one.features.without(without)) for one in each]
+        return fit(hidden, steps=self.plan.steps)
+
+    def _reported(self, generator: Generator) -> list[Mapping[str, Lesson]]:
+        return self._lessons(self.plan.reporting(generator, self.workspace.device))
+
+    def _lessons(self, worlds: Sequence[WorldLessons]) -> list[Mapping[str, Lesson]]:
+        """Return the lessons of some worlds; those that the cache does not hold are made now."""
+        space = self.workspace
+        name = worlds[0].config.generator
+        bar = progress_bar(f"worlds of {name}", len(worlds), space.show_progress, transient=True)
+        found = []
+        for one in bar.track(worlds):
+            space.check_time()
+            found.append(
+                one.lessons(space.folder / "reasons", until=space.until, show_progress=False)
+            )
+        return found
+
+
+def _records(
+    study: Study,
+    plan: ReasonsPlan,
+    generator: Generator,
+    found: Mapping[str, Sequence[Scores]],
+    device: str,
+) -> list[Record]:
+    """Return the records of a generator: its table, and how kinds are told apart."""
+    draws = tuple(range(101, 101 + plan.reported))
+
+    def record(table: str, row: str, column: str, estimate: Estimate | None) -> Record:
+        return Record(
+            study=study.id,
+            dataset=generator,
+            row=row,
+            column=column,
+            **(estimate or Estimate())._asdict(),
+            n=None if estimate is None else 10 * plan.users,
+            seeds=() if estimate is None else draws,
+            published=None,
+            verdict=NOT_RUN if estimate is None else UNPUBLISHED,
+            protocol=f"{table}; {plan.words}",
+            machine=machine(device),
+            command=study.command if device == "cpu" else f"{study.command} --device {device}",
+        )
+
+    records = []
+    for row in row_names():
+        for column, value in COLUMNS.items():
+            estimate = value(found[row]) if row in found else None
+            records.append(record(TITLES[generator], row, column, estimate))
+    main = f"{SAME}, {FIVE}"
+    counts = Scores.joined(found[main]).confusion() if main in found else None
+    for true in range(NOISE + 1):
+        for said in range(NOISE):
+            share = None
+            if counts is not None and counts[true].sum():
+                share = Estimate(float(counts[true, said] / counts[true].sum()))
+            table = f"{TITLES[generator]}: kinds, {main}"
+            records.append(
+                record(table, f"truly {KIND_NAMES[true]}", f"said {KIND_NAMES[said]}", share)
+            )
+    return records
