@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ from whence.explanation import Explanation
 from whence.measure import Measure
 from whence.picks import Pick, Recommendations
 from whence.randomness import Randomness
-from whence.recommendation import compare, recommend
+from whence.recommendation import compare, reason, recommend
 from whence.run import Run
 from whence.training import train
 from whence.training.outcome import Outcome
@@ -29,6 +29,8 @@ from whence.trust.agreement.rank_agreement import agreement
 PREFERRED: Final = ("ml-latest-small-2016", "world")
 EFFORT: Final = "quick"
 AGREEMENT_CASES: Final = 100
+MOST_TELLING: Final = ("item", "set", "taste")
+"""Which kinds of reasons are best shown in detail."""
 SHOWN_METHODS: Final = ("leave-one-out-probability", "rollout")
 
 
@@ -75,8 +77,12 @@ def demonstrate(
     picks = recommend(run, user=user)
     if not picks.picks:
         raise InputError(f"User {user} in {name} has seen every item. Use data with more items.")
-    # The best recommendation that has an item as its reason, if there is one.
-    explained = next((pick for pick in picks.picks if pick.reason.supports), picks.picks[0])
+    # The best recommendation whose reason names something, if there is one.
+    kinds = [pick.reason.kind for pick in picks.picks]
+    told = [name for name in MOST_TELLING if name in kinds]
+    explained = picks.picks[kinds.index(told[0]) if told else 0]
+    found = reason(run, user=user, item=explained.item)
+    explained = replace(explained, reason=found)
     methods = able(run.first, SHOWN_METHODS)
     explanations = compare(run, user=user, item=explained.item, methods=methods)
     outcome = Outcome.of(run)

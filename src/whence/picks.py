@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from rich.console import Group
+from rich.text import Text
 
 from whence.reasons.reason import Reason
 from whence.terminal import Result, captioned, plain_table
 
 NEW_HISTORY = "this history"
 """The name of recommendations for a history that is not a known user's."""
-WITHOUT_IT = (
-    "without it: the share of its probability that the recommendation would lose if the item were "
-    "not in the history"
+SURE = (
+    "sure: how probable it is that this reason is the right one, judged by worlds whose true "
+    "reasons are known"
 )
+WITHOUT_IT = (
+    "without it: the rank of the recommendation before → after the named item is really left out "
+    "of the history, and the change of its probability"
+)
+OF_A_TASTE = "; of a taste, all items but the strongest are left out"
 
 
 @dataclass(frozen=True)
@@ -105,15 +111,27 @@ def history_table(picks: Recommendations, newest: int = 10) -> Group:
 
 def picks_table(picks: Recommendations) -> Group:
     """Return the recommendations with their reasons and checks as a table."""
-    named = any(pick.reason.supports for pick in picks.picks)
-    checked = ("without it",) if named else ()
-    table = plain_table(f"Recommended for {picks.name}", "", "title", "why", *checked)
-    for pick in picks.picks:
-        lost = ", ".join(
-            f"−{100 * support.probability_lost:.0f} %" for support in pick.reason.supports
-        )
-        row = (str(pick.rank), pick.title, pick.reason.sentence, lost)
-        table.add_row(*row[: len(table.columns)])
+    reasons = [pick.reason for pick in picks.picks]
+    columns = [("sure", [Text(one.sure) for one in reasons])]
+    columns += [("without it", [Text("\n".join(one.without)) for one in reasons])]
+    columns = [(name, cells) for name, cells in columns if any(cells)]
+    headings = [name for name, _ in columns]
+    table = plain_table(f"Recommended for {picks.name}", "", "title", "why", *headings)
+    for column in table.columns[3:]:
+        column.no_wrap = True  # a broken figure reads as another one
+    for place, pick in enumerate(picks.picks):
+        cells = [own[place] for _, own in columns]
+        table.add_row(str(pick.rank), pick.title, pick.reason.sentence, *cells)
     if not picks.picks:
         table.add_row("", "nothing: every item is in the history already")
-    return captioned(table, WITHOUT_IT if named else "")
+    return captioned(table, picks_caption(picks))
+
+
+def picks_caption(picks: Recommendations) -> str:
+    """Return what the columns of the figures say, if there are any."""
+    reasons = [pick.reason for pick in picks.picks]
+    tastes = any(one.kind == "taste" for one in reasons)
+    lines = [SURE] if any(one.sure for one in reasons) else []
+    if any(one.without for one in reasons):
+        lines.append(WITHOUT_IT + (OF_A_TASTE if tastes else ""))
+    return "\n".join(lines)

@@ -70,6 +70,40 @@ Removal = Annotated[
         "model offers both.",
     ),
 ]
+
+
+def _probability(text: str) -> float:
+    """Return a probability that is written as one or in percent."""
+    number = text.strip().removesuffix("%")
+    try:
+        value = float(number)
+    except ValueError:
+        raise typer.BadParameter(f"'{text}' is no number. Write 90, 90% or 0.9.") from None
+    percent = "%" in text or value > 1
+    found = value / 100 if percent else value
+    if not 0.5 <= found <= 1:
+        raise typer.BadParameter(f"'{text}' is not from 50 to 100 percent.")
+    return found
+
+
+Sure = Annotated[
+    float | None,
+    typer.Option(
+        "--sure",
+        metavar="PERCENT",
+        parser=_probability,
+        help="Say a reason only if it is the right one with at least this probability: 90 (the "
+        "default), 90% or 0.9.",
+    ),
+]
+LowRating = Annotated[
+    float | None,
+    typer.Option(
+        "--low-rating",
+        help="Items rated so or lower are never named as a reason; by default two of five of the "
+        "largest rating.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the existing folder.")]
 

@@ -82,7 +82,7 @@ class _Told:
         over_models = self.figures.lost.mean(dim=0)
         if over_models.shape[1] > 1:
             apart = finite((over_models - mean_of_others(over_models))[0, self.about.target, place])
-            says = f"its probability falls by {times(apart)} as much as that of the other ones"
+            says = f"its probability falls {times(apart)} as far as those of the other ones"
             specificity = Check("specificity", says, _factor(apart), apart > 0)
         else:
             says = "there is no other recommendation to compare with"
@@ -127,7 +127,7 @@ class _Told:
         mean = finite(lift.mean())
         says = f"your history makes it {times(mean)} as probable as it is for everyone"
         return (
-            Check("little from the history", says, _factor(mean), mean < LITTLE),
+            Check("history adds little", says, _factor(mean), mean < LITTLE),
             self._agreement(lift < LITTLE, "the history adds little"),
         )
 

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from whence.config import build
 from whence.console import plain
 from whence.contract import DROPPED
-from whence.reasons.amounts import percent_sure
+from whence.reasons.amounts import before_and_after, percent_lost, percent_sure
 from whence.reasons.evidence import Evidence
 from whence.reasons.similar_users import SimilarUsers
 from whence.terminal import Result, captioned, plain_table
@@ -187,6 +187,18 @@ class Reason(Result):
         return f", although you rated {listed(rated)}" if rated else ""
 
     @property
+    def without(self) -> tuple[str, ...]:
+        """The rank before and after and the change of the probability, without what is named."""
+        named: tuple[Support | Taste, ...] = self.supports
+        if self.kind == "taste" and self.taste is not None:
+            named = (self.taste,)
+        return tuple(
+            f"{before_and_after(one.rank_before, one.rank_without, self.in_history)}, "
+            f"{percent_lost(one.probability_lost)}"
+            for one in named
+        )
+
+    @property
     def sure(self) -> str:
         """How sure the reason is, in percent; empty if none is claimed."""
         if self.kind not in CALLED or self.confidence is None:
@@ -262,15 +274,15 @@ def checks_title(reason: Reason) -> str:
     """Return what the checks are about."""
     if reason.kind in CALLED:
         return "Checks of the reason"
-    return f"Checks of the most likely reason, {CALLED.get(reason.likeliest, reason.likeliest)}"
+    return f"Checks of the most likely reason: {CALLED.get(reason.likeliest, reason.likeliest)}"
 
 
 def checks_caption(reason: Reason) -> str:
     """Return which checks decide."""
     counted = [one.name for one in reason.checks if one.name in NOT_REQUIRED]
     required = [one.name for one in reason.checks if one.name not in NOT_REQUIRED]
-    also = f"; {listed(counted)} count towards the confidence" if counted else ""
-    return f"a reason is said only if it passes {listed(required)}{also}"
+    also = f"; part of the confidence: {listed(counted)}" if counted else ""
+    return f"needed for a reason to be said: {listed(required)}{also}"
 
 
 def checks_table(reason: Reason) -> RenderableType:

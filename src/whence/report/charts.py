@@ -13,6 +13,7 @@ import vl_convert
 from whence.errors import LONGEST_MESSAGE
 from whence.explanation import Explanation
 from whence.measure import Measure, SeedMean
+from whence.reasons.amounts import before_and_after
 from whence.reasons.reason import Reason
 from whence.text import shortened, visible
 from whence.trust.calibration.reliability import Reliability
@@ -53,11 +54,27 @@ def interval_chart(measured: Mapping[str, Measure | SeedMean], title: str) -> al
     return _sized(alt.LayerChart(layer=[span, dot]), width=420, height=30 * len(rows))
 
 
-def left_out_chart(reason: Reason, top: int = 10) -> alt.Chart:
-    """Return what the recommendation loses without each item, strongest first."""
+def left_out_chart(reason: Reason, top: int = 10) -> alt.LayerChart:
+    """Return what the recommendation loses without each item, strongest first, and its ranks."""
     ranked = sorted(reason.considered, key=lambda one: -abs(one.probability_lost))[:top]
     values = [(one.label, 100 * one.probability_lost) for one in ranked]
-    return _bars(values, "percent of its probability lost if left out", signed=True)
+    bars = _bars(values, "percent of its probability lost if left out", signed=True)
+    rows = [
+        {
+            "part": numbered(place, one.label),
+            "end": max(100 * one.probability_lost, 0.0),
+            "ranks": before_and_after(one.rank_before, one.rank_without, reason.in_history),
+        }
+        for place, one in enumerate(ranked, start=1)
+    ]
+    ranks: alt.Chart = (
+        alt.Chart(inline(rows))
+        .mark_text(align="left", dx=5, fontSize=11, color="#444")
+        .encode(
+            x="end:Q", y=alt.Y("part:N", sort=[str(row["part"]) for row in rows]), text="ranks:N"
+        )
+    )
+    return _sized(alt.LayerChart(layer=[bars, ranks]), width=420, height=24 * len(rows))
 
 
 def explainer_chart(explanation: Explanation, case: int = 0, top: int = 10) -> alt.Chart:
@@ -66,14 +83,19 @@ def explainer_chart(explanation: Explanation, case: int = 0, top: int = 10) -> a
     values = [
         (explanation.part_name(case, slot), float(explanation.scores[case, slot])) for slot in slots
     ]
-    return _bars(values, f"importance ({explanation.method})", explanation.signed)
+    bars = _bars(values, f"importance ({explanation.method})", explanation.signed)
+    return _sized(bars, width=420, height=24 * len(values))
+
+
+def numbered(place: int, name: str) -> str:
+    """Return the label of a bar; an item that is in the history twice has two bars."""
+    return f"{place}. {name}"
 
 
 def _bars(values: list[tuple[str, float]], title: str, signed: bool) -> alt.Chart:
     """Return bars: to the right for the target, to the left against it."""
     rows = [
-        # Numbered, so that an item that is in the history twice has two bars.
-        {"part": f"{place}. {name}", "value": value, "effect": effect_of(value, signed)}
+        {"part": numbered(place, name), "value": value, "effect": effect_of(value, signed)}
         for place, (name, value) in enumerate(values, start=1)
     ]
     order = [str(row["part"]) for row in rows]
@@ -87,7 +109,7 @@ def _bars(values: list[tuple[str, float]], title: str, signed: bool) -> alt.Char
             tooltip=["part:N", alt.Tooltip("value:Q", format=".4f"), "effect:N"],
         )
     )
-    return _sized(chart, width=420, height=24 * len(rows))
+    return chart
 
 
 def effect_color(legend: bool = True) -> alt.Color:

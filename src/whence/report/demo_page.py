@@ -12,7 +12,8 @@ from whence.explainers import EXPLAINERS
 from whence.explanation import ITEM_WORDING
 from whence.files import new_file
 from whence.measure import protocol_lines
-from whence.reasons.evidence import NOTICEABLE
+from whence.picks import picks_caption
+from whence.reasons.reason import MARKS, checks_caption, checks_title
 from whence.report.charts import (
     agreement_chart,
     explainer_chart,
@@ -32,6 +33,7 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
     measures = [name for name in own if name not in lists]
     main = {system: found[MAIN] for system, found in demo.accuracy.items()}
     explanations = list(demo.explanations.values())
+    reason = demo.explained.reason
     page = render(
         "demo.html.j2",
         title="Whence: recommendations and their reasons",
@@ -42,11 +44,14 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
         data=demo.data,
         verb=demo.run.verb,
         picks=demo.picks,
-        noticeable=NOTICEABLE,
+        picks_caption=picks_caption(demo.picks).splitlines(),
         explained=demo.explained,
+        checks_title=checks_title(reason),
+        checks_caption=checks_caption(reason),
+        marks=MARKS,
         left_out_chart=Markup(
             to_svg(
-                left_out_chart(demo.explained.reason),
+                left_out_chart(reason),
                 "What the recommendation loses without each item",
             )
         ),

@@ -14,6 +14,7 @@ from whence.console import plain
 from whence.contract import ATTENTION_COLUMN, DROPPED
 from whence.explanation import Explanation
 from whence.measure import Measure, mean_over_seeds, protocol_lines
+from whence.reasons.amounts import before_and_after, percent_lost
 from whence.reasons.reason import Reason
 from whence.terminal import captioned, plain_table
 from whence.training.comparison import MAIN
@@ -26,8 +27,8 @@ NOT_MEASURED = "–"
 """Shown if a baseline was not measured this way."""
 LEFT_OUT = "left out"
 HEADING_WIDTH = 8
-ROOM_FOR_TITLES = 29
-"""Characters for the titles of items and the column next to them."""
+ROOM_FOR_TITLES = 38
+"""Characters for the titles of items and the two columns next to them."""
 
 
 def accuracy_table(accuracy: Accuracy) -> Group:
@@ -167,6 +168,7 @@ def side_by_side(
     samples = len(explanations) == 1 and first.error is not None
     removed = how_removed([*explanations.values()])
     legend = _legend(first, removed, hidden, samples) + _of_one_seed(explanations)
+    legend += _opposite_signs(explanations, reason, slots)
     return Group(*tables[:-1], captioned(tables[-1], legend))
 
 
@@ -177,6 +179,34 @@ def _of_one_seed(explanations: Mapping[str, Explanation]) -> str:
     if not named:
         return ""
     return f"\n{', '.join(named)}: of the model of seed {found[named[0]]} alone"
+
+
+def _opposite_signs(
+    explanations: Mapping[str, Explanation], reason: Reason, slots: Sequence[int]
+) -> str:
+    """Return a line about methods whose sign differs from that of leaving an item out."""
+    lost = {support.item: support.probability_lost for support in reason.considered}
+    differ = [
+        name
+        for name, one in explanations.items()
+        if one.signed and any(_differs(one, slot, lost) for slot in slots)
+    ]
+    if not differ:
+        return ""
+    return (
+        f"\nsigns differ from '{LEFT_OUT}' in {', '.join(differ)}: only '{LEFT_OUT}' asks what "
+        "happens without just this item, as the checks do; a method may hide it in its place, or "
+        "weigh it together with others"
+    )
+
+
+def _differs(explanation: Explanation, slot: int, lost: Mapping[Any, float]) -> bool:
+    """Return whether a method's shown sign is not that of leaving the item out, as shown."""
+    ids = _part_ids(explanation)
+    if not ids or ids[slot] not in lost:
+        return False
+    share, change = _percent_of(explanation, slot), 100 * lost[ids[slot]]
+    return round(share) * round(change) < 0
 
 
 def _slots_to_show(explanations: Mapping[str, Explanation], reason: Reason, top: int) -> list[int]:
@@ -224,7 +254,10 @@ def _part_ids(explanation: Explanation) -> tuple[Any, ...]:
 def _legend(first: Explanation, removed: str, hidden: int, samples: bool) -> str:
     items = bool(_part_ids(first))
     part = "item" if items else "part"
-    left_out = f"{LEFT_OUT}: how its probability changes if the item is left out of the history"
+    left_out = (
+        f"{LEFT_OUT}: how its probability changes if the item is really left out of the history, "
+        "and its rank before → after"
+    )
     methods = (
         f"{'other ' if items else ''}columns: percent of the method's total importance; a negative "
         "number counts against it" + ("; ± is the standard error" if samples else "")
@@ -255,10 +288,10 @@ def _methods_table(
 ) -> Table:
     first = next(iter(explanations.values()))
     ids = _part_ids(first)
-    lost = {support.item: -100 * support.probability_lost for support in reason.considered}
+    considered = {support.item: support for support in reason.considered}
     named = {support.item for support in reason.supports}
     headings = [_in_lines(_heading_lines(name)) for name in explanations]
-    leading = ["item (newest first)", _in_lines(LEFT_OUT.split())] if ids else ["part"]
+    leading = ["item (newest first)", _in_lines(LEFT_OUT.split()), "rank"] if ids else ["part"]
     numbers = len(leading) - 1 + len(headings)
     table = plain_table(f"Why {first.target_name(0)}?", *leading, *headings, numbers=numbers)
     table.padding = (0, 0)
@@ -267,14 +300,12 @@ def _methods_table(
         cells = [_share(explanation, slot, alone) for explanation in explanations.values()]
         if ids:
             weight = "bold" if ids[slot] in named else "default"
-            cells.insert(0, Text(_change(lost[ids[slot]]), weight))
+            effect = considered[ids[slot]]
+            ranks = before_and_after(effect.rank_before, effect.rank_without, reason.in_history)
+            cells.insert(0, Text(NOT_MEASURED if reason.in_history else ranks, weight))
+            cells.insert(0, Text(percent_lost(effect.probability_lost), weight))
         table.add_row(first.part_name(0, slot), *cells)
     return table
-
-
-def _change(percent: float) -> str:
-    """Return a change in percent with its sign; 0 has none."""
-    return f"{'+' if round(percent) > 0 else ''}{_whole(percent)} %"
 
 
 def _whole(number: float) -> str:
@@ -283,12 +314,20 @@ def _whole(number: float) -> str:
 
 def _share(explanation: Explanation, slot: int, with_error: bool) -> Text:
     """Return a part's share of the method's total in percent, the strongest in bold."""
-    total = float(explanation.magnitude()[0].sum())
-    percent = 100 / total if total else 0.0
-    share = percent * float(explanation.scores[0, slot])
+    share = _percent_of(explanation, slot)
     color = ("green" if share >= 0 else "red") if explanation.signed else "blue"
     strongest = explanation.strongest(0, 1) == [slot]
     shown = Text.assemble((_whole(share), f"{'bold ' if strongest else ''}{color}"))
     if with_error and explanation.error is not None:
-        shown.append(f" ± {percent * float(explanation.error[0, slot]):.1f}")
+        shown.append(f" ± {_percent(explanation, explanation.error[0, slot]):.1f}")
     return shown
+
+
+def _percent_of(explanation: Explanation, slot: int) -> float:
+    """Return a part's share of the method's total in percent."""
+    return _percent(explanation, explanation.scores[0, slot])
+
+
+def _percent(explanation: Explanation, value: float) -> float:
+    total = float(explanation.magnitude()[0].sum())
+    return 100 * float(value) / total if total else 0.0
