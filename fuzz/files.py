@@ -21,7 +21,7 @@ from whence.explainers.measured import FILE, read_measured
 from whence.explanation import Explanation
 from whence.measure import Measure
 from whence.picks import Recommendations
-from whence.reasons.checked import Reason
+from whence.reasons.reason import Reason
 from whence.terminal import Result
 from whence_studies.records import read_records
 from whence_studies.sessions import ListeningConfig, read_sessions, read_tracks, write_sessions

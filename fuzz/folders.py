@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import whence
@@ -29,6 +31,8 @@ from fuzz.seeds import KINDS, NAMES
 from fuzz.workers import Attempt, outcome_of, run_cases
 from whence.data.copies import FOLDER_VARIABLE
 from whence.files import MANIFEST, sha256
+from whence.reasons.of_run import default_calibrator
+from whence.run_document import CALIBRATOR
 
 INSTALLED: Final = tuple(
     str(Path(one).resolve())
@@ -65,13 +69,13 @@ def make_sound(folder: Path) -> None:
     )
     data = whence.load(table)
     data.save(folder / "prepared")
-    whence.train(
+    run = whence.train(
         whence.load(folder / "prepared"),  # of which no private copy is kept
         model_settings={"max_len": 4, "dim": 8, "n_blocks": 1},
         training={"steps": 1},
-        out=folder / "run",
         show_progress=False,
     )
+    replace(run, calibrator=default_calibrator().to_bytes()).save(folder / "run")
 
 
 def make_attempt(seed: int, folder: Path) -> Attempt:
@@ -219,7 +223,7 @@ def _arrays(rng: Random, folder: Path) -> None:
     """Change the numbers, shapes and announced sizes of arrays and weights."""
     arrays = [one for one in _files(folder) if one.suffix == ".npy"]
     if not arrays:
-        _weights(rng, folder / WEIGHTS)
+        _weights(rng, folder / rng.choice((WEIGHTS, CALIBRATOR)))
         return
     path = rng.choice(arrays)
     array = np.load(path)
@@ -240,6 +244,8 @@ def _arrays(rng: Random, folder: Path) -> None:
 
 def _weights(rng: Random, path: Path) -> None:
     tensors = load_file(path)
+    with safe_open(path, framework="pt") as opened:
+        about = opened.metadata()
     name = rng.choice(sorted(tensors))
     change = rng.randrange(5)
     if change == 0:
@@ -253,7 +259,7 @@ def _weights(rng: Random, path: Path) -> None:
     elif change == 3:
         tensors[name] = tensors[name].to(rng.choice((torch.int64, torch.float64, torch.bool)))
     if change < 4:
-        save_file(tensors, path)
+        save_file(tensors, path, about)
         return
     header = {name: {"dtype": "F32", "shape": [10**9, 10**6], "data_offsets": [0, 4 * 10**15]}}
     text = json.dumps(header).encode()

@@ -18,7 +18,7 @@ from fuzz.mutations import ODD
 from whence.explanation import Explanation, Labels
 from whence.measure import Measure
 from whence.picks import Pick, Recommendations
-from whence.reasons.checked import Reason, Support
+from whence.reasons.reason import Check, Leaving, Reason, Support, Taste
 
 SEPARATORS: Final = (",", "\t", ";", "|", "::", " ")
 ENCODINGS: Final = (*("utf-8",) * 6, "utf-8-sig", "utf-16", "latin-1")
@@ -186,8 +186,23 @@ def results() -> dict[str, str]:
         labels=Labels((("", "Alien", "Heat"),), ("Amélie",), ((None, 1, 2),), (3,)),
     )
     measure = Measure(0.5, (0.4, 0.6), 10, "a protocol", "higher is better", (0.0, 1.0))
-    support = Support(1, "Alien", 0.5, 0.2, 1, 4)
-    reason = Reason((support,), "watched", 1, (support,))
+    support = Support(1, "Alien", 0.5, 3.0, 1.5, 0.8, 0.9, 1, 4, 4.5)
+    reason = Reason(
+        kind="item",
+        verb="watched",
+        rank=1,
+        supports=(support,),
+        taste=Taste("Horror", 7, 20, 0.4, 0.1, 1, 3),
+        confidence=0.9,
+        likeliest="item",
+        threshold=0.8,
+        checks=(Check("direction", "counts for it", 0.5, True),),
+        considered=(support,),
+        although=(support,),
+        smallest=Leaving((1, 2), ("Alien", "Heat"), 12, 10, True),
+        calibrator="default",
+        models=5,
+    )
     pick = Pick(1, 3, "Amélie", 1.5, reason)
     picks = Recommendations("user 1", ("Alien", "Heat"), (1, 2), (pick,), "watched")
     return {type(one).__name__: one.to_json() for one in (explanation, measure, reason, picks)}
