@@ -83,10 +83,10 @@ class _Told:
         if over_models.shape[1] > 1:
             apart = finite((over_models - mean_of_others(over_models))[0, self.about.target, place])
             says = f"its probability falls {times(apart)} as far as those of the other ones"
-            specificity = Check("specificity", says, _factor(apart), apart > 0)
+            specificity = Check("specificity", says, _factor(apart), apart > 0, False)
         else:
             says = "there is no other recommendation to compare with"
-            specificity = Check("specificity", says, None, None)
+            specificity = Check("specificity", says, None, None, False)
         return (
             *self._without(lost[:, place], self.figures.rank_without[0, self.about.target, place]),
             self._alone(self._own(self.figures.alone)[:, place], "it alone makes"),
@@ -105,7 +105,7 @@ class _Told:
         return (
             *self._without(lost[:, place], rank),
             self._alone(alone[:, place], "both alone make"),
-            Check("specificity", says, _factor(beyond), beyond > 0),
+            Check("specificity", says, _factor(beyond), beyond > 0, False),
             self._agreement(lost[:, place] >= lost.amax(dim=1), "they matter most of all pairs"),
         )
 
@@ -117,7 +117,7 @@ class _Told:
         return (
             *self._without(lost, self.figures.group_rank_without[0, self.about.target]),
             self._alone(self._own(self.figures.group_alone), "these items alone make"),
-            Check("comparison", says, _factor(apart), apart > 0),
+            Check("specificity", says, _factor(apart), apart > 0),
             self._agreement(lost > others, "more is lost than without other items"),
         )
 
@@ -157,10 +157,10 @@ class _Told:
 
     def _agreement(self, agrees: Tensor, says: str) -> Check:
         if len(agrees) == 1:
-            return Check("agreement", ONE_MODEL, None, None)
+            return Check("agreement", ONE_MODEL, None, None, False)
         share = float(agrees.double().mean())
         count = f"in {int(agrees.sum())} of {len(agrees)} models {says}"
-        return Check("agreement", count, share, share > MAJORITY)
+        return Check("agreement", count, share, share > MAJORITY, False)
 
 
 def _factor(change: float) -> float:

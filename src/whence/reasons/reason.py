@@ -30,8 +30,6 @@ CALLED: Final[Mapping[KindName, str]] = {
     "popularity": "its popularity",
 }
 """What tables call a kind that can be said."""
-NOT_REQUIRED: Final = ("specificity", "agreement")
-"""Checks whose outcome counts towards the confidence, but does not forbid to say a reason."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +83,8 @@ class Check:
     value: float | None
     passed: bool | None
     """`None` if it could not be tested."""
+    required: bool = True
+    """Whether a reason that fails it is never said; otherwise it counts in the confidence."""
 
 
 @dataclass(frozen=True)
@@ -279,8 +279,8 @@ def checks_title(reason: Reason) -> str:
 
 def checks_caption(reason: Reason) -> str:
     """Return which checks decide."""
-    counted = [one.name for one in reason.checks if one.name in NOT_REQUIRED]
-    required = [one.name for one in reason.checks if one.name not in NOT_REQUIRED]
+    counted = [one.name for one in reason.checks if not one.required]
+    required = [one.name for one in reason.checks if one.required]
     also = f"; part of the confidence: {listed(counted)}" if counted else ""
     return f"needed for a reason to be said: {listed(required)}{also}"
 
