@@ -19,7 +19,7 @@ from whence.reasons.amounts import (
 )
 from whence.reasons.features import mean_of_others
 from whence.reasons.figures import Figures
-from whence.reasons.judgement import LITTLE, Kind
+from whence.reasons.judgement import FEWEST_OF_A_TASTE, LITTLE, RECENT_EVENTS, Kind
 from whence.reasons.reason import Check
 from whence.reasons.reasoner import Found
 
@@ -40,6 +40,8 @@ class Reported:
     in_history: bool
     name: str
     """What is left out: titles, or the name of a taste."""
+    liked: int = 0
+    """How many items of the taste are recent, not rated low, and not the strongest."""
 
 
 def checks_of(found: Found, kind: Kind, place: int, reported: Reported) -> tuple[Check, ...]:
@@ -118,6 +120,13 @@ class _Told:
             *self._without(lost, self.figures.group_rank_without[0, self.about.target]),
             self._alone(self._own(self.figures.group_alone), "these items alone make"),
             Check("specificity", says, _factor(apart), apart > 0),
+            Check(
+                "several items",
+                f"{self.about.liked} of the last {RECENT_EVENTS} besides the strongest; at least "
+                f"{FEWEST_OF_A_TASTE} are needed",
+                float(self.about.liked),
+                self.about.liked >= FEWEST_OF_A_TASTE,
+            ),
             self._agreement(lost > others, "more is lost than without other items"),
         )
 

@@ -174,7 +174,7 @@ class _Teller:
                 self.found,
                 Kind(likeliest),
                 place,
-                Reported(target, self.asked.sure, seen, left_out),
+                Reported(target, self.asked.sure, seen, left_out, self._liked(target)),
             ),
             considered=tuple(considered),
             although=() if disliked < 0 else (by_place[disliked],),
@@ -192,6 +192,15 @@ class _Teller:
             older, newer = self.found.figures.pairs[0, target, place].tolist()
             return [newer, older]
         return []
+
+    def _liked(self, target: int) -> int:
+        """Return how many items count for the taste of a target."""
+        grouped = self.found.figures.in_group[0, target].cpu().numpy()
+        low = np.zeros_like(grouped)
+        if self.asked.low is not None:
+            own = self.asked.low[-len(grouped) :]
+            low[len(low) - len(own) :] = own
+        return int((grouped & ~low)[-RECENT_EVENTS:].sum())
 
     def _taste(self, target: int) -> Taste | None:
         """Return what the history holds of the target's group."""
