@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import whence
+from believing import believe
 from command_line import whence as command
 from whence.contract import ALL, PAD
 from whence.csv_export import with_formulas
@@ -19,8 +20,8 @@ from whence.data import Interactions
 from whence.data.histories import histories_without
 from whence.errors import CapabilityError, InputError
 from whence.explainers import EXPLAINERS, able
-from whence.reasons.checked import find_reasons
-from whence.reasons.evidence import NOTICEABLE
+from whence.reasons.judgement import SURE
+from whence.reasons.reason import CALLED, NONE_SURE
 from whence.run import Run
 
 
@@ -52,48 +53,91 @@ def test_a_new_history_by_title_id_and_nearly(run: Run) -> None:
     assert title not in [pick.title for pick in by_title.picks]
 
 
-def test_a_reason_is_only_given_when_leaving_the_item_out_hurts(run: Run) -> None:
-    """Recomputed from the model alone: the history typed again without the item."""
+def log_probability_of(run: Run, history: list[int]) -> torch.Tensor:
+    """The mean log-probability of each item over the seeds."""
+    batch = torch.tensor([history])
+    found = [model.score(batch, ALL)[0].log_softmax(-1) for model in run.models.values()]
+    return torch.stack(found).mean(dim=0)
+
+
+def test_the_figures_of_a_reason_are_those_of_the_model(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recomputed from the model alone: the history typed again without the item, or it alone."""
+    believe(monkeypatch, "item")
+    every = torch.arange(len(run.catalog))
+    usual = torch.stack([log_probability_of(run, [item]) for item in every.tolist()]).mean(dim=0)
     claimed = 0
-    for user in range(1, 40):
+    for user in range(1, 20):
         found = whence.recommend(run, user=user, k=3)
         items = run.interactions.history(run.interactions.find_user(user)).tolist()
-        probability = score_of(run, items[-12:]).softmax(-1)
+        full = log_probability_of(run, items[-12:])
         for pick in found.picks:
             target = run.catalog.find(str(pick.item))
-            for support in pick.reason.supports:
-                claimed += 1
+            named = [one.item for one in pick.reason.supports]
+            claimed += len(named)
+            lost, alone = {}, {}
+            for support in pick.reason.considered:
                 left_out = run.catalog.find(str(support.item))
-                shorter = [item for item in items if item != left_out]
-                without = score_of(run, shorter[-12:]).softmax(-1)
-                lost = 1 - (without[target] / probability[target]).item()
-                assert support.probability_lost == pytest.approx(lost, abs=1e-4)
-                assert lost >= NOTICEABLE - 1e-4
-                without[items] = -1
+                shorter = [item for item in items if item != left_out][-12:]
+                lost[support.item] = (full - log_probability_of(run, shorter))[target].item()
+                alone[support.item] = (log_probability_of(run, [left_out]) - usual)[target].item()
+                share = -np.expm1(-lost[support.item])
+                assert support.probability_lost == pytest.approx(share, abs=1e-4)
+                times = np.exp(alone[support.item])
+                assert support.times_alone == pytest.approx(times, rel=1e-3)
+                without = score_of(run, shorter)
+                without[items] = -torch.inf
                 assert support.rank_without == 1 + int((without > without[target]).sum())
                 assert support.rank_before == pick.rank == pick.reason.rank
-                assert support.label in pick.reason.sentence
-            if pick.reason.supports:
-                assert pick.reason.sentence.startswith("because you watched ")
-            else:
-                assert "no single item decides it" in pick.reason.sentence
-    assert claimed > 30
+            strongest = max(lost, key=lambda item: lost[item])
+            said = lost[strongest] > 0 and alone[strongest] > 0
+            assert named == ([strongest] if said else [])
+            if named:
+                assert (
+                    pick.reason.sentence == f"because you watched {pick.reason.supports[0].label}"
+                )
+    assert claimed > 20
 
 
-def test_the_strongest_reason_is_not_missed(run: Run) -> None:
-    for user in range(1, 15):
-        found = whence.recommend(run, user=user, k=1).picks[0]
-        items = run.interactions.history(run.interactions.find_user(user)).tolist()
-        target = run.catalog.find(str(found.item))
-        full = score_of(run, items[-12:]).log_softmax(-1)[target]
-        lost = {}
-        for item in set(items[-12:]):
-            shorter = [one for one in items if one != item][-12:]
-            without = score_of(run, shorter).log_softmax(-1)[target]
-            lost[item] = 1 - (without - full).exp().item()
-        strongest = max(lost, key=lambda item: lost[item])
-        named = [run.catalog.find(str(support.item)) for support in found.reason.supports]
-        assert named[:1] == ([strongest] if lost[strongest] >= NOTICEABLE else [])
+@pytest.mark.parametrize("sure", [0.5, SURE, 0.96])
+def test_nothing_is_said_below_the_threshold(
+    run: Run, monkeypatch: pytest.MonkeyPatch, sure: float
+) -> None:
+    for kind in ("item", "set", "taste", "popularity"):
+        believe(monkeypatch, kind)
+        kinds = set()
+        for user in range(1, 12):
+            for pick in whence.recommend(run, user=user, k=3, sure=sure).picks:
+                one = pick.reason
+                kinds.add(one.kind)
+                assert one.threshold == sure
+                assert one.checks[-1].name == "confidence"
+                assert one.confidence == pytest.approx(0.95)
+                assert one.checks[-1].passed is (sure < 0.951)
+                needed = all(check.passed for check in one.checks if check.required)
+                assert (one.kind == "none") is not needed
+                if one.kind == "none":
+                    assert one.sentence == f"fits your history as a whole; {NONE_SURE}"
+                    assert one.supports == ()
+        assert kinds <= {kind, "none"}
+        assert (kind in kinds) is (sure < 0.95), kind
+
+
+def test_by_default_nothing_is_said_with_less_than_ninety_percent(run: Run) -> None:
+    """Whatever the calibrator that comes with Whence believes."""
+    kinds = set()
+    for user in range(1, 30):
+        for pick in whence.recommend(run, user=user, k=10).picks:
+            found = pick.reason
+            assert found.calibrator == "default"
+            assert found.models == 2
+            assert found.confidence is not None
+            kinds.add(found.kind)
+            if found.kind != "none":
+                assert found.kind in CALLED
+                assert found.confidence >= 0.9 - 1e-6
+    assert "none" in kinds
 
 
 def test_an_item_seen_twice_is_left_out_twice_and_named_once(run: Run) -> None:
@@ -105,16 +149,26 @@ def test_an_item_seen_twice_is_left_out_twice_and_named_once(run: Run) -> None:
     assert shorter.tolist() == [[PAD, 8, 6], [4, 8, 4]]
 
 
-def test_no_item_is_named_if_none_decides(run: Run) -> None:
+@pytest.mark.parametrize("kind", ["item", "set", "taste"])
+def test_nothing_is_said_of_a_model_that_ignores_the_history(
+    run: Run, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """However much the calibrator believes in it: the checks do not pass."""
+
     class Indifferent(type(run.first)):  # type: ignore[misc]
         def score(self, batch: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
-            return torch.zeros(len(batch), 5)
+            return torch.linspace(1, 0, len(run.catalog)).expand(len(batch), -1)
 
-    model = Indifferent(run.first.config, 5, torch.Generator())
-    items = np.array([1, 2], dtype=np.int32)
-    (reason,) = find_reasons(model, items, np.array([3]), 4, run.catalog, "saw")
-    assert reason.supports == ()
-    assert reason.as_dict()["checks"] == []
+    model = Indifferent(run.first.config, len(run.catalog), torch.Generator())
+    believe(monkeypatch, kind, 1.0)
+    indifferent = replace(run, models={0: model})
+    for pick in whence.recommend(indifferent, history=[3, 4, 9], k=3).picks:
+        assert pick.reason.kind == "none"
+        assert pick.reason.supports == ()
+        assert not all(one.passed for one in pick.reason.checks if one.required)
+    believe(monkeypatch, "popularity", 1.0)
+    (pick,) = whence.recommend(indifferent, history=[3, 4, 9], k=1).picks
+    assert pick.reason.sentence == "popular with everyone; your history adds little"
 
 
 def test_a_user_who_has_seen_everything_gets_nothing(run: Run) -> None:
@@ -162,9 +216,21 @@ def test_an_explainer_is_a_name_or_an_object(run: Run) -> None:
 
 
 def test_the_reason_is_that_of_the_recommendation(run: Run) -> None:
-    best = whence.recommend(run, user=2, k=1).picks[0]
-    assert whence.reason(run, user=2) == best.reason
-    assert whence.reason(run, user=2, item=best.item) == best.reason
+    """The single reason says in addition what the recommendation cannot do without."""
+    picks = whence.recommend(run, user=2, k=10).picks
+    best = whence.reason(run, user=2)
+    for k in (1, 4, 10):
+        first = whence.recommend(run, user=2, k=k).picks[0].reason
+        assert replace(best, smallest=None) == first
+    for pick in picks:
+        alone = whence.reason(run, user=2, item=pick.item)
+        assert (alone.kind, alone.sentence, alone.rank) == (
+            pick.reason.kind,
+            pick.reason.sentence,
+            pick.rank,
+        )
+        assert alone.confidence == pytest.approx(pick.reason.confidence, abs=1e-4)
+        assert [one.says for one in alone.checks] == [one.says for one in pick.reason.checks]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -173,7 +239,7 @@ def test_all_users_into_a_file(
 ) -> None:
     monkeypatch.setattr("whence.memory.SCORES_AT_ONCE", 64 * run.interactions.item_count)
     path = tmp_path / f"all.{suffix}"
-    rows = whence.recommend_all(run, path, k=4, show_progress=False)
+    rows = whence.recommend_all(run, path, k=4, reasons=False, show_progress=False)
     table = pa_csv.read_csv(path) if suffix == "csv" else pq.read_table(path)
     assert table.num_rows == rows == 4 * run.interactions.user_count
     assert table.column_names == ["user", "rank", "item", "title", "score"]
@@ -210,7 +276,9 @@ def test_texts_in_a_csv_file_are_no_formulas(run: Run, tmp_path: Path) -> None:
 def test_asking_for_more_than_there_is(run: Run, tmp_path: Path) -> None:
     unseen = run.interactions.item_count - len(set(run.interactions.history(0).tolist()))
     assert len(whence.recommend(run, user=1, k=10_000).picks) == unseen
-    rows = whence.recommend_all(run, tmp_path / "all.csv", k=10_000, show_progress=False)
+    rows = whence.recommend_all(
+        run, tmp_path / "all.csv", k=10_000, reasons=False, show_progress=False
+    )
     assert rows < run.interactions.item_count * run.interactions.user_count
 
 
@@ -286,11 +354,6 @@ def test_questions_that_cannot_be_answered(
 ) -> None:
     with pytest.raises(InputError, match=f"(?i){sentence}"):
         whence.recommend(run, **question)  # type: ignore[arg-type]
-
-
-def test_a_file_of_unknown_kind(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"neither in .csv nor in .parquet"):
-        whence.recommend_all(run, tmp_path / "all.xlsx", show_progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -378,8 +441,11 @@ def test_additive_models_have_exact_reasons(interactions: Interactions) -> None:
 
 
 @pytest.mark.parametrize("name", ["ease", "recent-ease", "item-to-item"])
-def test_additive_models_name_what_adds_to_the_score(name: str, interactions: Interactions) -> None:
-    """Their sums are scaled to logits; otherwise no probability would change by 5 %."""
+def test_additive_models_name_what_adds_to_the_score(
+    name: str, interactions: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their sums are scaled to logits; otherwise hardly any probability would change."""
+    believe(monkeypatch, "item")
     run = whence.train(interactions, model=name, show_progress=False)
     named = 0
     for user in range(1, 21):
@@ -387,6 +453,7 @@ def test_additive_models_name_what_adds_to_the_score(name: str, interactions: In
         found = whence.explain(run, user=user, method="contributions")
         added = {found.part_name(0, slot): found.scores[0, slot] for slot in range(50)}
         named += bool(reason.supports)
+        assert all(one.probability_lost > 0.05 for one in reason.supports)
         # What adds as much to other items changes no probability.
         assert all(added[support.label] > 0 for support in reason.supports)
     assert named >= 15

@@ -9,9 +9,9 @@ import torch
 
 import whence
 from command_line import whence as command
-from whence.contract import PAD
+from whence.contract import ALL, PAD
 from whence.errors import CapabilityError, InputError
-from whence.reasons.checked import Reason
+from whence.reasons.reason import Reason
 from whence.run import Run
 
 
@@ -27,20 +27,21 @@ def test_a_reason_by_another_removal_is_that_of_the_hidden_item(run: Run) -> Non
     for support in hidden.considered:
         present = batch != int(support.item) - 1
         scores = [
-            run.whole.score(batch, torch.tensor([[10]]), present=some).item()
+            [model.score(batch, ALL, present=some)[0] for model in run.models.values()]
             for some in (torch.ones_like(present), present)
         ]
-        assert support.score_lost == pytest.approx(scores[0] - scores[1], abs=1e-4)
-    lost = [[support.score_lost for support in one.considered] for one in (left_out, hidden)]
-    assert lost[0] != lost[1]
+        before, after = (
+            torch.stack([one.log_softmax(-1)[10] for one in each]).mean() for each in scores
+        )
+        lost = 1 - (after - before).exp().item()
+        assert support.probability_lost == pytest.approx(lost, abs=1e-4)
+        mean = torch.stack(scores[1]).mean(dim=0)
+        mean[[4, 8, 6]] = -torch.inf
+        assert support.rank_without == 1 + int((mean > mean[10]).sum())
+    each = [[support.probability_lost for support in one.considered] for one in (left_out, hidden)]
+    assert each[0] != each[1]
     with pytest.raises(InputError, match="by 'hidden'. Choose from: attention-column, dropped"):
         whence.reason(run, history=[5, 9], removal="hidden")
-
-
-def test_a_reason_of_version_01_was_checked_by_dropping(run: Run) -> None:
-    found = whence.reason(run, history=[5, 9], item=11)
-    former = {**found.as_dict(), "removal": "left out of the history"}
-    assert Reason.from_dict(former) == found
 
 
 def test_a_blend_drops_items_from_what_all_its_models_read(blend: Run) -> None:
