@@ -17,10 +17,11 @@ from whence.data import Interactions, Split, last_two, load
 from whence.engine import Training
 from whence.engine.averaging import AveragingRule
 from whence.errors import InputError
+from whence.everyone import Everyone
 from whence.memory import reuse_freed_memory
 from whence.models import Recommender, build_model
 from whence.randomness import Randomness
-from whence.recommendation import all_users, recommend
+from whence.recommendation import recommend
 from whence.run import Run
 from whence.training.config import TrainingConfig
 from whence.training.recommenders import new_training
@@ -69,7 +70,7 @@ def measure_recommending(data: Interactions) -> Iterator[Record]:
     names = data.users["user"].take(pa.array(users)).to_pylist()
     asked: dict[str, Callable[[Run], object]] = {
         "to a user, with reasons": lambda run: [recommend(run, user=name) for name in names],
-        "to all users": lambda run: list(islice(all_users(run, run.whole, 10, False), 20)),
+        "to all users": lambda run: list(islice(Everyone(run).tables(), 20)),
     }
     for what, ask in asked.items():
         ask(whole)  # stacks the weights

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from believing import believe
 from command_line import whence
 from whence import __version__
 from whence.explainers import EXPLAINERS
@@ -87,11 +88,20 @@ def test_help_does_not_wait_for_heavy_packages() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-def test_recommend_to_a_user_and_to_a_history(trained: Path) -> None:
+def test_recommend_to_a_user_and_to_a_history(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    believe(monkeypatch, "item")
     done = whence("recommend", trained, "--user", "u3", "-k", "3")
     assert done.returncode == 0, done.stderr
     assert "Recommended for user u3" in done.stdout
     assert "because you played Film" in " ".join(done.stdout.split())
+    assert re.search(r"because you played Film \d+ +95 % +1 → \d+, −\d+ %", done.stdout)
+    assert "before → after the named item is really left out" in " ".join(done.stdout.split())
+    unsure = whence("recommend", trained, "--user", "u3", "-k", "3", "--sure", "96")
+    assert "because you played" not in unsure.stdout
+    assert unsure.stdout.count("no single reason is sure") == 3
+    assert "without it" not in unsure.stdout
     done = whence("recommend", trained, "-i", "film 4", "-i", "5", "--json")
     assert "'film 4' is read as Film 4" in done.stderr
     document = json.loads(done.stdout)
@@ -99,15 +109,38 @@ def test_recommend_to_a_user_and_to_a_history(trained: Path) -> None:
     assert document["recommendations"][0]["title"] == "Film 6"
     reason = document["recommendations"][0]["reason"]
     assert re.match("because you played Film [45]", reason["sentence"])
-    assert reason["checks"][0]["item"] in (4, 5)
-    assert reason["checks"][0]["probability_lost"] >= 0.05
+    assert reason["because"][0]["item"] in (4, 5)
+    assert reason["because"][0]["probability_lost"] >= 0.05
+    assert reason["because"][0]["rank_before"] == 1 <= reason["because"][0]["rank_without"]
+    assert reason["confidence"] == pytest.approx(0.95)
+    assert [one["name"] for one in reason["checks"]] == [
+        *("direction", "necessity", "sufficiency", "specificity", "agreement", "confidence")
+    ]
 
 
-def test_recommend_to_all_users(trained: Path, tmp_path: Path) -> None:
-    done = whence("recommend", trained, "--all-users", tmp_path / "all.parquet", "-k", "2")
+@pytest.mark.parametrize("sure", ["96", "96%", "0.96", " 96 % "])
+def test_how_sure_a_reason_must_be(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, sure: str
+) -> None:
+    believe(monkeypatch, "item")
+    for verb in ("recommend", "explain"):
+        document = json.loads(whence(verb, trained, "-u", "u3", "--sure", sure, "--json").stdout)
+        first = document["recommendations"][0] if verb == "recommend" else document
+        assert first["reason"]["threshold"] == pytest.approx(0.96)
+        assert first["reason"]["kind"] == "none"
+
+
+def test_recommend_to_everyone(trained: Path, tmp_path: Path) -> None:
+    path = tmp_path / "all.parquet"
+    done = whence("recommend", trained, "--everyone", path, "-k", "2", "--sure", "60")
     assert done.returncode == 0, done.stderr
     assert "80 recommendations" in done.stderr
-    assert pq.read_table(tmp_path / "all.parquet").num_rows == 80
+    table = pq.read_table(path)
+    assert table.num_rows == 80
+    assert {"kind", "because", "sentence"} <= set(table.column_names)
+    done = whence("recommend", trained, "--all-users", path, "-k", "2", "--no-reasons")
+    assert done.returncode == 0, done.stderr
+    assert pq.read_table(path).column_names[-1] == "score"
 
 
 def headings(table: str) -> list[str]:
@@ -122,13 +155,21 @@ def headings(table: str) -> list[str]:
     ]
     ends = sorted({end for end, _ in words})
     columns = ["".join(word for end, word in words if end == column) for column in ends]
-    return columns[1:]
+    assert columns[:2] == ["leftout", "rank"]
+    return columns[2:]
 
 
-def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
+def test_explain_side_by_side_and_one_by_one(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    believe(monkeypatch, "item")
     done = whence("explain", trained, "--user", "u3")
     assert done.returncode == 0, done.stderr
     assert "because you played Film" in done.stdout
+    assert re.search(r"necessity +yes +loses \d+ % of its probability if Film \d+", done.stdout)
+    assert "is really left out (rank 1 → " in done.stdout
+    assert "95 % likely to be the right reason; it is said from 90 % on" in done.stdout
+    assert re.search(r"Film \d+ +[−+]?\d+ %  ?1 → \d+ ", done.stdout), "the rank of each item"
     usual = [name for name in EXPLAINERS.tagged("usual") if name in SASREC_METHODS]
     assert headings(done.stdout) == usual
     every = whence("explain", trained, "--user", "u3", "--method", "all", columns=400)
@@ -142,7 +183,7 @@ def test_explain_side_by_side_and_one_by_one(trained: Path) -> None:
     assert "'Film 1'" not in done.stderr
     two = whence("explain", trained, "-i", "film 1", "-i", "film 3", "--method", "random")
     assert two.stderr.split() == "'film 1' is read as Film 1 'film 3' is read as Film 3".split()
-    assert "Film 1: already in your history; no other item decides" in done.stdout
+    assert "Film 1: already in your history; fits your history as a whole" in done.stdout
     assert "Film 1  " in done.stdout.partition("newest first")[2], "random importances are shown"
     document = json.loads(
         whence(
@@ -173,7 +214,9 @@ def test_explain_removes_items_as_asked(trained: Path) -> None:
 def test_standard_errors_are_shown_if_the_method_samples(trained: Path) -> None:
     drawn = "shapley:exact_up_to=0,coalitions=200"
     done = whence("explain", trained, "-u", "u3", "--method", drawn, "--memory", "1GB")
-    assert re.search(r"Film \d+ .* % +-?\d+ ± \d+\.\d", done.stdout), done.stdout + done.stderr
+    assert re.search(r"Film \d+ .* % 1 → \d+ +-?\d+ ± \d+\.\d", done.stdout), (
+        done.stdout + done.stderr
+    )
     assert "± is the standard error" in done.stdout
     document = whence("explain", trained, "-u", "u3", "--method", drawn, "--json").stdout
     (case,) = json.loads(document)["explanations"][0]["cases"]
@@ -256,8 +299,15 @@ def test_the_same_command_gives_the_same_weights(csv: Path, tmp_path: Path) -> N
             "Shapley values of 6 items need at least 12. Set coalitions=12",
         ),
         (["recommend", "{run}"], 2, "either a user"),
-        (["recommend", "{run}", "--all-users", "x.csv", "--user", "u3"], 2, "Leave out --user"),
+        (["recommend", "{run}", "--everyone", "x.csv", "--user", "u3"], 2, "Leave out --user"),
+        (["recommend", "{run}", "--user", "u3", "--no-reasons"], 2, "is for --everyone FILE"),
         (["recommend", "{run}", "--user", "u3", "-k", "0"], 2, "-k"),
+        (["recommend", "{run}", "--user", "u3", "--sure", "high"], 2, "'high' is no number"),
+        (["recommend", "{run}", "--user", "u3", "--sure", "0.3"], 2, "not from 50 to 100 percent"),
+        (["explain", "{run}", "--user", "u3", "--sure", "101"], 2, "not from 50 to 100 percent"),
+        (["explain", "{run}", "--user", "u3", "--sure", "nan"], 2, "not from 50 to 100 percent"),
+        (["explain", "{run}", "--user", "u3", "--low-rating", "2"], 2, "has no ratings"),
+        (["explain", "{run}", "--user", "u3", "--low-rating", "nan"], 2, "low_rating is a rating"),
         (["explain", "{run}", "--user", "u3", "--top", "0"], 2, "--top"),
         (["train", "{csv}", "--out", "{csv}", "--overwrite"], 2, "was not written by Whence"),
         (["recommend", "{run}", "--user", "nobody"], 2, "No user has the id"),

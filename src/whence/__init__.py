@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from whence.errors import InputError as InputError
     from whence.errors import RunError as RunError
     from whence.errors import WhenceError as WhenceError
+    from whence.everyone import recommend_all as recommend_all
     from whence.explainers import compare_batch as compare_batch
     from whence.explainers import explain_batch as explain_batch
     from whence.explanation import Explanation as Explanation
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from whence.recommendation import explain as explain
     from whence.recommendation import reason as reason
     from whence.recommendation import recommend as recommend
-    from whence.recommendation import recommend_all as recommend_all
     from whence.run import Run as Run
     from whence.run import open_run as open_run
     from whence.training import TrainingConfig as TrainingConfig
@@ -80,6 +80,7 @@ _HOMES = {
     ),
     "demonstration": ("demonstrate",),
     "errors": ("CapabilityError", "InputError", "RunError", "WhenceError"),
+    "everyone": ("recommend_all",),
     "explainers": ("compare_batch", "explain_batch"),
     "explanation": ("Explanation", "Labels"),
     "measure": ("Measure",),
@@ -91,7 +92,6 @@ _HOMES = {
         "explain",
         "reason",
         "recommend",
-        "recommend_all",
     ),
     "run": ("Run", "open_run"),
     "training": ("TrainingConfig", "evaluate", "train"),

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
 from whence.arrays import Floats
 from whence.contract import DROPPED, PAD, HasPartNames, HasUserVectors
-from whence.csv_export import CSVWriter
 from whence.data.histories import Cases
 from whence.data.sources import Source
 from whence.devices import device_of
@@ -23,13 +19,10 @@ from whence.errors import InputError
 from whence.explainers import EXPLAINERS, Explainer, able, compare_batch
 from whence.explainers.explain import named_explainer
 from whence.explanation import Explanation, Labels
-from whence.files import new_file
-from whence.memory import cases_at_once, row_slices
 from whence.models import Recommender
 from whence.models.base import require_history
 from whence.models.dropping import unless_own
 from whence.picks import NEW_HISTORY, Pick, Recommendations
-from whence.progress import progress_bar
 from whence.ranking import top_unseen
 from whence.reasons.judgement import SURE
 from whence.reasons.of_run import Options, find_reasons
@@ -99,40 +92,6 @@ def recommend(
         picks=picks,
         verb=run.verb,
     )
-
-
-def recommend_all(
-    run: Run,
-    path: Path | str,
-    *,
-    k: int = 10,
-    model_seed: int | None = None,
-    data: Source | None = None,
-    show_progress: bool = True,
-) -> int:
-    """Write the top `k` items of every user to a CSV or Parquet file; return the row count.
-
-    The file is written in chunks, so memory does not grow with the users. If writing stops early,
-    no file is left.
-    """
-    path = Path(path)
-    suffix = path.suffix.lower()
-    writers = {".csv": CSVWriter, ".parquet": pq.ParquetWriter}
-    if suffix not in writers:
-        raise InputError(
-            f"{path} ends neither in .csv nor in .parquet. Give the file one of these endings."
-        )
-    run = serving(run, data)
-    rows = 0
-    with new_file(path) as partial:
-        writer = None
-        for table in all_users(run, run.chosen(model_seed), k, show_progress):
-            writer = writer or writers[suffix](partial, table.schema)
-            writer.write_table(table)
-            rows += table.num_rows
-        assert writer is not None, "interactions without a user cannot be read"
-        writer.close()
-    return rows
 
 
 def explain(
@@ -282,31 +241,6 @@ def find_subject(run: Run, user: object, history: History | None) -> Subject:
         raise InputError("The history is empty; give at least one id or title.")
     found = [run.catalog.find(str(entry)) for entry in history]
     return Subject(NEW_HISTORY, np.array(found, dtype=np.int32))
-
-
-def all_users(run: Run, model: Recommender, k: int, show_progress: bool) -> Iterator[pa.Table]:
-    """Yield tables of user, rank, item, title and score, for some users at a time."""
-    data = run.interactions
-    served = np.diff(data.offsets) > 0 if model.reads_history else np.ones(data.user_count, bool)
-    everyone = np.flatnonzero(served)
-    starts, ends = data.offsets[everyone], data.offsets[everyone + 1]
-    cases = Cases(data.items, everyone, starts, ends, everyone)
-    chunks = list(row_slices(len(cases), cases_at_once(data.item_count)))
-    bar = progress_bar("recommending", len(chunks), show_progress)
-    for rows in bar.track(chunks):
-        items, scores = top_unseen(model, cases[rows], model.config.max_len, k)
-        real = np.isfinite(scores)
-        flat = items[real]
-        user, rank = real.nonzero()
-        yield pa.table(
-            {
-                "user": data.users["user"].take(pa.array(everyone[rows][user])),
-                "rank": rank + 1,
-                "item": data.catalog.table["item"].take(pa.array(flat)),
-                "title": data.catalog.labels(flat),
-                "score": scores[real],
-            }
-        )
 
 
 def _target(run: Run, model: Recommender, subject: Subject, item: str | int | None) -> int:

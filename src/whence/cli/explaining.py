@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whence.cli.contrasting import RatherThan, WhyNot, answer_contrast, compared_items
-from whence.cli.options import AsJson, Removal, err, opens_run, out, print_json, say
+from whence.cli.options import (
+    AsJson,
+    LowRating,
+    Removal,
+    Sure,
+    err,
+    opens_run,
+    out,
+    print_json,
+    say,
+)
 from whence.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,32 +41,59 @@ def recommend(
     run: Callable[[], "Run"],
     user: User = None,
     history: History = None,
-    all_users: Annotated[
+    everyone: Annotated[
         Path | None,
         typer.Option(
+            "--everyone",
             "--all-users",
             metavar="FILE",
-            help="Write the recommendations of all users, without reasons, to this .csv or "
-            ".parquet file.",
+            help="Write the recommendations of all users, with reasons, to this .parquet, .jsonl "
+            "or .csv file.",
         ),
     ] = None,
+    reasons: Annotated[
+        bool, typer.Option("--reasons/--no-reasons", help="Whether --everyone writes reasons.")
+    ] = True,
     k: Annotated[int, typer.Option("-k", min=1, help="How many items to recommend.")] = 10,
     model_seed: ModelSeed = None,
+    sure: Sure = None,
+    low_rating: LowRating = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recommend items to a user of the data, for a new history, or to all users."""
+    """Recommend items to a user of the data, for a new history, or to everyone."""
     from whence import recommendation
+    from whence.reasons.judgement import SURE
 
-    if all_users is not None and (user or history or as_json):
+    if everyone is not None and (user or history or as_json):
         raise InputError(
-            "--all-users writes a file for all users. Leave out --user, --history and --json."
+            "--everyone writes a file for all users. Leave out --user, --history and --json."
         )
+    if everyone is None and not reasons:
+        raise InputError("--no-reasons is for --everyone FILE. Leave it out, or name a file.")
     opened = run()
-    if all_users is not None:
-        rows = recommendation.recommend_all(opened, all_users, k=k, model_seed=model_seed)
-        err.print(f"Wrote {rows:,} recommendations to {all_users}")
+    if everyone is not None:
+        from whence.everyone import recommend_all
+
+        rows = recommend_all(
+            opened,
+            everyone,
+            k=k,
+            model_seed=model_seed,
+            reasons=reasons,
+            sure=SURE if sure is None else sure,
+            low_rating=low_rating,
+        )
+        err.print(f"Wrote {rows:,} recommendations to {everyone}")
         return
-    picks = recommendation.recommend(opened, user=user, history=history, k=k, model_seed=model_seed)
+    picks = recommendation.recommend(
+        opened,
+        user=user,
+        history=history,
+        k=k,
+        model_seed=model_seed,
+        sure=SURE if sure is None else sure,
+        low_rating=low_rating,
+    )
     _report_matches(history, picks.history)
     if as_json:
         print_json(picks.as_dict())
@@ -91,6 +128,8 @@ def explain(
         ),
     ] = None,
     removal: Removal = None,
+    sure: Sure = None,
+    low_rating: LowRating = None,
     why_not: WhyNot = False,
     rather_than: RatherThan = None,
     as_json: AsJson = False,
@@ -98,9 +137,13 @@ def explain(
     """Show which items of the history a recommendation rests on, by one method or several."""
     from whence import recommendation
     from whence.memory import read_size
+    from whence.reasons.judgement import SURE
     from whence.report.tables import side_by_side
 
-    only = {"method": method, "seed": seed, "memory": memory, "removal": removal, "top": top != 5}
+    only = {
+        **{"method": method, "seed": seed, "memory": memory, "removal": removal, "top": top != 5},
+        **{"sure": sure is not None, "low-rating": low_rating is not None},
+    }
     at_once = read_size(memory) if memory is not None else None
     compared = compared_items(why_not, rather_than, item, only)
     opened = run()
@@ -127,7 +170,13 @@ def explain(
         removal=removal,
     )
     reason = recommendation.reason(
-        opened, user=user, history=history, item=item, model_seed=model_seed
+        opened,
+        user=user,
+        history=history,
+        item=item,
+        model_seed=model_seed,
+        sure=SURE if sure is None else sure,
+        low_rating=low_rating,
     )
     first = next(iter(answers.values()))
     target = first.target_name(0)
@@ -141,6 +190,7 @@ def explain(
         return
     rank = "" if reason.in_history else f" (rank {reason.rank:,})"
     say(f"{target}{rank}: {reason.sentence}")
+    out.print(*reason.details(), sep="\n")
     out.print(side_by_side(answers, reason, top, out.width))
 
 

@@ -40,6 +40,19 @@ def nearest_to(vectors: Tensor, number: int, k: int) -> Ints:
     return found
 
 
+@torch.no_grad()
+def nearest_to_some(vectors: Tensor, numbers: slice, k: int) -> Ints:
+    """Return `[n, k]`: the neighbours of adjacent vectors of `[N, d]`, in slices that fit."""
+    places = _places(vectors, k)
+    at_once = cases_at_once(len(places), on_gpu=places.is_cuda)
+    found = [
+        _find_nearest(places, slice(start, min(start + at_once, numbers.stop)), k)[0]
+        for start in range(numbers.start, numbers.stop, at_once)
+    ]
+    several: Ints = torch.cat(found).cpu().numpy()
+    return several
+
+
 def _places(vectors: Tensor, k: int) -> Tensor:
     """Return the vectors minus their mean, so that large vectors do not lose precision."""
     if vectors.ndim != 2 or not 1 <= k < len(vectors):

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy import stats
+from scipy import sparse, stats
 from torch import Tensor
 
 from whence.arrays import Ints
 from whence.data.interactions import Interactions
 from whence.maps.groups import NEIGHBOURS
-from whence.maps.nearest import nearest_to
+from whence.maps.nearest import nearest_to, nearest_to_some
 
 SIGNIFICANCE: Final = 0.05
 """From this p-value on, a count is reported as possibly random."""
@@ -72,4 +72,27 @@ def find_similar_users(
     return [
         SimilarUsers(chose, few, of_far, others)
         for chose, of_far in zip(of_near, of_others, strict=True)
+    ]
+
+
+def similar_users_of_some(
+    vectors: Tensor, data: Interactions, users: slice, targets: Ints
+) -> list[list[SimilarUsers]]:
+    """Return the same for adjacent users, none of whom chose their targets `[n, k]`."""
+    few = min(NEIGHBOURS, data.user_count - 1)
+    near = nearest_to_some(vectors, users, few)
+    who, item = np.divmod(np.unique(data.pairs()), data.item_count)
+    shape = (data.user_count, data.item_count)
+    chose = sparse.csr_array((np.ones(len(who), dtype=np.int32), (who, item)), shape=shape)
+    own = np.repeat(np.arange(len(near)), few)
+    picked = sparse.csr_array(
+        (np.ones(near.size, dtype=np.int32), (own, near.reshape(-1))),
+        shape=(len(near), data.user_count),
+    )
+    of_near = np.take_along_axis((picked @ chose).toarray(), targets, axis=1)
+    of_others = np.bincount(item, minlength=data.item_count)[targets] - of_near
+    others = data.user_count - 1 - few
+    return [
+        [SimilarUsers(chosen, few, far, others) for chosen, far in zip(*rows, strict=True)]
+        for rows in zip(of_near.tolist(), of_others.tolist(), strict=True)
     ]
