@@ -17,6 +17,9 @@ LONGEST = 400
 
 LATE = {
     ("whence/data/", "whence/worlds/"): "the dataset called 'world' is generated when it is loaded",
+    ("whence/training/", "whence/reasons/"): (
+        "a run is written when it is complete, with the calibrator that was asked for"
+    ),
     ("whence/trust/", "whence/report/"): "an audit that has a folder writes its page there",
 }
 """Imports inside functions that go against the order, and why."""

@@ -10,6 +10,7 @@ import torch
 from whence import __version__
 from whence.data.copies import describe_copies
 from whence.data.dataset_files import data_folders
+from whence.reasons.calibration import describe_kept
 
 CORE = ("torch", "numpy", "scipy", "pyarrow", "safetensors", "rich", "typer")
 FOR_REPORTS = ("altair", "vl-convert-python", "jinja2")
@@ -28,6 +29,7 @@ def environment() -> dict[str, str]:
     found |= {name: _version(name, hint) for name in FOR_POSTGRESQL}
     found["data folders"] = ", ".join(map(str, data_folders()))
     found["copies of data"] = describe_copies()
+    found["worlds of calibrations"] = describe_kept()
     found["threads"] = str(torch.get_num_threads())
     found["cuda"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     return found

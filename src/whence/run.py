@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from rich.console import Group
@@ -43,6 +42,7 @@ from whence.run_document import (
     FORMAT,
     SIMPLE,
     SNAPSHOTS,
+    WRONG_CONTENT,
     checked_files,
     read_accuracy,
     read_description,
@@ -54,19 +54,6 @@ from whence.text import json_text, visible
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-WRONG_CONTENT = (
-    OSError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    ValueError,
-    RuntimeError,
-    ArithmeticError,
-    MemoryError,
-    pa.ArrowException,
-)
-"""What reading a damaged or foreign file can raise."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -272,6 +259,8 @@ class Run:
             "steps": self.training["steps"],
             "folder": self.folder or "not saved",
         }
+        if self.calibrator is not None:
+            facts["reasons"] = "with a calibrator of this run"
         return Group(pairs_table(f"Run of {self.model}", facts), *self._accuracy_tables())
 
     @property
@@ -407,8 +396,3 @@ def _config(model: Recommender) -> DataclassInstance:
     """Return the configuration of a model of the registry, which is a dataclass."""
     assert is_dataclass(model.config)
     return model.config
-
-
-def snapshot_files(folder: Path) -> dict[int, Path]:
-    """Return the weight files in a folder of snapshots, by step."""
-    return {int(path.stem): path for path in folder.glob("*.safetensors") if path.stem.isdecimal()}

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from whence import former
 from whence.config import build
 from whence.data.copies import HASH
@@ -31,6 +33,18 @@ OWN_NAMES = re.compile(
 )
 MOST = 2**31
 """More users, items or events than Whence can count."""
+WRONG_CONTENT = (
+    OSError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    RuntimeError,
+    ArithmeticError,
+    MemoryError,
+    pa.ArrowException,
+)
+"""What reading a damaged or foreign file can raise."""
 
 
 @dataclass(frozen=True)
@@ -200,3 +214,8 @@ def snapshots_of(folder: Path, seed: int, listed: Iterable[str]) -> dict[int, Pa
     here = f"seeds/{seed}/{SNAPSHOTS}/"
     found = [folder / name for name in listed if name.startswith(here)]
     return {int(path.stem): path for path in found}
+
+
+def snapshot_files(folder: Path) -> dict[int, Path]:
+    """Return the weight files in a folder of snapshots, by step."""
+    return {int(path.stem): path for path in folder.glob("*.safetensors") if path.stem.isdecimal()}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 import torch
 
 from whence.errors import InputError
-from whence.reasons.calibrator import Calibrator, Examples, fit
+from whence.reasons.calibrator import Calibrator, Examples, cross_entropy, fit
 from whence.reasons.features import FeatureNames, Features
-from whence.reasons.lessons import examples_of
+from whence.reasons.lessons import lesson_on
 from whence.training import train
 from whence.worlds import draw_config, make_causal_world
 
@@ -53,17 +53,50 @@ def test_the_same_seed_gives_the_same_weights() -> None:
     assert any(not torch.equal(one[name], other[name]) for name in one)
 
 
-def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_it_is_read_as_it_was_written() -> None:
     found, new = fit([examples(0)], steps=20), examples(3)
-    found.save(tmp_path / "calibrator.safetensors")
-    again = Calibrator.load(tmp_path / "calibrator.safetensors")
+    again = Calibrator.from_bytes(found.to_bytes(), "a file")
+    assert again.to_bytes() == found.to_bytes()
     assert torch.equal(found.believe(new.features).joined(), again.believe(new.features).joined())
 
 
-def test_another_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "other.safetensors").write_bytes(b"nothing")
-    with pytest.raises(InputError, match="holds no calibrator"):
-        Calibrator.load(tmp_path / "other.safetensors")
+def test_another_file_is_refused() -> None:
+    with pytest.raises(InputError, match="a file holds no calibrator"):
+        Calibrator.from_bytes(b"nothing at all", "a file")
+
+
+def test_learning_continues_from_a_start_and_leaves_it_as_it_was() -> None:
+    start, new = fit([examples(0)], steps=300), examples(1)
+    written = start.to_bytes()
+    same = fit([new], start=start, steps=0)
+    assert same.to_bytes() == written, "with the standardization of the start, too"
+    further = fit([new], start=start, steps=20, learning_rate=1e-3)
+    afresh = fit([new], steps=20, learning_rate=1e-3)
+    loss = [
+        float(cross_entropy(new.truth, one(new.features)).detach()) for one in (further, afresh)
+    ]
+    assert loss[0] < loss[1]
+    assert start.to_bytes() == written
+    assert further.to_bytes() != written
+
+
+def test_a_start_that_learned_other_figures_is_refused() -> None:
+    new = examples(0)
+    other = replace(new.features, names=FeatureNames(("two",), ("one",), ("one",)))
+    with pytest.raises(InputError, match="other figures"):
+        fit([replace(new, features=other)], start=fit([new], steps=1), steps=1)
+
+
+def test_the_cross_entropy_is_that_of_a_loop() -> None:
+    new = examples(5, users=6)
+    found = fit([examples(0)], steps=20)(new.features).detach()
+    total = [
+        sum(-p * q for p, q in zip(truth, said, strict=True) if p > 0)
+        for truth, said in zip(
+            new.truth.flatten(0, 1).tolist(), found.flatten(0, 1).tolist(), strict=True
+        )
+    ]
+    assert float(cross_entropy(new.truth, found)) == pytest.approx(sum(total) / len(total), 1e-5)
 
 
 def test_nothing_to_learn_from_is_refused() -> None:
@@ -82,8 +115,9 @@ def test_the_truth_of_a_world_sums_to_one_and_names_its_causes() -> None:
         seeds=2,
         show_progress=False,
     )
-    found, items = examples_of(world, [*run.models.values()], users=60, k=5)
-    assert items.shape == (60, 5)
+    lesson = lesson_on(world, [*run.models.values()], users=60, k=5)
+    found = lesson.examples()
+    assert lesson.targets.shape == (60, 5)
     torch.testing.assert_close(found.truth.sum(dim=-1), torch.ones(60, 5))
     assert (found.truth >= 0).all()
     assert not found.truth[..., :20][~found.features.known_items].any()

@@ -14,7 +14,18 @@ from conftest import interactions_of
 from whence.data import Interactions
 from whence.data.origins import reload
 from whence.errors import InputError
-from whence.worlds import REASONS, World, WorldConfig, compare_statistics, make_world, world_like
+from whence.worlds import (
+    REASONS,
+    World,
+    WorldConfig,
+    compare_statistics,
+    draw_config,
+    draw_config_like,
+    make_causal_world,
+    make_world,
+    world_like,
+)
+from whence.worlds.designs import GENERATORS, Generator
 from whence.worlds.films import fame_correction
 
 
@@ -165,3 +176,55 @@ def test_data_without_reasons_are_refused() -> None:
 def test_impossible_limits_are_refused(data: Interactions, limit: dict[str, int]) -> None:
     with pytest.raises(InputError, match=r"^A world like the data needs"):
         world_like(data, **limit)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_a_causal_world_has_the_lengths_and_the_events_per_item_of_the_data(
+    data: Interactions, generator: Generator
+) -> None:
+    config = draw_config_like(data, generator, 1001, users=500, longest=30)
+    made = make_causal_world(config).interactions
+    lengths = lengths_of(data)
+    lengths = lengths[lengths >= 3]
+    wanted = np.minimum(np.quantile(lengths, (np.arange(500) + 0.5) / 500, method="lower"), 30)
+    np.testing.assert_allclose(lengths_of(made), wanted, atol=1)
+    per_item = len(data) / np.count_nonzero(popularity_of(data))
+    assert len(made) / config.items == pytest.approx(per_item, rel=0.02)
+    assert top_share(made) == pytest.approx(top_share(data), abs=0.12)
+
+
+def test_other_parameters_are_drawn_as_without_data(data: Interactions) -> None:
+    like, drawn = draw_config_like(data, "shop", 1001), draw_config("shop", 1001)
+    sizes = {"users", "items", "events", "groups", "lengths", "popularity"}
+    for name in set(vars(drawn)) - sizes:
+        assert getattr(like, name) == getattr(drawn, name), name
+
+
+def test_with_few_items_allowed_there_are_fewer_users(data: Interactions) -> None:
+    config = draw_config_like(data, "films", 1001, items=100)
+    per_item = len(data) / np.count_nonzero(popularity_of(data))
+    assert (config.items, config.users < 500) == (100, True)
+    assert sum(config.lengths) / 100 == pytest.approx(per_item, rel=0.05)
+    assert max(config.popularity) <= config.users
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("users", [1, 40])
+@pytest.mark.parametrize(("items", "length"), [(10, 3), (13, 200), (57, 40)])
+def test_small_data_have_causal_worlds_too(
+    generator: Generator, users: int, items: int, length: int
+) -> None:
+    each = [[(user + step) % items for step in range(length)] for user in range(users)]
+    small = interactions_of([*each, list(range(items))])
+    for draw in range(1001, 1005):
+        made = make_causal_world(draw_config_like(small, generator, draw)).interactions
+        assert made.user_count == users + 1
+        assert made.item_count == items
+        assert 3 <= lengths_of(made).min() <= lengths_of(made).max() <= max(3, items // 2)
+
+
+def test_data_too_small_for_a_causal_world_are_refused() -> None:
+    with pytest.raises(InputError, match="10 items with events"):
+        draw_config_like(interactions_of([[0, 1, 2]]), "music", 1001)
+    with pytest.raises(InputError, match="3 events or more"):
+        draw_config_like(interactions_of([[0, 1]] * 9), "music", 1001)

@@ -79,6 +79,18 @@ def train(
             "'whence models MODEL' says which models can be used.",
         ),
     ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Learn on worlds like your data how probable reasons are; by default, a "
+            "calibrator that comes with Whence tells.",
+        ),
+    ] = False,
+    calibrate_minutes: Annotated[
+        float | None,
+        typer.Option(help="How long --calibrate takes at most; by default 60 minutes."),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -115,6 +127,8 @@ def train(
                 overwrite=overwrite,
                 device=device,
                 seeds_at_once=seeds_at_once,
+                calibrate=calibrate,
+                calibrate_minutes=calibrate_minutes,
             )
         except KeyboardInterrupt:
             err.print("Stopped. Run the same command again to resume from the last checkpoint.")
@@ -123,8 +137,11 @@ def train(
         if as_json:
             print_json({"run": str(folder), **outcome.as_dict()})
             return
+        from whence.reasons.calibration import Calibration
         from whence.report.tables import outcome_tables
 
+        if outcome.calibration is not None and outcome.calibration["held_out"]:
+            out.print(Calibration.from_dict(outcome.calibration).table())
         out.print(outcome_tables(outcome))
         whom = "--history TITLE" if run.first.reads_history else "--user USER"
         say(f"Next: {program()} recommend {folder} {whom}")

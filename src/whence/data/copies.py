@@ -28,9 +28,14 @@ HASH = re.compile(r"[0-9a-f]{64}")
 PARTIAL = ".partial-"
 
 
+def cache_folder() -> Path:
+    """Return the folder of what can be made again: `WHENCE_CACHE`, or one in the user's cache."""
+    return Path(os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "whence")
+
+
 def copies_folder() -> Path:
-    """Return the folder of all copies: in `WHENCE_CACHE`, else in the user's cache folder."""
-    return Path(os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "whence") / "data"
+    """Return the folder of all copies."""
+    return cache_folder() / "data"
 
 
 def keep_copy(interactions: Interactions) -> None:

@@ -7,6 +7,7 @@ It is learned on worlds whose true reasons are known, so its probabilities can b
 
 from __future__ import annotations
 
+import copy
 import json
 import struct
 from collections.abc import Sequence
@@ -163,9 +164,16 @@ class Examples:
         )
 
 
+def cross_entropy(truth: Tensor, log_probability: Tensor) -> Tensor:
+    """Return how improbable the truth was on average: minus the mean log-probability of it."""
+    # What cannot be a reason has a probability of 0, whose logarithm counts 0 times.
+    return -(truth * log_probability.where(truth > 0, 0.0)).sum(dim=-1).mean()
+
+
 def fit(
     each: Sequence[Examples],
     *,
+    start: Calibrator | None = None,
     steps: int = 3_000,
     batch_size: int = 512,
     learning_rate: float = 3e-3,
@@ -174,15 +182,19 @@ def fit(
 ) -> Calibrator:
     """Learn a calibrator by the cross-entropy with the true probabilities.
 
-    Each world counts the same, whatever its number of examples.
+    Each world counts the same, whatever its number of examples. Learning continues from the weights
+    of `start`, if it is given, and with its standardization, for which those weights were learned.
     """
     if not each:
         raise InputError("A calibrator needs the examples of at least one world.")
     generator = torch.Generator().manual_seed(seed)
     first = each[0].features
-    found = Calibrator(first.names, generator).to(first.items.device)
     joined = Examples.joined(each)
-    found.standardize_by(joined.features)
+    if start is None:
+        found = Calibrator(first.names, generator).to(first.items.device)
+        found.standardize_by(joined.features)
+    else:
+        found = copy.deepcopy(start).to(first.items.device).train()
     counts = torch.tensor([one.truth.shape[0] * one.truth.shape[1] for one in each])
     weights = (1.0 / counts).repeat_interleave(counts)
     optimizer = torch.optim.AdamW(found.parameters(), learning_rate, weight_decay=weight_decay)
@@ -190,10 +202,7 @@ def fit(
     for _ in range(steps):
         rows = weights.multinomial(batch_size, replacement=True, generator=generator)
         rows = rows.to(joined.truth.device)
-        wanted = joined.truth[rows]
-        log_probability = found(joined.features[rows])
-        # What cannot be a reason has a probability of 0, whose logarithm counts 0 times.
-        loss = -(wanted * log_probability.where(wanted > 0, 0.0)).sum(dim=-1).mean()
+        loss = cross_entropy(joined.truth[rows], found(joined.features[rows]))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

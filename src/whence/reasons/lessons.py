@@ -16,7 +16,7 @@ from torch import Tensor
 from whence.arrays import Ints
 from whence.data.histories import Cases
 from whence.devices import device_of
-from whence.files import save_weights
+from whence.files import new_file, save_weights
 from whence.memory import row_slices
 from whence.models import Recommender
 from whence.models.ensemble import Ensemble, Member
@@ -93,7 +93,7 @@ class Lesson:
         return replace(self, figures=self.figures.of_models(chosen))
 
     def save(self, path: Path) -> None:
-        """Write it as safetensors."""
+        """Write it as safetensors, completely or not at all."""
         tensors = {
             f"figures.{one.name}": getattr(self.figures, one.name) for one in fields(Figures)
         }
@@ -101,7 +101,8 @@ class Lesson:
             f"truth.{one.name}": torch.from_numpy(getattr(self.truth, one.name))
             for one in fields(Posterior)
         }
-        save_weights(path, {**tensors, "targets": self.targets})
+        with new_file(path) as partial:
+            save_weights(partial, {**tensors, "targets": self.targets})
 
     @classmethod
     def load(cls, path: Path) -> Lesson:

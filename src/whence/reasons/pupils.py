@@ -14,7 +14,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from whence.data.splits import Split, split_by
-from whence.files import make_parent, save_weights
+from whence.files import make_parent, new_file, save_weights
 from whence.locks import lock
 from whence.models import Recommender, model_with
 from whence.training.plans import Asked, Plan
@@ -94,7 +94,8 @@ class Pupils:
                     for seed, one in trained.items()
                     for name, values in one.model.state_dict().items()
                 }
-                save_weights(weights, together)
+                with new_file(weights) as partial:
+                    save_weights(partial, together)
         return self._read(weights, plan)
 
     def _read(self, weights: Path, plan: Plan) -> dict[int, Recommender]:

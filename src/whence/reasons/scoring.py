@@ -16,7 +16,7 @@ import torch
 
 from whence.arrays import Bools, Floats, Ints
 from whence.ranking import seen_items
-from whence.reasons.calibrator import Beliefs, Calibrator
+from whence.reasons.calibrator import Beliefs, Calibrator, cross_entropy
 from whence.reasons.evidence import NOTICEABLE
 from whence.reasons.judgement import Judgement, Kind, judge
 from whence.reasons.lessons import Lesson
@@ -144,6 +144,16 @@ def scores_of(lesson: Lesson, calibrator: Calibrator, without: Sequence[str] = (
     """Return what is said by a calibrator, which may have learned without some features."""
     beliefs = calibrator.believe(lesson.features.without(without))
     return Scores.of(lesson, beliefs, judge(beliefs, lesson.figures))
+
+
+def log_probability_of_truth(lesson: Lesson, calibrator: Calibrator) -> float:
+    """Return the mean log-probability that a calibrator gives to the truth.
+
+    It is a proper score: no calibrator reaches a higher one than the true probabilities.
+    """
+    examples = lesson.examples()
+    with torch.no_grad():
+        return -float(cross_entropy(examples.truth, calibrator(examples.features)))
 
 
 def scores_of_former_rule(lesson: Lesson) -> Scores:

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from safetensors import SafetensorError
+
 import whence
 from whence.files import make_parent
 from whence.locks import lock
@@ -51,7 +53,10 @@ class WorldLessons:
     def lessons(
         self, cache: Path, *, until: float | None = None, show_progress: bool = True
     ) -> Mapping[str, Lesson]:
-        """Return the lesson of all networks together, and that of the first one alone."""
+        """Return the lesson of all networks together, and that of the first one alone.
+
+        Those that the folder does not hold, or holds damaged, are made now.
+        """
         files = {
             name: cache / "lessons" / f"{self.key}-{name}.safetensors"
             for name in (ALL_SEEDS, FIRST_SEED)
@@ -59,7 +64,8 @@ class WorldLessons:
         for path in files.values():
             make_parent(path)
         with lock(files[ALL_SEEDS], wait=True, until=until):
-            if not all(path.exists() for path in files.values()):
+            found = _kept(files)
+            if found is None:
                 pupils = Pupils(self.world, self.seeds, self.device)
                 models = [
                     *pupils.models(
@@ -68,4 +74,16 @@ class WorldLessons:
                 ]
                 for name, some in ((ALL_SEEDS, models), (FIRST_SEED, models[:1])):
                     lesson_on(self.world, some, users=self.users).save(files[name])
+                # As they are kept, so that it makes no difference when they were made.
+                found = {name: Lesson.load(path) for name, path in files.items()}
+        return found
+
+
+def _kept(files: Mapping[str, Path]) -> Mapping[str, Lesson] | None:
+    """Return the lessons in these files, unless one is missing, damaged or of another version."""
+    if not all(path.exists() for path in files.values()):
+        return None
+    try:
         return {name: Lesson.load(path) for name, path in files.items()}
+    except (OSError, SafetensorError, KeyError, ValueError):
+        return None

@@ -62,6 +62,11 @@ class Outcome:
         return self.run.training.get("chosen")
 
     @property
+    def calibration(self) -> Mapping[str, Any] | None:
+        """What came of the calibration of the reasons, if there was one."""
+        return self.run.training.get("calibration")
+
+    @property
     def closing(self) -> str:
         """One line: how the run compares on the test events, and what to try."""
         if self.comparison is None:
@@ -91,6 +96,8 @@ class Outcome:
             if training["patience"] and kept < steps:
                 ended = "stopped after" if steps < training["steps"] else "took"
                 yield f"Seed {seed} {ended} {steps} steps and kept the weights of step {kept}."
+        if self.calibration is not None:
+            yield self.calibration["why"]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the same facts as plain types."""
@@ -107,6 +114,7 @@ class Outcome:
                 for name, found in self.baselines.items()
             },
             "comparison": None if self.comparison is None else self.comparison.as_dict(),
+            "calibration": self.calibration,
             "closing": self.closing,
         }
 

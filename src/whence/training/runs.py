@@ -17,7 +17,7 @@ import torch
 import whence
 from whence.config import suggest_setting
 from whence.data.copies import keep_copy
-from whence.data.interactions import Interactions
+from whence.data.interactions import Counts, Interactions
 from whence.data.sources import Source, load
 from whence.data.splits import split_by
 from whence.devices import check_device
@@ -25,17 +25,20 @@ from whence.engine.checkpoints import VERSION, CheckpointFolder, checkpoint_fold
 from whence.errors import InputError, RunError
 from whence.files import check_can_write, claim_folder
 from whence.locks import Lock
-from whence.models import model_spec
-from whence.run import Run, open_run, snapshot_files
+from whence.models import build_model, model_spec
+from whence.run import Run, open_run
+from whence.run_document import snapshot_files
 from whence.training.choosing import choose, with_accuracy
 from whence.training.config import TrainingConfig
-from whence.training.plans import Asked
+from whence.training.plans import NOMINAL, Asked
 from whence.training.recipes import DEFAULT, Effort
 from whence.training.recommenders import TrainedRecommender
 from whence.training.seeds import fit_seeds
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from whence.reasons.calibration import Calibrating
 
 
 def train(
@@ -55,6 +58,8 @@ def train(
     show_progress: bool = True,
     seeds_at_once: int | None = None,
     until: float | None = None,
+    calibrate: bool = False,
+    calibrate_minutes: float | None = None,
 ) -> Run:
     """Train one model per seed, evaluate them, and write the run folder if `out` is given.
 
@@ -72,6 +77,9 @@ def train(
     diverges is left out of the run with a warning. If training is interrupted, the same call with
     the same `out` resumes it and ends with the same bits. If another process writes to `out`, it
     raises `BusyError`. At the time `until`, by `time.monotonic()`, it stops with `OutOfTime`.
+
+    `calibrate` fits a calibrator of reasons on worlds like the data, after the training and in at
+    most `calibrate_minutes`, by default an hour. It is kept if it is better than the default one.
     """
     asked = Asked.of(model, recipe, effort, model_settings, training, seeds, device)
     if seeds_at_once is not None and seeds_at_once < 1:
@@ -85,11 +93,16 @@ def train(
         )
     check_init_from(asked.model, init_from)
     check_device(device)
+    calibrating = None
+    if calibrate or calibrate_minutes is not None:
+        calibrating = _calibrating(asked, calibrate, calibrate_minutes, until, show_progress)
     if out is None and asked.keeps_snapshots:
         raise InputError("snapshots are written to the run folder. Set out.")
     with nullcontext() if out is None else claim_folder(Path(out), overwrite) as claim:
         interactions = data() if callable(data) else load(data)
         check_same_data(init_from, interactions, split)
+        if calibrating is not None:
+            calibrating.check_data(interactions)
         held_out = split_by(split, interactions)
         plan = asked.plan(held_out)
         training_config, settings, seeds = plan.training, plan.settings, plan.seeds
@@ -111,7 +124,8 @@ def train(
         checkpoints = None
         if out is not None and claim is not None:
             everything = {"model": model, **settings, **described, **_environment(interactions)}
-            task = _checksum({**everything, "seeds": seeds})
+            more = {} if calibrating is None else {"calibrate": True}
+            task = _checksum({**everything, "seeds": seeds, **more})
             if claim.finished and claim.left_task == task:
                 with suppress(RunError):  # somebody may have changed it since
                     return _finished(claim, Path(out), interactions, device)
@@ -156,6 +170,8 @@ def train(
         if asked.searches:
             run = choose(run, held_out, show_progress)
         run = with_accuracy(run, held_out, show_progress)
+        if calibrating is not None:
+            run = calibrating.complete(run)
         if out is None or checkpoints is None:
             return run
         if run.model == model:  # the search may have kept a simple one instead
@@ -164,6 +180,25 @@ def train(
         saved = run.save(out, overwrite)
         checkpoints.remove()
         return saved
+
+
+def _calibrating(
+    asked: Asked, calibrate: bool, minutes: float | None, until: float | None, show_progress: bool
+) -> Calibrating:
+    """Return the calibration that was asked for, if the model can have one."""
+    from whence.reasons.calibration import MINUTES, Calibrating
+
+    if not calibrate:
+        raise InputError(
+            "calibrate_minutes limits how long a calibration takes. Add --calibrate (in Python "
+            "calibrate=True)."
+        )
+    given = MINUTES if minutes is None else minutes
+    found = Calibrating(given, asked.device, until, show_progress)
+    settings = asked.resolve(NOMINAL).settings
+    counts = Counts(items=NOMINAL.items, users=NOMINAL.items)
+    found.check_model(build_model(asked.model, settings, counts, torch.Generator()), asked.model)
+    return found
 
 
 def _finished(claim: Lock, out: Path, interactions: Interactions, device: str) -> Run:

@@ -16,7 +16,7 @@ from whence.worlds.causal import CausalWorld, Source, make_causal_world
 from whence.worlds.designs import CausalConfig, draw_config
 from whence.worlds.world import REASONS, World, WorldQuestions, make_world
 from whence.worlds.world_config import NONE, EventKind, WorldConfig
-from whence.worlds.world_like import StatisticPair, compare_statistics, world_like
+from whence.worlds.world_like import StatisticPair, compare_statistics, draw_config_like, world_like
 
 __all__ = [
     "NONE",
@@ -31,6 +31,7 @@ __all__ = [
     "WorldQuestions",
     "compare_statistics",
     "draw_config",
+    "draw_config_like",
     "make_causal_world",
     "make_world",
     "world_like",

@@ -1,8 +1,8 @@
-"""A world with the history lengths and item popularity of real data."""
+"""Worlds with the history lengths and item popularity of real data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from whence.data.interactions import Interactions
 from whence.errors import InputError
+from whence.worlds.designs import CausalConfig, Generator, draw_config
 from whence.worlds.films import quantiles
 from whence.worlds.world import World, make_world
 from whence.worlds.world_config import WorldConfig
@@ -17,6 +18,8 @@ from whence.worlds.world_config import WorldConfig
 ITEMS_PER_GENRE: Final = 10
 ITEMS_PER_EVENT: Final = 2
 """Items for each event of the longest history, so that some are left to choose."""
+SHORTEST: Final = 3
+"""Users with fewer events are in no causal world like the data."""
 
 
 def world_like(
@@ -45,6 +48,44 @@ def world_like(
             lengths=tuple(chosen.tolist()),
             popularity=tuple(quantiles(popularity, items).tolist()),
         )
+    )
+
+
+def draw_config_like(
+    interactions: Interactions,
+    generator: Generator,
+    seed: int,
+    *,
+    users: int = 3_000,
+    items: int = 1_000,
+    longest: int = 100,
+) -> CausalConfig:
+    """Draw the parameters of a causal world that resembles the data in everything measurable.
+
+    History lengths, cut at `longest`, and item popularity are quantiles of those in the data, with
+    as many events per item as there, as far as the limits of users and items allow. The same seed
+    draws the same other parameters for all data.
+    """
+    lengths, popularity = _lengths(interactions), _popularity(interactions)
+    _check(lengths, popularity, users, longest)
+    lengths = lengths[lengths >= SHORTEST]
+    chosen = np.minimum(quantiles(lengths, min(users, len(lengths))), longest)
+    wanted = len(popularity) * chosen.sum() / popularity.sum()
+    if wanted > items:  # with fewer users, items keep their number of events
+        chosen = quantiles(chosen, max(1, round(len(chosen) * items / wanted)))
+    needed = max(round(wanted), ITEMS_PER_EVENT * int(chosen.max()))
+    count = min(needed, items, len(popularity))
+    chosen = np.minimum(chosen, max(SHORTEST, count // ITEMS_PER_EVENT))
+    drawn = draw_config(generator, seed)
+    return replace(
+        drawn,
+        users=len(chosen),
+        items=count,
+        events=max(SHORTEST, round(float(chosen.mean()))),
+        groups=min(drawn.groups, count // ITEMS_PER_GENRE),
+        lengths=tuple(chosen.tolist()),
+        # Nobody can have an item more often than all users together.
+        popularity=tuple(np.minimum(quantiles(popularity, count), len(chosen)).tolist()),
     )
 
 
