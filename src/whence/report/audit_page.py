@@ -19,6 +19,8 @@ from whence.trust.audit.context import HELD
 from whence.trust.audit.finding import ENOUGH, Chart
 from whence.trust.audit.result import Audit, StageResult
 
+LEAD: Final = "sentences"
+"""The stage about what users see, whose answer comes first."""
 FEW: Final = 6
 """A stage with more figures than this folds them away."""
 
@@ -39,6 +41,7 @@ def write_audit(audit: Audit, path: Path) -> Path:
         recommends=run.recommends,
         together=run.recommends not in ("", run.model),
         verdict=audit.verdict,
+        lead=LEAD,
         stages=[_section(audit, name, one) for name, one in audit.stages.items()],
         explainers={name: _describe(name, run.wording) for name in audit.settings["methods"]},
         wording=run.wording,

@@ -83,7 +83,9 @@ def test_the_document_keeps_its_form(whole: tuple[Audit, Path]) -> None:
     assert list(document["run"]) == [
         "folder", "model", "model_settings", "seeds", "data", "part", "recommends",
     ]  # fmt: skip
-    assert list(document["settings"]) == ["model_seed", "methods", "cases", "held", "removal"]
+    assert list(document["settings"]) == [
+        "model_seed", "methods", "cases", "held", "removal", "sentence_removal",
+    ]  # fmt: skip
     assert list(document["verdict"]) == ["explainer", "sentence", "basis", "caution"]
     assert [stage["stage"] for stage in document["stages"]] == list(STAGES)
     for stage in document["stages"]:
@@ -246,7 +248,7 @@ def test_the_whole_audit_removes_parts_as_asked(three: Run, tmp_path: Path) -> N
         for removal in ("attention-column", "dropped")
     )
     assert own.settings["removal"] == "attention-column"
-    assert "--removal" not in own.command
+    assert own.command.endswith("--removal attention-column"), "which sentences do not use unasked"
     assert dropped.settings["removal"] == "dropped"
     assert dropped.command.endswith("--removal dropped")
     page = (tmp_path / "audit" / "audit.html").read_text()
@@ -258,6 +260,12 @@ def test_the_whole_audit_removes_parts_as_asked(three: Run, tmp_path: Path) -> N
     ]
     assert any("removal dropped" in one for one in protocols)
     assert not any("attention-column" in one for one in protocols)
+    for found in (own, dropped):
+        removal = found.settings["removal"]
+        assert found.settings["sentence_removal"] == removal
+        sentences = found.findings["sentences"]
+        assert sentences.notes[0].startswith(f"Items are removed by '{removal}', ")
+        assert all(f"removal {removal};" in one.measure.protocol for one in sentences.figures)
     assert "are removed by 'dropped'" in " ".join(dropped.findings["faithfulness"].notes)
     for stage in ("truth", "faithfulness", "stability", "popularity"):
         assert own.findings[stage].figures != dropped.findings[stage].figures, stage

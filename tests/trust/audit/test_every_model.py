@@ -15,6 +15,7 @@ from whence.contract import HasClasses, offers
 from whence.errors import CapabilityError, InputError
 from whence.explainers import explain_batch
 from whence.measure import Measure
+from whence.models.base import HasOwnReasons
 from whence.models.registry import MODELS
 from whence.report.audit_page import write_audit
 from whence.run import Run
@@ -32,7 +33,7 @@ from whence.trust.audit.context import CONTROL, HELD, AuditContext, default_meth
 from whence.trust.audit.stage import STAGES
 from whence.trust.calibration import calibration_finding as calibration_module
 
-ABOUT_HISTORIES = {"truth", "popularity"}
+ABOUT_HISTORIES = {"sentences", "truth", "popularity"}
 ABOUT_REASONS = {"faithfulness", "agreement"}
 OF_GROUPS = {"content-ncf", "intrp-ncf"}
 
@@ -67,6 +68,7 @@ def test_every_model_can_be_audited(name: str, tmp_path: Any) -> None:  # noqa: 
     explained = reads or name in OF_GROUPS
     left_out |= set() if explained and name != "popularity" else ABOUT_REASONS
     left_out |= {"stability"} if len(run.models) == 1 else set()
+    left_out |= {"sentences"} if isinstance(run.first, HasOwnReasons) else set()
     left_out |= {"learned"}  # of these data neither genres nor ages are known
     assert set(found.obstacles) == left_out
     assert set(found.findings) == set(STAGES) - left_out

@@ -44,7 +44,7 @@ class Histories:
     low: Tensor | None
     """Bool `[U, w]`: the events that the user rated low; `None` without ratings."""
 
-    def __getitem__(self, rows: Tensor) -> Histories:
+    def __getitem__(self, rows: Tensor | slice) -> Histories:
         """Return some of the users."""
         low = None if self.low is None else self.low[rows]
         return Histories(self.longer[rows], self.seen[rows], low)

@@ -30,7 +30,7 @@ from whence.trust.audit.stage import STAGES, Stage
 from whence.trust.audit.words import between, percent, points, points_between, too_few
 from whence.trust.perturbation import TOP_TEN
 from whence.trust.sentences.necessity import DRAWS
-from whence.trust.sentences.tested import DIFFERENCE, NAMED, RANDOM, Compared, Tested
+from whence.trust.sentences.sample import DIFFERENCE, NAMED, RANDOM, Compared, Sample
 
 SAME: Final = 0.7
 """From this agreement of two halves of the seeds on, the answer can be yes."""
@@ -55,25 +55,25 @@ def find_sentences(context: AuditContext) -> Finding:
             f"The reason of every recommendation by {model.kind} is the rule of the model itself, "
             "so there is nothing to test."
         )
-    tested = Tested(context)
+    sample = Sample(context)
     shares = {
-        kind: tested.mean(
-            (tested.said.kind == kind).cpu().numpy(),
+        kind: sample.mean(
+            (sample.said.kind == kind).cpu().numpy(),
             f"share of recommendations whose sentence {does}",
-            tested.said.users,
+            sample.said.users,
         )
         for kind, (_, does) in KINDS.items()
     }
-    compared, same = tested.compared, _same_named(tested)
-    answer, why = _answer(tested, compared, same)
+    compared, same = sample.compared, _same_named(sample)
+    answer, why = _answer(sample, compared, same)
     return Finding(
         answer=answer,
-        summary=f"{_naming(tested)} {why}",
+        summary=why,
         figures=(
             *(_share_figure(kind, one) for kind, one in shares.items()),
-            *_confidence_figure(tested),
+            *_confidence_figure(sample),
             *([] if compared is None else _necessity_figures(compared)),
-            *([] if same is None else [_agreement_figure(tested, same)]),
+            *([] if same is None else [_agreement_figure(sample, same)]),
         ),
         charts=(
             Chart(
@@ -85,69 +85,66 @@ def find_sentences(context: AuditContext) -> Finding:
             ),
             *([] if compared is None else _necessity_charts(compared)),
         ),
-        tables=(_examples(tested),),
-        notes=tuple(_notes(tested)),
+        tables=(_examples(sample),),
+        notes=tuple(_notes(sample)),
     )
 
 
-def _naming(tested: Tested) -> str:
-    """Say how many of the sentences name items."""
-    names = tested.said.names.double().mean().item()
-    return (
-        f"{percent(names)} of the sentences name an item or two of the history, for the first "
-        f"{TOP_TEN} recommendations of {len(tested.cases):,} users."
-    )
-
-
-def _same_named(tested: Tested) -> Measure | None:
+def _same_named(sample: Sample) -> Measure | None:
     """Return how often two halves of the seeds name the same; `None` if it is unknown."""
-    if tested.same_named is None:
+    if sample.same_named is None:
         return None
     what = "share of recommendations for which both halves of the seeds name the same items, "
-    return tested.mean(
-        tested.same_named[0],
+    return sample.mean(
+        sample.same_named[0],
         f"{what}if either names any",
-        tested.same_named[1],
+        sample.same_named[1],
         "higher is better",
     )
 
 
-def _answer(tested: Tested, compared: Compared | None, same: Measure | None) -> tuple[Answer, str]:
+def _answer(sample: Sample, compared: Compared | None, same: Measure | None) -> tuple[Answer, str]:
     """Answer by the difference to random items, and then by the agreement of the seeds."""
-    if len(tested.cases) < ENOUGH:
-        return "partly", f"{_first_upper(too_few(len(tested.cases), ENOUGH, 'users'))}."
-    count = len(tested.naming)
+    count, of = len(sample.naming), len(sample.said)
+    whose = f"the first {TOP_TEN} recommendations of {len(sample.cases):,} users"
+    naming = f"{percent(count / of)} of the sentences name one or two items, for {whose}"
+    if len(sample.cases) < ENOUGH:
+        return "partly", f"{naming}; {too_few(len(sample.cases), ENOUGH, 'users')}."
     if compared is None or compared.users < ENOUGH:
         return "partly", (
-            f"Only {count} of {len(tested.said):,} name any, which is too few to test them: these "
-            "sentences claim little, and so promise little."
+            f"Of {of:,} sentences, for {whose}, only {count} name an item, which is too few to "
+            "test whether it is needed. All others claim something more general, or nothing."
         )
-    lost, seeds = compared.lost, _seeds_in_words(tested, same)
+    lost = compared.lost
     said = (
-        f"Without the named items, a recommendation loses {percent(lost[NAMED].value)} of its "
-        f"probability, without as many random items of the same history "
-        f"{percent(lost[RANDOM].value)}"
+        f"{naming}. Without these, a recommendation {_loses(lost[NAMED])} of its probability; "
+        f"without as many random items of the same history, it {_loses(lost[RANDOM])}"
     )
     if not clearly_positive(lost[DIFFERENCE].interval, compared.users):
-        return "no", f"{said}, which is not clearly less."
+        return "no", f"{said}. The difference is not clear."
     known = same is not None and same.value >= SAME
-    answer: Answer = "yes" if known or _same_for_every_seed(tested) else "partly"
-    return answer, f"{said}. {seeds}"
+    answer: Answer = "yes" if known or _same_for_every_seed(sample) else "partly"
+    return answer, f"{said}. {_seeds_in_words(sample, same)}"
 
 
-def _seeds_in_words(tested: Tested, same: Measure | None) -> str:
+def _loses(lost: Measure) -> str:
+    """Say what is lost, or gained."""
+    return f"{'loses' if round(lost.value, 3) >= 0 else 'gains'} {percent(abs(lost.value))}"
+
+
+def _seeds_in_words(sample: Sample, same: Measure | None) -> str:
     """Say whether other seeds name the same."""
     if same is not None:
         return f"Two halves of the seeds name the same items in {percent(same.value)} of the cases."
-    if _same_for_every_seed(tested):
+    if _same_for_every_seed(sample):
         return "Every seed gives the same model, so it names the same items."
-    if tested.halves is None:
+    if sample.halves is None:
         return "Whether another seed names the same items is unknown."
     return "Two halves of the seeds, each alone, name too few items to compare them."
 
 
-def _same_for_every_seed(tested: Tested) -> bool:
-    run = tested.context.run
+def _same_for_every_seed(sample: Sample) -> bool:
+    run = sample.context.run
     return len(run.models) == 1 and model_spec(run.model).closed_form
 
 
@@ -161,13 +158,13 @@ def _share_figure(kind: Kind, share: Measure) -> Figure:
     )
 
 
-def _confidence_figure(tested: Tested) -> Iterator[Figure]:
+def _confidence_figure(sample: Sample) -> Iterator[Figure]:
     """Yield the mean confidence of what is said, if anything is."""
-    some = tested.said[tested.said.kind != Kind.NONE]
+    some = sample.said[sample.said.kind != Kind.NONE]
     if not len(some):
         return
     sure = some.confidence.double().cpu().numpy()
-    measure = tested.mean(sure, "mean confidence of the reasons that are said", some.users)
+    measure = sample.mean(sure, "mean confidence of the reasons that are said", some.users)
     yield Figure(
         "stated confidence",
         "reasons that are said",
@@ -184,15 +181,15 @@ def _necessity_figures(compared: Compared) -> Iterator[Figure]:
         "probability lost",
         NAMED,
         lost[NAMED],
-        "Without the items that its sentence names, a recommendation loses "
-        f"{percent(lost[NAMED].value)} of its probability ({between(lost[NAMED])}).",
+        f"Without the items that its sentence names, a recommendation {_loses(lost[NAMED])} of its "
+        f"probability (loss: {between(lost[NAMED])}).",
     )
     yield Figure(
         "probability lost",
         RANDOM,
         lost[RANDOM],
-        f"Without as many random items of the same history, it loses {percent(lost[RANDOM].value)} "
-        f"({between(lost[RANDOM])}).",
+        f"Without as many random items of the same history, it {_loses(lost[RANDOM])} "
+        f"(loss: {between(lost[RANDOM])}).",
     )
     yield _difference("probability lost", lost[DIFFERENCE])
     if not left:
@@ -224,9 +221,9 @@ def _difference(name: str, one: Measure) -> Figure:
     )
 
 
-def _agreement_figure(tested: Tested, same: Measure) -> Figure:
-    assert tested.halves is not None
-    first, second = (", ".join(map(str, seeds)) for seeds in tested.halves.seeds)
+def _agreement_figure(sample: Sample, same: Measure) -> Figure:
+    assert sample.halves is not None
+    first, second = (", ".join(map(str, seeds)) for seeds in sample.halves.seeds)
     return Figure(
         "same items named",
         "two halves of the seeds",
@@ -257,30 +254,30 @@ def _necessity_charts(compared: Compared) -> Iterator[Chart]:
             yield Chart("dots", title, reading, rows)
 
 
-def _notes(tested: Tested) -> Iterator[str]:
-    """Say what was tested, and how."""
+def _notes(sample: Sample) -> Iterator[str]:
+    """Say what was sample, and how."""
     yield (
-        f"Items are removed by '{tested.removal}', "
+        f"Items are removed by '{sample.removal}', "
         + (
             "as in the checks of the sentences that users see. "
-            if tested.removal == DROPPED
+            if sample.removal == DROPPED
             else "as you asked; the sentences that users see leave items out of the history. "
         )
         + f"Random items are drawn {DRAWS} times for each recommendation. What a removal adds to "
         "the probability counts as a negative loss, as a share of the larger probability."
     )
-    own = tested.reasoner.calibrator_name == OWN
+    own = sample.reasoner.calibrator_name == OWN
     yield (
         "The stated confidence was learned on synthetic worlds, by the calibrator "
         + ("of this run" if own else "that comes with Whence")
         + ". There it can be tested; for real data it is an estimate."
     )
-    if len(tested.context.run.models) == 1 and not _same_for_every_seed(tested):
+    if len(sample.context.run.models) == 1 and not _same_for_every_seed(sample):
         yield (
             "The run has one seed, so it is unknown whether another one names the same items; "
             f"train with --seeds {SEEDS} to find out."
         )
-    elif tested.context.model_seed is not None and tested.halves is not None:
+    elif sample.context.model_seed is not None and sample.halves is not None:
         yield "The two halves are of all seeds of the run, not only of the audited one."
     yield "The intervals are over users."
 
@@ -288,12 +285,12 @@ def _notes(tested: Tested) -> Iterator[str]:
 # Examples
 
 
-def _examples(tested: Tested) -> Table:
+def _examples(sample: Sample) -> Table:
     """Return some sentences with their confidence and what happens without the named items."""
-    rows = _chosen(tested)
-    reasons = [_reason(tested, row) for row in rows]
-    titles = tested.context.run.catalog.labels(tested.said.target[rows].cpu().numpy())
-    without = _ranks_without(tested)
+    rows = _chosen(sample)
+    reasons = [_reason(sample, row) for row in rows]
+    titles = sample.context.run.catalog.labels(sample.said.target[rows].cpu().numpy())
+    without = _ranks_without(sample)
     return Table(
         "Sentences of some users, as they see them",
         ("confidence", "rank", "rank without the named items"),
@@ -301,7 +298,7 @@ def _examples(tested: Tested) -> Table:
             (
                 f"{title}: {reason.sentence}",
                 "–" if reason.confidence is None else percent(reason.confidence),
-                f"{int(tested.said.rank[row]):,}",
+                f"{int(sample.said.rank[row]):,}",
                 f"{without[row]:,}" if row in without else "–",
             )
             for row, title, reason in zip(rows, titles, reasons, strict=True)
@@ -309,12 +306,12 @@ def _examples(tested: Tested) -> Table:
     )
 
 
-def _chosen(tested: Tested) -> list[int]:
+def _chosen(sample: Sample) -> list[int]:
     """Return a recommendation each of the first users: the first one whose sentence names items.
 
     If there are not enough, others whose sentence makes a claim, and then any, fill up.
     """
-    kinds, users = tested.said.kind.cpu().numpy(), tested.said.users
+    kinds, users = sample.said.kind.cpu().numpy(), sample.said.users
     usual: list[int] = []
     for wanted in (kinds <= Kind.SET, kinds < Kind.NONE, kinds <= Kind.NONE):
         taken = users[usual]
@@ -324,34 +321,30 @@ def _chosen(tested: Tested) -> list[int]:
     return usual
 
 
-def _reason(tested: Tested, row: int) -> Reason:
+def _reason(sample: Sample, row: int) -> Reason:
     """Return the reason of a recommendation, as `whence.reason` gives it."""
-    context, user = tested.context, int(tested.said.user[row])
-    events = slice(int(tested.cases.starts[user]), int(tested.cases.ends[user]))
-    ratings = tested.ratings
-    length = int(tested.lists.lengths[user])
-    place = int(np.flatnonzero(tested.lists.items[user] == int(tested.said.target[row]))[0])
+    context, user = sample.context, int(sample.said.user[row])
+    events = slice(int(sample.cases.starts[user]), int(sample.cases.ends[user]))
+    ratings = sample.ratings
+    length = int(sample.lists.lengths[user])
+    place = int(np.flatnonzero(sample.lists.items[user] == int(sample.said.target[row]))[0])
     found = find_reasons(
         context.run,
-        tested.cases.items[events],
-        tested.lists.items[user, :length],
+        sample.cases.items[events],
+        sample.lists.items[user, :length],
         model_seed=context.model_seed,
         ratings=None if ratings is None else ratings[events],
-        options=Options(removal=tested.removal, k=TOP_TEN),
+        options=Options(removal=sample.removal, k=TOP_TEN),
     )
     return found[place]
 
 
-def _ranks_without(tested: Tested) -> dict[int, int]:
+def _ranks_without(sample: Sample) -> dict[int, int]:
     """Return the rank without the named items, by the recommendation's row."""
-    if tested.necessity is None:
+    if sample.necessity is None:
         return {}
-    rows: Sequence[int] = tested.said.names.nonzero()[:, 0].tolist()
-    return dict(zip(rows, tested.necessity.rank.tolist(), strict=True))
-
-
-def _first_upper(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}"
+    rows: Sequence[int] = sample.said.names.nonzero()[:, 0].tolist()
+    return dict(zip(rows, sample.necessity.rank.tolist(), strict=True))
 
 
 STAGES.add(
