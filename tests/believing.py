@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from whence.reasons.calibrator import GENERAL, Beliefs
+from whence.reasons.calibrator import GENERAL, Beliefs, Calibrator
 from whence.reasons.features import Features
+from whence.reasons.of_run import default_calibrator
 
 
 class AnyNames:
@@ -55,3 +56,22 @@ def believe(patch: pytest.MonkeyPatch, kind: str, probability: float = 0.95) -> 
     """Let every run without a calibrator of its own believe in a kind of reason."""
     patch.setattr("whence.reasons.of_run._KEPT", WeakKeyDictionary())
     patch.setattr("whence.reasons.of_run.default_calibrator", lambda: Believing(kind, probability))
+
+
+def calibrator_of(kind: str) -> Calibrator:
+    """Return a real calibrator that is sure of the item that is lost most, or of a general kind."""
+    names = default_calibrator().names
+    found = Calibrator(names, torch.Generator())
+    with torch.no_grad():
+        for one in found.parameters():
+            one.zero_()
+        bias = {"items": -1.0, "sets": -1.0, "general": 0.0}
+        for name, value in bias.items():
+            found.get_parameter(f"{name}.4.bias").fill_(30 * value)
+        if kind == "item":  # its score grows with the loss alone
+            found.get_parameter("items.0.weight")[0, names.items.index("lost")] = 1_000.0
+            found.get_parameter("items.2.weight")[0, 0] = 1.0
+            found.get_parameter("items.4.weight")[0, 0] = 1.0
+        else:
+            found.get_parameter("general.4.bias")[GENERAL.index(kind)] = 30.0
+    return found
