@@ -195,7 +195,7 @@ def test_equal_halves_name_the_same(twice: Run) -> None:
     halves = sample_of(twice).halves
     assert halves is not None
     assert same.measure.n == int(halves.first.names.sum()) > 0
-    assert same.reading.startswith("If the seeds 0 or the seeds 1 name items")
+    assert same.reading.startswith("If seed 0 or seed 1 would name items")
     assert finding.answer == "yes"
 
 
@@ -280,7 +280,7 @@ def test_what_ignores_its_history_has_nothing_to_name(named: Run) -> None:
     assert not one.said.names.any()
     finding = found_in(deaf)
     assert finding.answer == "partly"
-    assert "only 0 name an item, which is too few" in finding.summary
+    assert "only 0 of 2,000 sentences name an item, which is too few" in finding.summary
     assert (LOST, NAMED) not in figures(finding)
     assert len(finding.charts) == 1
 

@@ -27,7 +27,7 @@ from whence.trust.audit.finding import (
     dot,
 )
 from whence.trust.audit.stage import STAGES, Stage
-from whence.trust.audit.words import between, percent, points, points_between, too_few
+from whence.trust.audit.words import between, listed, percent, points, points_between, too_few
 from whence.trust.perturbation import TOP_TEN
 from whence.trust.sentences.necessity import DRAWS
 from whence.trust.sentences.sample import DIFFERENCE, NAMED, RANDOM, Compared, Sample
@@ -106,14 +106,14 @@ def _same_named(sample: Sample) -> Measure | None:
 def _answer(sample: Sample, compared: Compared | None, same: Measure | None) -> tuple[Answer, str]:
     """Answer by the difference to random items, and then by the agreement of the seeds."""
     count, of = len(sample.naming), len(sample.said)
-    whose = f"the first {TOP_TEN} recommendations of {len(sample.cases):,} users"
-    naming = f"{percent(count / of)} of the sentences name one or two items, for {whose}"
+    whose = f"For the first {TOP_TEN} recommendations of {len(sample.cases):,} users,"
+    naming = f"{whose} {percent(count / of)} of the sentences name one or two items"
     if len(sample.cases) < ENOUGH:
         return "partly", f"{naming}; {too_few(len(sample.cases), ENOUGH, 'users')}."
     if compared is None or compared.users < ENOUGH:
         return "partly", (
-            f"Of {of:,} sentences, for {whose}, only {count} name an item, which is too few to "
-            "test whether it is needed. All others claim something more general, or nothing."
+            f"{whose} only {count} of {of:,} sentences name an item, which is too few to test "
+            "whether it is needed. All others claim something more general, or nothing."
         )
     lost = compared.lost
     said = (
@@ -223,13 +223,16 @@ def _difference(name: str, one: Measure) -> Figure:
 
 def _agreement_figure(sample: Sample, same: Measure) -> Figure:
     assert sample.halves is not None
-    first, second = (", ".join(map(str, seeds)) for seeds in sample.halves.seeds)
+    first, second = (
+        f"{'seed' if len(seeds) == 1 else 'seeds'} {listed([*map(str, seeds)])}"
+        for seeds in sample.halves.seeds
+    )
     return Figure(
         "same items named",
         "two halves of the seeds",
         same,
-        f"If the seeds {first} or the seeds {second} name items for a recommendation, both name "
-        f"the same in {percent(same.value)} of the cases ({between(same)}).",
+        f"If {first} or {second} would name items for a recommendation, both would name the same "
+        f"in {percent(same.value)} of the cases ({between(same)}).",
     )
 
 
