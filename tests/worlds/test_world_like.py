@@ -205,7 +205,19 @@ def test_with_few_items_allowed_there_are_fewer_users(data: Interactions) -> Non
     per_item = len(data) / np.count_nonzero(popularity_of(data))
     assert (config.items, config.users < 500) == (100, True)
     assert sum(config.lengths) / 100 == pytest.approx(per_item, rel=0.05)
-    assert max(config.popularity) <= config.users
+
+
+def test_no_item_is_everybodys_unless_one_of_the_data_is(data: Interactions) -> None:
+    def largest(interactions: Interactions) -> float:
+        config = draw_config_like(interactions, "films", 1001, users=60)
+        return max(config.popularity) / config.users
+
+    assert popularity_of(data).max() > 0.5 * 60
+    assert largest(data) == pytest.approx(
+        max(0.5, popularity_of(data).max() / data.user_count), abs=0.01
+    )
+    everybody = interactions_of([[0, 1, 2, *range(3 + user, 9 + user)] for user in range(50)])
+    assert largest(everybody) == 1
 
 
 @pytest.mark.parametrize("generator", GENERATORS)

@@ -20,6 +20,8 @@ ITEMS_PER_EVENT: Final = 2
 """Items for each event of the longest history, so that some are left to choose."""
 SHORTEST: Final = 3
 """Users with fewer events are in no causal world like the data."""
+MOST_USERS: Final = 0.5
+"""No item has more events than this share of such a world's users, unless one of the data does."""
 
 
 def world_like(
@@ -68,6 +70,8 @@ def draw_config_like(
     """
     lengths, popularity = _lengths(interactions), _popularity(interactions)
     _check(lengths, popularity, users, longest)
+    # Fewer users with as many events per item: the most popular items would be everybody's.
+    most = max(MOST_USERS, popularity.max() / len(lengths))
     lengths = lengths[lengths >= SHORTEST]
     chosen = np.minimum(quantiles(lengths, min(users, len(lengths))), longest)
     wanted = len(popularity) * chosen.sum() / popularity.sum()
@@ -84,8 +88,9 @@ def draw_config_like(
         events=max(SHORTEST, round(float(chosen.mean()))),
         groups=min(drawn.groups, count // ITEMS_PER_GENRE),
         lengths=tuple(chosen.tolist()),
-        # Nobody can have an item more often than all users together.
-        popularity=tuple(np.minimum(quantiles(popularity, count), len(chosen)).tolist()),
+        popularity=tuple(
+            np.minimum(quantiles(popularity, count), max(1, round(most * len(chosen)))).tolist()
+        ),
     )
 
 
