@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import whence
 from browsing import in_browser
 from hostile import CONTROLS, acting
 from whence.demonstration import Demonstration, default_data, demonstrate
@@ -14,6 +17,7 @@ from whence.errors import InputError
 from whence.explainers import EXPLAINERS, able
 from whence.explanation import Labels
 from whence.picks import history_table, picks_table
+from whence.reasons.reason import Check, Leaving, Taste, checks_title
 from whence.report.charts import interval_chart, to_png
 from whence.report.demo_page import write_demo_report
 from whence.report.tables import accuracy_table, side_by_side
@@ -52,6 +56,31 @@ def test_the_page_needs_nothing_but_itself(demonstration: tuple[Demonstration, P
     assert (path.parent / "run" / "manifest.json").exists()
 
 
+def test_the_page_shows_how_the_reason_was_tested(
+    demonstration: tuple[Demonstration, Path],
+) -> None:
+    """Its kind, its confidence, every check, and ranks before and after."""
+    found, path = demonstration
+    page, reason = html.unescape(path.read_text()), found.explained.reason
+    assert f"Why {found.explained.title}?" in page
+    assert reason == whence.reason(found.run, user=found.user, item=found.explained.item)
+    assert f"at rank {reason.rank}: {reason.sentence}." in " ".join(page.split())
+    assert reason.checks or reason.kind == "rule"
+    assert checks_title(reason) in page or reason.kind == "rule"
+    for check in reason.checks:
+        assert f"<td>{check.says}</td>" in page
+    if reason.smallest is not None:
+        assert reason.smallest.sentence[1:] in page
+    for pick in found.picks.picks:
+        assert pick.reason.sentence in page
+        for figure in pick.reason.without:
+            assert figure in page
+    first = max(reason.considered, key=lambda one: abs(one.probability_lost))
+    assert f"{first.rank_before} → {first.rank_without}" in page
+    assert "NOTICEABLE" not in page
+    assert "at least 5" not in page
+
+
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_page_in_a_browser(demonstration: tuple[Demonstration, Path], width: int) -> None:
@@ -67,11 +96,20 @@ def test_markup_in_titles_is_escaped_on_the_page(
     demonstration: tuple[Demonstration, Path], tmp_path: Path
 ) -> None:
     """Neither into the text nor into the pictures."""
-    from dataclasses import replace
-
     found, _ = demonstration
     evil = f"<script>alert('x')</script>{CONTROLS}"
-    pick = replace(found.picks.picks[0], title=evil)
+    named = tuple(replace(one, label=evil) for one in found.explained.reason.considered)
+    reason = replace(
+        found.explained.reason,
+        considered=named,
+        supports=named[:1],
+        although=named[-1:],
+        checks=(Check("direction", f"counts for {evil}", 1.0, True),),
+        smallest=Leaving((1,), (evil,), 20, 10, True),
+        taste=Taste(evil, 3, 9, 0.2, 0.1, 1, 2),
+        kind="taste",
+    )
+    pick = replace(found.picks.picks[0], title=evil, reason=reason)
     altered_answers = {}
     for name, answer in found.explanations.items():
         assert answer.labels is not None
@@ -80,6 +118,7 @@ def test_markup_in_titles_is_escaped_on_the_page(
     altered = replace(
         found,
         picks=replace(found.picks, name=evil, history=(evil,), picks=(pick,)),
+        explained=pick,
         explanations=altered_answers,
     )
     page = write_demo_report(altered, tmp_path / "page.html", "whence demo").read_text()
@@ -91,8 +130,6 @@ def test_markup_in_titles_is_escaped_on_the_page(
 def test_markup_in_titles_is_escaped_in_the_terminal(
     demonstration: tuple[Demonstration, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from dataclasses import replace
-
     from rich.console import Console
 
     found, _ = demonstration

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
+import numpy as np
 from rich.console import RenderableType
 
 from whence.console import SafeConsole
+from whence.explanation import Explanation, Labels
 from whence.measure import Direction, Measure, protocol_lines
-from whence.report.tables import NOT_MEASURED, accuracy_table, seeds_table
+from whence.reasons.reason import Reason, Support
+from whence.report.tables import NOT_MEASURED, accuracy_table, seeds_table, side_by_side
 
 
 def measure(value: float, protocol: str, direction: Direction) -> Measure:
@@ -93,3 +97,61 @@ def test_what_protocols_share_is_said_once() -> None:
         "a, c: 1",
         "b: 2",
     ]
+
+
+def explained(scores: list[float], method: str = "shapley", signed: bool = True) -> Explanation:
+    return Explanation(
+        scores=np.array([scores]),
+        parts=np.ones((1, len(scores)), dtype=bool),
+        target=np.array([9]),
+        full_score=np.array([1.0]),
+        empty_score=np.array([0.0]),
+        removal="dropped",
+        method=method,
+        parameters={},
+        seed=0,
+        evaluations=np.array([4]),
+        signed=signed,
+        labels=Labels((("Alien", "Heat", "Casino"),), ("Ran",), ((1, 2, 3),), (10,)),
+    )
+
+
+def because(*lost: float) -> Reason:
+    """Return a reason with what is lost without each of the three items."""
+    each = tuple(
+        Support(item, label, share, 1.0, 1.0, None, 0.5, 4, 4 + item)
+        for item, label, share in zip((1, 2, 3), ("Alien", "Heat", "Casino"), lost, strict=True)
+    )
+    return Reason("item", "watched", 4, (each[0],), considered=each[::-1])
+
+
+def test_ranks_stand_next_to_what_leaving_an_item_out_changes() -> None:
+    lines = printed(side_by_side({"shapley": explained([2, 1, -1])}, because(0.4, -0.1, 0)), 100)
+    rows = {line.split()[0]: line.split()[1:] for line in lines if line.strip()}
+    assert rows["Alien"] == ["−40", "%", "4", "→", "5", "50"]
+    assert rows["Heat"] == ["+10", "%", "4", "→", "6", "25"]
+    assert rows["Casino"] == ["0", "%", "4", "→", "7", "−25"]
+    assert "and its rank before → after" in " ".join(" ".join(lines).split())
+
+
+def test_an_item_of_the_history_has_no_rank() -> None:
+    seen = replace(because(0.4, 0.1, 0.2), in_history=True)
+    lines = printed(side_by_side({"shapley": explained([2, 1, 1])}, seen), 100)
+    (row,) = (line.split() for line in lines if line.strip().startswith("Alien"))
+    assert row == ["Alien", "−40", "%", NOT_MEASURED, "50"]
+
+
+def test_a_sign_that_differs_from_leaving_out_is_explained() -> None:
+    """Only if both are shown with a sign, after rounding."""
+
+    def legend(*answers: Explanation, lost: tuple[float, float, float]) -> str:
+        found = side_by_side({one.method: one for one in answers}, because(*lost))
+        return " ".join(" ".join(printed(found, 200)).split())
+
+    said = "signs differ from 'left out' in"
+    agreeing, other = explained([2, 1, -1]), explained([2, -1, -1], "lime")
+    assert said not in legend(agreeing, lost=(0.4, 0.2, -0.1))
+    assert f"{said} lime: only 'left out' asks" in legend(agreeing, other, lost=(0.4, 0.2, -0.1))
+    assert f"{said} shapley, lime:" in legend(agreeing, other, lost=(-0.4, 0.2, -0.1))
+    assert said not in legend(agreeing, lost=(0.4, -0.004, -0.1)), "shown as 0"
+    assert said not in legend(explained([2, 1, 1], "rollout", signed=False), lost=(0.4, -0.2, 0.1))
