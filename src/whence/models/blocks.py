@@ -106,15 +106,35 @@ class AttentionBlock(nn.Module):
         logits: Tensor = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         return logits
 
-    def answer(self, rows: Tensor, visible: Tensor) -> Tensor:
-        """Return `[B, 1, d]`: the last of the block's output rows, without computing the others."""
+    def answer(self, rows: Tensor, visible: Tensor | None, last: Tensor | None = None) -> Tensor:
+        """Return `[B, 1, d]`: one of the block's output rows, without computing the others.
+
+        It is the row `last` `[B]`, by default the last one. `visible` `[B, 1, n]` are the columns
+        that it sees, by default all. A logit q·W^K r is (W^Kᵀ q)·r, and the values are mixed before
+        W^V, so neither keys nor values of the other rows are computed.
+        """
         read = self.read(rows)
-        query, key = self._heads(self.query(read[:, -1:])), self._heads(self.key(read))
-        logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
-        seen = visible[..., -1:, :]
-        weights = logits.masked_fill(~seen, torch.finfo(logits.dtype).min).softmax(dim=-1) * seen
-        mixed = (weights @ self._heads(self.value(read))).transpose(1, 2).flatten(2)
-        return self.after_attention(rows[:, -1:], mixed, no_dropout)
+        own, own_read = (_row(one, last) for one in (rows, read))
+        query = self.query(own_read).view(len(rows), self.heads, -1)
+        key, value = (
+            one.weight.view(self.heads, -1, rows.shape[-1]) for one in (self.key, self.value)
+        )
+        logits = torch.einsum("bhe,hed->bhd", query, key) @ read.transpose(1, 2)
+        logits = logits / query.shape[-1] ** 0.5
+        if visible is None:
+            weights = logits.softmax(dim=-1)
+        else:
+            hidden = logits.masked_fill(~visible, torch.finfo(logits.dtype).min)
+            weights = hidden.softmax(dim=-1) * visible
+        mixed = torch.einsum("bhd,hed->bhe", weights @ read, value).reshape(len(rows), 1, -1)
+        return self.after_attention(own, mixed, no_dropout)
+
+    def unmasked(self, rows: Tensor, causal: bool) -> Tensor:
+        """Return the block's output if every row sees all rows, or all up to itself."""
+        read = self.read(rows)
+        query, key, value = (self._heads(one(read)) for one in (self.query, self.key, self.value))
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=causal)
+        return self.after_attention(rows, mixed.transpose(1, 2).flatten(2), no_dropout)
 
     def forward(self, rows: Tensor, weights: Tensor, drop: DropoutFunction) -> Tensor:
         """Return the block's output rows for the given attention weights."""
@@ -131,6 +151,13 @@ class AttentionBlock(nn.Module):
         """`[B, n, d]` to `[B, h, n, d/h]`."""
         batch, slots, dim = rows.shape
         return rows.view(batch, slots, self.heads, dim // self.heads).transpose(1, 2)
+
+
+def _row(rows: Tensor, place: Tensor | None) -> Tensor:
+    """Return `[B, 1, d]`: one row of each case, by default the last one."""
+    if place is None:
+        return rows[:, -1:]
+    return rows.gather(1, place[:, None, None].expand(-1, 1, rows.shape[2]))
 
 
 class Block(AttentionBlock):

@@ -165,7 +165,33 @@ class Transformer(Recommender):
             assert isinstance(block, AttentionBlock)
             rows = block(rows, block.attention(rows, visible), no_dropout) * real[..., None]
         assert isinstance(last, AttentionBlock)
-        return (self.after_blocks(last.answer(rows, visible)) * real[:, -1:, None])[:, 0]
+        answer = last.answer(rows, visible[:, :, -1])
+        return (self.after_blocks(answer) * real[:, -1:, None])[:, 0]
+
+    def answers_unmasked(self, batch: Tensor, lengths: Tensor | None) -> Tensor:
+        """Return the same for histories of these lengths `[B]`, or without padding.
+
+        In a causal network, padding after a history changes none of its rows. So only the last
+        block needs a mask, and only for one row.
+        """
+        if lengths is None:
+            rows = self.with_own_slots(self.embed(batch))
+            rows = rows + self.position[self.slots - rows.shape[1] :]
+            seen = newest = None
+        else:
+            assert self.causal, "rows that see all rows would see the padding"
+            slot = torch.arange(batch.shape[1], device=batch.device)
+            place = (slot + (batch.shape[1] - lengths)[:, None]).clamp(max=batch.shape[1] - 1)
+            rows = self.embed(batch.gather(1, place))
+            rows = rows + self.position[place + (self.slots - batch.shape[1])]
+            seen, newest = (slot < lengths[:, None])[:, None], (lengths - 1).clamp(min=0)
+        *others, last = self.blocks
+        for block in others:
+            assert isinstance(block, AttentionBlock)
+            rows = block.unmasked(rows, self.causal)
+        assert isinstance(last, AttentionBlock)
+        answers = self.after_blocks(last.answer(rows, seen, newest))[:, 0]
+        return answers if lengths is None else answers * (lengths > 0)[:, None]
 
     def score(
         self,

@@ -314,7 +314,7 @@ def _of_pairs(
     members = (histories[:, None, None, None, :] == sets).any(dim=3)  # [U, k, p, w]
     alone_kept = members & newest_copies(histories)[:, None, None, :]
     left = asked.shown.own_target(~members)
-    brought = asked.shown.own_target(alone_kept).log_probability
+    brought = asked.shown.own_target(alone_kept, ranked=False).log_probability
     full, rank = of_history["full"], of_history["rank"]
     return {
         "pairs": pairs,

@@ -8,28 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
 from whence.contract import ALL, DROPPED, PAD
-from whence.memory import cases_at_once
+from whence.memory import cases_at_once, row_slices
 from whence.models.base import CaseReader
 from whence.reasons.altered import keeping
+from whence.reasons.answering import SLOTS_AT_ONCE, Different, Rows, mean_of, scores_of
 
 LONGER: Final = 2
 """Histories are this many times as long as what models read, so that older items can move up."""
-USERS_AT_ONCE: Final = {"cpu": 16, "cuda": 128}
-
-
-class Rows(NamedTuple):
-    """Inputs of models."""
-
-    histories: Tensor
-    """`[R, n]`."""
-    present: Tensor | None
-    """Bool `[R, n]`: the items that are not hidden in their place."""
+USERS_AT_ONCE: Final = {"cpu": 16, "cuda": 512}
 
 
 class Answers(NamedTuple):
@@ -67,19 +60,19 @@ class Shown:
 
     def whole(self) -> Rows:
         """Return the histories as they are."""
-        return Rows(self.histories[:, -self.slots :], None)
+        return Rows(self.histories[:, -self.slots :])
 
     def rows(self, kept: Tensor) -> Rows:
         """Return the inputs that show what is kept, bool `[U, v, w]`, one user after the other."""
         if self.removal == DROPPED:
-            return Rows(keeping(self.histories[:, None, :], kept, self.slots).flatten(0, 1), None)
+            return Rows(keeping(self.histories[:, None, :], kept, self.slots).flatten(0, 1))
         newest = self.histories[:, None, -self.slots :].expand(-1, kept.shape[1], -1)
         return Rows(newest.flatten(0, 1), kept[..., -self.slots :].flatten(0, 1))
 
     def alone(self, candidates: Tensor) -> Rows:
         """Return the inputs that show each candidate `[U, c]` alone."""
         if self.removal == DROPPED:
-            return Rows(candidates.reshape(-1, 1), None)
+            return Rows(candidates.reshape(-1, 1))
         slots = candidates.shape[1]
         each = torch.eye(slots, dtype=torch.bool, device=candidates.device)
         newest = self.histories[:, None, -slots:].expand(-1, slots, -1)
@@ -94,55 +87,83 @@ class Shown:
             found.rank.view(users, count, -1).transpose(1, 2),
         )
 
-    def own_target(self, kept: Tensor) -> Answers:
-        """Return the same of each target for its own parts kept `[U, k, v, w]`."""
+    def own_target(self, kept: Tensor, *, ranked: bool = True) -> Answers:
+        """Return the same of each target for its own parts kept `[U, k, v, w]`.
+
+        Ranks take time; without them, they are all 0.
+        """
         users, k, count, _ = kept.shape
         targets = self.targets.repeat_interleave(count, dim=1).reshape(-1, 1)
-        found = self._of_rows(self.rows(kept.flatten(1, 2)), targets, k * count)
+        found = self._of_rows(self.rows(kept.flatten(1, 2)), targets, k * count, ranked)
         return Answers(
             found.log_probability.view(-1, users, k, count), found.rank.view(users, k, count)
         )
 
-    def _of_rows(self, rows: Rows, targets: Tensor, each: int) -> Answers:
+    def _of_rows(self, rows: Rows, targets: Tensor, each: int, ranked: bool = True) -> Answers:
         """Answer for targets `[R, k]`; each user has the same number of rows."""
-        log_probabilities, ranks = [], []
-        for some, scores in self.scores(rows):
-            asked = targets[some]
-            own = [one.gather(1, asked) for one in scores]
-            log_probabilities.append(
-                torch.stack(
-                    [
-                        mine - one.logsumexp(dim=1, keepdim=True)
-                        for mine, one in zip(own, scores, strict=True)
-                    ]
-                )
-            )
-            users = torch.arange(some.start, some.start + len(asked), device=asked.device) // each
-            ranks.append(_ranks(scores, own, self.seen[users]))
-        return Answers(torch.cat(log_probabilities, dim=1), torch.cat(ranks))
-
-    def ranks(self, users: slice, scores: Sequence[Tensor]) -> Tensor:
-        """Return `[u, k]`: the ranks of the targets of some users, one row of scores for each."""
-        own = [one.gather(1, self.targets[users]) for one in scores]
-        return _ranks(scores, own, self.seen[users])
+        users = torch.arange(len(targets), device=targets.device) // each
+        different = Different.of(rows, users)
+        order, starts = different.asked
+        log_probability = self._scored.new_empty(len(self.models), *targets.shape)
+        ranks = torch.zeros_like(targets)
+        for some, part, lengths in different.slices(self._item_count):
+            scores = [scores_of(model, part, lengths) for model in self.models]
+            asking = order[starts[some.start] : starts[some.stop]]
+            place, asked = different.place[asking] - some.start, targets[asking]
+            for own, one in zip(log_probability, scores, strict=True):
+                own[asking] = one.log_softmax(dim=1)[place[:, None], asked]
+            if ranked:
+                ranks[asking] = self._ranks(scores, different.users[some], place, asked)
+        return Answers(log_probability, ranks)
 
     def scores(self, rows: Rows) -> Iterator[tuple[slice, list[Tensor]]]:
         """Yield the scores of all items, `[r, items]` by each model, for some rows at a time."""
-        done, at_once = 0, 1
-        while done < len(rows.histories):
-            some = slice(done, done + at_once)
-            present = None if rows.present is None else rows.present[some]
-            found = [
-                model.score(rows.histories[some], ALL, present=present) for model in self.models
-            ]
-            yield some, found
-            done += at_once
-            at_once = max(1, cases_at_once(found[0].shape[1], found[0].is_cuda) // 2)
+        lengths = rows.lengths()
+        each = self._item_count + SLOTS_AT_ONCE["cpu"]
+        at_once = cases_at_once(each, rows.histories.is_cuda)
+        for some in row_slices(len(lengths), at_once):
+            part, own = rows[some], lengths[some]
+            part = part.trimmed(max(1, int(own.max())))
+            yield some, [scores_of(model, part, own) for model in self.models]
 
+    def ranks(self, users: slice, scores: Sequence[Tensor]) -> Tensor:
+        """Return `[u, k]`: the ranks of the targets of some users, one row of scores for each."""
+        asked = self.targets[users]
+        each = torch.arange(len(asked), device=asked.device)
+        return self._ranks(scores, each + users.start, each, asked)
 
-def _ranks(scores: Sequence[Tensor], own: Sequence[Tensor], seen: Tensor) -> Tensor:
-    """Return `[R, k]`: the rank of targets by the mean score among what is not seen `[R, m]`."""
-    mean, mine = torch.stack([*scores]).mean(dim=0), torch.stack([*own]).mean(dim=0)
-    rivals = mean.scatter(1, seen.where(seen != PAD, seen[:, -1:]), -torch.inf)
-    above = [(rivals > one[:, None]).sum(dim=1) for one in mine.unbind(dim=1)]
-    return 1 + torch.stack(above, dim=1)
+    def _ranks(
+        self, scores: Sequence[Tensor], users: Tensor, place: Tensor, targets: Tensor
+    ) -> Tensor:
+        """Return `[R, k]`: the ranks of targets by the mean score of rows at these places `[R]`.
+
+        Among what the users `[r]` of the rows have not seen.
+        """
+        mean = mean_of(scores)
+        mine = mean[place[:, None], targets]
+        rivals = mean.masked_fill_(self._is_seen[users], -torch.inf)
+        rivals = rivals if len(place) == len(rivals) else rivals[place]
+        # Sums of numbers are much faster than those of truth values.
+        above, found = torch.empty_like(rivals), []
+        for own in mine.unbind(dim=1):
+            torch.gt(rivals, own[:, None], out=above)
+            found.append(above.sum(dim=1))
+        return 1 + torch.stack(found, dim=1).long()
+
+    @cached_property
+    def _is_seen(self) -> Tensor:
+        """Return bool `[U, items]`."""
+        seen = self.seen.where(self.seen != PAD, self.seen[:, -1:])
+        nothing = torch.zeros(
+            len(seen), self._item_count, dtype=torch.bool, device=self.seen.device
+        )
+        return nothing.scatter_(1, seen, value=True)
+
+    @property
+    def _item_count(self) -> int:
+        return self._scored.shape[1]
+
+    @cached_property
+    def _scored(self) -> Tensor:
+        """Return the scores of all items once, for their number and type."""
+        return self.models[0].score(self.histories[:1, -1:], ALL)
