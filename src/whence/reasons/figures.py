@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-from whence.contract import ALL, PAD
+from whence.contract import ALL, DROPPED, PAD
 from whence.memory import cases_at_once, row_slices
 from whence.models.additive import newest_copies
 from whence.reasons.altered import candidates_of, others_at_random
@@ -225,10 +225,25 @@ def _of_group_mass(asked: _Asked, each: list[Tensor], group: Tensor) -> dict[str
 
 def _of_single_items(asked: _Asked) -> dict[str, Tensor]:
     """Return what each candidate alone brings to the targets, beside other items."""
-    (users, slots), k = asked.candidates.shape, asked.targets.shape[1]
     usual = torch.stack([one.mean[asked.targets] for one in asked.singles])
-    own = torch.empty(*usual.shape, slots, dtype=usual.dtype, device=usual.device)
+    own = torch.empty(*usual.shape, asked.candidates.shape[1], dtype=usual.dtype).to(usual.device)
     place = torch.empty_like(own)
+    if asked.shown.removal == DROPPED and all(one.are_tabulated for one in asked.singles):
+        item = asked.candidates.clamp(min=0)
+        for model, single in enumerate(asked.singles):
+            mine = single.lift[item[:, None, :], asked.targets[:, :, None]]
+            above = (mine + EQUAL).transpose(1, 2).contiguous()  # [U, c, k]
+            lower = torch.searchsorted(single.lift_in_order[item], above, right=True)
+            own[model] = mine
+            place[model] = 1 - lower.transpose(1, 2).to(own.dtype) / len(single.items)
+    else:
+        _ask_each_alone(asked, own, place)
+    return {"alone": own, "alone_beaten": _beaten(asked, own, usual), "alone_place": place}
+
+
+def _ask_each_alone(asked: _Asked, own: Tensor, place: Tensor) -> None:
+    """Find what each candidate alone brings, and to what share of other items it brings more."""
+    users, slots = asked.candidates.shape
     items = len(asked.singles[0].mean)
     for some in row_slices(users, max(1, cases_at_once(slots * items, own.is_cuda))):
         part = asked.shown[some].alone(asked.candidates[some])
@@ -239,11 +254,10 @@ def _of_single_items(asked: _Asked) -> dict[str, Tensor]:
             each = scorer.score(part.histories, ALL, present=part.present).log_softmax(dim=1)
             lift = (each - single.mean).view(-1, slots, items)
             own[model, some] = lift.gather(2, targets).transpose(1, 2)
-            referred = lift[:, :, single.items]
-            for target in range(k):  # [U, k, c, R] would be large
-                mine = own[model, some, target, :, None]
-                place[model, some, target] = (referred > mine + EQUAL).to(own.dtype).mean(dim=2)
-    return {"alone": own, "alone_beaten": _beaten(asked, own, usual), "alone_place": place}
+            referred = lift[:, :, single.items].sort(dim=2).values
+            above = (own[model, some] + EQUAL).transpose(1, 2).contiguous()
+            lower = torch.searchsorted(referred, above, right=True).transpose(1, 2)
+            place[model, some] = 1 - lower.to(own.dtype) / len(single.items)
 
 
 def _beaten(asked: _Asked, own: Tensor, usual: Tensor) -> Tensor:

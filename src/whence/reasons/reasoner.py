@@ -71,6 +71,9 @@ class Reasoner:
 
         `low` `[U, w]` marks events that the user rated low.
         """
+        if len(histories) * self.slots >= self.item_count and self.singles[0].fit_into_memory:
+            for one in self.singles:  # for so many users, asking once for all items is less work
+                one.lift  # noqa: B018
         shown = Shown(self.models, histories, targets, seen, self.slots, self.removal)
         found = list(self._each(shown, sure, low))
         return Found(

@@ -106,7 +106,7 @@ class Shown:
         order, starts = different.asked
         log_probability = self._scored.new_empty(len(self.models), *targets.shape)
         ranks = torch.zeros_like(targets)
-        for some, part, lengths in different.slices(self._item_count):
+        for some, part, lengths in different.slices(self._item_count + 2 * self.seen.shape[1]):
             scores = [scores_of(model, part, lengths) for model in self.models]
             asking = order[starts[some.start] : starts[some.stop]]
             place, asked = different.place[asking] - some.start, targets[asking]
@@ -141,7 +141,7 @@ class Shown:
         """
         mean = mean_of(scores)
         mine = mean[place[:, None], targets]
-        rivals = mean.masked_fill_(self._is_seen[users], -torch.inf)
+        rivals = mean.scatter_(1, self._seen[users], -torch.inf)
         rivals = rivals if len(place) == len(rivals) else rivals[place]
         # Sums of numbers are much faster than those of truth values.
         above, found = torch.empty_like(rivals), []
@@ -151,13 +151,9 @@ class Shown:
         return 1 + torch.stack(found, dim=1).long()
 
     @cached_property
-    def _is_seen(self) -> Tensor:
-        """Return bool `[U, items]`."""
-        seen = self.seen.where(self.seen != PAD, self.seen[:, -1:])
-        nothing = torch.zeros(
-            len(seen), self._item_count, dtype=torch.bool, device=self.seen.device
-        )
-        return nothing.scatter_(1, seen, value=True)
+    def _seen(self) -> Tensor:
+        """Return `[U, m]`: the same items without padding; some are there several times."""
+        return self.seen.where(self.seen != PAD, self.seen[:, -1:])
 
     @property
     def _item_count(self) -> int:

@@ -28,6 +28,7 @@ SMALLEST: Final = 1e-30
 class SingleItems:
     """The answers of a model to histories of one item."""
 
+    model: CaseReader
     items: Tensor
     """`[R]`: items spread over the catalog."""
     log_probability: Tensor
@@ -41,11 +42,7 @@ class SingleItems:
         count = min(REFERENCES, max(1, REFERENCE_SCORES // item_count))
         each = np.unique(np.linspace(0, item_count - 1, count).round().astype(np.int64))
         items = torch.from_numpy(each).to(device)
-        found = [
-            model.score(items[rows, None], ALL).log_softmax(dim=1)
-            for rows in row_slices(len(items), cases_at_once(item_count, items.is_cuda))
-        ]
-        return SingleItems(items, torch.cat(found))
+        return SingleItems(model, items, _scored(model, items, item_count))
 
     @cached_property
     def mean(self) -> Tensor:
@@ -69,6 +66,31 @@ class SingleItems:
         weight = each[:, self.items].mean(dim=0)
         return (weight @ each / weight.sum()).clamp(min=SMALLEST).log()
 
+    @property
+    def fit_into_memory(self) -> bool:
+        """Return whether the answers to all items do."""
+        return len(self.mean) ** 2 <= REFERENCE_SCORES
+
+    @property
+    def are_tabulated(self) -> bool:
+        """Return whether `lift` is known already, so that it costs nothing."""
+        return "lift" in vars(self)
+
+    @cached_property
+    @torch.no_grad()
+    def lift(self) -> Tensor:
+        """Return `[items, items]`: what each item brings to each, above the usual.
+
+        It takes as long as the reasons of some hundred users.
+        """
+        items = torch.arange(len(self.mean), device=self.items.device)
+        return _scored(self.model, items, len(items)).sub_(self.mean)
+
+    @cached_property
+    def lift_in_order(self) -> Tensor:
+        """Return `[items, R]`: what each item brings to the items, in ascending order."""
+        return self.lift[:, self.items].sort(dim=1).values
+
     def of_targets(self, targets: Tensor) -> Tensor:
         """Return `[…, R]`: what each item brings to the targets `[…]`."""
         return self.log_probability.T[targets]
@@ -85,3 +107,12 @@ class SingleItems:
         """Return `[groups]`: log p(any item of the group), whatever the history."""
         found = self.marginal.exp() @ groups.member.T.to(self.marginal.dtype)
         return found.clamp(min=SMALLEST).log()
+
+
+def _scored(model: CaseReader, items: Tensor, item_count: int) -> Tensor:
+    """Return `[R, items]`: the log-probabilities of all items, given one item each."""
+    found = [
+        model.score(items[rows, None], ALL).log_softmax(dim=1)
+        for rows in row_slices(len(items), cases_at_once(item_count, items.is_cuda))
+    ]
+    return torch.cat(found)
