@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from whence.reasons.calibrator import Beliefs
-from whence.reasons.figures import BY_MODEL, Figures
+from whence.reasons.figures import BY_MODEL, EQUAL, Figures
 from whence.reasons.judgement import (
     FEWEST_OF_A_TASTE,
     LITTLE,
@@ -109,6 +109,7 @@ def none_of(name: str, value: float = -1.0) -> dict[str, Tensor]:
     [
         (2, Kind.ITEM, none_of("lost")),
         (2, Kind.ITEM, none_of("lost", 0.0)),
+        (2, Kind.ITEM, none_of("lost", EQUAL / 2)),
         (2, Kind.ITEM, none_of("alone")),
         (4, Kind.SET, none_of("pair_lost")),
         (4, Kind.SET, none_of("pair_alone", 0.0)),

@@ -134,7 +134,7 @@ def test_the_checks_of_an_item_have_its_figures(catalog: Catalog) -> None:
                 )
                 or reason.in_history
             )
-            count = int((lost > 0).sum())
+            count = int((lost > 1e-4).sum())
             assert checks["direction"].says == f"counts for it in {count} of 3 models"
             if reason.kind == "item":
                 said += 1

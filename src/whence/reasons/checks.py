@@ -18,7 +18,7 @@ from whence.reasons.amounts import (
     times,
 )
 from whence.reasons.features import mean_of_others
-from whence.reasons.figures import Figures
+from whence.reasons.figures import EQUAL, Figures
 from whence.reasons.judgement import FEWEST_OF_A_TASTE, LITTLE, RECENT_EVENTS, Kind
 from whence.reasons.reason import Check
 from whence.reasons.reasoner import Found
@@ -119,7 +119,7 @@ class _Told:
         return (
             *self._without(lost, self.figures.group_rank_without[0, self.about.target]),
             self._alone(self._own(self.figures.group_alone), "these items alone make"),
-            Check("specificity", says, _factor(apart), apart > 0),
+            Check("specificity", says, _factor(apart), apart > EQUAL),
             Check(
                 "several items",
                 f"{self.about.liked} of the last {RECENT_EVENTS} besides the strongest; at least "
@@ -147,7 +147,9 @@ class _Told:
     def _without(self, lost: Tensor, rank_without: Tensor) -> tuple[Check, ...]:
         """Return direction and necessity, for what each model loses `[S]`."""
         mean, count = finite(lost.mean()), len(lost)
-        models = f" in {int((lost > 0).sum())} of {count} models" if count > 1 else ""
+        direction = f"counts for it in {int((lost > EQUAL).sum())} of {count} models"
+        if count == 1:
+            direction = "counts for it" if mean > EQUAL else "does not count for it"
         rank = int(self.figures.rank[0, self.about.target])
         ranks = before_and_after(rank, int(rank_without), self.about.in_history)
         share = -math.expm1(-max(mean, -LARGEST_CHANGE))
@@ -155,14 +157,14 @@ class _Told:
         if self.about.in_history:
             says = f"{loses(mean)} if {self.about.name} is really left out"
         return (
-            Check("direction", f"counts for it{models}", mean, mean > 0),
-            Check("necessity", says, share, share > 0),
+            Check("direction", direction, mean, mean > EQUAL),
+            Check("necessity", says, share, mean > EQUAL),
         )
 
     def _alone(self, alone: Tensor, subject: str) -> Check:
         mean = finite(alone.mean())
         says = f"{subject} the recommendation {times(mean)} as probable as usual"
-        return Check("sufficiency", says, _factor(mean), mean > 0)
+        return Check("sufficiency", says, _factor(mean), mean > EQUAL)
 
     def _agreement(self, agrees: Tensor, says: str) -> Check:
         if len(agrees) == 1:

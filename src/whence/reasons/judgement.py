@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from whence.reasons.calibrator import Beliefs
-from whence.reasons.figures import Figures
+from whence.reasons.figures import EQUAL, Figures
 
 SURE: Final = 0.9
 """The probability from which on a reason is said."""
@@ -111,15 +111,19 @@ def _passed(figures: Figures, low: Tensor | None) -> Tensor:
     a taste, and without it the target has to lose more than without as many other items. What is
     popular must owe little to the history.
     """
-    item = (figures.lost.mean(dim=0) > 0) & (figures.alone.mean(dim=0) > 0)
-    pair = (figures.pair_lost.mean(dim=0) > 0) & (figures.pair_alone.mean(dim=0) > 0)
-    of_group = figures.group_lost.mean(dim=0)
-    taste = (of_group > 0) & (figures.group_alone.mean(dim=0) > 0)
-    taste &= of_group > figures.others_lost.mean(dim=0)
+    item = _up(figures.lost) & _up(figures.alone)
+    pair = _up(figures.pair_lost) & _up(figures.pair_alone)
+    taste = _up(figures.group_lost) & _up(figures.group_alone)
+    taste &= _up(figures.group_lost - figures.others_lost)
     liked = figures.in_group if low is None else figures.in_group & ~low[:, None, :]
     taste &= liked[..., -RECENT_EVENTS:].sum(dim=2) >= FEWEST_OF_A_TASTE
     popular = (figures.full - figures.marginal).mean(dim=0) < LITTLE
     return torch.cat((item, pair, taste[..., None], popular[..., None]), dim=2)
+
+
+def _up(change: Tensor) -> Tensor:
+    """Return whether log-probabilities rise, by more than rounding, in the mean of the models."""
+    return change.mean(dim=0) > EQUAL
 
 
 def _names_no_low(figures: Figures, low: Tensor) -> Tensor:
