@@ -175,9 +175,9 @@ def fit(
     *,
     start: Calibrator | None = None,
     steps: int = 3_000,
-    batch_size: int = 512,
+    batch_size: int = 1_024,
     learning_rate: float = 3e-3,
-    weight_decay: float = 1e-3,
+    weight_decay: float = 0.1,
     seed: int = 0,
 ) -> Calibrator:
     """Learn a calibrator by the cross-entropy with the true probabilities.

@@ -105,14 +105,17 @@ class Lesson:
             save_weights(partial, {**tensors, "targets": self.targets})
 
     @classmethod
-    def load(cls, path: Path) -> Lesson:
-        """Return the lesson that `save` wrote."""
-        tensors = load_file(path)
+    def load(cls, path: Path, device: str = "cpu") -> Lesson:
+        """Return the lesson that `save` wrote, on a device."""
+        tensors = load_file(path, device=device)
         return cls(
             Figures(**{one.name: tensors[f"figures.{one.name}"] for one in fields(Figures)}),
             tensors["targets"],
             Posterior(
-                **{one.name: tensors[f"truth.{one.name}"].numpy() for one in fields(Posterior)}
+                **{
+                    one.name: tensors[f"truth.{one.name}"].cpu().numpy()
+                    for one in fields(Posterior)
+                }
             ),
         )
 

@@ -89,10 +89,11 @@ def find_all(
         )
     finder = _Finder(run, reasoner_of(run, model_seed), model_seed, options)
     told: list[list[Told]] = [[] for _ in range(len(cases))]
-    counts = unseen.sum(axis=1)
+    counts, sizes = unseen.sum(axis=1), cases.ends - cases.starts
     together = np.minimum(counts, max(written, COMPANIONS))
     for count in np.unique(together[counts > 0]).tolist():  # nearly always the same for all
         users = np.flatnonzero(together == count)
+        users = users[np.argsort(sizes[users], kind="stable")]  # alike ones at the same time
         some = finder.told(cases[users], items[users, :count], min(count, written))
         for user, own in zip(users.tolist(), some, strict=True):
             told[user] = own

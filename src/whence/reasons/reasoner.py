@@ -86,7 +86,7 @@ class Reasoner:
         """Find some users' reasons at a time."""
         device = shown.histories.device
         for some in row_slices(len(shown.histories), USERS_AT_ONCE[device.type]):
-            figures = find_figures(shown[some], self.singles, self.groups)
+            figures = find_figures(shown[some].trimmed(), self.singles, self.groups)
             features = features_of(figures, shown.targets[some])
             if features.names != self.calibrator.names:
                 raise RunError(

@@ -54,21 +54,21 @@ class Scores:
     def of(lesson: Lesson, beliefs: Beliefs, judgement: Judgement) -> Scores:
         """Compare judgements with the truth of a world."""
         truth = lesson.truth_of_reasons()
-        named = truth.named.flatten(0, 1).numpy()
+        named = truth.named.flatten(0, 1).cpu().numpy()
         c, p = beliefs.items.shape[2], beliefs.sets.shape[2]
         starts = np.array([0, c, c + p, c + p + 1, 0])
-        likeliest = judgement.likeliest.flatten().numpy()
-        chosen = starts[likeliest] + judgement.place.flatten().numpy()
+        likeliest = judgement.likeliest.flatten().cpu().numpy()
+        chosen = starts[likeliest] + judgement.place.flatten().cpu().numpy()
         kinds = np.stack(
-            [one.sum(dim=-1).flatten().numpy() for one in (beliefs.items, beliefs.sets)]
-            + [beliefs.general[..., one].flatten().numpy() for one in range(2)],
+            [one.sum(dim=-1).flatten().cpu().numpy() for one in (beliefs.items, beliefs.sets)]
+            + [beliefs.general[..., one].flatten().cpu().numpy() for one in range(2)],
             axis=1,
         )
         rows = np.arange(len(named))
         best = named.argmax(axis=1)
         return Scores(
             likeliest,
-            judgement.confidence.flatten().double().numpy(),
+            judgement.confidence.flatten().double().cpu().numpy(),
             np.where(likeliest == Kind.NONE, 0.0, named[rows, chosen]),
             (best == chosen) & (likeliest != Kind.NONE),
             kinds.argmax(axis=1),
@@ -163,9 +163,9 @@ def scores_of_former_rule(lesson: Lesson) -> Scores:
     said = most > -math.log1p(-NOTICEABLE)
     items = torch.zeros_like(lost).scatter(2, place[..., None], 1.0) * said[..., None]
     shape = lesson.features.known_sets.shape
-    general = torch.zeros(*shape[:2], 3)
+    general = torch.zeros(*shape[:2], 3, device=lost.device)
     general[..., Kind.TASTE - 2] = (~said).float()  # "fits your history as a whole"
-    beliefs = Beliefs(items, torch.zeros(shape), general)
+    beliefs = Beliefs(items, torch.zeros(shape, device=lost.device), general)
     none = torch.full_like(place, int(Kind.NONE))
     judgement = Judgement(
         kind=torch.where(said, int(Kind.ITEM), none),

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from whence.contract import ALL, DROPPED, PAD
 from whence.memory import cases_at_once, row_slices
-from whence.models.base import CaseReader
+from whence.models.base import CaseReader, padding_columns
 from whence.reasons.altered import keeping
 from whence.reasons.answering import SLOTS_AT_ONCE, Different, Rows, mean_of, scores_of
 
@@ -57,6 +57,10 @@ class Shown:
             targets=self.targets[users],
             seen=self.seen[users],
         )
+
+    def trimmed(self) -> Shown:
+        """Return the same without columns of `seen` that nobody uses."""
+        return replace(self, seen=self.seen[:, padding_columns(self.seen) :])
 
     def whole(self) -> Rows:
         """Return the histories as they are."""

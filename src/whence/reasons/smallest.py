@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whence.contract import ALL, PAD
+from whence.contract import PAD
 from whence.errors import InputError
 from whence.memory import cases_at_once, row_slices
-from whence.models.base import CaseReader, padding_columns
-from whence.models.transformer import Transformer
+from whence.models.base import CaseReader
 from whence.reasons.altered import candidates_of, without_sets
+from whence.reasons.answering import Rows, scores_of
 
 TRIPLES: Final = 500
 """How many sets of three items are tried at most for a target."""
@@ -187,7 +187,7 @@ class _Search:
 
 def _scores(model: CaseReader, histories: Tensor) -> Tensor:
     """Return `[r, items]`; a transformer's last block computes only the row that answers."""
-    if not isinstance(model, Transformer):
-        return model.score(histories, ALL)
-    used = histories[:, padding_columns(histories) :]
-    return model.answers_alone(used, None) @ model.item_vectors().T
+    lengths = Rows(histories).lengths()
+    shortest, longest = (int(one) for one in lengths.aminmax())
+    rows = Rows(histories).trimmed(max(1, longest))
+    return scores_of(model, rows, None if shortest == longest > 0 else lengths)

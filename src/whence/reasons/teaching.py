@@ -64,7 +64,7 @@ class WorldLessons:
         for path in files.values():
             make_parent(path)
         with lock(files[ALL_SEEDS], wait=True, until=until):
-            found = _kept(files)
+            found = _kept(files, self.device)
             if found is None:
                 pupils = Pupils(self.world, self.seeds, self.device)
                 models = [
@@ -75,15 +75,20 @@ class WorldLessons:
                 for name, some in ((ALL_SEEDS, models), (FIRST_SEED, models[:1])):
                     lesson_on(self.world, some, users=self.users).save(files[name])
                 # As they are kept, so that it makes no difference when they were made.
-                found = {name: Lesson.load(path) for name, path in files.items()}
+                found = _read(files, self.device)
         return found
 
 
-def _kept(files: Mapping[str, Path]) -> Mapping[str, Lesson] | None:
+def _kept(files: Mapping[str, Path], device: str) -> Mapping[str, Lesson] | None:
     """Return the lessons in these files, unless one is missing, damaged or of another version."""
     if not all(path.exists() for path in files.values()):
         return None
     try:
-        return {name: Lesson.load(path) for name, path in files.items()}
+        return _read(files, device)
     except (OSError, SafetensorError, KeyError, ValueError):
         return None
+
+
+def _read(files: Mapping[str, Path], device: str) -> Mapping[str, Lesson]:
+    """Return the lessons in these files."""
+    return {name: Lesson.load(path, device) for name, path in files.items()}

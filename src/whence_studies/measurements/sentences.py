@@ -13,7 +13,7 @@ from whence.errors import InputError
 from whence.measure import Measure
 from whence.reasons.judgement import Kind
 from whence.trust.audit.context import AuditContext
-from whence.trust.sentences.tested import NAMED, RANDOM, Tested
+from whence.trust.sentences.sample import NAMED, RANDOM, Sample
 from whence_studies.measurements.measurement import MeasuredRun, Measurement, SeedColumn
 
 SHARES: Final = {
@@ -59,8 +59,8 @@ def sentences(subject: MeasuredRun, options: SentencesOptions) -> dict[str, Seed
     return {name: _column(one, len(run.models)) for name, one in found.items()}
 
 
-def _tested(subject: MeasuredRun, options: SentencesOptions) -> Tested:
-    return Tested(AuditContext(subject.run, None, (), options.users))
+def _tested(subject: MeasuredRun, options: SentencesOptions) -> Sample:
+    return Sample(AuditContext(subject.run, None, (), options.users), options.users, options.users)
 
 
 def _column(measure: Measure, seeds: int) -> SeedColumn:

@@ -6,6 +6,8 @@ generator with other parameters; in another kind, worlds of the other generators
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +18,7 @@ import numpy as np
 from whence.config import build
 from whence.devices import machine
 from whence.errors import InputError, OutOfTime
+from whence.files import make_parent, new_file
 from whence.progress import progress_bar
 from whence.reasons.calibrator import Calibrator, fit
 from whence.reasons.features import BY_CHECK
@@ -49,6 +52,7 @@ RESAMPLED: Final = 200
 """Draws of worlds for the interval of a calibration error."""
 
 PRECISION, LOWEST, COVERAGE = "precision", "lowest precision of a world", "coverage"
+CALIBRATION: Final = "calibration error"
 FALSE, KINDS = "single items claimed for what nothing caused", "kinds right"
 
 
@@ -56,11 +60,11 @@ FALSE, KINDS = "single items claimed for what nothing caused", "kinds right"
 class ReasonsPlan:
     """Which worlds are learned from and which are reported."""
 
-    learned: int = 14
+    learned: int = 12
     """Worlds of each generator to learn from: draws 1, 2, …"""
     reported: int = 10
     """Worlds of each generator that are reported: draws 101, 102, …"""
-    users: int = 300
+    users: int = 1_000
     """Users of each world, with ten recommendations each."""
     seeds: int = 5
     steps: int = 3_000
@@ -90,8 +94,8 @@ class ReasonsPlan:
         """The protocol."""
         return (
             f"said at {100 * SURE:.0f} %; {self.users} users × 10 recommendations of SASRec in "
-            f"each world; calibrators learned on {self.learned} other worlds of each generator; cases "
-            f"whose truth has a probability below {CLEAR:g} are left out of all but the calibration"
+            f"each world; calibrators learned on {self.learned} other worlds of each generator; "
+            f"cases whose truth is less probable than {CLEAR:g} count in the calibration alone"
         )
 
 
@@ -151,9 +155,7 @@ COLUMNS: Final[Mapping[str, Callable[[Sequence[Scores]], Estimate]]] = {
     COVERAGE: _over_worlds(lambda one: one.coverage(SURE)),
     FALSE: _over_worlds(lambda one: one.false_claims(SURE)),
     KINDS: _over_worlds(Scores.kinds_right),
-    **{
-        f"calibration error, {KIND_NAMES[kind]}": partial(_calibration, kind) for kind in CALIBRATED
-    },
+    **{f"{CALIBRATION}, {KIND_NAMES[kind]}": partial(_calibration, kind) for kind in CALIBRATED},
 }
 """By name: a measure over the reported worlds."""
 
@@ -219,14 +221,23 @@ class _Work:
     ) -> Calibrator:
         """Learn on the worlds of some generators, from five seeds and from one alike."""
         self.workspace.check_time()
-        each = [
-            one.examples()
+        worlds = [
+            one
             for generator in generators
-            for world in self._lessons(self.plan.learning(generator, self.workspace.device))
-            for one in world.values()
+            for one in self.plan.learning(generator, self.workspace.device)
         ]
-        hidden = [replace(one, features=one.features.without(without)) for one in each]
-        return fit(hidden, steps=self.plan.steps)
+        made_from = [[one.key for one in worlds], list(without), self.plan.steps]
+        key = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:20]
+        path = self.workspace.folder / "reasons" / "calibrators" / f"{key}.safetensors"
+        if not path.exists():
+            make_parent(path)
+            each = [one.examples() for world in self._lessons(worlds) for one in world.values()]
+            hidden = [replace(one, features=one.features.without(without)) for one in each]
+            learned = fit(hidden, steps=self.plan.steps)
+            with new_file(path) as partial:
+                partial.write_bytes(learned.cpu().to_bytes())
+        found = Calibrator.from_bytes(path.read_bytes(), path.name)
+        return found.to(self.workspace.device)
 
     def _reported(self, generator: Generator) -> list[Mapping[str, Lesson]]:
         return self._lessons(self.plan.reporting(generator, self.workspace.device))
@@ -274,6 +285,8 @@ def _records(
     records = []
     for row in row_names():
         for column, value in COLUMNS.items():
+            if row == FORMER and column.startswith(CALIBRATION):
+                continue  # it states no confidence
             estimate = value(found[row]) if row in found else None
             records.append(record(TITLES[generator], row, column, estimate))
     main = f"{SAME}, {FIVE}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 from torch import Tensor
@@ -30,10 +29,7 @@ from whence.trust.sentences.said import (
     say,
 )
 
-USERS: Final = 200
-"""The recommendations of at most so many users are tested."""
-OF_HALVES: Final = 100
-"""The same for two halves of the seeds, which are two more recommenders."""
+USERS, OF_HALVES = 200, 100
 NAMED, RANDOM, DIFFERENCE = "named items", "random", "difference"
 """What is left out: the named items, as many others, and how much more the first matters."""
 
@@ -54,6 +50,10 @@ class Sample:
     """The users, and what is said of their recommendations; each part is found on first use."""
 
     context: AuditContext
+    users: int = USERS
+    """The recommendations of at most so many users are tested."""
+    of_halves: int = OF_HALVES
+    """The same for two halves of the seeds, which are two more recommenders."""
 
     @property
     def removal(self) -> str:
@@ -63,7 +63,7 @@ class Sample:
     @cached_property
     def cases(self) -> Cases:
         """The first of the audit's cases, but for empty histories."""
-        drawn = self.context.cases[:USERS]
+        drawn = self.context.cases[: self.users]
         found = drawn[np.flatnonzero(drawn.ends > drawn.starts)]
         if not len(found):
             raise InputError("All histories are empty, so no sentence can name an item.")
@@ -155,7 +155,7 @@ class Sample:
         run = self.context.run
         if len(run.models) < 2:
             return None
-        some = slice(OF_HALVES)
+        some = slice(self.of_halves)
         return compare_halves(run, self.cases[some], self.histories[some], self.removal, TOP_TEN)
 
     @cached_property
