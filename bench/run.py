@@ -23,6 +23,7 @@ import gpu
 import gpu_quality
 import growth
 import quality
+import reasons
 import seeds
 import softmax
 import start
@@ -51,9 +52,11 @@ GROUPS: dict[str, Callable[[], Iterable[Record]]] = {
     "collaborative": collaborative.measure,
     "seeds": seeds.measure,
     "explaining": explaining.measure,
+    "reasons": reasons.measure,
     "experts": experts.measure,
     "gpu": gpu.measure,
     "gpu-explaining": gpu.explanations,
+    "gpu-reasons": reasons.measure_on_gpu,
     "gpu-quality": gpu_quality.measure,
     "gpu-softmax": softmax.measure_on_gpu,
 }
