@@ -6,10 +6,11 @@ the mean of their scores is what recommends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,6 +27,9 @@ from whence.reasons.groups import ItemGroups
 from whence.reasons.judgement import SURE, Judgement, judge
 from whence.reasons.shown import USERS_AT_ONCE, Shown
 from whence.reasons.singles import SingleItems
+
+FEW: Final = 10
+"""With more targets of each user, fewer users are looked at together."""
 
 
 class Found(NamedTuple):
@@ -75,25 +79,43 @@ class Reasoner:
             for one in self.singles:  # for so many users, asking once for all items is less work
                 one.lift  # noqa: B018
         shown = Shown(self.models, histories, targets, seen, self.slots, self.removal)
-        found = list(self._each(shown, sure, low))
+        on_cpu = histories.device.type == "cpu"
+        at_once = USERS_AT_ONCE[histories.device.type] * FEW // max(FEW, targets.shape[1])
+        slices = list(row_slices(len(histories), max(1, at_once)))
+        found = _each(lambda some: self._some(shown[some], some, sure, low), slices, on_cpu)
         return Found(
             Figures.joined([one.figures for one in found]),
             Beliefs(*(torch.cat(one) for one in zip(*(f.beliefs for f in found), strict=True))),
             Judgement.joined([one.judgement for one in found]),
         )
 
-    def _each(self, shown: Shown, sure: float, low: Tensor | None) -> Iterator[Found]:
-        """Find some users' reasons at a time."""
-        device = shown.histories.device
-        for some in row_slices(len(shown.histories), USERS_AT_ONCE[device.type]):
-            figures = find_figures(shown[some].trimmed(), self.singles, self.groups)
-            features = features_of(figures, shown.targets[some])
-            if features.names != self.calibrator.names:
-                raise RunError(
-                    f"The calibrator ({self.calibrator_name}) was learned with other figures than "
-                    "this version of Whence computes. Train the run again."
-                )
-            beliefs = self.calibrator.believe(features)
-            slots = figures.candidates.shape[1]
-            rated_low = None if low is None else low[some, -slots:]
-            yield Found(figures, beliefs, judge(beliefs, figures, sure, rated_low))
+    def _some(self, shown: Shown, some: slice, sure: float, low: Tensor | None) -> Found:
+        """Find the reasons of some users, who are at these places."""
+        figures = find_figures(shown.trimmed(), self.singles, self.groups)
+        features = features_of(figures, shown.targets)
+        if features.names != self.calibrator.names:
+            raise RunError(
+                f"The calibrator ({self.calibrator_name}) was learned with other figures than "
+                "this version of Whence computes. Train the run again."
+            )
+        beliefs = self.calibrator.believe(features)
+        slots = figures.candidates.shape[1]
+        rated_low = None if low is None else low[some, -slots:]
+        return Found(figures, beliefs, judge(beliefs, figures, sure, rated_low))
+
+
+def _each(find: Callable[[slice], Found], slices: Sequence[slice], on_cpu: bool) -> list[Found]:
+    """Find the reasons of some users at a time.
+
+    On a CPU, each core has users of its own: it never waits for another one in the middle of an
+    operation, which is slow if other programs run, too.
+    """
+    threads = torch.get_num_threads()
+    if not on_cpu or min(threads, len(slices)) == 1:
+        return [find(some) for some in slices]
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        return list(pool.map(find, slices))
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)

@@ -35,8 +35,8 @@ BINS: Final = 10
 class Scores:
     """What is said of N recommendations, and what is true."""
 
-    likeliest: Ints
-    """`[N]`: the `Kind` of the most probable reason."""
+    said: Ints
+    """`[N]`: the `Kind` of the reason, if it passes its checks and is likely, or else `NONE`."""
     confidence: Floats
     """`[N]`: its probability, as it was stated."""
     posterior: Floats
@@ -56,9 +56,9 @@ class Scores:
         truth = lesson.truth_of_reasons()
         named = truth.named.flatten(0, 1).cpu().numpy()
         c, p = beliefs.items.shape[2], beliefs.sets.shape[2]
-        starts = np.array([0, c, c + p, c + p + 1, 0])
-        likeliest = judgement.likeliest.flatten().cpu().numpy()
-        chosen = starts[likeliest] + judgement.place.flatten().cpu().numpy()
+        starts = np.array([0, c, c + p, c + p + 1, 0])  # where each kind begins in `named`
+        said = judgement.kind.flatten().cpu().numpy()
+        chosen = starts[said] + judgement.place.flatten().cpu().numpy()
         kinds = np.stack(
             [one.sum(dim=-1).flatten().cpu().numpy() for one in (beliefs.items, beliefs.sets)]
             + [beliefs.general[..., one].flatten().cpu().numpy() for one in range(2)],
@@ -67,10 +67,10 @@ class Scores:
         rows = np.arange(len(named))
         best = named.argmax(axis=1)
         return Scores(
-            likeliest,
+            said,
             judgement.confidence.flatten().double().cpu().numpy(),
-            np.where(likeliest == Kind.NONE, 0.0, named[rows, chosen]),
-            (best == chosen) & (likeliest != Kind.NONE),
+            np.where(said == Kind.NONE, 0.0, named[rows, chosen]),
+            (best == chosen) & (said != Kind.NONE),
             kinds.argmax(axis=1),
             truth.kinds[best],
             named[rows, best],
@@ -98,7 +98,7 @@ class Scores:
 
     def named(self, sure: float) -> Bools:
         """Return whether an item or a pair is said at this confidence."""
-        return (self.likeliest <= Kind.SET) & (self.confidence >= sure)
+        return (self.said <= Kind.SET) & (self.confidence >= sure)
 
     def precision(self, sure: float) -> float:
         """Return the share of what is named that is right."""
@@ -111,7 +111,7 @@ class Scores:
     def false_claims(self, sure: float) -> float:
         """Return for which share of what nothing in the history caused a single item is named."""
         uncaused = self.clear & ~self.caused
-        return _share((self.named(sure) & (self.likeliest == Kind.ITEM))[uncaused])
+        return _share((self.named(sure) & (self.said == Kind.ITEM))[uncaused])
 
     def confusion(self) -> Ints:
         """Return `[true kinds, kinds]`: the counts of clear cases, noise last."""
@@ -130,7 +130,7 @@ class Scores:
 
         It is the mean distance over bins with equally many cases.
         """
-        asked = (self.likeliest == kind) & (self.confidence >= LIKELY)
+        asked = (self.said == kind) & (self.confidence >= LIKELY)
         order = np.argsort(self.confidence[asked], kind="stable")
         if not len(order):
             return float("nan")
@@ -143,7 +143,7 @@ class Scores:
 def scores_of(lesson: Lesson, calibrator: Calibrator, without: Sequence[str] = ()) -> Scores:
     """Return what is said by a calibrator, which may have learned without some features."""
     beliefs = calibrator.believe(lesson.features.without(without))
-    return Scores.of(lesson, beliefs, judge(beliefs, lesson.figures))
+    return Scores.of(lesson, beliefs, judge(beliefs, lesson.figures, LIKELY))
 
 
 def log_probability_of_truth(lesson: Lesson, calibrator: Calibrator) -> float:

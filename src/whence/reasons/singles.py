@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -33,6 +33,7 @@ class SingleItems:
     """`[R]`: items spread over the catalog."""
     log_probability: Tensor
     """`[R, items]`."""
+    _masses: dict[ItemGroups, Tensor] = field(default_factory=dict)
 
     @staticmethod
     @torch.no_grad()
@@ -97,6 +98,11 @@ class SingleItems:
 
     def mass(self, groups: ItemGroups) -> Tensor:
         """Return `[groups]`: log of the mean of p(group | one item), over items of other groups."""
+        if groups not in self._masses:
+            self._masses[groups] = self._mass(groups)
+        return self._masses[groups]
+
+    def _mass(self, groups: ItemGroups) -> Tensor:
         member = groups.member.to(self.log_probability.dtype)
         each = self.log_probability.exp() @ member.T  # [R, groups]
         outside = (~groups.member.T[self.items]).to(each.dtype)

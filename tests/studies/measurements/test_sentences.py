@@ -1,0 +1,66 @@
+"""What sentences say on data: shares that sum to one, and two halves of the seeds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import whence
+from whence.data import Interactions
+from whence.data.splits import split_by
+from whence.errors import InputError
+from whence.run import Run
+from whence_studies.measurements.measurement import MeasuredRun
+from whence_studies.measurements.sentences import (
+    LOST,
+    MEASUREMENT,
+    SAME,
+    SHARES,
+    SentencesOptions,
+    sentences,
+)
+
+
+@pytest.fixture(scope="module")
+def four(interactions: Interactions) -> Run:
+    return whence.train(
+        interactions,
+        model="sasrec",
+        model_settings={"max_len": 12, "dim": 16},
+        training={"steps": 300},
+        seeds=4,
+        show_progress=False,
+    )
+
+
+def subject(run: Run) -> MeasuredRun:
+    split = split_by(run.training["split"], run.interactions)
+    return MeasuredRun(run, split, "test", show_progress=False)
+
+
+def test_shares_sum_to_one_and_every_column_is_declared(four: Run) -> None:
+    found = sentences(subject(four), SentencesOptions(users=30))
+    assert set(found) <= set(MEASUREMENT.columns)
+    assert sum(found[name].per_seed[0] for name in SHARES.values()) == pytest.approx(1)
+    for column in found.values():
+        assert column.per_seed == column.per_seed[:1] * 4
+        assert column.interval is not None
+    if SAME in found:
+        assert 0 <= found[SAME].per_seed[0] <= 1
+    assert set(LOST.values()) <= set(found) or not any(
+        found[SHARES[kind]].per_seed[0] for kind in list(SHARES)[:2]
+    )
+
+
+def test_equal_halves_name_the_same(four: Run) -> None:
+    first = next(iter(four.models.values()))
+    equal = replace(four, models=dict.fromkeys(four.models, first))
+    found = sentences(subject(equal), SentencesOptions(users=30))
+    assert SAME not in found or found[SAME].per_seed[0] == 1
+
+
+def test_one_seed_has_no_halves(four: Run) -> None:
+    alone = replace(four, models={0: four.models[0]})
+    with pytest.raises(InputError, match="Set seeds to at least 2"):
+        sentences(subject(alone), SentencesOptions())
