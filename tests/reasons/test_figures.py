@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import combinations
 
 import numpy as np
@@ -12,9 +13,12 @@ from torch import Tensor
 from conftest import LIVELY, ragged_batch
 from whence.contract import ALL, ATTENTION_COLUMN, DROPPED, PAD
 from whence.models import Recommender
+from whence.reasons import reasoner as reasoning
 from whence.reasons.features import features_of
 from whence.reasons.figures import PAIRED, Figures, find_figures
 from whence.reasons.groups import ItemGroups
+from whence.reasons.of_run import default_calibrator
+from whence.reasons.reasoner import Reasoner
 from whence.reasons.shown import Shown
 from whence.reasons.singles import SingleItems
 
@@ -218,3 +222,44 @@ def test_short_and_repeated_histories_have_finite_features(history: list[int]) -
     found = features_of(figures_of(models, rows, targets), targets)
     assert int(found.known_items[0, 0].sum()) == len(set(history))
     assert all(torch.isfinite(getattr(found, one)).all() for one in ("items", "sets", "general"))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_users_of_several_threads_get_the_same(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = models_of("sasrec", 2)
+    reasoner = Reasoner(models, SLOTS, ITEMS, GROUPS, default_calibrator(), "default")
+    whole = reasoner.find(HISTORIES, TARGETS, HISTORIES)
+    monkeypatch.setitem(reasoning.USERS_AT_ONCE, "cpu", 2)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        found = reasoner.find(HISTORIES, TARGETS, HISTORIES)
+        assert torch.get_num_threads() == threads
+        monkeypatch.setattr(reasoning, "find_figures", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            reasoner.find(HISTORIES, TARGETS, HISTORIES)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for one in fields(Figures):
+        torch.testing.assert_close(
+            getattr(found.figures, one.name), getattr(whole.figures, one.name)
+        )
+    torch.testing.assert_close(found.beliefs, whole.beliefs)
+
+
+@pytest.mark.parametrize("name", ["sasrec", "recent-ease"])
+def test_what_items_alone_bring_is_the_same_if_all_are_asked(name: str) -> None:
+    models = models_of(name, 2)
+    singles = [SingleItems.of(one, ITEMS) for one in models]
+    shown = Shown(models, HISTORIES, TARGETS, HISTORIES, SLOTS)
+    each = find_figures(shown, singles, GROUPS)
+    for one in singles:
+        assert not one.are_tabulated
+        assert one.lift.shape == (ITEMS, ITEMS)
+        assert one.are_tabulated
+    found = find_figures(shown, singles, GROUPS)
+    for figure in ("alone", "alone_place", "alone_beaten", "pair_alone"):
+        torch.testing.assert_close(getattr(found, figure), getattr(each, figure))
