@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from whence.contract import MEMORY as MEMORY
 from whence.contract import inputs_at_once as inputs_at_once
@@ -16,6 +17,7 @@ from whence.errors import InputError
 if TYPE_CHECKING:  # PyTorch takes seconds to import, and the command line parses sizes before
     import torch
 
+Found = TypeVar("Found")
 MEMORY_ON_GPU: Final = 2**33
 """`MEMORY` on a GPU, which is slow with small slices."""
 GRADIENT_FACTOR: Final = 4
@@ -38,6 +40,32 @@ LARGEST_KEPT: Final = 2**30
 def row_slices(rows: int, at_once: int) -> Iterator[slice]:
     """Return consecutive slices of at most `at_once` rows."""
     return (slice(start, start + at_once) for start in range(0, rows, at_once))
+
+
+def find_in_slices(
+    find: Callable[[slice], Found], slices: Iterable[slice], numbers_each: int, on_gpu: bool
+) -> list[Found]:
+    """Return what is found in each slice, without gradients.
+
+    On a CPU, each core finds slices of its own. It never waits for another core in the middle of an
+    operation, which takes long if other programs run, too. Only slices that hold more numbers than
+    fit into the cache are shared by all cores.
+    """
+    import torch
+
+    def found(some: slice) -> Found:
+        with torch.no_grad():
+            return find(some)
+
+    threads = torch.get_num_threads()
+    if on_gpu or threads == 1 or numbers_each > SCORES_AT_ONCE:
+        return [found(some) for some in slices]
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        return list(pool.map(found, slices))
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)  # which libraries share between threads
 
 
 def memory_for(device: torch.device) -> int:

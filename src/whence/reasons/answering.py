@@ -20,6 +20,8 @@ from whence.models.transformer import Transformer
 
 SLOTS_AT_ONCE: Final = {"cpu": 3_200, "cuda": 1_600_000}
 """How many slots a network reads at once. On a CPU, what it holds for them stays in the cache."""
+MOST_ROWS: Final = 2**15
+"""A GPU's kernels of attention take no more than twice as many at once."""
 MULTIPLIER: Final = 0x9E3779B97F4A7C15 - 2**64
 """Of SplitMix64, as a signed number."""
 
@@ -88,7 +90,8 @@ class Different:
         """
         lengths: Ints = self.lengths.clamp(min=1).cpu().numpy()
         device = self.users.device
-        most = max(1, cases_at_once(numbers_each, device.type == "cuda") // 2)
+        fitting_scores = cases_at_once(numbers_each, device.type == "cuda") // 2
+        most = min(MOST_ROWS, max(1, fitting_scores))
         start = 0
         while start < len(lengths):
             ahead = lengths[start : start + most]

@@ -6,8 +6,7 @@ the mean of their scores is what recommends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from whence.contract import DROPPED
 from whence.errors import RunError
-from whence.memory import row_slices
+from whence.memory import find_in_slices, row_slices
 from whence.models.base import CaseReader
 from whence.models.dropping import require_removal
 from whence.reasons.calibrator import Beliefs, Calibrator
@@ -79,10 +78,14 @@ class Reasoner:
             for one in self.singles:  # for so many users, asking once for all items is less work
                 one.lift  # noqa: B018
         shown = Shown(self.models, histories, targets, seen, self.slots, self.removal)
-        on_cpu = histories.device.type == "cpu"
-        at_once = USERS_AT_ONCE[histories.device.type] * FEW // max(FEW, targets.shape[1])
-        slices = list(row_slices(len(histories), max(1, at_once)))
-        found = _each(lambda some: self._some(shown[some], some, sure, low), slices, on_cpu)
+        device = histories.device.type
+        at_once = max(1, USERS_AT_ONCE[device] * FEW // max(FEW, targets.shape[1]))
+        found = find_in_slices(
+            lambda some: self._some(shown[some], some, sure, low),
+            row_slices(len(histories), at_once),
+            self.slots * self.item_count,
+            device == "cuda",
+        )
         return Found(
             Figures.joined([one.figures for one in found]),
             Beliefs(*(torch.cat(one) for one in zip(*(f.beliefs for f in found), strict=True))),
@@ -102,20 +105,3 @@ class Reasoner:
         slots = figures.candidates.shape[1]
         rated_low = None if low is None else low[some, -slots:]
         return Found(figures, beliefs, judge(beliefs, figures, sure, rated_low))
-
-
-def _each(find: Callable[[slice], Found], slices: Sequence[slice], on_cpu: bool) -> list[Found]:
-    """Find the reasons of some users at a time.
-
-    On a CPU, each core has users of its own: it never waits for another one in the middle of an
-    operation, which is slow if other programs run, too.
-    """
-    threads = torch.get_num_threads()
-    if not on_cpu or min(threads, len(slices)) == 1:
-        return [find(some) for some in slices]
-    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
-    try:
-        return list(pool.map(find, slices))
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from whence.contract import PAD
 from whence.errors import InputError
-from whence.memory import cases_at_once, row_slices
+from whence.memory import cases_at_once, find_in_slices, row_slices
 from whence.models.base import CaseReader
 from whence.reasons.altered import candidates_of, without_sets
 from whence.reasons.answering import Rows, scores_of
@@ -150,12 +150,15 @@ class _Search:
         sets = self.items[places.to(self.items.device)]
         history = self._within_reach(sets.shape[1])
         each = self.whole.shape[1] + NUMBERS_PER_SLOT * self.slots + len(history)
-        found = []
-        for rows in row_slices(len(sets), cases_at_once(each, history.is_cuda)):
+
+        def of_some(rows: slice) -> tuple[Tensor, Tensor]:
             left = without_sets(history[None], sets[None, rows], self.slots)[0]
             margin, rank = self._standing(_scores(self.model, left), targets)
             own = (sets[rows, :, None] == targets).any(dim=1)
-            found.append((margin.masked_fill(own, torch.inf), rank.masked_fill(own, STAYS)))
+            return margin.masked_fill(own, torch.inf), rank.masked_fill(own, STAYS)
+
+        slices = row_slices(len(sets), cases_at_once(each, history.is_cuda))
+        found = find_in_slices(of_some, slices, each, history.is_cuda)
         margin, rank = (torch.cat(column).cpu() for column in zip(*found, strict=True))
         return _Tried(sets.cpu(), margin, rank)
 
