@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
@@ -26,6 +27,7 @@ from whence.ranking import top_unseen
 from whence.reasons.judgement import SURE
 from whence.reasons.of_many import Told, find_all, without_history
 from whence.reasons.of_run import COMPANIONS, Options
+from whence.reasons.similar_users import Choices
 from whence.recommendation import serving
 from whence.run import Run
 
@@ -166,7 +168,12 @@ class Everyone:
         run, seed = self.run, self.model_seed
         if run.chosen(seed).reads_history:
             return find_all(run, cases, items, unseen, self.k, model_seed=seed, options=options)
-        return without_history(run, cases, items[:, : self.k], unseen[:, : self.k], seed)
+        items, unseen = items[:, : self.k], unseen[:, : self.k]
+        return without_history(run, cases, items, unseen, seed, lambda: self._choices)
+
+    @cached_property
+    def _choices(self) -> Choices:
+        return Choices.of(self.run.interactions)
 
 
 def reason_columns(told: Sequence[Told], catalog: Catalog, flat: bool) -> dict[str, pa.Array]:

@@ -5,6 +5,7 @@ The sentences and figures are those that `find_reasons` gives for each user alon
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -26,7 +27,7 @@ from whence.reasons.of_run import COMPANIONS, Options, reasoner_of
 from whence.reasons.reason import KindName, Reason, Support, Taste, listed
 from whence.reasons.reasoner import Found, Reasoner
 from whence.reasons.shown import LONGER
-from whence.reasons.similar_users import similar_users_of_some
+from whence.reasons.similar_users import Choices
 from whence.reasons.telling import EXAMPLES, NAMES, RECENT_EVENTS
 from whence.run import Run
 
@@ -58,6 +59,7 @@ class _Numbers(NamedTuple):
     confidence: Floats
     places: Ints
     """`[U, k, 2]`: the slots of the named items, newest first, or `NO_PLACE`."""
+    rank: Ints
     rank_without: Ints
     probability_lost: Floats
     disliked: Ints
@@ -101,9 +103,17 @@ def find_all(
 
 
 def without_history(
-    run: Run, cases: Cases, items: Ints, unseen: Bools, model_seed: int | None
+    run: Run,
+    cases: Cases,
+    items: Ints,
+    unseen: Bools,
+    model_seed: int | None,
+    choices: Callable[[], Choices],
 ) -> list[Told]:
-    """Return the reasons of recommendations `[U, k]` by a model that reads no history."""
+    """Return the reasons of recommendations `[U, k]` by a model that reads no history.
+
+    `cases` are those of adjacent users.
+    """
     model = run.chosen(model_seed)
     user, _ = unseen.nonzero()
     reasons = [Reason("no history", run.verb, rank=0)] * len(user)
@@ -115,8 +125,8 @@ def without_history(
         evidence = evidence_by_seeds(experts, batch, torch.from_numpy(items[unseen]).to(device))
         reasons = [replace(one, evidence=own) for one, own in zip(reasons, evidence, strict=True)]
     elif isinstance(model, HasUserVectors) and run.interactions.user_count > 1:
-        some = slice(int(cases.users[0]), int(cases.users[-1]) + 1)  # all users are served
-        each = similar_users_of_some(model.user_vectors(), run.interactions, some, items)
+        some = slice(int(cases.users[0]), int(cases.users[-1]) + 1)
+        each = choices().similar_users(model.user_vectors(), some, items)
         who = [each[own][place] for own, place in zip(*unseen.nonzero(), strict=True)]
         reasons = [replace(one, similar_users=own) for one, own in zip(reasons, who, strict=True)]
     return [Told(one.kind, one.sentence) for one in reasons]
@@ -214,6 +224,7 @@ def _numbers(found: Found, written: int, groups: ItemGroups | None, recent: Tens
         kinds=_on_cpu(kind),
         confidence=_on_cpu(judgement.confidence[:, :written].double().nan_to_num(0.0)),
         places=_on_cpu(torch.stack(places, dim=2)),
+        rank=_on_cpu(figures.rank[:, :written]),
         rank_without=_on_cpu(rank),
         probability_lost=_on_cpu(-torch.expm1(-lost.double().clamp(min=-700)).nan_to_num(0.0)),
         disliked=_on_cpu(judgement.disliked[:, :written]),
@@ -265,7 +276,7 @@ class _Teller:
         named: tuple[tuple[int, ...], tuple[str, ...]],
         although: tuple[Support, ...],
     ) -> Told:
-        number, confidence, rank, lost, _, group, of_group = values
+        number, confidence, rank, rank_without, lost, _, group, of_group = values
         kind, (items, labels) = NAMES[Kind(number)], named
         taste = None
         if kind == "taste" and group != NO_GROUP:
@@ -273,7 +284,7 @@ class _Teller:
         reason = Reason(
             kind=kind,
             verb=self.finder.run.verb,
-            rank=0,
+            rank=rank,
             supports=tuple(map(_support, labels)),
             taste=taste,
             confidence=confidence,
@@ -287,7 +298,7 @@ class _Teller:
             items,
             labels,
             None if taste is None else taste.name,
-            rank if rests else None,
+            rank_without if rests else None,
             lost if rests else None,
         )
 

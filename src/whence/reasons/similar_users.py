@@ -75,24 +75,39 @@ def find_similar_users(
     ]
 
 
-def similar_users_of_some(
-    vectors: Tensor, data: Interactions, users: slice, targets: Ints
-) -> list[list[SimilarUsers]]:
-    """Return the same for adjacent users, none of whom chose their targets `[n, k]`."""
-    few = min(NEIGHBOURS, data.user_count - 1)
-    near = nearest_to_some(vectors, users, few)
-    who, item = np.divmod(np.unique(data.pairs()), data.item_count)
-    shape = (data.user_count, data.item_count)
-    chose = sparse.csr_array((np.ones(len(who), dtype=np.int32), (who, item)), shape=shape)
-    own = np.repeat(np.arange(len(near)), few)
-    picked = sparse.csr_array(
-        (np.ones(near.size, dtype=np.int32), (own, near.reshape(-1))),
-        shape=(len(near), data.user_count),
-    )
-    of_near = np.take_along_axis((picked @ chose).toarray(), targets, axis=1)
-    of_others = np.bincount(item, minlength=data.item_count)[targets] - of_near
-    others = data.user_count - 1 - few
-    return [
-        [SimilarUsers(chosen, few, far, others) for chosen, far in zip(*rows, strict=True)]
-        for rows in zip(of_near.tolist(), of_others.tolist(), strict=True)
-    ]
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """Who chose what, to count the choices of many users' neighbours."""
+
+    chose: sparse.csr_array
+    """`[users, items]`: 1 if the user chose the item."""
+    events: Ints
+    """`[items]`: how many users chose each item."""
+
+    @staticmethod
+    def of(data: Interactions) -> Choices:
+        """Count every user and item once."""
+        who, item = np.divmod(np.unique(data.pairs()), data.item_count)
+        shape = (data.user_count, data.item_count)
+        chose = sparse.csr_array((np.ones(len(who), dtype=np.int32), (who, item)), shape=shape)
+        return Choices(chose, np.bincount(item, minlength=data.item_count))
+
+    def similar_users(
+        self, vectors: Tensor, users: slice, targets: Ints
+    ) -> list[list[SimilarUsers]]:
+        """Return what `find_similar_users` does, for adjacent users and unseen targets `[n, k]`."""
+        user_count = self.chose.shape[0]
+        few = min(NEIGHBOURS, user_count - 1)
+        near = nearest_to_some(vectors, users, few)
+        rows = np.arange(len(near)).repeat(few)
+        picked = sparse.csr_array(
+            (np.ones(near.size, dtype=np.int32), (rows, near.reshape(-1))),
+            shape=(len(near), user_count),
+        )
+        of_near = np.take_along_axis((picked @ self.chose).toarray(), targets, axis=1)
+        of_others = self.events[targets] - of_near
+        others = user_count - 1 - few
+        return [
+            [SimilarUsers(chosen, few, far, others) for chosen, far in zip(*both, strict=True)]
+            for both in zip(of_near.tolist(), of_others.tolist(), strict=True)
+        ]
