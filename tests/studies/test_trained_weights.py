@@ -14,7 +14,13 @@ from whence.training import TrainingConfig
 from whence_studies.cache import resolve_settings
 from whence_studies.study import find_study, study_files
 
-NEW = ("sequential-default", "sequential-frontier", "sequential-quick", "sequential-recipes")
+NEW = (
+    "reasons-real",
+    "sequential-default",
+    "sequential-frontier",
+    "sequential-quick",
+    "sequential-recipes",
+)
 """Studies of losses, which name one in every variant."""
 LOSSES = {"sasrec": "bce", "bert4rec": "softmax"}
 """Those of Kang & McAuley (2018) and Sun et al. (2019)."""
