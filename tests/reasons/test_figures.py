@@ -250,6 +250,16 @@ def test_users_of_several_threads_get_the_same(
     torch.testing.assert_close(found.beliefs, whole.beliefs)
 
 
+@torch.no_grad()
+def test_equal_inputs_are_ranked_in_parts() -> None:
+    shown = Shown(models_of("sasrec", 2), HISTORIES, TARGETS, HISTORIES, SLOTS)
+    everything = torch.ones(len(HISTORIES), 4, HISTORIES.shape[1], dtype=torch.bool)
+    ranks = shown.every_target(everything).rank
+    assert len({*ranks.flatten().tolist()}) > 1
+    for copy in ranks.unbind(dim=2):
+        torch.testing.assert_close(copy, figures_of(models_of("sasrec", 2)).rank)
+
+
 @pytest.mark.parametrize("name", ["sasrec", "recent-ease"])
 def test_what_items_alone_bring_is_the_same_if_all_are_asked(name: str) -> None:
     models = models_of(name, 2)

@@ -146,13 +146,14 @@ class Shown:
         mean = mean_of(scores)
         mine = mean[place[:, None], targets]
         rivals = mean.scatter_(1, self._seen[users], -torch.inf)
-        rivals = rivals if len(place) == len(rivals) else rivals[place]
-        # Sums of numbers are much faster than those of truth values.
-        above, found = torch.empty_like(rivals), []
-        for own in mine.unbind(dim=1):
-            torch.gt(rivals, own[:, None], out=above)
-            found.append(above.sum(dim=1))
-        return 1 + torch.stack(found, dim=1).long()
+        if len(place) == len(rivals):
+            return _ranks_among(rivals, mine)
+        # Many inputs can be the same row, so only as many are looked at together as there are rows.
+        each = [
+            _ranks_among(rivals[place[some]], mine[some])
+            for some in row_slices(len(place), len(rivals))
+        ]
+        return torch.cat(each)
 
     @cached_property
     def _seen(self) -> Tensor:
@@ -167,3 +168,13 @@ class Shown:
     def _scored(self) -> Tensor:
         """Return the scores of all items once, for their number and type."""
         return self.models[0].score(self.histories[:1, -1:], ALL)
+
+
+def _ranks_among(rivals: Tensor, own: Tensor) -> Tensor:
+    """Return `[R, k]`: the ranks, from 1, of scores `[R, k]` among the scores `[R, items]`."""
+    # Sums of numbers are much faster than those of truth values.
+    above, found = torch.empty_like(rivals), []
+    for one in own.unbind(dim=1):
+        torch.gt(rivals, one[:, None], out=above)
+        found.append(above.sum(dim=1))
+    return 1 + torch.stack(found, dim=1).long()
