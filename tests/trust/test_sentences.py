@@ -122,6 +122,8 @@ def test_random_items_are_as_many_others_of_the_history() -> None:
     pairs, all_matched = _draw(candidates[:1], named[1:2], torch.Generator().manual_seed(0))
     assert all_matched.all()
     assert all(len({*row}) == 2 and PAD not in row for row in pairs[0].tolist())
+    of_one, _ = _draw(candidates[:, -1:], named, torch.Generator().manual_seed(0))
+    assert of_one.shape == (3, DRAWS, 2)  # a model that reads one item
 
 
 def test_the_loss_at_random_is_that_of_every_item(named: Run) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from whence.contract import PAD
@@ -105,4 +106,5 @@ def _draw(candidates: Tensor, named: Tensor, generator: torch.Generator) -> tupl
     others = candidates[:, None].expand(-1, DRAWS, -1).gather(2, chosen)
     place = torch.arange(others.shape[2], device=others.device)
     wanted = (place < size[:, None]) & matched[:, None]
-    return others.where(wanted[:, None], PAD), matched
+    drawn = others.where(wanted[:, None], PAD)
+    return F.pad(drawn, (0, LARGEST_SET - others.shape[2]), value=PAD), matched
