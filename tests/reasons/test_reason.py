@@ -61,6 +61,7 @@ SAID = "fits your history as a whole; no single reason is sure"
             "because of your taste for items like Alien and Heat: 7 of the last 9 you watched",
         ),
         (POPULAR, "popular with everyone; your history adds little"),
+        (replace(POPULAR, rank=11), "your history adds little to its popularity"),
         (NONE, SAID),
         (RULE, "people who watched A watch B"),
         (NO_ITEMS, NO_HISTORY),
@@ -164,12 +165,14 @@ def test_a_document_that_names_nothing_claims_nothing() -> None:
 
 
 def test_the_smallest_set_in_words() -> None:
+    one = Leaving((1,), ("Alien",), 23, 10, True)
+    assert one.sentence == "without Alien it falls to rank 23"
     two = Leaving((1, 2), ("Alien", "Heat"), 1_023, 10, True)
-    expected = "without Alien and Heat it falls to rank 1,023; no smaller set does this"
+    expected = "without Alien and Heat it falls to rank 1,023; no single item does this"
     assert two.sentence == expected
     three = Leaving((1, 2, 3), ("Alien", "Heat", "Casino"), 12, 10, False)
     assert three.sentence == (
-        "without Alien, Heat and Casino it falls to rank 12; no one or two items do this"
+        "without Alien, Heat and Casino it falls to rank 12; no single item and no two items do"
     )
     assert listed([]) == ""
 
@@ -185,7 +188,7 @@ def shown(found: whence.Reason | Recommendations, width: int = 100) -> str:
 def test_the_checks_are_shown_below_the_sentence() -> None:
     said = shown(ITEM)
     assert said.startswith(
-        "because you watched Alien without Alien and Heat it falls to rank 23; no smaller set "
+        "because you watched Alien without Alien and Heat it falls to rank 23; no single item "
         "does this Checks of the reason check passed what was found"
     )
     assert "direction yes counts for it in 4 of 5 models" in said

@@ -84,7 +84,7 @@ class _Told:
         over_models = self.figures.lost.mean(dim=0)
         if over_models.shape[1] > 1:
             apart = finite((over_models - mean_of_others(over_models))[0, self.about.target, place])
-            says = f"its probability falls {times(apart)} as far as those of the other ones"
+            says = f"without it, the other ones keep {times(apart)} as much of their probability"
             specificity = Check("specificity", says, _factor(apart), apart > 0, False)
         else:
             says = "there is no other recommendation to compare with"

@@ -23,6 +23,8 @@ NO_HISTORY: Final = (
 NOT_POSSIBLE: Final = "not possible"
 """How a document says that no item can be removed."""
 WHOLE, NONE_SURE = "fits your history as a whole", "no single reason is sure"
+FIRST: Final = 10
+"""What is ranked lower need not be popular: everyone alike may hardly want it."""
 CALLED: Final[Mapping[KindName, str]] = {
     "item": "one item",
     "set": "two items together",
@@ -103,8 +105,11 @@ class Leaving:
     def sentence(self) -> str:
         """What to tell the user."""
         named = listed(self.labels)
-        proof = "no smaller set does this" if self.proved else "no one or two items do this"
-        return f"without {named} it falls to rank {self.rank_without:,}; {proof}"
+        falls = f"without {named} it falls to rank {self.rank_without:,}"
+        if self.proved and len(self.items) == 1:
+            return falls  # there is no smaller set
+        proof = "no single item does this" if self.proved else "no single item and no two items do"
+        return f"{falls}; {proof}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,6 +179,8 @@ class Reason(Result):
             often = f"{self.taste.count} of the last {self.taste.of} you {self.verb}"
             return f"because of your taste for {self.taste.name}: {often}{self._although}"
         if self.kind == "popularity":
+            if self.rank > FIRST:
+                return "your history adds little to its popularity"
             return "popular with everyone; your history adds little"
         return f"{WHOLE}{self._although}; {NONE_SURE}"
 
