@@ -168,6 +168,7 @@ def test_nothing_is_said_of_a_model_that_ignores_the_history(
         assert not all(one.passed for one in pick.reason.checks if one.required)
     believe(monkeypatch, "popularity", 1.0)
     (pick,) = whence.recommend(indifferent, history=[3, 4, 9], k=1).picks
+    assert pick.reason.rank == 1, "reasons ask the model itself, not the transformer it extends"
     assert pick.reason.sentence == "popular with everyone; your history adds little"
 
 

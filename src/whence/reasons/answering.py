@@ -115,7 +115,7 @@ def scores_of(model: CaseReader, rows: Rows, lengths: Tensor | None) -> Tensor:
             own = None if lengths is None else lengths.clamp(max=longest)
             total = total + factor * scores_of(member, rows.trimmed(longest), own)
         return total
-    if not isinstance(model, Transformer):
+    if not isinstance(model, Transformer) or type(model).score is not Transformer.score:
         return model.score(rows.histories, ALL, present=rows.present)
     model.require_length(rows.histories)
     if rows.present is None and (lengths is None or model.causal):
