@@ -118,6 +118,12 @@ def measure(study: Study, workspace: Workspace) -> list[Record]:
     ]
 
 
+def learn_default(study: Study, workspace: Workspace) -> Calibrator:
+    """Return the calibrator of all generators, which comes with Whence."""
+    plan = build(ReasonsPlan, study.measuring.get(REASONS, {}))
+    return _Work(plan, workspace).calibrator(list(GENERATORS))
+
+
 def _over_worlds(measured: Callable[[Scores], float]) -> Callable[[Sequence[Scores]], Estimate]:
     """Return the mean over worlds, with the t-interval, of a measure of one world."""
 

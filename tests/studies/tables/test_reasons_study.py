@@ -70,6 +70,16 @@ def test_it_resumes_from_its_cache(
     assert reasons.measure(study, Workspace(cache, show_progress=False)) == records
 
 
+def test_the_default_calibrator_is_the_one_that_the_study_tests(
+    study: Study, cache: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert records
+    monkeypatch.setattr(reasons, "draw_config", _tiny_world)
+    found = reasons.learn_default(study, Workspace(cache, show_progress=False)).to_bytes()
+    kept = (cache / "reasons" / "calibrators").glob("*.safetensors")
+    assert found in [path.read_bytes() for path in kept]
+
+
 def test_without_time_nothing_is_run(study: Study, tmp_path: Path) -> None:
     space = Workspace(tmp_path, until=time.monotonic() - 1, show_progress=False)
     found = reasons.measure(study, space)
