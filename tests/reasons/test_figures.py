@@ -19,7 +19,7 @@ from whence.reasons.figures import PAIRED, Figures, find_figures
 from whence.reasons.groups import ItemGroups
 from whence.reasons.of_run import default_calibrator
 from whence.reasons.reasoner import Reasoner
-from whence.reasons.shown import Shown
+from whence.reasons.shown import USERS_AT_ONCE, Shown
 from whence.reasons.singles import SingleItems
 
 ITEMS, SLOTS, K = 30, 6, 3
@@ -231,7 +231,7 @@ def test_users_of_several_threads_get_the_same(
     models = models_of("sasrec", 2)
     reasoner = Reasoner(models, SLOTS, ITEMS, GROUPS, default_calibrator(), "default")
     whole = reasoner.find(HISTORIES, TARGETS, HISTORIES)
-    monkeypatch.setitem(reasoning.USERS_AT_ONCE, "cpu", 2)
+    monkeypatch.setitem(USERS_AT_ONCE, "cpu", 2)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)
