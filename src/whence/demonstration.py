@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from whence.data.datasets import DATASETS
-from whence.data.interactions import Interactions
+from whence.data.histories import Cases
 from whence.data.sources import load
 from whence.data.splits import Split, last_two
 from whence.errors import InputError
@@ -20,6 +20,9 @@ from whence.explanation import Explanation
 from whence.measure import Measure
 from whence.picks import Pick, Recommendations
 from whence.randomness import Randomness
+from whence.ranking import top_unseen
+from whence.reasons.of_many import find_all
+from whence.reasons.of_run import Options
 from whence.recommendation import compare, reason, recommend
 from whence.run import Run
 from whence.training import train
@@ -29,6 +32,8 @@ from whence.trust.agreement.rank_agreement import agreement
 PREFERRED: Final = ("ml-latest-small-2016", "world")
 EFFORT: Final = "quick"
 AGREEMENT_CASES: Final = 100
+SHOWN_AMONG, LIST = 100, 10
+"""The user who is shown is one of so many, with so many recommendations each."""
 MOST_TELLING: Final = ("item", "set", "taste")
 """Which kinds of reasons are best shown in detail."""
 SHOWN_METHODS: Final = ("leave-one-out-probability", "rollout")
@@ -42,6 +47,8 @@ class Demonstration:
     run: Run
     user: object
     """The raw id of the user."""
+    whom: str
+    """Why this user, in a sentence."""
     picks: Recommendations
     explained: Pick
     """The recommendation that is explained in detail."""
@@ -73,7 +80,7 @@ def demonstrate(
         overwrite=True,
         show_progress=show_progress,
     )
-    user = _typical_user(interactions)
+    user, whom = _shown_user(run)
     picks = recommend(run, user=user)
     if not picks.picks:
         raise InputError(f"User {user} in {name} has seen every item. Use data with more items.")
@@ -91,6 +98,7 @@ def demonstrate(
         data=name,
         run=run,
         user=user,
+        whom=whom,
         picks=picks,
         explained=explained,
         explanations=explanations,
@@ -105,10 +113,25 @@ def default_data() -> str:
     return next(name for name in PREFERRED if DATASETS[name].available)
 
 
-def _typical_user(interactions: Interactions) -> object:
-    """Return the raw id of the user whose history has the median length."""
-    order = np.argsort(np.diff(interactions.offsets), kind="stable")
-    return interactions.users["user"][int(order[len(order) // 2])].as_py()
+def _shown_user(run: Run) -> tuple[object, str]:
+    """Return, of users with histories of usual length, the one with the most reasons, and why."""
+    data, model = run.interactions, run.whole
+    order = np.argsort(np.diff(data.offsets), kind="stable")
+    middle = max(0, (len(order) - SHOWN_AMONG) // 2)
+    users = order[middle : middle + SHOWN_AMONG]
+    cases = Cases(data.items, users, data.offsets[users], data.offsets[users + 1], users)
+    items, scores = top_unseen(model, cases, model.config.max_len, LIST)
+    unseen = np.isfinite(scores)
+    told = find_all(run, cases, items, unseen, LIST, options=Options())
+    whose = np.nonzero(unseen)[0]
+    said = np.array([one.kind not in ("none", "rule") for one in told], dtype=np.int64)
+    counts = np.bincount(whose, weights=said, minlength=len(users))
+    best = int(counts.argmax())
+    return data.users["user"][int(users[best])].as_py(), (
+        f"Of {len(users):,} users with histories of usual length, this one has the most reasons "
+        f"that are sure: {counts[best]:.0f}. Of their {len(told):,} recommendations, "
+        f"{said.sum():,} have one."
+    )
 
 
 def _agreements(run: Run, split: Split) -> dict[tuple[str, str], Measure]:

@@ -81,6 +81,26 @@ def test_the_page_shows_how_the_reason_was_tested(
     assert "at least 5" not in page
 
 
+def test_the_user_who_is_shown_has_the_most_reasons_that_are_sure(
+    demonstration: tuple[Demonstration, Path],
+) -> None:
+    found, path = demonstration
+    assert found.whom in html.unescape(path.read_text())
+    sure = sum(pick.reason.kind not in ("none", "rule") for pick in found.picks.picks)
+    assert f"sure: {sure}." in found.whom
+    data = found.run.interactions
+    lengths = sorted(len(data.history(user)) for user in range(data.user_count))
+    asked = int(re.findall(r"Of (\d+) users", found.whom)[0])
+    own = len(data.history(data.find_user(found.user)))
+    middle = max(0, (len(lengths) - asked) // 2)
+    assert lengths[middle] <= own <= lengths[middle + asked - 1]
+    for user in range(0, data.user_count, 9):
+        name = data.users["user"][user].as_py()
+        picks = whence.recommend(found.run, user=name).picks
+        if lengths[middle] < len(data.history(user)) < lengths[middle + asked - 1]:
+            assert sum(one.reason.kind not in ("none", "rule") for one in picks) <= sure
+
+
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_page_in_a_browser(demonstration: tuple[Demonstration, Path], width: int) -> None:

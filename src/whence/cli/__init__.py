@@ -66,6 +66,7 @@ def demo(
         command = "whence demo" + (f" --data {data}" if data else "")
         write_demo_report(found, path, command)
     out.print(found.picks)
+    say(found.whom)
     out.print(tables.outcome_tables(found.outcome))
     say(f"Report: {path}")
     say(f"Run: {folder / 'run'}")

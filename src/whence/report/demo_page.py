@@ -44,6 +44,7 @@ def write_demo_report(demo: Demonstration, path: Path, command: str) -> Path:
         data=demo.data,
         verb=demo.run.verb,
         picks=demo.picks,
+        whom=demo.whom,
         picks_caption=picks_caption(demo.picks).splitlines(),
         explained=demo.explained,
         checks_title=checks_title(reason),
