@@ -9,6 +9,8 @@ MOST_TIMES: Final = 1_000.0
 """Larger factors are not told apart."""
 NEARLY_ALL: Final = 1 - 1e-9
 """The largest share whose logarithm is taken."""
+MAJORITY: Final = 0.5
+"""Models agree if more than this share of them do."""
 ROUNDING: Final = 1e-5
 """In percent; single precision gives 0.9 as 0.89999998."""
 

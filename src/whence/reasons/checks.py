@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from whence.reasons.amounts import (
+    MAJORITY,
     MOST_TIMES,
     before_and_after,
     factor_of,
@@ -23,7 +24,6 @@ from whence.reasons.judgement import FEWEST_OF_A_TASTE, LITTLE, RECENT_EVENTS, K
 from whence.reasons.reason import Check
 from whence.reasons.reasoner import Found
 
-MAJORITY: Final = 0.5
 HUGE: Final = 1e300
 """A stranger's weights can give numbers without bounds."""
 LARGEST_CHANGE: Final = 2 * math.log(MOST_TIMES)

@@ -20,14 +20,18 @@ from whence.console import plain
 from whence.data.catalog import Catalog
 from whence.errors import InputError
 from whence.models.base import CaseReader
-from whence.reasons.amounts import before_and_after, more_probable, percent, share_of
+from whence.reasons.amounts import (
+    MAJORITY,
+    before_and_after,
+    more_probable,
+    percent,
+    share_of,
+)
 from whence.reasons.evidence import NOTICEABLE
 from whence.reasons.left_out import leave_out_each, mean_and_agreement
 from whence.terminal import Result, plain_table
 from whence.text import shortened
 
-MAJORITY: Final = 0.5
-"""More than this share of the models must agree on a sign."""
 GAINS, LOSES = math.log1p(NOTICEABLE), math.log1p(-NOTICEABLE)
 """Changes of a log-probability, or of log-odds, from which on they are noticeable."""
 LONGEST_HEADING: Final = 24

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,7 @@ from whence.errors import InputError
 from whence.memory import cases_at_once, row_slices
 from whence.models.base import CaseReader, require_history
 from whence.reasons.altered import candidates_of, without_each
-
-ROUNDING: Final = 1e-4
-"""A smaller change of a log-probability has no sign."""
+from whence.reasons.figures import EQUAL
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,5 +83,5 @@ def _answers(
 def mean_and_agreement(changes: Tensor) -> tuple[list[float], list[float]]:
     """Return the means of changes `[S, c]`, and the share of the models with the mean's sign."""
     mean = changes.mean(dim=0)
-    sign, signs = (one.where(one.abs() > ROUNDING, 0.0).sign() for one in (mean, changes))
+    sign, signs = (one.where(one.abs() > EQUAL, 0.0).sign() for one in (mean, changes))
     return mean.tolist(), (signs == sign).double().mean(dim=0).tolist()

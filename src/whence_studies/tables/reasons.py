@@ -125,7 +125,10 @@ def learn_default(study: Study, workspace: Workspace) -> Calibrator:
 
 
 def _over_worlds(measured: Callable[[Scores], float]) -> Callable[[Sequence[Scores]], Estimate]:
-    """Return the mean over worlds, with the t-interval, of a measure of one world."""
+    """Return the mean over worlds, with the t-interval, of a measure of one world.
+
+    A world without such cases, where the measure is NaN, does not count.
+    """
 
     def found(worlds: Sequence[Scores]) -> Estimate:
         values = [value for value in map(measured, worlds) if not np.isnan(value)]
