@@ -68,7 +68,7 @@ def test_another_file_is_refused() -> None:
 def test_learning_continues_from_a_start_and_leaves_it_as_it_was() -> None:
     start, new = fit([examples(0)], steps=300), examples(1)
     written = start.to_bytes()
-    same = fit([new], start=start, steps=0)
+    same = fit([examples(0)], start=start, steps=0)
     assert same.to_bytes() == written, "with the standardization of the start, too"
     further = fit([new], start=start, steps=20, learning_rate=1e-3)
     afresh = fit([new], steps=20, learning_rate=1e-3)
@@ -78,6 +78,17 @@ def test_learning_continues_from_a_start_and_leaves_it_as_it_was() -> None:
     assert loss[0] < loss[1]
     assert start.to_bytes() == written
     assert further.to_bytes() != written
+
+
+def test_it_keeps_how_common_each_kind_was_in_worlds_that_count_the_same() -> None:
+    few, many = examples(0, users=3), examples(1, users=70)
+    shares = []
+    for world in (few, many):
+        each = world.truth.flatten(0, 1).tolist()
+        kinds = [(sum(one[:ITEMS]), sum(one[ITEMS:-3]), one[-3], one[-2]) for one in each]
+        shares.append(torch.tensor(kinds, dtype=torch.float64).mean(dim=0))
+    found = fit([few, many], steps=1).kind_shares
+    torch.testing.assert_close(found, ((shares[0] + shares[1]) / 2).float())
 
 
 def test_a_start_that_learned_other_figures_is_refused() -> None:

@@ -90,6 +90,43 @@ def test_figures_equal_those_of_single_histories(name: str) -> None:
                     assert float(found.alone[*at, slot]) == pytest.approx(alone)
 
 
+def probabilities(model: Recommender, history: list[int]) -> list[float]:
+    return [np.exp(said(model, history, item)) for item in range(ITEMS)]
+
+
+def for_everyone(model: Recommender) -> list[float]:
+    """The probability of each item after one item that the model draws itself."""
+    after = [probabilities(model, [item]) for item in range(ITEMS)]
+    first = [np.mean([row[item] for row in after]) for item in range(ITEMS)]
+    return [
+        sum(weight * row[item] for weight, row in zip(first, after, strict=True)) / sum(first)
+        for item in range(ITEMS)
+    ]
+
+
+def test_the_rank_whatever_the_history_is_among_what_is_not_in_it() -> None:
+    models = models_of("sasrec", 2)
+    found = figures_of(models).rank_anyway
+    each = [for_everyone(model) for model in models]
+    mean = [sum(map(np.log, one)) for one in zip(*each, strict=True)]
+    for user, row in enumerate(HISTORIES.tolist()):
+        ranked = sorted((item for item in range(ITEMS) if item not in row), key=lambda i: -mean[i])
+        for place, target in enumerate(TARGETS[user].tolist()):
+            if target in ranked:
+                assert int(found[user, place]) == 1 + ranked.index(target)
+
+
+def test_the_floor_is_that_of_the_groups_that_a_history_speaks_for_least() -> None:
+    (model,) = models = models_of("sasrec", 1)
+    found = figures_of(models).group_floor
+    usual = for_everyone(model)
+    for user, row in enumerate(HISTORIES.tolist()):
+        now = probabilities(model, [item for item in row if item != PAD])
+        raised = sorted(np.log(sum(now[one::3]) / sum(usual[one::3])) for one in range(3))
+        floor = (raised[0] + raised[1]) / 2  # the quartile of three values
+        assert found[0, user].tolist() == pytest.approx([floor] * K, abs=1e-4)
+
+
 def rank_of(models: list[Recommender], history: list[int], seen: list[int], target: int) -> int:
     """The rank by the mean score, if only `history` is left of what was seen."""
     row = torch.tensor([([PAD] * SLOTS + history)[-SLOTS:]])

@@ -39,6 +39,7 @@ def figures(shape: tuple[int, int] = (1, 1), /, **changed: Tensor) -> Figures:
         **up,
         "alone_place": torch.zeros(*every, ITEMS),
         "rank": torch.ones(users, k, dtype=torch.int64),
+        "rank_anyway": torch.ones(users, k, dtype=torch.int64),
         "rank_without": torch.ones(users, k, ITEMS, dtype=torch.int64),
         "pair_rank_without": torch.ones(users, k, len(PAIRS), dtype=torch.int64),
         "group_rank_without": torch.ones(users, k, dtype=torch.int64),
@@ -50,7 +51,7 @@ def figures(shape: tuple[int, int] = (1, 1), /, **changed: Tensor) -> Figures:
     }
     rest = (
         *("usual_in_group", "usual_elsewhere", "usual_spread", "group_mass"),
-        *("group_mass_usual", "group_marginal", "group_lift"),
+        *("group_mass_usual", "group_marginal", "group_lift", "group_floor"),
     )
     given |= {name: torch.zeros(every) for name in rest}
     return Figures(**{**given, **changed})
@@ -96,6 +97,13 @@ def test_a_sure_kind_is_said_and_an_unsure_one_is_not(option: int, kind: Kind, p
     assert one(judge(unsure, figures(), sure=0.6)) == (kind, kind, 0.6, place, -1)
 
 
+def test_what_is_far_down_is_popular_if_it_is_no_further_down_without_the_history() -> None:
+    found = figures(**none_of("rank", 30), **none_of("rank_anyway", 30))
+    assert one(judge(believing(8), found))[0] == Kind.POPULARITY
+    further = figures(**none_of("rank", 30), **none_of("rank_anyway", 31))
+    assert one(judge(believing(8), further))[0] == Kind.NONE
+
+
 def test_nothing_is_said_if_no_kind_is_believed() -> None:
     assert one(judge(believing(9, 1.0), figures())) == (Kind.NONE, Kind.NONE, 0.0, 0, -1)
 
@@ -118,6 +126,7 @@ def none_of(name: str, value: float = -1.0) -> dict[str, Tensor]:
         (7, Kind.TASTE, none_of("group_alone")),
         (7, Kind.TASTE, {"in_group": torch.tensor([[[True, False, False, False]]])}),
         (8, Kind.POPULARITY, none_of("full", LITTLE)),
+        (8, Kind.POPULARITY, none_of("rank_anyway", 11)),
     ],
 )
 def test_a_check_that_fails_blocks_its_kind_only(

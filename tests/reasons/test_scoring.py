@@ -13,8 +13,9 @@ from safetensors.torch import load_file
 
 from whence.reasons.calibrator import Beliefs
 from whence.reasons.figures import Figures
-from whence.reasons.judgement import Judgement, Kind
+from whence.reasons.judgement import Judgement, Kind, judge
 from whence.reasons.lessons import Lesson, lesson_on
+from whence.reasons.of_run import default_calibrator
 from whence.reasons.scoring import (
     NOISE,
     Scores,
@@ -92,6 +93,20 @@ def test_the_calibration_error_is_the_mean_distance_over_equal_bins() -> None:
     gaps = [abs(sum(one - other for one, other in part)) for part in np.array_split(pairs, 10)]
     expected = sum(gaps) / len(pairs)
     assert found.calibration_error(Kind.TASTE) == pytest.approx(expected)
+
+
+def test_a_rare_kind_needs_less_probability_to_be_the_kind(lesson: Lesson) -> None:
+    calibrator = default_calibrator()
+    beliefs = calibrator.believe(lesson.features)
+    none = judge(beliefs, lesson.figures, sure=1.1)
+    shares = torch.tensor([0.1, 0.01, 0.2, 0.6])
+    found = Scores.of(lesson, beliefs, none, shares)
+    each = zip(*(one.flatten(0, 1).tolist() for one in beliefs), strict=True)
+    for kind, (items, sets, general) in zip(found.kind.tolist(), each, strict=True):
+        probable = [sum(items), sum(sets), *general[:2]]
+        compared = [one / share for one, share in zip(probable, shares.tolist(), strict=True)]
+        assert compared[kind] == pytest.approx(max(compared), rel=1e-4)
+    assert (found.kind != Scores.of(lesson, beliefs, none).kind).any()
 
 
 def test_who_states_the_true_probabilities_is_calibrated_and_always_right(lesson: Lesson) -> None:

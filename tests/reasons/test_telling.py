@@ -208,8 +208,12 @@ def test_what_is_popular_is_told_with_what_the_history_adds(catalog: Catalog) ->
             checks = named(reason.checks)
             figures = found.figures
             lift = float((figures.full - figures.marginal)[:, user, target].double().mean())
+            anyway = int(figures.rank_anyway[user, target])
+            high = anyway <= max(10, int(figures.rank[user, target]))
             assert checks["history adds little"].passed is (lift < math.log(2))
-            assert (reason.kind == "popularity") is (lift < math.log(2))
+            assert checks["recommended anyway"].passed is high
+            assert checks["recommended anyway"].value == anyway
+            assert (reason.kind == "popularity") is (high and lift < math.log(2))
             kinds.add(reason.kind)
     assert kinds == {"popularity", "none"}
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import torch
 from rich.table import Table
 
 from whence.data.copies import cache_folder
@@ -45,6 +46,9 @@ WORLDS_EACH: Final = 4
 MOST_SEEDS: Final = 5
 USERS: Final = 300
 """How many users of a world are recommended to."""
+BATCH_SIZES: Final = {"cpu": 64, "cuda": 256}
+"""Of the networks of worlds. Those of the default calibrator have the larger one, with which a
+processor needs an hour for three worlds."""
 STEPS, LEARNING_RATE = 300, 3e-4
 """Fewer and smaller steps than those of the default calibrator, which is the start. Tried on worlds
 like two datasets: more of them fit these few worlds better, and others worse."""
@@ -220,9 +224,14 @@ class Calibrating:
     def _worlds(self, run: Run) -> list[WorldLessons]:
         """Return the worlds in turn: one of each generator to hold out, then those to learn."""
         seeds = min(len(run.models), MOST_SEEDS)
+        batch_size = BATCH_SIZES[torch.device(self.device).type]
         return [
             WorldLessons(
-                draw_config_like(run.interactions, generator, draw), seeds, USERS, self.device
+                draw_config_like(run.interactions, generator, draw),
+                seeds,
+                USERS,
+                self.device,
+                batch_size,
             )
             for draw in range(FIRST_DRAW, FIRST_DRAW + 1 + WORLDS_EACH)
             for generator in GENERATORS

@@ -25,6 +25,8 @@ from whence.reasons.features import FeatureNames, Features
 
 GENERAL: Final = ("taste", "popularity", "none")
 """The reasons that name no item, in the order of their probabilities."""
+KINDS: Final = 4
+"""Items, pairs, taste and popularity."""
 HIDDEN: Final = 32
 LARGEST: Final = 5.0
 """A standardized feature beyond this counts as this, so that the unusual is not overrated."""
@@ -45,6 +47,11 @@ class Beliefs(NamedTuple):
         """Return `[U, k, c + p + 3]`."""
         return torch.cat(self, dim=-1)
 
+    def kinds(self) -> Tensor:
+        """Return `[U, k, 4]`: the probability of each kind, all its reasons together."""
+        named = torch.stack((self.items.sum(dim=-1), self.sets.sum(dim=-1)), dim=-1)
+        return torch.cat((named, self.general[..., :-1]), dim=-1)
+
 
 class Calibrator(nn.Module):
     """One network each for items, pairs and what names no item."""
@@ -52,6 +59,7 @@ class Calibrator(nn.Module):
     def __init__(self, names: FeatureNames, generator: torch.Generator) -> None:
         super().__init__()
         self.names = names
+        self.kind_shares: Tensor
         of_item, of_set, of_general = sizes = [len(some) for some in names]
         self.items = _Scorer(of_item + of_general, 1, generator)
         self.sets = _Scorer(of_set + of_general, 1, generator)
@@ -59,6 +67,7 @@ class Calibrator(nn.Module):
         for name, size in zip(FeatureNames._fields, sizes, strict=True):
             self.register_buffer(f"{name}_mean", torch.zeros(size))
             self.register_buffer(f"{name}_std", torch.ones(size))
+        self.register_buffer("kind_shares", torch.ones(KINDS))
 
     @torch.no_grad()
     def standardize_by(self, features: Features) -> None:
@@ -93,8 +102,7 @@ class Calibrator(nn.Module):
     def believe(self, features: Features) -> Beliefs:
         """Return the probabilities of all reasons."""
         found = self(features).exp()
-        c, p = features.known_items.shape[-1], features.known_sets.shape[-1]
-        return Beliefs(*found.split((c, p, len(GENERAL)), dim=-1))
+        return Beliefs(*found.split((*_sizes(features), len(GENERAL)), dim=-1))
 
     def to_bytes(self) -> bytes:
         """Return the weights as a safetensors file."""
@@ -164,6 +172,11 @@ class Examples:
         )
 
 
+def _sizes(features: Features) -> tuple[int, int]:
+    """Return the number of items and that of pairs."""
+    return features.known_items.shape[-1], features.known_sets.shape[-1]
+
+
 def cross_entropy(truth: Tensor, log_probability: Tensor) -> Tensor:
     """Return how improbable the truth was on average: minus the mean log-probability of it."""
     # What cannot be a reason has a probability of 0, whose logarithm counts 0 times.
@@ -182,8 +195,9 @@ def fit(
 ) -> Calibrator:
     """Learn a calibrator by the cross-entropy with the true probabilities.
 
-    Each world counts the same, whatever its number of examples. Learning continues from the weights
-    of `start`, if it is given, and with its standardization, for which those weights were learned.
+    It keeps how common each kind was. Each world counts the same, whatever its number of examples.
+    Learning continues from the weights of `start`, if it is given, and with its standardization,
+    for which those weights were learned.
     """
     if not each:
         raise InputError("A calibrator needs the examples of at least one world.")
@@ -197,6 +211,9 @@ def fit(
         found = copy.deepcopy(start).to(first.items.device).train()
     counts = torch.tensor([one.truth.shape[0] * one.truth.shape[1] for one in each])
     weights = (1.0 / counts).repeat_interleave(counts)
+    truth = Beliefs(*joined.truth.split((*_sizes(joined.features), len(GENERAL)), dim=-1))
+    shares = truth.kinds()[:, 0].double() * weights.to(joined.truth)[:, None].double()
+    found.kind_shares.copy_(shares.sum(dim=0) / len(each))
     optimizer = torch.optim.AdamW(found.parameters(), learning_rate, weight_decay=weight_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):

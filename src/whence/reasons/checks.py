@@ -21,7 +21,7 @@ from whence.reasons.amounts import (
 from whence.reasons.features import mean_of_others
 from whence.reasons.figures import EQUAL, Figures
 from whence.reasons.judgement import FEWEST_OF_A_TASTE, LITTLE, RECENT_EVENTS, Kind
-from whence.reasons.reason import Check
+from whence.reasons.reason import FIRST, Check
 from whence.reasons.reasoner import Found
 
 HUGE: Final = 1e300
@@ -134,9 +134,14 @@ class _Told:
         """Return the tests of what is popular."""
         lift = self._own(self.figures.full) - self._own(self.figures.marginal)
         mean = finite(lift.mean())
+        rank, anyway = (
+            int(one[0, self.about.target]) for one in (self.figures.rank, self.figures.rank_anyway)
+        )
+        high = anyway <= max(FIRST, rank)
         says = f"your history makes it {times(mean)} as probable as it is for everyone"
         return (
             Check("history adds little", says, _factor(mean), mean < LITTLE),
+            Check("recommended anyway", f"rank {anyway} without your history", float(anyway), high),
             self._agreement(lift < LITTLE, "the history adds little"),
         )
 

@@ -168,6 +168,8 @@ def _general(figures: Figures, known: Tensor, known_sets: Tensor, beyond: Tensor
     without_group = figures.full - figures.group_lost - figures.usual_elsewhere
     mass = figures.group_mass - figures.group_mass_usual
     in_general = figures.usual_in_group - figures.usual_elsewhere
+    lift_above = figures.full - figures.marginal
+    above = figures.group_mass - figures.group_marginal
     return {
         **_over_models("lift", lift),
         **_over_models("group lost", figures.group_lost),
@@ -190,10 +192,16 @@ def _general(figures: Figures, known: Tensor, known_sets: Tensor, beyond: Tensor
         "lost largest": _largest(figures.lost, known),
         "alone largest": _largest(figures.alone, known),
         "alone beyond largest": _largest(beyond, known_sets),
-        **_over_models("lift above marginal", figures.full - figures.marginal),
-        "lift above marginal share": _share_lost(figures.full - figures.marginal),
-        **_over_models("group above marginal", figures.group_mass - figures.group_marginal),
-        "group above marginal share": _share_lost(figures.group_mass - figures.group_marginal),
+        **_over_models("lift above marginal", lift_above),
+        "lift above marginal share": _share_lost(lift_above),
+        **_over_models("group above marginal", above),
+        "group above marginal share": _share_lost(above),
+        # What a history does not speak for at all keeps the share of popularity.
+        **_over_models("group above floor", above - figures.group_floor),
+        "group above floor share": _share_lost(above - figures.group_floor),
+        "lift above floor": _squeezed((lift_above - figures.group_floor).mean(dim=0)),
+        "lift above floor share": _share_lost(lift_above - figures.group_floor),
+        "floor": _squeezed(figures.group_floor.mean(dim=0)),
         "group mass": figures.group_mass.double().mean(dim=0),
         "group share": (figures.group_share.double() + 1e-3).log(),
         "grouped beyond share": ((grouped + 1) / (length * figures.group_share.double() + 1)).log(),

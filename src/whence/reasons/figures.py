@@ -25,6 +25,8 @@ from whence.reasons.singles import SMALLEST, SingleItems
 
 PAIRED: Final = 4
 """Pairs are made of this many items, those that bring most alone."""
+LEAST_LIKED: Final = 0.25
+"""Groups that a history speaks for less than for the others are this share of all."""
 EQUAL: Final = 1e-4
 """Log-probabilities that differ by less are equal, whatever else is computed with them."""
 
@@ -39,6 +41,7 @@ BY_MODEL: Final = (
     "group_mass_usual",
     "group_marginal",
     "group_lift",
+    "group_floor",
     "lost",
     "alone",
     "alone_beaten",
@@ -76,8 +79,12 @@ class Figures:
     """`[S, U, k]`: log p(any item of the group), whatever the history."""
     group_lift: Tensor
     """`[S, U, k]`: how much the history raises the items of the group on average."""
+    group_floor: Tensor
+    """`[S, U, k]`: how much it raises the groups that it speaks for least, all told."""
     rank: Tensor
     """`[U, k]`: from 1, by the mean score of the models, among the items not in the history."""
+    rank_anyway: Tensor
+    """`[U, k]`: the same whatever the history."""
     rank_without: Tensor
     """`[U, k, c]`: the same without the item."""
     candidates: Tensor
@@ -180,6 +187,7 @@ def find_figures(
     return Figures(
         **of_history,
         **usual,
+        rank_anyway=_rank_anyway(asked),
         candidates=candidates,
         rank_without=without.rank.where(real, of_history["rank"][..., None]),
         lost=lost,
@@ -192,9 +200,17 @@ def find_figures(
     )
 
 
+def _rank_anyway(asked: _Asked) -> Tensor:
+    """Return the ranks `[U, k]` of the targets by what the models expect of everyone."""
+    users = len(asked.targets)
+    expected = [one.marginal.expand(users, -1) for one in asked.singles]
+    return asked.shown.ranks(slice(0, users), expected)
+
+
 def _of_histories(asked: _Asked) -> dict[str, Tensor]:
     """Return what whole histories bring to the targets and to their groups."""
-    found: dict[str, list[Tensor]] = {"full": [], "group_mass": [], "group_lift": []}
+    names = ("full", "group_mass", "group_lift", "group_floor")
+    found: dict[str, list[Tensor]] = {name: [] for name in names}
     ranks = []
     for some, scores in asked.shown.scores(asked.shown.whole()):
         part = [one.log_softmax(dim=1) for one in scores]
@@ -211,16 +227,19 @@ def _of_group_mass(asked: _Asked, each: list[Tensor], group: Tensor) -> dict[str
     """Return the probability of each target's group, and how much the history raises its items."""
     if asked.groups is None:
         nothing = torch.zeros(len(each), *group.shape, dtype=each[0].dtype, device=group.device)
-        return {"group_mass": nothing, "group_lift": nothing}
+        return {"group_mass": nothing, "group_lift": nothing, "group_floor": nothing}
     member = asked.groups.member.T.to(each[0].dtype)  # [items, groups]
     sizes, place = member.sum(dim=0).clamp(min=1), group.clamp(min=0)
-    mass, lift = [], []
+    mass, lift, floor = [], [], []
     for log_probability, single in zip(each, asked.singles, strict=True):
         of_groups = (log_probability.exp() @ member).clamp(min=SMALLEST).log()
         raised = (log_probability - single.mean) @ member / sizes
         mass.append(of_groups.gather(1, place).where(group != NO_GROUP, 0.0))
         lift.append(raised.gather(1, place).where(group != NO_GROUP, 0.0))
-    return {"group_mass": torch.stack(mass), "group_lift": torch.stack(lift)}
+        lowest = (of_groups - single.marginal_mass(asked.groups)).quantile(LEAST_LIKED, dim=1)
+        floor.append(lowest[:, None].expand_as(lift[-1]))
+    each_group = {"group_mass": mass, "group_lift": lift, "group_floor": floor}
+    return {name: torch.stack(values) for name, values in each_group.items()}
 
 
 def _of_single_items(asked: _Asked) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from whence.reasons.calibrator import Beliefs
 from whence.reasons.figures import EQUAL, Figures
+from whence.reasons.reason import FIRST
 
 SURE: Final = 0.9
 """The probability from which on a reason is said."""
@@ -109,7 +110,7 @@ def _passed(figures: Figures, low: Tensor | None) -> Tensor:
 
     An item or a pair has to push the target up: it loses without it, and gains by it alone. So has
     a taste, and without it the target has to lose more than without as many other items. What is
-    popular must owe little to the history.
+    popular must owe little to the history, and be recommended without it.
     """
     item = _up(figures.lost) & _up(figures.alone)
     pair = _up(figures.pair_lost) & _up(figures.pair_alone)
@@ -118,6 +119,7 @@ def _passed(figures: Figures, low: Tensor | None) -> Tensor:
     liked = figures.in_group if low is None else figures.in_group & ~low[:, None, :]
     taste &= liked[..., -RECENT_EVENTS:].sum(dim=2) >= FEWEST_OF_A_TASTE
     popular = (figures.full - figures.marginal).mean(dim=0) < LITTLE
+    popular &= figures.rank_anyway <= figures.rank.clamp(min=FIRST)
     return torch.cat((item, pair, taste[..., None], popular[..., None]), dim=2)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -34,8 +34,7 @@ from whence.run import Run
 NO_PLACE: Final = -1
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(NamedTuple):
     """What is written of one recommendation's reason."""
 
     kind: KindName
@@ -277,7 +276,9 @@ class _Teller:
         although: tuple[Support, ...],
     ) -> Told:
         number, confidence, rank, rank_without, lost, _, group, of_group = values
-        kind, (items, labels) = NAMES[Kind(number)], named
+        kind, (items, labels) = NAMES[number], named
+        if kind in ("popularity", "none") and not although:
+            return Told(kind, _sentence(kind, self.finder.run.verb, rank), confidence)
         taste = None
         if kind == "taste" and group != NO_GROUP:
             taste = self._taste(user, group, of_group)
@@ -319,9 +320,9 @@ class _Teller:
     def _although(self, places: Ints) -> list[tuple[Support, ...]]:
         """Return what counts in favour although it was rated low, with its newest rating."""
         ratings = self.finder.run.interactions.ratings
+        if ratings is None or (places == NO_PLACE).all():
+            return [()] * places.size
         _, labels = self._items(places[..., None])
-        if ratings is None:
-            return [()] * len(labels)
         event = self.cases.ends[:, None] - self.finder.reasoner.slots + places
         rated = ratings[np.where(places == NO_PLACE, 0, event)].astype(np.float64)
         return [
@@ -349,6 +350,12 @@ class _Teller:
         chosen = [*dict.fromkeys(items[liked][::-1].tolist())][:EXAMPLES]
         like = listed(self.finder.run.catalog.labels(chosen)) if chosen else "this one"
         return f"items like {like}"
+
+
+@lru_cache(maxsize=4096)
+def _sentence(kind: KindName, verb: str, rank: int) -> str:
+    """Return what is said of most recommendations: a sentence that names nothing."""
+    return Reason(kind, verb, rank).sentence
 
 
 def _support(label: str, rating: float | None = None) -> Support:

@@ -1,6 +1,6 @@
 """Networks trained on a world, for reasons whose truth is known.
 
-They are those of the default recipe, trained quickly: what a calibrator learns is how a network's
+They are those of the default recipe with fewer steps: what a calibrator learns is how a network's
 behaviour shows its reasons, and a network that has learned most of a world shows them.
 """
 
@@ -10,6 +10,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from safetensors.torch import load_file
 
@@ -24,7 +25,8 @@ from whence.worlds.causal import CausalWorld
 NETWORK = "sasrec"
 SETTINGS = {"max_len": 40}
 """As many events as matter in any world."""
-STEPS, BATCH_SIZE = 2_500, 64
+STEPS: Final = 2_500
+BATCH_SIZE: Final = 256
 VALIDATE_EVERY, PATIENCE = 125, 10
 
 
@@ -35,6 +37,7 @@ class Pupils:
     world: CausalWorld
     seeds: int = 5
     device: str = "cpu"
+    batch_size: int = BATCH_SIZE
 
     def key(self) -> str:
         """Return a hash of the world and of all settings.
@@ -58,7 +61,7 @@ class Pupils:
         """Return the settings of the default recipe, but for the schedule."""
         training = {
             "steps": STEPS,
-            "batch_size": BATCH_SIZE,
+            "batch_size": self.batch_size,
             "validate_every": VALIDATE_EVERY,
             "patience": PATIENCE,
             "precision": "float32",

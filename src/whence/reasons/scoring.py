@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from whence.arrays import Bools, Floats, Ints
 from whence.ranking import seen_items
@@ -29,6 +30,8 @@ NOISE: Final = 4
 LIKELY: Final = 0.5
 """The calibration is that of reasons with at least this confidence."""
 BINS: Final = 10
+RAREST: Final = 1e-6
+"""The least share of a kind, so that nothing is divided by 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,26 +47,27 @@ class Scores:
     right: Bools
     """`[N]`: whether it is the most probable truth."""
     kind: Ints
-    """`[N]`: the most probable `Kind`, all reasons of a kind together."""
+    """`[N]`: the `Kind` that is most probable compared with how common it is."""
     true_kind: Ints
     """`[N]`: the `Kind` of the truth, or `NOISE`."""
     true_probability: Floats
     """`[N]`"""
 
     @staticmethod
-    def of(lesson: Lesson, beliefs: Beliefs, judgement: Judgement) -> Scores:
-        """Compare judgements with the truth of a world."""
+    def of(
+        lesson: Lesson, beliefs: Beliefs, judgement: Judgement, shares: Tensor | None = None
+    ) -> Scores:
+        """Compare judgements with the truth of a world.
+
+        `shares` `[4]` tell how common each kind is: `kinds_right` counts all of them alike.
+        """
         truth = lesson.truth_of_reasons()
         named = truth.named.flatten(0, 1).cpu().numpy()
         c, p = beliefs.items.shape[2], beliefs.sets.shape[2]
         starts = np.array([0, c, c + p, c + p + 1, 0])  # where each kind begins in `named`
         said = judgement.kind.flatten().cpu().numpy()
         chosen = starts[said] + judgement.place.flatten().cpu().numpy()
-        kinds = np.stack(
-            [one.sum(dim=-1).flatten().cpu().numpy() for one in (beliefs.items, beliefs.sets)]
-            + [beliefs.general[..., one].flatten().cpu().numpy() for one in range(2)],
-            axis=1,
-        )
+        kinds = beliefs.kinds() if shares is None else beliefs.kinds() / shares.clamp(min=RAREST)
         rows = np.arange(len(named))
         best = named.argmax(axis=1)
         return Scores(
@@ -71,7 +75,7 @@ class Scores:
             judgement.confidence.flatten().double().cpu().numpy(),
             np.where(said == Kind.NONE, 0.0, named[rows, chosen]),
             (best == chosen) & (said != Kind.NONE),
-            kinds.argmax(axis=1),
+            kinds.argmax(dim=-1).flatten().cpu().numpy(),
             truth.kinds[best],
             named[rows, best],
         )
@@ -143,7 +147,8 @@ class Scores:
 def scores_of(lesson: Lesson, calibrator: Calibrator, without: Sequence[str] = ()) -> Scores:
     """Return what is said by a calibrator, which may have learned without some features."""
     beliefs = calibrator.believe(lesson.features.without(without))
-    return Scores.of(lesson, beliefs, judge(beliefs, lesson.figures, LIKELY))
+    judgement = judge(beliefs, lesson.figures, LIKELY)
+    return Scores.of(lesson, beliefs, judgement, calibrator.kind_shares)
 
 
 def log_probability_of_truth(lesson: Lesson, calibrator: Calibrator) -> float:

@@ -16,7 +16,7 @@ import whence
 from whence.files import make_parent
 from whence.locks import lock
 from whence.reasons.lessons import Lesson, lesson_on
-from whence.reasons.pupils import Pupils
+from whence.reasons.pupils import BATCH_SIZE, Pupils
 from whence.worlds.causal import CausalWorld, make_causal_world
 from whence.worlds.designs import CausalConfig
 
@@ -33,6 +33,8 @@ class WorldLessons:
     users: int = 300
     """How many users are recommended to."""
     device: str = "cpu"
+    batch_size: int = BATCH_SIZE
+    """That of the networks."""
 
     @cached_property
     def world(self) -> CausalWorld:
@@ -46,6 +48,7 @@ class WorldLessons:
             "world": asdict(self.config),
             "seeds": self.seeds,
             "users": self.users,
+            "batch_size": self.batch_size,
             "whence": whence.__version__,
         }
         return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:20]
@@ -66,7 +69,7 @@ class WorldLessons:
         with lock(files[ALL_SEEDS], wait=True, until=until):
             found = _kept(files, self.device)
             if found is None:
-                pupils = Pupils(self.world, self.seeds, self.device)
+                pupils = Pupils(self.world, self.seeds, self.device, self.batch_size)
                 models = [
                     *pupils.models(
                         cache / "pupils", until=until, show_progress=show_progress

@@ -320,7 +320,7 @@ def draw_config(generator: Generator, seed: int, **given: object) -> CausalConfi
         return round(float(rng.uniform(low, high)), 3)
 
     drawn = {
-        "users": int(rng.integers(2_000, 5_001)),
+        "users": int(rng.integers(5_000, 15_001)),
         "items": int(rng.integers(300, 1_001)),
         "events": int(rng.integers(25, 56)),
         "groups": int(rng.integers(5, 13)),

@@ -48,6 +48,8 @@ TITLES: Final[Mapping[Generator, str]] = {"films": "Films", "shop": "Shop", "mus
 KIND_NAMES: Final = ("item", "pair", "taste", "popularity", "noise")
 CALIBRATED: Final = (Kind.ITEM, Kind.SET, Kind.TASTE, Kind.POPULARITY)
 
+LESS_SURE: Final = 0.75
+"""A confidence that a user may choose to hear more reasons."""
 RESAMPLED: Final = 200
 """Draws of worlds for the interval of a calibration error."""
 
@@ -63,7 +65,7 @@ class ReasonsPlan:
     learned: int = 12
     """Worlds of each generator to learn from: draws 1, 2, …"""
     reported: int = 10
-    """Worlds of each generator that are reported: draws 101, 102, …"""
+    """Worlds of each generator that are reported: draws 201, 202, …"""
     users: int = 1_000
     """Users of each world, with ten recommendations each."""
     seeds: int = 5
@@ -87,15 +89,16 @@ class ReasonsPlan:
 
     def reporting(self, generator: Generator, device: str) -> list[WorldLessons]:
         """Return the reported worlds."""
-        return self.worlds(generator, range(101, 101 + self.reported), device)
+        return self.worlds(generator, range(201, 201 + self.reported), device)
 
     @property
     def words(self) -> str:
         """The protocol."""
         return (
-            f"said at {100 * SURE:.0f} %; {self.users} users × 10 recommendations of SASRec in "
-            f"each world; calibrators learned on {self.learned} other worlds of each generator; "
-            f"cases whose truth is less probable than {CLEAR:g} count in the calibration alone"
+            f"said at {100 * SURE:.0f} %, unless a row says otherwise; {self.users} users × 10 "
+            f"recommendations of SASRec in each world; calibrators learned on {self.learned} other "
+            f"worlds of each generator; cases whose truth is less probable than {CLEAR:g} count in "
+            "the calibration alone"
         )
 
 
@@ -124,26 +127,30 @@ def learn_default(study: Study, workspace: Workspace) -> Calibrator:
     return _Work(plan, workspace).calibrator(list(GENERATORS))
 
 
-def _over_worlds(measured: Callable[[Scores], float]) -> Callable[[Sequence[Scores]], Estimate]:
+Column = Callable[[Sequence[Scores], float], Estimate]
+"""Measures the reported worlds, where reasons are said from a confidence on."""
+
+
+def _over_worlds(measured: Callable[[Scores, float], float]) -> Column:
     """Return the mean over worlds, with the t-interval, of a measure of one world.
 
     A world without such cases, where the measure is NaN, does not count.
     """
 
-    def found(worlds: Sequence[Scores]) -> Estimate:
-        values = [value for value in map(measured, worlds) if not np.isnan(value)]
-        return over_seeds(values)
+    def found(worlds: Sequence[Scores], sure: float) -> Estimate:
+        values = [measured(one, sure) for one in worlds]
+        return over_seeds([one for one in values if not np.isnan(one)])
 
     return found
 
 
-def _lowest(worlds: Sequence[Scores]) -> Estimate:
-    values = [one.precision(SURE) for one in worlds]
+def _lowest(worlds: Sequence[Scores], sure: float) -> Estimate:
+    values = [one.precision(sure) for one in worlds]
     known = [one for one in values if not np.isnan(one)]
     return Estimate(min(known)) if known else Estimate()
 
 
-def _calibration(kind: Kind, worlds: Sequence[Scores]) -> Estimate:
+def _calibration(kind: Kind, worlds: Sequence[Scores], _sure: float) -> Estimate:
     """Return the error over the cases of all worlds, with a bootstrap over the worlds."""
     value = Scores.joined(worlds).calibration_error(kind)
     if np.isnan(value):
@@ -158,25 +165,32 @@ def _calibration(kind: Kind, worlds: Sequence[Scores]) -> Estimate:
     return Estimate(value, None, (float(low), float(high)))
 
 
-COLUMNS: Final[Mapping[str, Callable[[Sequence[Scores]], Estimate]]] = {
-    PRECISION: _over_worlds(lambda one: one.precision(SURE)),
+COLUMNS: Final[Mapping[str, Column]] = {
+    PRECISION: _over_worlds(Scores.precision),
     LOWEST: _lowest,
-    COVERAGE: _over_worlds(lambda one: one.coverage(SURE)),
-    FALSE: _over_worlds(lambda one: one.false_claims(SURE)),
-    KINDS: _over_worlds(Scores.kinds_right),
+    COVERAGE: _over_worlds(Scores.coverage),
+    FALSE: _over_worlds(Scores.false_claims),
+    KINDS: _over_worlds(lambda one, _: one.kinds_right()),
     **{f"{CALIBRATION}, {KIND_NAMES[kind]}": partial(_calibration, kind) for kind in CALIBRATED},
 }
-"""By name: a measure over the reported worlds."""
+"""By name; the calibration and the kinds are the same from whatever confidence on."""
+BY_CONFIDENCE: Final = (PRECISION, LOWEST, COVERAGE, FALSE)
 
 
 def row_names() -> list[str]:
     """Return the rows of every generator's table."""
     return [
         *(f"{setting}, {seeds}" for setting in (SAME, ANOTHER, DEFAULT) for seeds in (FIVE, ONE)),
+        *(_less_sure(setting) for setting in (SAME, ANOTHER, DEFAULT)),
         *(f"{SAME}, {FIVE}, without {check}" for check in BY_CHECK),
         FORMER,
         IDEAL,
     ]
+
+
+def _less_sure(setting: str) -> str:
+    """Return the row of what is said from a lower confidence on."""
+    return f"{setting}, {FIVE}, said at {100 * LESS_SURE:.0f} %"
 
 
 @dataclass(frozen=True)
@@ -194,6 +208,10 @@ class _Work:
             (f"{setting}, {seeds}", partial(self._learned, generator, given, LESSONS_OF[seeds]))
             for setting, given in learned.items()
             for seeds in (FIVE, ONE)
+        ]
+        each += [
+            (_less_sure(setting), partial(self._learned, generator, given, ALL_SEEDS))
+            for setting, given in learned.items()
         ]
         each += [
             (
@@ -273,7 +291,7 @@ def _records(
     device: str,
 ) -> list[Record]:
     """Return the records of a generator: its table, and how kinds are told apart."""
-    draws = tuple(range(101, 101 + plan.reported))
+    draws = tuple(range(201, 201 + plan.reported))
 
     def record(table: str, row: str, column: str, estimate: Estimate | None) -> Record:
         return Record(
@@ -292,11 +310,15 @@ def _records(
         )
 
     records = []
+    less_sure = [_less_sure(setting) for setting in (SAME, ANOTHER, DEFAULT)]
     for row in row_names():
         for column, value in COLUMNS.items():
             if row == FORMER and column.startswith(CALIBRATION):
                 continue  # it states no confidence
-            estimate = value(found[row]) if row in found else None
+            if row in less_sure and column not in BY_CONFIDENCE:
+                continue
+            sure = LESS_SURE if row in less_sure else SURE
+            estimate = value(found[row], sure) if row in found else None
             records.append(record(TITLES[generator], row, column, estimate))
     main = f"{SAME}, {FIVE}"
     counts = Scores.joined(found[main]).confusion() if main in found else None
