@@ -91,13 +91,13 @@ def test_figures_equal_those_of_single_histories(name: str) -> None:
 
 
 def probabilities(model: Recommender, history: list[int]) -> list[float]:
-    return [np.exp(said(model, history, item)) for item in range(ITEMS)]
+    return [float(np.exp(said(model, history, item))) for item in range(ITEMS)]
 
 
 def for_everyone(model: Recommender) -> list[float]:
     """The probability of each item after one item that the model draws itself."""
     after = [probabilities(model, [item]) for item in range(ITEMS)]
-    first = [np.mean([row[item] for row in after]) for item in range(ITEMS)]
+    first = [float(np.mean([row[item] for row in after])) for item in range(ITEMS)]
     return [
         sum(weight * row[item] for weight, row in zip(first, after, strict=True)) / sum(first)
         for item in range(ITEMS)

@@ -1,18 +1,20 @@
 """What sentences say on real data, where no truth is known: kinds, necessity and agreement.
 
-The first half of the seeds says them. The second half explains the same recommendations.
+The first half of the seeds says them. The second half explains the same recommendations, and tests
+what they lose without the items that the first half named.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Final
 
 from whence.errors import InputError
 from whence.measure import Measure
 from whence.reasons.judgement import Kind
+from whence.reasons.of_run import reasoner_of
 from whence.trust.audit.context import AuditContext
+from whence.trust.sentences.halves import halves_of
 from whence.trust.sentences.sample import NAMED, RANDOM, Sample
 from whence_studies.measurements.measurement import MeasuredRun, Measurement, SeedColumn
 
@@ -44,8 +46,9 @@ def sentences(subject: MeasuredRun, options: SentencesOptions) -> dict[str, Seed
     run = subject.run
     if len(run.models) < 2:
         raise InputError("Two halves of the seeds are compared. Set seeds to at least 2.")
-    half = dict(islice(run.models.items(), len(run.models) // 2))
-    said = _tested(replace(subject, run=replace(run, models=half)), options)
+    first, second = halves_of(run)
+    # Models that name an item have it pass a test of necessity, so others test it again.
+    said = replace(_tested(replace(subject, run=first), options), tester=reasoner_of(second, None))
     found = {
         name: said.mean((said.said.kind == kind).cpu().numpy(), name, said.said.users)
         for kind, name in SHARES.items()
@@ -55,7 +58,11 @@ def sentences(subject: MeasuredRun, options: SentencesOptions) -> dict[str, Seed
         found[SAME] = said.mean(same[0], f"{SAME}, if either half names an item or two", same[1])
     if said.compared is not None:
         found |= {name: said.compared.lost[which] for which, name in LOST.items()}
-        found |= {name: said.compared.left[which] for which, name in LEAVES.items()}
+        found |= {
+            name: said.compared.left[which]
+            for which, name in LEAVES.items()
+            if which in said.compared.left
+        }
     return {name: _column(one, len(run.models)) for name, one in found.items()}
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 import whence
 from whence.data import Interactions
 from whence.data.splits import split_by
 from whence.errors import InputError
+from whence.reasons.calibrator import Beliefs, Calibrator
+from whence.reasons.features import Features
 from whence.run import Run
+from whence.trust.sentences.sample import NAMED
 from whence_studies.measurements.measurement import MeasuredRun
 from whence_studies.measurements.sentences import (
     LOST,
@@ -64,3 +68,25 @@ def test_one_seed_has_no_halves(four: Run) -> None:
     alone = replace(four, models={0: four.models[0]})
     with pytest.raises(InputError, match="Set seeds to at least 2"):
         sentences(subject(alone), SentencesOptions())
+
+
+def test_the_other_half_tests_what_is_lost(four: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of models that do not read the history, nothing named is ever lost."""
+
+    class Indifferent(type(four.first)):  # type: ignore[misc]
+        def score(self, batch: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+            return torch.linspace(1, 0, len(four.catalog)).expand(len(batch), -1)
+
+    def believe(_: Calibrator, features: Features) -> Beliefs:
+        items = torch.zeros_like(features.known_items, dtype=torch.float32)
+        items[..., -1] = 1.0
+        rest = torch.zeros(*items.shape[:2], features.known_sets.shape[2] + 3)
+        return Beliefs(items, *rest.split((features.known_sets.shape[2], 3), dim=2))
+
+    monkeypatch.setattr(Calibrator, "believe", believe)
+    deaf = Indifferent(four.first.config, len(four.catalog), torch.Generator())
+    half = {seed: model if seed < 2 else deaf for seed, model in four.models.items()}
+    found = sentences(subject(replace(four, models=half)), SentencesOptions(users=30))
+    assert found[LOST[NAMED]].per_seed[0] == pytest.approx(0, abs=1e-6)
+    other = sentences(subject(four), SentencesOptions(users=30))
+    assert other[LOST[NAMED]].per_seed[0] > 0

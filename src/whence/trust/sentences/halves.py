@@ -28,21 +28,26 @@ class Halves:
         return same[either].cpu().numpy(), self.first.user[either].cpu().numpy()
 
 
-def compare_halves(
-    run: Run, cases: Cases, histories: Histories, removal: str, list_size: int
-) -> Halves:
-    """Ask two disjoint halves of the run's seeds about the first half's recommendations."""
+def halves_of(run: Run) -> tuple[Run, Run]:
+    """Return the run with either half of its seeds."""
     seeds = tuple(run.models)
     if len(seeds) < 2:
         raise InputError(f"Two halves need at least 2 seeds, not {len(seeds)}.")
     middle = len(seeds) // 2
-    first, second = (_part(run, some) for some in (seeds[:middle], seeds[middle:]))
+    return _part(run, seeds[:middle]), _part(run, seeds[middle:])
+
+
+def compare_halves(
+    run: Run, cases: Cases, histories: Histories, removal: str, list_size: int
+) -> Halves:
+    """Ask two disjoint halves of the run's seeds about the first half's recommendations."""
+    first, second = halves_of(run)
     lists = recommend_lists(first.whole, cases, len(run.catalog), list_size)
     one, other = (
         say(make_reasoner(run, half.recommenders(), removal), histories, lists)
         for half in (first, second)
     )
-    return Halves(one, other, (seeds[:middle], seeds[middle:]))
+    return Halves(one, other, (tuple(first.models), tuple(second.models)))
 
 
 def _part(run: Run, seeds: tuple[int, ...]) -> Run:

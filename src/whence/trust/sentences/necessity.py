@@ -35,8 +35,10 @@ class Necessity:
     """`[N]`: see `share_lost`."""
     lost_at_random: Tensor
     """`[N]`: the mean over draws of the same without as many other items."""
+    rank_with: Tensor
+    """`[N]`: the rank with all items, from 1."""
     rank: Tensor
-    """`[N]`: the rank without the named items, from 1."""
+    """`[N]`: the rank without the named items."""
     rank_at_random: Tensor
     """`[N, DRAWS]`."""
     matched: Tensor
@@ -88,8 +90,9 @@ def _tested(reasoner: Reasoner, histories: Histories, said: Said, seed: int) -> 
         found = shown.own_target(kept[:, None])
         log_probability = found.log_probability[:, :, 0].mean(dim=0)  # [N, 2 + DRAWS]
         lost = share_lost((log_probability[:, :1] - log_probability[:, 1:]).double())
-        rank = found.rank[:, 0, 1:]
-        yield Necessity(lost[:, 0], lost[:, 1:].mean(dim=1), rank[:, 0], rank[:, 1:], matched)
+        rank = found.rank[:, 0]
+        ranks = (rank[:, 0], rank[:, 1], rank[:, 2:])
+        yield Necessity(lost[:, 0], lost[:, 1:].mean(dim=1), *ranks, matched)
 
 
 def _draw(candidates: Tensor, named: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -54,6 +54,8 @@ class Sample:
     """The recommendations of at most so many users are tested."""
     of_halves: int = OF_HALVES
     """The same for two halves of the seeds, which are two more recommenders."""
+    tester: Reasoner | None = None
+    """The models that test what is lost without the items, if not those that name them."""
 
     @property
     def removal(self) -> str:
@@ -107,7 +109,9 @@ class Sample:
         """What these lose without the items; `None` if no sentence names any."""
         if not len(self.naming):
             return None
-        return necessity(self.reasoner, self.histories, self.naming, self.context.seed)
+        return necessity(
+            self.tester or self.reasoner, self.histories, self.naming, self.context.seed
+        )
 
     @cached_property
     def compared(self) -> Compared | None:
@@ -115,19 +119,21 @@ class Sample:
         if self.necessity is None:
             return None
         matched = self.necessity.matched
-        said = self.naming[matched]
-        users = len(np.unique(said.users))
-        if users < 2:
+        users = self.naming[matched].users
+        count = len(np.unique(users))
+        if count < 2:
             return None
         lost, at_random = self.necessity.lost, self.necessity.lost_at_random
         what = "share of its probability that a recommendation loses without"
-        found = self._side_by_side(said.users, what, (-1, 1), lost[matched], at_random[matched])
-        if self.context.list_is_catalog:
-            return Compared(found, {}, users)
+        found = self._side_by_side(users, what, (-1, 1), lost[matched], at_random[matched])
+        listed = matched & (self.necessity.rank_with <= TOP_TEN)  # nothing else can leave
+        users = self.naming[listed].users
+        if self.context.list_is_catalog or len(np.unique(users)) < 2:
+            return Compared(found, {}, count)
         own, others = self.necessity.left(TOP_TEN)
         what = f"share of recommendations that leave the first {TOP_TEN} without"
-        left = self._side_by_side(said.users, what, (0, 1), own[matched], others[matched])
-        return Compared(found, left, users)
+        left = self._side_by_side(users, what, (0, 1), own[listed], others[listed])
+        return Compared(found, left, count)
 
     def _side_by_side(
         self, users: Ints, what: str, range: tuple[float, float], own: Tensor, others: Tensor
