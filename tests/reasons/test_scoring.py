@@ -72,6 +72,8 @@ def test_shares_equal_those_counted_one_by_one() -> None:
     caused = [row for row in clear if row["true_kind"] in (Kind.ITEM, Kind.SET)]
     uncaused = [row for row in clear if row["true_kind"] not in (Kind.ITEM, Kind.SET)]
     assert found.precision(sure) == pytest.approx(np.mean(said))
+    probable = [row["posterior"] for row in rows if named(row)]
+    assert found.probability(sure) == pytest.approx(np.mean(probable))
     assert found.coverage(sure) == pytest.approx(
         np.mean([named(row) and bool(row["right"]) for row in caused])
     )

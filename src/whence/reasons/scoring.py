@@ -1,7 +1,7 @@
 """How well reasons are told where the truth is known.
 
-A claim is compared with the most probable truth. Cases whose truth is not clear count nowhere but
-in the calibration, which compares confidences with the probabilities of the truth.
+A claim is compared with the most probable truth. Cases whose truth is not clear count only in the
+true probability of what is named, and in the calibration, which compares it with the confidence.
 """
 
 from __future__ import annotations
@@ -107,6 +107,11 @@ class Scores:
     def precision(self, sure: float) -> float:
         """Return the share of what is named that is right."""
         return _share(self.right[self.named(sure) & self.clear])
+
+    def probability(self, sure: float) -> float:
+        """Return how probable what is named truly is, on average; unclear cases count, too."""
+        named = self.named(sure)
+        return float(self.posterior[named].mean()) if named.any() else float("nan")
 
     def coverage(self, sure: float) -> float:
         """Return the share of what was caused whose cause is named rightly."""

@@ -54,6 +54,7 @@ RESAMPLED: Final = 200
 """Draws of worlds for the interval of a calibration error."""
 
 PRECISION, LOWEST, COVERAGE = "precision", "lowest precision of a world", "coverage"
+PROBABILITY: Final = "true probability of what is named"
 CALIBRATION: Final = "calibration error"
 FALSE, KINDS = "single items claimed for what nothing caused", "kinds right"
 
@@ -97,8 +98,8 @@ class ReasonsPlan:
         return (
             f"said at {100 * SURE:.0f} %, unless a row says otherwise; {self.users} users × 10 "
             f"recommendations of SASRec in each world; calibrators learned on {self.learned} other "
-            f"worlds of each generator; cases whose truth is less probable than {CLEAR:g} count in "
-            "the calibration alone"
+            f"worlds of each generator; cases whose truth is less probable than {CLEAR:g} count "
+            "only in the true probability and in the calibration"
         )
 
 
@@ -168,13 +169,14 @@ def _calibration(kind: Kind, worlds: Sequence[Scores], _sure: float) -> Estimate
 COLUMNS: Final[Mapping[str, Column]] = {
     PRECISION: _over_worlds(Scores.precision),
     LOWEST: _lowest,
+    PROBABILITY: _over_worlds(Scores.probability),
     COVERAGE: _over_worlds(Scores.coverage),
     FALSE: _over_worlds(Scores.false_claims),
     KINDS: _over_worlds(lambda one, _: one.kinds_right()),
     **{f"{CALIBRATION}, {KIND_NAMES[kind]}": partial(_calibration, kind) for kind in CALIBRATED},
 }
 """By name; the calibration and the kinds are the same from whatever confidence on."""
-BY_CONFIDENCE: Final = (PRECISION, LOWEST, COVERAGE, FALSE)
+BY_CONFIDENCE: Final = (PRECISION, LOWEST, PROBABILITY, COVERAGE, FALSE)
 
 
 def row_names() -> list[str]:
