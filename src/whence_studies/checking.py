@@ -112,6 +112,11 @@ def _check_expectation(claim: Claim) -> None:
         )
     if claim.expect in BANDS and claim.than is not None:
         raise InputError(f"“{claim.text}” expects a band and takes no second side ('than').")
+    if not all(side.times > 0 for side in claim.sides):
+        raise InputError(f"“{claim.text}” multiplies a side by a factor that is not above 0.")
+    for threshold in claim.given:
+        if threshold not in claim.thresholds:
+            raise InputError(f"“{claim.text}” says that its {threshold} is given and has none.")
 
 
 def _check_claim(study: Study, claim: Claim) -> None:

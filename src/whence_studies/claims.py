@@ -19,6 +19,9 @@ BANDS: dict[Expectation, tuple[float, float]] = {
 }
 """How Baumhauer (2021) names correlations: from the first bound to below the second."""
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+PRINT_OUTSIDE = "print outside the band"
+"""The verdict on a claim that the published value itself fails, so that no band can judge it."""
+VERDICTS = (HOLDS, UNDECIDED, FAILS, PRINT_OUTSIDE)
 
 
 class Estimate(NamedTuple):
@@ -28,6 +31,24 @@ class Estimate(NamedTuple):
     spread: float | None = None
     """Standard deviation over seeds."""
     interval: tuple[float, float] | None = None
+
+    def times(self, factor: float) -> Estimate:
+        """Return the estimate of the values multiplied by a positive factor."""
+        value, spread, interval = self
+        return Estimate(
+            None if value is None else factor * value,
+            None if spread is None else factor * spread,
+            None if interval is None else (factor * interval[0], factor * interval[1]),
+        )
+
+
+class Judgement(NamedTuple):
+    """The verdict on a claim, and what it would be if our thresholds were others."""
+
+    verdict: str
+    at_half: str | None = None
+    """With half of our limit and margin; nothing if there are none."""
+    at_double: str | None = None
 
 
 def over_seeds(values: Sequence[float]) -> Estimate:
@@ -126,6 +147,32 @@ def claim_verdict(claim: Claim, interval: tuple[float, float] | None) -> str:
         case "spread lower":
             holds, fails = high < 1 - margin, low >= 1 - margin
     return HOLDS if holds else FAILS if fails else UNDECIDED
+
+
+def judge_claim(
+    claim: Claim, interval: tuple[float, float] | None, printed: str | None = None
+) -> Judgement:
+    """Return the verdict with its sensitivity; `printed` is the published value of its one side."""
+    if printed is not None and _fails_own_band(claim, printed):
+        return Judgement(PRINT_OUTSIDE)
+    verdict = claim_verdict(claim, interval)
+    if not claim.own_thresholds:
+        return Judgement(verdict)
+    half, double = (claim.with_own_thresholds(factor) for factor in (0.5, 2.0))
+    return Judgement(verdict, claim_verdict(half, interval), claim_verdict(double, interval))
+
+
+def _fails_own_band(claim: Claim, printed: str) -> bool:
+    """Return whether a published value is outside the band that names it, however rounded."""
+    if claim.expect not in BANDS:
+        return False
+    value, reach = float(printed), half_last_digit(printed)
+    return _within((value - reach, value + reach), BANDS[claim.expect]) == FAILS
+
+
+def half_last_digit(printed: str) -> float:
+    """Return half a unit of the last published digit."""
+    return 0.5 * 10.0 ** -len(printed.partition(".")[2])
 
 
 def _within(interval: tuple[float, float], band: tuple[float, float]) -> str:

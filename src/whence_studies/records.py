@@ -21,6 +21,8 @@ LONGEST_REASON: Final = 200
 SHIPPED: Final = (Path(__file__).parent / "results", Path(__file__).parents[2] / "results")
 """Where the records of the studies are: in an installed package, and in a clone."""
 
+OPTIONAL: Final = ("label", "at_half", "at_double", "source", "transferred_from")
+"""The fields of a record that are left out if they are not set."""
 ValuesBySeed = dict[str, list[float]]
 """By column, one value per seed."""
 
@@ -46,15 +48,23 @@ class Record:
     seeds: tuple[int, ...] = ()
     published: float | None
     verdict: str
+    at_half: str | None = None
+    """The verdict on a claim if our limit and margin were half as large; nothing without them."""
+    at_double: str | None = None
+    source: str | None = None
+    """Where a claim is made."""
+    transferred_from: str | None = None
+    """What the source makes a claim about, if that is not what it is judged on here."""
     protocol: str
     machine: str
     command: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain types only; a record without a label has no such field."""
+        """Return plain types only, without the optional fields that are not set."""
         document = asdict(self)
-        if self.label is None:
-            del document["label"]
+        for name in OPTIONAL:
+            if document[name] is None:
+                del document[name]
         return document
 
 

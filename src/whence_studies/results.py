@@ -11,10 +11,12 @@ from typing import NamedTuple
 from whence.errors import InputError
 from whence_studies.cache import CachedColumns
 from whence_studies.claims import (
+    UNDECIDED,
     Estimate,
     claim_protocol,
-    claim_verdict,
     compare_sides,
+    half_last_digit,
+    judge_claim,
     over_seeds,
     welch_difference,
 )
@@ -97,10 +99,12 @@ class StudyResults:
             return blank
         of, *others = there
         seeds = tuple(seed for seed in of.by_seed if all(seed in one.by_seed for one in others))
-        values = [[side.by_seed[seed] for seed in seeds] for side in there]
-        estimate = compare_sides(claim, *values) if others else of.estimate
-        judged = claim_verdict(claim, estimate.interval)
-        return replace(blank, **estimate._asdict(), n=of.column.n, seeds=seeds, verdict=judged)
+        values = [
+            [claim_side.times * side.by_seed[seed] for seed in seeds]
+            for claim_side, side in zip(claim.sides, there, strict=True)
+        ]
+        estimate = compare_sides(claim, *values) if others else of.estimate.times(claim.of.times)
+        return replace(blank, **estimate._asdict(), n=of.column.n, seeds=seeds, verdict=UNDECIDED)
 
     def _blank(self, cell: Cell, column: str) -> Record:
         """Return a record without a value that says why it has none."""
@@ -153,10 +157,11 @@ def _source_of(column: str, measured: Mapping[str, CachedColumns]) -> CachedColu
 
 
 def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
-    """Judge claims that no run has judged, or whose sides have changed since, by their records.
+    """Judge every claim by its record, or by the records of its sides if they say otherwise.
 
-    The sides may come from different machines or datasets, so their means are compared. That is
-    less precise than a comparison paired by seed.
+    A claim that no run has compared, or whose sides have changed since, is compared by their
+    records. The sides may come from different machines or datasets, so their means are compared.
+    That is less precise than a comparison paired by seed.
     """
     if study.tabulated:
         return _judge_tables(study, records)
@@ -174,21 +179,29 @@ def judge_by_records(study: Study, records: Sequence[Record]) -> list[Record]:
         for side in claim.sides:
             cell, column = study.side_place(claim, side, *place)
             sides.append(cells.get((*study.record_key(cell), column)))
-        estimate = _by_records(claim, sides)
-        if estimate is None or sides[0] is None:
-            return record
-        if not claim.between_datasets and _stands(record, sides, estimate.value):
-            return record
-        return replace(
-            record,
-            **estimate._asdict(),
-            n=sides[0].n,
-            seeds=sides[0].seeds,
-            protocol=claim_protocol(claim, False, is_over_users(sides[0].column)),
-            verdict=claim_verdict(claim, estimate.interval),
+        of, estimate = sides[0], _by_records(claim, sides)
+        compared = estimate is None or (
+            not claim.between_datasets and _stands(record, sides, estimate.value)
         )
+        if estimate is not None and of is not None and not compared:
+            record = replace(
+                record,
+                **estimate._asdict(),
+                n=of.n,
+                seeds=of.seeds,
+                protocol=claim_protocol(claim, False, is_over_users(of.column)),
+            )
+        return _judged(claim, record, study.printed_side(claim, *place))
 
     return [judge(record) for record in records]
+
+
+def _judged(claim: Claim, record: Record, printed: str | None = None) -> Record:
+    """Return the record of a claim with its source, and with its verdict if it has a value."""
+    noted = replace(record, source=claim.source, transferred_from=claim.transferred_from)
+    if record.interval is None:
+        return noted
+    return replace(noted, **judge_claim(claim, record.interval, printed)._asdict())
 
 
 def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
@@ -211,7 +224,7 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
         ]
         of = sides[0] if estimate is not None else None
         origin = next((one for one in sides if one is not None), cells[0])
-        return Record(
+        record = Record(
             study=study.id,
             dataset=claim.of.dataset or "",
             row=claim.text,
@@ -220,11 +233,12 @@ def _judge_tables(study: Study, records: Sequence[Record]) -> list[Record]:
             n=None if of is None else of.n,
             seeds=() if of is None else of.seeds,
             published=None,
-            verdict=absent[0] if absent else claim_verdict(claim, estimate and estimate.interval),
+            verdict=absent[0] if absent else UNDECIDED,
             protocol=claim_protocol(claim, False),
             machine=origin.machine,
             command=origin.command,
         )
+        return _judged(claim, record)
 
     return [*cells, *map(judge, study.claims)]
 
@@ -256,15 +270,17 @@ def _known(record: Record | None) -> bool:
 def _by_records(claim: Claim, sides: Sequence[Record | None]) -> Estimate | None:
     """Return the estimate, or nothing if a side has no interval or spreads are compared."""
     known = [
-        (side.value, side.spread, len(side.seeds))
-        for side in sides
+        (times * side.value, times * side.spread, len(side.seeds))
+        for side, times in zip(sides, (one.times for one in claim.sides), strict=True)
         if side is not None and side.value is not None and side.spread is not None
     ]
     if len(known) < len(sides) or claim.expect == "spread lower":
         return None
     if len(known) == 1:
         (of,) = sides
-        return None if of is None else Estimate(of.value, of.spread, of.interval)
+        if of is None:
+            return None
+        return Estimate(of.value, of.spread, of.interval).times(claim.of.times)
     return welch_difference(*known)
 
 
@@ -278,11 +294,6 @@ def compare_with_published(estimate: Estimate, printed: str | None) -> str:
     if low > float(printed) + half_last_digit(printed):
         return HIGHER
     return LOWER if high < float(printed) - half_last_digit(printed) else AGREES
-
-
-def half_last_digit(printed: str) -> float:
-    """Return half a unit of the last published digit."""
-    return 0.5 * 10.0 ** -len(printed.partition(".")[2])
 
 
 def rows_done(study: Study, records: Sequence[Record]) -> tuple[int, int]:

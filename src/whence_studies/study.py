@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ NAMES, DEEPEST = re.compile(r"""[=,{}\[\]"'\n]"""), 100
 Expectation = Literal[
     "higher", "lower", "not higher", "not lower", "spread lower", "weak", "moderate", "strong"
 ]
+Threshold = Literal["limit", "margin"]
 Settings = Mapping[str, Any]
 COUNTS, SKIPS, TOYS, REASONS = "counts", "skips", "toys", "reasons"
 """Measurements that fill a table row by row instead of measuring trained runs."""
@@ -92,11 +93,14 @@ class ClaimSide:
     column: str | None = None
     model: str | None = None
     dataset: str | None = None
+    times: float = 1.0
+    """The factor of its values, so that a claim can compare with a part of a column."""
 
     def __str__(self) -> str:
-        return ", ".join(
+        place = ", ".join(
             one for one in (self.dataset, self.model, self.variant, self.column) if one
         )
+        return place if self.times == 1 else f"{self.times:g} × {place}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +116,17 @@ class Claim:
     """The column of both sides, unless a side names its own."""
     expect: Expectation
     limit: float = 0.0
+    limit_from: float = 0.0
+    """The value that the limit is a distance from, such as 1 for "almost perfect"."""
     margin: float = 0.0
     """A difference up to this size counts as none."""
+    given: tuple[Threshold, ...] = ()
+    """The thresholds that the source or a definition gives, such as 50 % for "most".
+
+    The others are ours.
+    """
+    transferred_from: str | None = None
+    """What the source makes the claim about, if that is not what it is judged on here."""
     datasets: tuple[str, ...] = ()
     """The datasets it is about; all by default."""
     models: tuple[str, ...] = ()
@@ -127,6 +140,26 @@ class Claim:
     def sides(self) -> tuple[ClaimSide, ...]:
         """The one side, or the two that are compared."""
         return (self.of,) if self.than is None else (self.of, self.than)
+
+    @property
+    def thresholds(self) -> dict[Threshold, float]:
+        """The limit and the margin, as far as there are any, as distances from none."""
+        sizes: dict[Threshold, float] = {
+            "limit": self.limit - self.limit_from,
+            "margin": self.margin,
+        }
+        return {name: size for name, size in sizes.items() if size}
+
+    @property
+    def own_thresholds(self) -> tuple[Threshold, ...]:
+        """The thresholds that are ours."""
+        return tuple(name for name in self.thresholds if name not in self.given)
+
+    def with_own_thresholds(self, factor: float) -> Claim:
+        """Return the claim with our thresholds multiplied by this factor."""
+        own = {name: factor * self.thresholds[name] for name in self.own_thresholds}
+        limit = self.limit_from + own["limit"] if "limit" in own else self.limit
+        return replace(self, limit=limit, margin=own.get("margin", self.margin))
 
 
 @dataclass(frozen=True)
@@ -292,6 +325,13 @@ class Study(StudyFile):
             side.variant or next(iter(self.variants)),
         )
         return cell, side.column or claim.column or ""
+
+    def printed_side(self, claim: Claim, dataset: str, model: str) -> str | None:
+        """Return the published value of a claim's only side, as it is printed."""
+        if claim.than is not None:
+            return None
+        cell, column = self.side_place(claim, claim.of, dataset, model)
+        return self.published_text(column, cell)
 
     def published_text(self, column: str, cell: Cell) -> str | None:
         """Return the published value of a cell as it is printed."""

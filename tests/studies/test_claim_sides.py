@@ -14,6 +14,7 @@ from whence.arrays import Floats
 from whence.errors import InputError
 from whence_studies.cache import CachedColumns
 from whence_studies.checking import check_study
+from whence_studies.claims import FAILS, HOLDS, PRINT_OUTSIDE
 from whence_studies.measurements.measurement import SeedColumn
 from whence_studies.records import NEEDS_FILE, NOT_RUN, Record
 from whence_studies.results import StudyResults, check_records
@@ -158,10 +159,53 @@ def test_a_limit_applies_to_the_named_datasets(study: Study, values: Values) -> 
 def test_bands(study: Study, values: Values, shift: float, expected: str) -> None:
     close = {place: shift + 0.01 * (one - 0.5) for place, one in values.items()}
     bands: tuple[Expectation, ...] = ("weak", "moderate", "strong")
+    study = replace(study, published={})
     for band in bands:
         found = judged(study, close, claim(ClaimSide(column=ONE), expect=band))
         verdict = "holds" if band == expected else "does not hold"
         assert {one.verdict for one in found.values()} == {verdict}
+
+
+def test_a_band_that_the_print_fails_judges_nothing(study: Study, values: Values) -> None:
+    """Our values are strong; the paper prints .71, .70, .69 and nothing, and calls all moderate."""
+    printed = {"ML-1M": "0.71", "Steam": "0.70", "Beauty": "0.69"}
+    own = {name: {"points by history length": text} for name, text in printed.items()}
+    study = replace(study, published={ONE: {"SASRec": own}})
+    strong = {place: 0.9 + 0.001 * one for place, one in values.items()}
+    found = judged(study, strong, claim(ClaimSide(column=ONE), expect="moderate"))
+    outside = [place for place, one in found.items() if one.verdict == PRINT_OUTSIDE]
+    assert outside == [(DATA["ML-1M"], "sasrec")], ".70 may be .696 before rounding"
+    assert {one.verdict for place, one in found.items() if place not in outside} == {FAILS}
+    named = judged(study, strong, claim(ClaimSide(column=ONE), expect="strong"))
+    assert named[DATA["ML-1M"], "sasrec"].verdict == HOLDS
+    assert named[DATA["Beauty"], "sasrec"].verdict == PRINT_OUTSIDE
+    above = judged(study, strong, claim(ClaimSide(column=ONE), limit=0.8))
+    assert {one.verdict for one in above.values()} == {HOLDS}, "a limit is no band"
+
+
+def test_a_side_is_multiplied_by_its_factor(study: Study, values: Values) -> None:
+    of = claim(ClaimSide(column=ONE, times=0.5), ClaimSide(column=OTHER, times=3))
+    found = judged(study, values, of)
+    cell = Cell("Games", "SASRec", "points by history length")
+    record = found[DATA["Games"], "sasrec"]
+    check_difference(record, 0.5 * values[cell, ONE], 3 * values[cell, OTHER])
+    assert record.protocol.startswith(f"“0.5 × {ONE}” minus “3 × {OTHER}”, paired by seed")
+    alone = judged(study, values, claim(ClaimSide(column=ONE, times=2)))
+    interval = stats.ttest_1samp(2 * values[cell, ONE], 0).confidence_interval(0.95)
+    assert alone[DATA["Games"], "sasrec"].interval == pytest.approx((interval.low, interval.high))
+
+
+def test_a_record_says_where_its_claim_comes_from(study: Study, values: Values) -> None:
+    of = claim(ClaimSide(column=ONE))
+    plain, *_ = judged(study, values, of, "Steam").values()
+    assert (plain.source, plain.transferred_from) == ("s", None)
+    assert not {"transferred_from", "at_half", "at_double", "label"} & set(plain.as_dict())
+    moved = replace(of, transferred_from="texts", limit=0.4)
+    records = judged(study, values, moved, "Steam")
+    assert {(one.source, one.transferred_from) for one in records.values()} == {("s", "texts")}
+    for (data, _), record in records.items():
+        there = data != DATA["Steam"]
+        assert ("at_half" in record.as_dict()) == ("at_double" in record.as_dict()) == there
 
 
 def test_a_claim_with_an_absent_side_is_not_judged(study: Study, values: Values) -> None:
@@ -219,6 +263,11 @@ WRONG_CLAIMS = [
             expect="spread lower",
         ),
         "“t” compares spreads on different data",
+    ),
+    (claim(ClaimSide(column=ONE, times=0)), "“t” multiplies a side by a factor that is not above"),
+    (
+        replace(claim(ClaimSide(column=ONE)), given=("limit",)),
+        "“t” says that its limit is given and has none",
     ),
 ]
 

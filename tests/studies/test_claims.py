@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -11,10 +12,12 @@ from scipy import stats
 from whence_studies.claims import (
     FAILS,
     HOLDS,
+    PRINT_OUTSIDE,
     UNDECIDED,
     claim_protocol,
     claim_verdict,
     compare_sides,
+    judge_claim,
     over_seeds,
     spread_ratio,
 )
@@ -172,6 +175,57 @@ def test_a_limit_replaces_zero(expect: Expectation, below: str, across: str, abo
     beyond = -0.2 if "higher" in expect else 0.2
     with_margin = alone(expect, limit=0.5 + beyond, margin=0.2)
     assert [claim_verdict(with_margin, one) for one in intervals] == [below, across, above]
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdicts"),
+    [
+        ((0.06, 0.08), (HOLDS, HOLDS, FAILS)),
+        ((0.03, 0.04), (FAILS, HOLDS, FAILS)),
+        ((0.04, 0.06), (UNDECIDED, HOLDS, FAILS)),
+        ((0.11, 0.12), (HOLDS, HOLDS, HOLDS)),
+    ],
+)
+def test_sensitivity_to_a_margin_of_ours(
+    interval: tuple[float, float], verdicts: tuple[str, str, str]
+) -> None:
+    """The margin is 0.05, its half 0.025 and its double 0.1."""
+    assert judge_claim(claim("higher", 0.05), interval) == verdicts
+
+
+def test_only_our_thresholds_vary() -> None:
+    """The limit of 0.5 is given; around it the margin is 0.1, 0.05 and 0.2."""
+    judged = replace(alone("not higher", 0.5, 0.1), given=("limit",))
+    assert judge_claim(judged, (0.56, 0.58)) == (HOLDS, FAILS, HOLDS)
+    both = alone("not higher", 0.5, 0.1)
+    assert judge_claim(both, (0.56, 0.58)) == (HOLDS, FAILS, HOLDS), "0.6, 0.3 and 1.2"
+    given = replace(both, given=("limit", "margin"))
+    assert judge_claim(given, (0.56, 0.58)) == (HOLDS, None, None)
+    assert judge_claim(alone("higher"), (0.1, 0.2)) == (HOLDS, None, None), "0 is no threshold"
+    assert judge_claim(alone("strong"), (0.8, 0.9)) == (HOLDS, None, None)
+
+
+def test_a_limit_near_1_varies_by_its_distance() -> None:
+    """0.99 is 0.01 from 1: half of that is 0.995, double 0.98."""
+    judged = replace(alone("higher", 0.99), limit_from=1.0)
+    assert judge_claim(judged, (0.992, 0.994)) == (HOLDS, FAILS, HOLDS)
+    assert judge_claim(judged, (0.981, 0.985)) == (FAILS, FAILS, HOLDS)
+    assert judge_claim(alone("higher", 0.99), (0.992, 0.994)) == (HOLDS, HOLDS, FAILS)
+
+
+@pytest.mark.parametrize(
+    ("band", "inside", "outside"),
+    [
+        ("weak", ["0.29", "0.30", "-0.5"], ["0.31", "0.301"]),
+        ("moderate", ["0.30", "0.300", "0.70"], ["0.29", "0.71", "0.72", "0.701"]),
+        ("strong", ["0.70", "0.7", "0.9"], ["0.69", "0.3"]),
+    ],
+)
+def test_a_print_outside_its_band(band: Expectation, inside: list[str], outside: list[str]) -> None:
+    """A print is outside if every value that rounds to it is."""
+    for printed, fails in [*((one, False) for one in inside), *((one, True) for one in outside)]:
+        found = judge_claim(alone(band), (0.45, 0.5), printed).verdict
+        assert (found == PRINT_OUTSIDE) == fails, printed
 
 
 def test_one_side_is_the_mean_over_seeds() -> None:

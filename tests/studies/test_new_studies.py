@@ -16,7 +16,7 @@ from whence_studies.charts.study_tables import ELSEWHERE, OVER_USERS, study_tabl
 from whence_studies.records import NOT_RUN, NOT_THERE, Record
 from whence_studies.results import UNPUBLISHED, rows_done
 from whence_studies.runner import run_study
-from whence_studies.study import Study, StudyDataset, StudyModel, Variant, find_study
+from whence_studies.study import Study, StudyDataset, StudyModel, Variant, find_study, study_files
 
 SIMPLE = ("popularity", "recent-ease")
 """Models in closed form, which the study itself leaves to sequential-default."""
@@ -219,3 +219,10 @@ def test_only_worlds_have_true_causes(recipes: Study, data_folder: Path, tmp_pat
     assert verdicts["precision of shapley, caused"] == NOT_THERE
     assert verdicts["top-10 overlap"] == UNPUBLISHED
     assert rows_done(study, records) == (1, 1)
+
+
+@pytest.mark.parametrize("name", study_files())
+def test_a_claim_after_another_setting_is_transferred(name: str) -> None:
+    for claim in find_study(name).claims:
+        assert claim.transferred_from or not claim.source.startswith("after "), claim.text
+        assert not (claim.transferred_from and claim.source == "new here"), claim.text

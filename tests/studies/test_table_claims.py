@@ -9,9 +9,11 @@ import pytest
 from scipy import stats
 
 from whence.errors import InputError
+from whence_studies.charts.claim_tables import JUDGED, OTHER_SETTING
+from whence_studies.charts.overview import claims_text
 from whence_studies.charts.study_charts import study_charts
 from whence_studies.charts.study_page import as_markdown
-from whence_studies.charts.study_tables import JUDGED, study_tables
+from whence_studies.charts.study_tables import study_tables
 from whence_studies.checking import check_study
 from whence_studies.claims import FAILS, HOLDS, UNDECIDED, over_seeds
 from whence_studies.records import NEEDS_FILE, NOT_RUN, Record, fill_from_earlier
@@ -96,6 +98,55 @@ def test_two_rows_are_compared_as_welch_does() -> None:
 def test_a_row_is_compared_with_a_limit_or_a_row(made: Claim, expected: str) -> None:
     judged = judge_by_records(study_with(made), CELLS)[-1]
     assert judged.verdict == expected
+
+
+def test_a_factor_multiplies_a_record() -> None:
+    made = claim("higher")
+    made = replace(made, of=replace(made.of, times=2.0))
+    judged = judge_by_records(study_with(made), CELLS)[-1]
+    reference = stats.ttest_ind(2 * np.array(ONE), TWO, equal_var=False).confidence_interval(0.95)
+    assert judged.interval == pytest.approx((reference.low, reference.high))
+    alone = replace(claim("higher", None, limit=155), of=made.of)
+    judged = judge_by_records(study_with(alone), CELLS)[-1]
+    assert judged.value == pytest.approx(2 * np.mean(ONE))
+    assert judged.verdict == HOLDS
+
+
+def test_a_verdict_follows_its_claim_and_shows_its_sensitivity() -> None:
+    study = study_with(claim("higher", margin=1.5))
+    records = judge_by_records(study, CELLS)
+    judged = records[-1]
+    assert judged.interval is not None
+    low, high = judged.interval
+    assert 0.75 < low < 1.5 < high < 3.0, "decided at half and at double only"
+    assert (judged.verdict, judged.at_half, judged.at_double) == (UNDECIDED, HOLDS, FAILS)
+    table, how = study_tables(study, records)[-2:]
+    assert table.rows[0][-1].endswith("; at half: holds; at double: does not hold")
+    assert any(note.startswith("At half, at double") for note in table.notes)
+    assert how.headings[-1] == "our thresholds"
+    expected = "margin 1.5; verdicts that change: 1 of 1 at half, 1 at double"
+    assert how.rows[0][-1] == expected
+    other = study_with(claim("higher", margin=0.1))
+    again = judge_by_records(other, records)[-1]
+    assert (again.verdict, again.at_half, again.at_double) == (HOLDS, HOLDS, HOLDS)
+    assert "at half" not in str(study_tables(other, [*CELLS, again])[-2].rows)
+
+
+def test_transferred_claims_stand_apart() -> None:
+    moved = replace(claim("lower"), text="so they say of texts", transferred_from="texts")
+    study = study_with(claim("higher"), moved)
+    records = judge_by_records(study, CELLS)
+    _, own, other, how = study_tables(study, records)
+    assert (own.title, other.title) == ("Claims", "Transferred claims")
+    assert [row[0] for row in own.rows] == ["it is so (accuracy)"]
+    assert [row[0] for row in other.rows] == ["so they say of texts (accuracy)"]
+    assert OTHER_SETTING in other.notes
+    assert OTHER_SETTING not in own.notes
+    assert [row[1] for row in how.rows] == [SOURCE, f"{SOURCE}, of texts"]
+    assert list(study_charts(study, records)) == ["Claims", "Transferred claims"]
+    assert claims_text(study, records) == "1 hold; transferred: 1 do not hold"
+    assert claims_text(study_with(moved), records[:2] + records[3:]) == "transferred: 1 do not hold"
+    assert claims_text(study_with(), CELLS) == "–"
 
 
 def test_an_absent_side_says_why() -> None:

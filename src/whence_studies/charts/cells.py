@@ -1,13 +1,15 @@
-"""A table of a study, and the text of a value in one of its cells."""
+"""A table of a study, the text of a value in one of its cells, and why values are absent."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from whence_studies.records import Record
 from whence_studies.results import AGREES, HIGHER, LOWER
+from whence_studies.study import Study
 from whence_studies.tables.dataset_statistics import DIFFERS, EQUAL
 
 SIGNS = {AGREES: "=", EQUAL: "=", HIGHER: ">", LOWER: "<", DIFFERS: "≠"}
@@ -70,3 +72,19 @@ def _value_text(record: Record) -> str:
 def _decimals(half: float) -> int:
     """Return how many decimals give half of an interval two significant digits."""
     return min(6, max(0, 1 - math.floor(math.log10(half)))) if half > 0 else 3
+
+
+def model_headings(study: Study) -> tuple[str, ...]:
+    """Return the headings of a cell's place, with the model if the study has several."""
+    return ("dataset",) if len(study.models) == 1 else ("model", "dataset")
+
+
+def absences(study: Study, records: Sequence[Record]) -> tuple[str, ...]:
+    """Return why values are absent, with the datasets that lack them."""
+    datasets = {dataset.data: name for name, dataset in study.datasets.items()}
+    why: dict[str, dict[str, None]] = {}
+    for record in records:
+        if record.value is None and not record.seeds:
+            name = datasets.get(record.dataset, record.dataset)
+            why.setdefault(record.verdict, {})[name] = None
+    return tuple(f"{ABSENT} {verdict}: {', '.join(names)}." for verdict, names in why.items())

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from whence.errors import InputError
-from whence_studies.claims import FAILS, HOLDS, UNDECIDED
+from whence_studies.charts.claim_tables import CLAIMS, claims_by_title
+from whence_studies.claims import FAILS, HOLDS, PRINT_OUTSIDE, UNDECIDED
 from whence_studies.records import Record, find_records, read_records, records_file
 from whence_studies.results import AGREES, HIGHER, LOWER, rows_done
 from whence_studies.study import Study
@@ -24,13 +25,17 @@ figures, claims and protocols. The records behind a page are in the JSON file of
 - **published values**: how many agree with the value measured here (the 95 % interval contains
   them), and how many are lower or higher here.
 - **claims**: how many hold, do not hold, or stay undecided at 95 % confidence, over all datasets
-  and models.
+  and models. *Transferred* claims are published for other models or data than ours and are counted
+  apart: their verdicts are not about the paper. *Print outside the band*: the published value is
+  not in the band that the paper names for it, such as 0.71 called moderate.
 - **rows done**: how many trainings or table rows have all their values. The others are not run
   yet, or need data that cannot be shipped.
 
 | study | question | source | published values | claims | rows done |
 |---|---|---|---|---|---:|
 """
+
+NONE = "–"
 
 
 def progress_text(study: Study, given: Path | None, here: Path) -> str:
@@ -56,7 +61,7 @@ def overview(studies: Sequence[Study], folder: Path) -> str:
                 study.title,
                 study.source,
                 _published_text(records),
-                _claims_text(study, records),
+                claims_text(study, records),
                 done,
             )
             lines.append(f"| {' | '.join(cells)} |")
@@ -75,13 +80,22 @@ def _published_text(records: Sequence[Record]) -> str:
     return _counts(named)
 
 
-def _claims_text(study: Study, records: Sequence[Record]) -> str:
-    claims = {claim.text for claim in study.claims}
-    found = Counter(record.verdict for record in records if record.row in claims)
-    return _counts(
-        {"hold": found[HOLDS], "do not hold": found[FAILS], "undecided": found[UNDECIDED]}
-    )
+def claims_text(study: Study, records: Sequence[Record]) -> str:
+    """Return how many claims have each verdict, transferred ones apart."""
+    parts = []
+    for title, own in claims_by_title(study, records).items():
+        found = Counter(record.verdict for record in own)
+        counts = _counts(
+            {
+                "hold": found[HOLDS],
+                "do not hold": found[FAILS],
+                "undecided": found[UNDECIDED],
+                PRINT_OUTSIDE: found[PRINT_OUTSIDE],
+            }
+        )
+        parts.append(counts if title == CLAIMS else f"transferred: {counts}")
+    return "; ".join(parts) or NONE
 
 
 def _counts(named: dict[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in named.items() if count) or "–"
+    return ", ".join(f"{count} {name}" for name, count in named.items() if count) or NONE

@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 
 from whence.report.charts import AGAINST, FOR, NEUTRAL, inline, styled
+from whence_studies.charts.claim_tables import claims_by_title
 from whence_studies.charts.skip_charts import selection_charts
 from whence_studies.charts.study_figures import (
     AXIS,
@@ -22,16 +23,24 @@ from whence_studies.charts.study_figures import (
     tooltips,
     value_fields,
 )
-from whence_studies.charts.study_tables import CLAIMS, group_title
-from whence_studies.claims import BANDS, FAILS, HOLDS, UNDECIDED
+from whence_studies.charts.study_tables import group_title
+from whence_studies.claims import (
+    BANDS,
+    FAILS,
+    HOLDS,
+    PRINT_OUTSIDE,
+    UNDECIDED,
+    VERDICTS,
+    half_last_digit,
+)
 from whence_studies.measurements.registry import figures_of, is_over_users
 from whence_studies.records import Record
-from whence_studies.results import half_last_digit
 from whence_studies.study import Cell, Claim, Study
 
 HERE, PUBLISHED = "here, with 95 % interval over seeds", "published, to its precision"
 HERE_OVER_USERS = "here, with 95 % interval over users"
 PRINT, OPEN = "#d9a441", "#8a94a0"
+VERDICT_COLOURS = {HOLDS: FOR, UNDECIDED: OPEN, FAILS: AGAINST, PRINT_OUTSIDE: PRINT}
 CLAIM_WIDTH = 560
 DASHED = "dashed: the limit; a claim is decided if the whole interval is on one side of it"
 
@@ -57,7 +66,9 @@ def _untitled_charts(study: Study, records: Sequence[Record]) -> dict[str, alt.F
     claims = {claim.text for claim in study.claims}
     found = [record for record in records if record.interval]
     judged = [record for record in found if record.row in claims]
-    of_claims = {CLAIMS: claims_chart(study, judged)} if judged else {}
+    of_claims = {
+        title: claims_chart(study, own) for title, own in claims_by_title(study, judged).items()
+    }
     if study.tabulated:
         cells = [record for record in records if record.row not in claims]
         return {**selection_charts(cells), **of_claims}
@@ -162,11 +173,14 @@ def claims_chart(study: Study, records: Sequence[Record]) -> alt.FacetChart:
     ]
     names = list(dict.fromkeys(row["name"] for row in rows))
     panels = list(dict.fromkeys(row["claim"] for row in rows))
-    colour = alt.Color(
-        "verdict:N",
-        title=None,
-        scale=alt.Scale(domain=[HOLDS, UNDECIDED, FAILS], range=[FOR, OPEN, AGAINST]),
-    )
+    # A verdict that few studies have is in the key of these alone.
+    verdicts = [
+        one
+        for one in VERDICTS
+        if one != PRINT_OUTSIDE or any(row["verdict"] == one for row in rows)
+    ]
+    scale = alt.Scale(domain=verdicts, range=[VERDICT_COLOURS[one] for one in verdicts])
+    colour = alt.Color("verdict:N", title=None, scale=scale)
     base = alt.Chart().encode(
         y=alt.Y("name:N", title=None, sort=names), color=colour, tooltip=[*tooltips(), "verdict:N"]
     )

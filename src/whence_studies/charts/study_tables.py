@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from whence_studies.charts.cells import ABSENT, MeasuredOn, StudyTable, cell_text
+from whence_studies.charts.cells import (
+    ABSENT,
+    MeasuredOn,
+    StudyTable,
+    absences,
+    cell_text,
+    model_headings,
+)
+from whence_studies.charts.claim_tables import claim_tables
 from whence_studies.charts.printed_tables import printed_tables
 from whence_studies.measurements.measurement import (
     BarPlot,
@@ -16,7 +24,7 @@ from whence_studies.measurements.measurement import (
 )
 from whence_studies.measurements.registry import figures_of, is_over_users
 from whence_studies.records import Record
-from whence_studies.study import Cell, Claim, Study
+from whence_studies.study import Cell, Study
 
 ALONE = "Mean over seeds ± half of its 95 % t-interval."
 LEGEND = (
@@ -24,9 +32,7 @@ LEGEND = (
     "precision), > higher here, < lower here."
 )
 OVER_USERS = "Intervals over users instead of seeds: {}."
-CLAIMS = "Claims"
 ELSEWHERE = "Published elsewhere"
-JUDGED = "How each claim is judged"
 
 RecordIndex = Mapping[tuple[str, str | None, str, str], Record]
 """By data, model, variant and column."""
@@ -37,7 +43,7 @@ def study_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
     claims = {claim.text for claim in study.claims}
     cells = [record for record in records if record.row not in claims]
     judged = [record for record in records if record.row in claims]
-    return [*_value_tables(study, cells), *(_claim_tables(study, judged) if judged else [])]
+    return [*_value_tables(study, cells), *(claim_tables(study, judged) if judged else [])]
 
 
 def group_title(study: Study, group: str, variant: str) -> str:
@@ -77,7 +83,7 @@ def _measure(study: Study, column: str, records: Sequence[Record]) -> StudyTable
         for model in study.models
         for dataset in study.datasets
     ]
-    headings = (*_model_headings(study), *study.variants)
+    headings = (*model_headings(study), *study.variants)
     return _described(study, column, headings, rows, records, len(study.variants))
 
 
@@ -95,7 +101,7 @@ def _group(study: Study, group: str, variant: str, records: Sequence[Record]) ->
                 for column in columns
             )
             rows.append((*_model_and_dataset(study, cell.model, cell.dataset), *cells))
-    headings = (*_model_headings(study), *columns)
+    headings = (*model_headings(study), *columns)
     title = group_title(study, group, variant)
     return _described(study, title, headings, rows, own, len(columns))
 
@@ -115,7 +121,7 @@ def _described(
         headings,
         tuple(rows),
         legend=LEGEND if published else ALONE,
-        notes=(*_interval_notes(records), *_absences(study, records)),
+        notes=(*_interval_notes(records), *absences(study, records)),
         measured=_measured(study, records),
         numbers=numbers,
     )
@@ -158,7 +164,7 @@ def _figure(study: Study, figure: Figure, records: Sequence[Record]) -> StudyTab
         headings,
         tuple(rows),
         legend="" if isinstance(figure, LinePlot) else ALONE,
-        notes=(*notes, *_absences(study, own)),
+        notes=(*notes, *absences(study, own)),
         measured=_measured(study, own),
         numbers=numbers,
     )
@@ -219,95 +225,19 @@ def _point(record: Record | None) -> str:
     return ABSENT if record is None or record.value is None else f"{record.value:.3g}"
 
 
-def _claim_tables(study: Study, records: Sequence[Record]) -> list[StudyTable]:
-    """The verdicts, and then what each claim compares."""
-    verdicts = _claims_of_tables if study.tabulated else _claims
-    judged = tuple(
-        (claim.text, claim.source, _comparison(study, claim, records)) for claim in study.claims
-    )
-    return [
-        verdicts(study, records),
-        StudyTable(JUDGED, ("claim", "source", "comparison"), judged),
-    ]
-
-
-def _claims(study: Study, records: Sequence[Record]) -> StudyTable:
-    """Claims down, datasets across."""
-    found = {(record.row, record.dataset, record.model): record for record in records}
-    rows = tuple(
-        (
-            _with_column(claim),
-            *((shown_model,) if len(study.models) > 1 else ()),
-            *(
-                _verdict(found.get((claim.text, data.data, model.name)))
-                for data in study.datasets.values()
-            ),
-        )
-        for claim in study.claims
-        for shown_model, model in study.models.items()
-        if any((claim.text, data.data, model.name) in found for data in study.datasets.values())
-    )
-    headings = ("claim", *_model_headings(study)[:-1], *study.datasets)
-    return StudyTable(CLAIMS, headings, rows, notes=_absences(study, records))
-
-
-def _claims_of_tables(study: Study, records: Sequence[Record]) -> StudyTable:
-    """One claim below the other, each with its dataset."""
-    by_text = {claim.text: claim for claim in study.claims}
-    names = {dataset.data: name for name, dataset in study.datasets.items()}
-    rows = tuple(
-        (_with_column(by_text[one.row]), names.get(one.dataset, one.dataset), _verdict(one))
-        for one in records
-    )
-    headings = ("claim", "dataset", "verdict")
-    return StudyTable(CLAIMS, headings, rows, notes=_absences(study, records))
-
-
-def _with_column(claim: Claim) -> str:
-    return f"{claim.text} ({claim.column})" if claim.column else claim.text
-
-
-def _comparison(study: Study, claim: Claim, records: Sequence[Record]) -> str:
-    """Return what is compared; if this differs, with the models and datasets of each way."""
-    models = {model.name: name for name, model in study.models.items()}
-    data = {dataset.data: name for name, dataset in study.datasets.items()}
-    own = [record for record in records if record.row == claim.text]
-    ways: dict[str, list[str]] = {}
-    for record in [one for one in own if one.value is not None] or own:
-        dataset = data.get(record.dataset, record.dataset)
-        where = f"{models[record.model]} on {dataset}" if record.model else dataset
-        ways.setdefault(record.protocol, []).append(where)
-    return "; ".join(
-        way if len(ways) == 1 else f"{', '.join(of)}: {way}" for way, of in ways.items()
-    )
-
-
-def _model_headings(study: Study) -> tuple[str, ...]:
-    return ("dataset",) if len(study.models) == 1 else ("model", "dataset")
-
-
 def _model_and_dataset(study: Study, model: str, dataset: str) -> tuple[str, ...]:
     """Return the dataset, after the model if the study has several."""
     return (dataset,) if len(study.models) == 1 else (model, dataset)
 
 
 def _place_headings(study: Study) -> tuple[str, ...]:
-    return (*_model_headings(study), *(("variant",) if len(study.variants) > 1 else ()))
+    return (*model_headings(study), *(("variant",) if len(study.variants) > 1 else ()))
 
 
 def _place(study: Study, cell: Cell) -> tuple[str, ...]:
     """Return the dataset of a cell, with its model and variant if the study has several."""
     place = _model_and_dataset(study, cell.model, cell.dataset)
     return (*place, cell.variant) if len(study.variants) > 1 else place
-
-
-def _verdict(record: Record | None) -> str:
-    if record is None:
-        return ""
-    if record.value is None or record.interval is None:
-        return ABSENT if not record.seeds else record.verdict
-    numbers = "{:.4f} [{:.4f}, {:.4f}]".format(record.value, *record.interval)
-    return f"{record.verdict}: {numbers.replace('-', '−')}"
 
 
 def _measured(study: Study, records: Sequence[Record]) -> tuple[MeasuredOn, ...]:
@@ -333,14 +263,3 @@ def _measured(study: Study, records: Sequence[Record]) -> tuple[MeasuredOn, ...]
 def _from_to(counts: Sequence[int]) -> str:
     least, most = min(counts), max(counts)
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
-
-
-def _absences(study: Study, records: Sequence[Record]) -> tuple[str, ...]:
-    """Return why values are absent, with the datasets that lack them."""
-    datasets = {dataset.data: name for name, dataset in study.datasets.items()}
-    why: dict[str, dict[str, None]] = {}
-    for record in records:
-        if record.value is None and not record.seeds:
-            name = datasets.get(record.dataset, record.dataset)
-            why.setdefault(record.verdict, {})[name] = None
-    return tuple(f"{ABSENT} {verdict}: {', '.join(names)}." for verdict, names in why.items())

@@ -12,8 +12,9 @@ import pytest
 from whence.report.charts import to_png
 from whence_studies.cache import CachedColumns
 from whence_studies.charts.cells import ABSENT
+from whence_studies.charts.claim_tables import JUDGED
 from whence_studies.charts.study_charts import study_charts
-from whence_studies.charts.study_tables import ALONE, JUDGED, LEGEND, study_tables
+from whence_studies.charts.study_tables import ALONE, LEGEND, study_tables
 from whence_studies.measurements.measurement import LinePlot, SeedColumn
 from whence_studies.measurements.registry import MEASUREMENTS, columns_of, figures_of
 from whence_studies.records import Record

@@ -18,14 +18,18 @@ from whence.models import Recommender
 from whence.run import Run
 from whence.trust import deletion_curves
 from whence.trust.faithfulness.deletion import Order
+from whence_studies.cache import CachedColumns
+from whence_studies.claims import FAILS, HOLDS
 from whence_studies.measurements.deletion_curves import (
     CURVES,
     MEASUREMENT,
     DeletionOptions,
     deletions,
 )
-from whence_studies.measurements.measurement import MeasuredRun
+from whence_studies.measurements.measurement import MeasuredRun, SeedColumn
 from whence_studies.measurements.point_sample import draw_full
+from whence_studies.results import StudyResults
+from whence_studies.study import find_study
 
 N = 8
 METHODS = {
@@ -109,6 +113,58 @@ def test_curves_start_at_zero_and_end_together(followed: Callable[..., Run], spl
     assert len(ends) == 8
     assert ends == pytest.approx([ends[0]] * 8)
     assert ends[0] > 0
+
+
+def test_shapes_are_those_of_the_mean_curve(followed: Callable[..., Run], split: Split) -> None:
+    """What a claim compares is the straight line and the mean curve, seed by seed."""
+    run = followed()
+    found = deletions(MeasuredRun(run, split, "validation", False), DeletionOptions(6, seeds=2))
+    batch = torch.from_numpy(draw_full(split, "validation", N, 6).histories(N))
+    targets = torch.from_numpy(draw_full(split, "validation", N, 6).targets)
+    study = find_study("sequential-deletion")
+    by_rollout = next(one for one in study.claims if one.text.endswith("BERT4Rec: by rollout"))
+    of, than = by_rollout.sides
+    assert of.column is not None
+    assert than.column is not None
+    for seed in (0, 1):
+        order = explain_batch(run.models[seed], batch, targets, "rollout")
+        (curves,) = deletion_curves(run.models[seed], batch, [order]).values()
+        mean = curves.values.mean(axis=0)
+        line = np.linspace(mean[0], mean[-1], N + 1)
+        expected = np.trapezoid(line - mean) / N
+        ours = of.times * found[of.column].per_seed[seed] - found[than.column].per_seed[seed]
+        assert ours == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_a_history_with_a_low_end_does_not_decide_the_shape() -> None:
+    """One curve ends at 2 below its line, the other at 0.02 far above its own.
+
+    The mean of (line − area) / end is (0.25 − 9.5) / 2, but the mean curve is convex: the area is
+    0.35, that under the line 0.505.
+    """
+    study = find_study("sequential-deletion")
+    ends, areas = np.array([2.0, 0.02]), np.array([0.5, 0.2])
+    assert np.mean((ends / 2 - areas) / ends) < -4
+    noise = np.array([-0.01, 0.0, 0.01])
+    columns = {
+        "α, 100 % deleted": ends.mean() + noise,
+        "area of α": areas.mean() + noise,
+    }
+    cached = CachedColumns(
+        (0, 1, 2),
+        {
+            name: SeedColumn(tuple(values.tolist()), 2, "2 events", "neither")
+            for name, values in columns.items()
+        },
+    )
+    cells = {cell: {"deletion": cached} for cell in study.cells() if cell.dataset == "Games"}
+    records = StudyResults(study, "2 CPU cores", "c", cells).records()
+    verdicts = {
+        (one.model, one.verdict)
+        for one in records
+        if one.row.endswith(": by rollout") and one.dataset == "amazon-games-sasrec"
+    }
+    assert verdicts == {("sasrec", HOLDS), ("bert4rec", FAILS)}
 
 
 @pytest.mark.parametrize("wrong", [{"histories": 0}, {"seeds": 0}])
