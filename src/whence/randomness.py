@@ -235,15 +235,23 @@ def uniform_by_content(
     The numbers of a row depend only on the stream and on its used values, not on other rows or on
     where the unused slots are. So a case gets the same numbers alone and in a batch.
     """
+    key = keys_by_content(stream, rows, used)
+    turn: npt.NDArray[np.uint64] = np.cumsum(used, axis=1, dtype=np.uint64)
+    bits = _splitmix64(key[:, None] ^ _splitmix64(turn)) >> np.uint64(11)
+    uniform: npt.NDArray[np.float64] = np.where(used, bits * 2.0**-53, 0.0)
+    return uniform
+
+
+def keys_by_content(
+    stream: np.random.SeedSequence, rows: npt.NDArray[np.int64], used: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.uint64]:
+    """Return `[B]`: a key for every row, from the stream and the row's used values only."""
     key: npt.NDArray[np.uint64] = np.repeat(stream.generate_state(1, np.uint64), len(rows))
     for slot in range(rows.shape[1]):
         value: npt.NDArray[np.uint64] = rows[:, slot].astype(np.uint64)
         mixed = _splitmix64(np.bitwise_xor(key, value))
         key = np.where(used[:, slot], mixed, key)
-    turn: npt.NDArray[np.uint64] = np.cumsum(used, axis=1, dtype=np.uint64)
-    bits = _splitmix64(key[:, None] ^ _splitmix64(turn)) >> np.uint64(11)
-    uniform: npt.NDArray[np.float64] = np.where(used, bits * 2.0**-53, 0.0)
-    return uniform
+    return key
 
 
 def _splitmix64(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -78,6 +78,7 @@ class MeasuringPlan:
     measurement: str
     held: HeldOut
     options: DataclassInstance
+    edition: int = 1
 
     @property
     def key(self) -> str:
@@ -85,7 +86,8 @@ class MeasuringPlan:
         chosen = "-".join(f"{name}={value}" for name, value in asdict(self.options).items())
         if len(chosen) > LONGEST_OPTIONS:
             chosen = hashlib.sha256(chosen.encode()).hexdigest()
-        named = (self.measurement, self.held, *([chosen] if chosen else []))
+        edition = [f"edition={self.edition}"] if self.edition > 1 else []
+        named = (self.measurement, self.held, *edition, *([chosen] if chosen else []))
         return re.sub(r"[^\w=.-]", "_", "-".join(named))
 
 

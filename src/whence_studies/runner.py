@@ -138,8 +138,9 @@ class _StudyRun:
                 self.cache.keep(recipe, measuring, found[name])
 
     def _measuring(self, cell: Cell, name: str) -> MeasuringPlan:
-        options = MEASUREMENTS[name].build_options(self.study.measuring_options(cell, name))
-        return MeasuringPlan(name, self.study.held, options)
+        measurement = MEASUREMENTS[name]
+        options = measurement.build_options(self.study.measuring_options(cell, name))
+        return MeasuringPlan(name, self.study.held, options, measurement.edition)
 
     def _recipe(self, cell: Cell) -> TrainingRecipe:
         if cell.dataset not in self.data:

@@ -29,6 +29,7 @@ from whence.explainers.base import name_of
 from whence.explainers.leave_one_out import LeaveOneOut
 from whence.explainers.random import Random
 from whence.explainers.shapley import Shapley
+from whence.explainers.shapley_printed import PrintedShapley
 from whence.explainers.signed_rollout import SignedRollout
 from whence.explanation import Labels
 from whence.testing import EXPLAINER_CHECKS, ModelCases
@@ -170,7 +171,7 @@ def test_names_with_settings_and_wrong_names() -> None:
         (LeaveOneOut(unit="probability"), "leave-one-out-probability"),
         (Shapley(), "shapley"),
         (Shapley(error=0.05, most=2048), "shapley:error=0.05,most=2048"),
-        (Shapley("uniform"), "shapley:sampler=uniform"),
+        (PrintedShapley(coalitions=300), "shapley-printed:coalitions=300"),
         (SignedRollout("both"), "signed-rollout:sign=both"),
     ],
 )

@@ -15,7 +15,7 @@ from whence.explainers.shapley import Shapley
 from whence.explanation import Explanation
 from whence.memory import inputs_at_once
 
-SAMPLERS: tuple[Sampler, ...] = ("paired", "uniform", "permutation")
+SAMPLERS: tuple[Sampler, ...] = ("paired", "permutation")
 TARGET = torch.tensor([0])
 
 
@@ -77,7 +77,7 @@ def test_samples_are_within_their_errors(sampler: Sampler, players: int) -> None
 
 @pytest.mark.parametrize(
     ("sampler", "players", "count"),
-    [("paired", 12, 300), ("uniform", 8, 1000), ("permutation", 12, 440)],
+    [("paired", 12, 300), ("permutation", 12, 440)],
 )
 def test_errors_have_the_right_size(sampler: Sampler, players: int, count: int) -> None:
     """Over seeds, the errors around the true values are as large as reported."""
@@ -92,7 +92,7 @@ def test_errors_have_the_right_size(sampler: Sampler, players: int, count: int) 
     assert (np.abs(missed) <= 4 * reported).mean() > 0.99
 
 
-@pytest.mark.parametrize("sampler", ["paired", "uniform", "exact"])
+@pytest.mark.parametrize("sampler", ["paired", "exact"])
 def test_equals_plain_least_squares_on_the_same_coalitions(sampler: Sampler) -> None:
     """The sum rule as an equation with a huge weight, as in other libraries."""
     value, players = attention_like(11), 11
@@ -236,7 +236,6 @@ def test_slots_of_the_parts_do_not_matter() -> None:
             "coalitions=20",
             "of 50 items need at least 100. Set coalitions=100",
         ),
-        ("sampler=uniform,coalitions=20", "at least 50. Set"),
         ("sampler=permutation,coalitions=100", "at least 196. Set"),
         ("sampler=exact", "at least 1,125,899,906,842,622. Set"),
         ("coalitions=0", "coalitions is 0; set it to 1 or more"),
@@ -246,7 +245,7 @@ def test_slots_of_the_parts_do_not_matter() -> None:
         ("error=-1", "error is -1.0; set a share above 0"),
         ("error=0.1,most=10", "most=10 is less than coalitions=1024"),
         ("exact_up_to=30", "exact_up_to is 30; set at most 16"),
-        ("sampler=sobol", "sampler cannot be 'sobol': known: exact, paired, permutation, uniform"),
+        ("sampler=sobol", "sampler cannot be 'sobol': known: exact, paired, permutation"),
     ],
 )
 def test_impossible_budgets_are_errors(settings: str, sentence: str) -> None:

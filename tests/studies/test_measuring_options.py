@@ -135,7 +135,8 @@ def test_measured_values_are_cached_by_their_options() -> None:
         MeasuringPlan("agreement", "test", one).key,
         MeasuringPlan("controls", "validation", one).key,
         MeasuringPlan("agreement", "validation", PointSample(5)).key,
+        MeasuringPlan("agreement", "validation", one, edition=2).key,
     }
-    assert len(keys) == 5
+    assert len(keys) == 6
     assert all(set('/\\ :*?"<>|').isdisjoint(key) for key in keys)
     assert MeasuringPlan("accuracy", "test", NoOptions()).key == "accuracy-test"

@@ -48,9 +48,12 @@ class Game:
         return Game(self.request[cases], self.slots)
 
     def __call__(self, coalitions: Tensor) -> Tensor:
-        """Return `[B, c]`: the value of each coalition `[c, p]` of players."""
+        """Return `[B, c]`: the value of each coalition of players.
+
+        They are `[c, p]`, shared by all cases, or `[B, c, p]`.
+        """
         request = self.request
-        if not len(coalitions):
+        if not coalitions.shape[-2]:
             return self.full.new_zeros(len(request), 0)
         values = score_coalitions(
             request.model,
@@ -62,11 +65,12 @@ class Game:
         return values.double()
 
     def present(self, coalitions: Tensor) -> Tensor:
-        """Return `[c, n]`: the coalitions `[c, p]` in the slots of the batch."""
+        """Return `[…, c, n]`: the coalitions `[…, c, p]` in the slots of the batch."""
         if self.players == self.request.parts.shape[1]:
             return coalitions.to(self.request.parts.device)
-        present = self.request.parts.new_zeros(len(coalitions), self.request.parts.shape[1])
-        present[:, self.slots] = coalitions.to(present.device)
+        slots = self.request.parts.shape[1]
+        present = self.request.parts.new_zeros(*coalitions.shape[:-1], slots)
+        present[..., self.slots] = coalitions.to(present.device)
         return present
 
 

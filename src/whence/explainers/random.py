@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from whence.arrays import Floats
+from whence.arrays import Bools, Floats
 from whence.explainers.base import EXPLAINERS, Attribution, Explainer, Request
-from whence.randomness import Randomness, uniform_by_content
+from whence.randomness import Randomness, keys_by_content, uniform_by_content
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,23 @@ def uniform_by_case(
     A case is the integers in its part slots. In a batch of real numbers it is all columns, bit by
     bit. A target `[B]` counts as one more slot, before the others.
     """
+    drawn = uniform_by_content(stream, *_content(batch, parts, targets))
+    first = 0 if targets is None else 1
+    kept = drawn[:, first : first + parts.shape[1]]
+    return np.where(parts.cpu().numpy(), kept, 0.0)
+
+
+def key_by_case(
+    stream: np.random.SeedSequence, batch: Tensor, parts: Tensor, targets: Tensor
+) -> npt.NDArray[np.uint64]:
+    """Return `[B]`: a key of 64 bits, the same for the same case and target."""
+    return keys_by_content(stream, *_content(batch, parts, targets))
+
+
+def _content(
+    batch: Tensor, parts: Tensor, targets: Tensor | None
+) -> tuple[npt.NDArray[np.int64], Bools]:
+    """Return the integers of each case, and which of them count."""
     rows, used = batch, parts
     if batch.is_floating_point():
         rows = batch.double().view(torch.int64)
@@ -46,10 +64,7 @@ def uniform_by_case(
     if targets is not None:
         rows = torch.column_stack((targets, rows))
         used = torch.column_stack((torch.ones_like(targets, dtype=torch.bool), used))
-    drawn = uniform_by_content(stream, rows.cpu().numpy(), used.cpu().numpy())
-    first = 0 if targets is None else 1
-    kept = drawn[:, first : first + parts.shape[1]]
-    return np.where(parts.cpu().numpy(), kept, 0.0)
+    return rows.cpu().numpy(), used.cpu().numpy()
 
 
 EXPLAINERS.add("random", Random(), tags=("usual", "audit"), place=900)

@@ -23,7 +23,7 @@ from whence.coalitions import size_shares
 from whence.errors import InputError
 from whence.randomness import Randomness
 
-Sampler = Literal["paired", "uniform", "permutation", "exact"]
+Sampler = Literal["paired", "permutation", "exact"]
 T = TypeVar("T")
 Others = TypeVarTuple("Others")
 
@@ -54,12 +54,6 @@ def draw_design(players: int, count: int, sampler: Sampler, seed: int) -> Design
     return SAMPLERS[sampler](players, count, Randomness(seed).numpy("explain"))
 
 
-def _uniform(players: int, count: int, rng: np.random.Generator) -> Design:
-    """Uniform over {0, 1}ⁿ, weighted by the Shapley kernel, as Baumhauer (2021) prints it."""
-    coalitions = rng.random((count, players)) < 0.5
-    return _design(coalitions, shapley_kernel(coalitions), draw_size=1)
-
-
 def _paired(players: int, count: int, rng: np.random.Generator) -> Design:
     """A size ∝ 1/(s(n − s)), a subset of it, then its complement; no weights are needed."""
     drawn = rng.random((count // 2, 1 + players))
@@ -67,7 +61,7 @@ def _paired(players: int, count: int, rng: np.random.Generator) -> Design:
     size = size.clip(1, players - 1)  # the shares may add up to a little less than 1
     chosen = subsets(drawn[:, 1:], size)
     coalitions = np.stack((chosen, ~chosen), axis=1).reshape(-1, players)
-    return _design(coalitions, np.ones(len(coalitions)), draw_size=2)
+    return _unweighted(coalitions, draw_size=2)
 
 
 def _permutation(players: int, count: int, rng: np.random.Generator) -> Design:
@@ -76,47 +70,45 @@ def _permutation(players: int, count: int, rng: np.random.Generator) -> Design:
     place = rng.random((orders, players)).argsort(axis=1).argsort(axis=1)
     both = np.stack((place, players - 1 - place), axis=1)
     coalitions = both[:, :, None, :] < np.arange(1, players)[:, None]  # [orders, 2, n − 1, n]
-    flat = coalitions.reshape(-1, players)
-    return _design(flat, np.ones(len(flat)), draw_size=2 * (players - 1))
+    return _unweighted(coalitions.reshape(-1, players), draw_size=2 * (players - 1))
 
 
 def _exact(players: int, count: int, rng: np.random.Generator) -> Design:
     """All 2ⁿ − 2 coalitions except the empty and the full one."""
     number = np.arange(1, 2**players - 1)
-    coalitions = (number[:, None] >> np.arange(players)) & 1 == 1
-    return _design(coalitions, shapley_kernel(coalitions), draw_size=0)
+    coalitions = torch.from_numpy((number[:, None] >> np.arange(players)) & 1 == 1)
+    return Design(coalitions, shapley_kernel(coalitions), draw_size=0)
 
 
 SAMPLERS: Final[dict[Sampler, Callable[[int, int, np.random.Generator], Design]]] = {
     "paired": _paired,
-    "uniform": _uniform,
     "permutation": _permutation,
     "exact": _exact,
 }
 # One draw more than the n − 1 unknowns; two orders with their reverses for a standard error.
 MINIMUM: Final[dict[Sampler, Callable[[int], int]]] = {
     "paired": lambda players: 2 * players,
-    "uniform": lambda players: players,
     "permutation": lambda players: 4 * (players - 1),
     "exact": lambda players: 2**players - 2,
 }
 
 
-def shapley_kernel(coalitions: Bools) -> npt.NDArray[np.float64]:
-    """Return `[c]`: ∝ (n − 1) / (C(n, s)·s·(n − s)), at most 1; 0 for the empty and the full one.
+def shapley_kernel(coalitions: Tensor) -> Tensor:
+    """Return `[…, c]`: ∝ (n − 1) / (C(n, s)·s·(n − s)), at most 1, for coalitions `[…, c, n]`.
 
-    Those two have infinite weight; the solver satisfies their equations exactly instead.
+    The empty and the full one get 0. Their weight is infinite, so a solver satisfies their
+    equations exactly instead.
     """
-    players = coalitions.shape[1]
+    players = coalitions.shape[-1]
     size = torch.arange(players + 1, dtype=torch.float64)
     factorials = torch.lgamma(size + 1)
     of_size = factorials[-1] - factorials - factorials.flip(0)  # ln C(n, s), which may be large
     logarithm = torch.from_numpy(size_shares(players)).log() - of_size
-    weights = logarithm[torch.from_numpy(coalitions.sum(axis=1))]
-    if len(weights):
-        weights = weights - weights.max().clamp(min=torch.finfo(weights.dtype).min)
-    found: npt.NDArray[np.float64] = weights.exp().numpy()
-    return found
+    weights = logarithm.to(coalitions.device)[coalitions.sum(dim=-1)]
+    if weights.numel():
+        largest = weights.amax(dim=-1, keepdim=True)
+        weights = weights - largest.clamp(min=torch.finfo(weights.dtype).min)
+    return weights.exp()
 
 
 def subsets(drawn: npt.NDArray[np.float64], size: npt.NDArray[np.int64]) -> Bools:
@@ -126,8 +118,9 @@ def subsets(drawn: npt.NDArray[np.float64], size: npt.NDArray[np.int64]) -> Bool
     return chosen
 
 
-def _design(coalitions: Bools, weights: npt.NDArray[np.float64], draw_size: int) -> Design:
-    return Design(torch.from_numpy(coalitions), torch.from_numpy(weights), draw_size)
+def _unweighted(coalitions: Bools, draw_size: int) -> Design:
+    weights = torch.ones(len(coalitions), dtype=torch.float64)
+    return Design(torch.from_numpy(coalitions), weights, draw_size)
 
 
 def cached_by_size(build: Callable[[int, int, *Others], T]) -> Callable[[int, int, *Others], T]:

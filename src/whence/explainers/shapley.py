@@ -62,10 +62,10 @@ class Shapley(Explainer):
     @property
     def summary(self) -> str:
         """Say how coalitions are drawn."""
-        drawn = {"uniform": " (sampled uniformly)", "permutation": " (sampled by random orders)"}
+        drawn = " (sampled by random orders)" if self.sampler == "permutation" else ""
         return (
             "What each {part} adds to the score, averaged over all orders of adding the {parts}"
-            f"{drawn.get(self.sampler, '')}; the scores sum to the difference all of them make."
+            f"{drawn}; the scores sum to the difference all of them make."
         )
 
     @property
@@ -164,7 +164,6 @@ EXPLAINERS.add(
     tags=("usual", "audit"),
     place=50,
 )
-EXPLAINERS.add("shapley-printed", Shapley(sampler="uniform", exact_up_to=0), place=51)
 EXPLAINERS.add(
     "shapley-permutation",
     Shapley(sampler="permutation"),

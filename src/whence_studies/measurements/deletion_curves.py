@@ -21,7 +21,7 @@ from whence.progress import progress_bar
 from whence.ranking import batch_and_targets
 from whence.trust.faithfulness.curves import SHARES, Curves, deletion_at
 from whence.trust.faithfulness.deletion import Order, deletion_curves, flips
-from whence_studies.measurements.explainer_agreement import HALF, PRINTED
+from whence_studies.measurements.explainer_agreement import HALF, PRINTED, PRINTED_DRAWS
 from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
 from whence_studies.measurements.point_sample import draw_full
 
@@ -74,15 +74,15 @@ CURVES: Final = {
 
 def deletions(subject: MeasuredRun, options: DeletionOptions) -> dict[str, SeedColumn]:
     """Return the columns of every seed's model, on the same histories."""
-    models = list(subject.run.models.values())[: options.seeds]
-    cases = draw_full(subject.split, subject.held, models[0].config.max_len, options.histories)
+    models = dict(list(subject.run.models.items())[: options.seeds])
+    longest = subject.run.first.config.max_len
+    cases = draw_full(subject.split, subject.held, longest, options.histories)
     bar = progress_bar("deleting", len(models), subject.show_progress, transient=True)
-    found = [measure_model(model, cases) for model in bar.track(models)]
+    found = [measure_model(model, cases, seed) for seed, model in bar.track(models.items())]
     protocol = (
         f"{len(cases):,} {subject.held} events with full histories, {subject.split.protocol}; "
         "items are hidden from attention one by one, and the distribution over all items is "
-        "compared with that for the full history; φ from 1,024 coalitions as published, "
-        "φ* from 2,048"
+        f"compared with that for the full history; {PRINTED_DRAWS}, φ* from 2,048"
     )
     return {
         column: SeedColumn(tuple(one[column] for one in found), len(cases), protocol, "neither")
@@ -90,10 +90,10 @@ def deletions(subject: MeasuredRun, options: DeletionOptions) -> dict[str, SeedC
     }
 
 
-def measure_model(model: Recommender, cases: Cases) -> dict[str, float]:
-    """Return the mean of every column over the histories."""
+def measure_model(model: Recommender, cases: Cases, seed: int) -> dict[str, float]:
+    """Return the mean of every column over the histories; estimators draw by the model's seed."""
     batch, targets = batch_and_targets(model, cases, model.config.max_len)
-    explained = compare_batch(model, batch, targets, list(EXPLAINERS.values()))
+    explained = compare_batch(model, batch, targets, list(EXPLAINERS.values()), seed)
     orders: list[Order] = [*explained.values(), "random order", "greedy oracle"]
     curves = deletion_curves(model, batch, orders)
     true = deletion_curves(model, batch, orders[:-1], divergence="Jensen-Shannon")
@@ -128,4 +128,4 @@ COLUMNS: Final = tuple(
     for order in ORDERS
     if order != ORACLE or kind not in ("JS area", "insertion")
 )
-MEASUREMENT: Final = Measurement(COLUMNS, deletions, DeletionOptions, CURVES)
+MEASUREMENT: Final = Measurement(COLUMNS, deletions, DeletionOptions, CURVES, edition=2)

@@ -2,8 +2,11 @@
 
 Columns use the paper's symbols: ∇ is the norm of the gradient, α first and α last the attention of
 the first and the last block, α attention rollout. Shapley values come twice: φ by the published
-estimator (with its kernel corrected), and φ* by one with a several times smaller error, which
-separates noise from signal. A prime (′) marks a second draw.
+Algorithm 1 (with its kernel corrected), and φ* by an estimator with a several times smaller error,
+which separates noise from signal. A prime (′) marks a second draw.
+
+Every model is explained with draws of its own seed, so intervals over seeds include the noise of
+the estimators.
 """
 
 from __future__ import annotations
@@ -33,8 +36,12 @@ from whence.trust.permutation.entropy import entropy
 from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
 from whence_studies.measurements.point_sample import PointSample, draw_points
 
-PRINTED: Final = "shapley:sampler=uniform,coalitions=1024,exact_up_to=0"
+PRINTED: Final = "shapley-printed"
 HALF: Final = "shapley:coalitions=2048"
+PRINTED_DRAWS: Final = "φ by Algorithm 1 from 1,024 coalitions drawn for each history and seed"
+"""How φ is drawn, for protocols."""
+DRAWS: Final = 2
+"""Independent draws of each estimator for a seed of a model."""
 ASKED: Final = {
     "∇": ("gradient-norm", 0),
     "α first": ("attention-first", 0),
@@ -49,7 +56,7 @@ ASKED: Final = {
     "φ*₁": (HALF, 0),
     "φ*₂": (HALF, 1),
 }
-"""By symbol: the explainer and its seed, the same for every model."""
+"""By symbol: the explainer, and which of its draws."""
 OF_HEADS: Final = ("α first 1", "α first 2")
 
 BY_SIZE: Final = (
@@ -123,10 +130,12 @@ def agreement(subject: MeasuredRun, options: PointSample) -> dict[str, SeedColum
     seeds = progress_bar(
         "comparing", len(subject.run.models), subject.show_progress, transient=True
     )
-    found = [measure_model(model, cases) for model in seeds.track(subject.run.models.values())]
+    found = [
+        measure_model(model, cases, seed) for seed, model in seeds.track(subject.run.models.items())
+    ]
     protocol = (
         f"{options.points:,} {subject.held} events, {subject.split.protocol}, {options.words}; "
-        "the target is the next item; φ from 1,024 coalitions as published, φ* from 4,096"
+        f"the target is the next item; {PRINTED_DRAWS}, φ* from 4,096"
     )
     return {
         column: SeedColumn(
@@ -140,9 +149,9 @@ def agreement(subject: MeasuredRun, options: PointSample) -> dict[str, SeedColum
     }
 
 
-def measure_model(model: Recommender, cases: Cases) -> dict[str, tuple[float, int]]:
-    """Return each column with its number of points."""
-    points = per_point(explain_points(model, cases, ASKED))
+def measure_model(model: Recommender, cases: Cases, seed: int) -> dict[str, tuple[float, int]]:
+    """Return each column of the model of this seed, with its number of points."""
+    points = per_point(explain_points(model, cases, ASKED, seed))
     columns: dict[str, tuple[float, int]] = {}
     for column, values in points.items():
         defined = values[~np.isnan(values)]
@@ -172,10 +181,13 @@ class PointExplanations:
     parts: Bools
 
 
-def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> PointExplanations:
+def explain_points(
+    model: Recommender, cases: Cases, symbols: Iterable[str], seed: int
+) -> PointExplanations:
     """Return the importances of these symbols, and φ* if both of its halves are among them.
 
-    Columns of single heads are omitted if there is only one head.
+    Estimators draw by the seed of the model. Columns of single heads are omitted if there is only
+    one head.
     """
     batch, targets = batch_and_targets(model, cases, model.config.max_len)
     subject: dict[int, dict[str, str]] = {}
@@ -184,11 +196,12 @@ def explain_points(model: Recommender, cases: Cases, symbols: Iterable[str]) -> 
     for symbol in symbols:
         if symbol in OF_HEADS and heads == 1:
             continue
-        method, seed = ASKED[symbol]
-        subject.setdefault(seed, {})[symbol] = method
+        method, draw = ASKED[symbol]
+        subject.setdefault(draw, {})[symbol] = method
     scores: dict[str, Floats] = {}
-    for seed, methods in subject.items():
-        found = compare_batch(model, batch, targets, list(methods.values()), seed)
+    for draw, methods in subject.items():
+        drawn = DRAWS * seed + draw
+        found = compare_batch(model, batch, targets, list(methods.values()), drawn)
         scores |= {symbol: found[method].scores for symbol, method in methods.items()}
     if {"φ*₁", "φ*₂"} <= scores.keys():
         scores["φ*"] = (scores["φ*₁"] + scores["φ*₂"]) / 2
@@ -227,4 +240,4 @@ def per_point(explained: PointExplanations) -> dict[str, Floats]:
     return found
 
 
-MEASUREMENT: Final = Measurement(COLUMNS, agreement, PointSample, CURVES)
+MEASUREMENT: Final = Measurement(COLUMNS, agreement, PointSample, CURVES, edition=2)

@@ -141,6 +141,8 @@ class Measurement:
     bars: Mapping[str, BarPlot | SharePlot] = field(default_factory=dict)
     over_users: bool = False
     """Whether its columns come with intervals over users instead of one over seeds."""
+    edition: int = 1
+    """Raise it when the same columns are measured in another way: cached values do not count."""
 
     @property
     def all_columns(self) -> tuple[str, ...]:

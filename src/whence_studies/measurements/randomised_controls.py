@@ -40,7 +40,7 @@ def controls(subject: MeasuredRun, options: PointSample) -> dict[str, SeedColumn
     per_seed: dict[str, list[float]] = {}
     for seed in bar.track(subject.run.models):
         for version, model in versions(subject.run, seed):
-            found = per_point(explain_points(model, cases, SYMBOLS))
+            found = per_point(explain_points(model, cases, SYMBOLS, seed))
             for column in COMPARED:
                 mean = float(np.nanmean(found[column]))
                 per_seed.setdefault(f"{column}, {version}", []).append(mean)
@@ -80,4 +80,5 @@ MEASUREMENT: Final = Measurement(
     tuple(f"{column}, {version}" for column in COMPARED for version in VERSIONS),
     controls,
     PointSample,
+    edition=2,
 )

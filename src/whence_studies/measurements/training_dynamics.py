@@ -14,7 +14,12 @@ from whence.models import Recommender
 from whence.progress import progress_bar
 from whence.run import Run
 from whence.training.evaluation import Evaluation
-from whence_studies.measurements.explainer_agreement import explain_points, per_point, rho
+from whence_studies.measurements.explainer_agreement import (
+    PRINTED_DRAWS,
+    explain_points,
+    per_point,
+    rho,
+)
 from whence_studies.measurements.measurement import LinePlot, MeasuredRun, Measurement, SeedColumn
 from whence_studies.measurements.point_sample import PointSample, draw_points
 
@@ -68,20 +73,21 @@ def dynamics(subject: MeasuredRun, options: DynamicsOptions) -> dict[str, SeedCo
     snapshots = [(seed, step) for seed in seeds for step in steps]
     bar = progress_bar("snapshots", len(snapshots), subject.show_progress, transient=True)
 
-    def measure_model(model: Recommender) -> list[float]:
-        found = per_point(explain_points(model, cases, SYMBOLS))
+    def measure_model(model: Recommender, seed: int) -> list[float]:
+        found = per_point(explain_points(model, cases, SYMBOLS, seed))
         return [
             *(float(np.nanmean(found[column])) for column in CORRELATIONS),
             evaluation.mean(RECALL, model),
         ]
 
     values = np.array(
-        [measure_model(run.snapshot(step, seed)) for seed, step in bar.track(snapshots)]
+        [measure_model(run.snapshot(step, seed), seed) for seed, step in bar.track(snapshots)]
     )
     curves = values.reshape(len(seeds), len(steps), len(LINES)).transpose(2, 0, 1)
     protocol = (
         f"{options.points:,} {subject.held} events, {subject.split.protocol}, {options.words}; "
-        f"the target is the next item; recall on {len(some.held[subject.held]):,} events"
+        f"the target is the next item; {PRINTED_DRAWS}; "
+        f"recall on {len(some.held[subject.held]):,} events"
     )
     return {
         column: SeedColumn(tuple(of_seeds.tolist()), options.points, protocol, "neither")
@@ -128,4 +134,4 @@ def _some_events(split: Split, held: HeldOut, most: int) -> Split:
     return replace(split, held={held: every[rows]})
 
 
-MEASUREMENT: Final = Measurement((*LEAST, KNEE_LATER), dynamics, DynamicsOptions, CURVES)
+MEASUREMENT: Final = Measurement((*LEAST, KNEE_LATER), dynamics, DynamicsOptions, CURVES, edition=2)

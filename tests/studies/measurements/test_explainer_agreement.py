@@ -18,7 +18,9 @@ from whence.contract import ALL, HasAttentions, HasEmbeddings
 from whence.data import Split, last_two
 from whence.data.catalog import Catalog
 from whence.explainers import explain_batch
+from whence.explainers.base import Explainer
 from whence.explainers.shapley import Shapley
+from whence.explainers.shapley_printed import PrintedShapley
 from whence.models import Recommender
 from whence.run import Run
 from whence_studies.measurements.explainer_agreement import HISTOGRAMS, MEASUREMENT, agreement
@@ -26,7 +28,7 @@ from whence_studies.measurements.measurement import MeasuredRun, SeedColumn
 from whence_studies.measurements.point_sample import PointSample, draw_points
 
 LENGTH, POINTS, ITEMS = 12, 15, 30
-PRINTED = Shapley(sampler="uniform", coalitions=1024, exact_up_to=0)
+PRINTED = PrintedShapley(coalitions=1024)
 HALF = Shapley(sampler="paired", coalitions=2048)
 
 Importances = dict[str, Floats]
@@ -46,8 +48,8 @@ def measured(users: Split, *models: Recommender) -> dict[str, SeedColumn]:
     return agreement(MeasuredRun(run, users, "validation", False), PointSample(POINTS))
 
 
-def importances(model: Recommender, history: list[int], target: int) -> Importances:
-    """By symbol, of one point alone; from the model itself wherever that is short."""
+def importances(model: Recommender, seed: int, history: list[int], target: int) -> Importances:
+    """By symbol, of one point with a seed's draws; from the model itself wherever that is short."""
     batch, wanted, n = torch.tensor([history]), torch.tensor([target]), len(history)
     assert isinstance(model, HasEmbeddings)
     embedded = model.embed(batch).detach().requires_grad_()
@@ -60,10 +62,10 @@ def importances(model: Recommender, history: list[int], target: int) -> Importan
         first, *_, last = (block[0, :, -1, :n].numpy() for block in model.attentions(batch, wanted))
     chances = softmax(logits, axis=1)
 
-    def drawn(method: Shapley, seed: int) -> Floats:
-        return np.asarray(explain_batch(model, batch, wanted, method, seed).scores[0])
+    def drawn(method: Explainer, draw: int) -> Floats:
+        return np.asarray(explain_batch(model, batch, wanted, method, 2 * seed + draw).scores[0])
 
-    halves = [drawn(HALF, seed) for seed in (0, 1)]
+    halves = [drawn(HALF, draw) for draw in (0, 1)]
     heads = {f"α first {head}": weights for head, weights in enumerate(first, start=1)}
     return {
         "∇": gradient[0].norm(dim=-1).numpy(),
@@ -116,11 +118,13 @@ def of_point(column: str, said: Importances) -> float:
             return mu(one, two, logarithmic=mean == "μ log")
 
 
-def by_hand(users: Split, model: Recommender) -> dict[str, Floats]:
+def by_hand(users: Split, model: Recommender, seed: int) -> dict[str, Floats]:
     """`[points]` by column, as far as a column is one value a point."""
     cases = draw_points(users, "validation", PointSample(POINTS))
     said = [
-        importances(model, users.interactions.items[start:end][-LENGTH:].tolist(), int(target))
+        importances(
+            model, seed, users.interactions.items[start:end][-LENGTH:].tolist(), int(target)
+        )
         for start, end, target in zip(cases.starts, cases.ends, cases.targets, strict=True)
     ]
     columns = [name for name in MEASUREMENT.columns if not name.startswith(("sd of", "log₁₀"))]
@@ -143,7 +147,7 @@ def test_every_column_equals_loops_over_points(users: Split, name: str, heads: i
     assert set(found) == declared
     assert len(declared) == len(MEASUREMENT.all_columns) - (0 if heads > 1 else 6)
     for seed, model in enumerate(models):
-        expected = by_hand(users, model)
+        expected = by_hand(users, model, seed)
         ours = {column: one.per_seed[seed] for column, one in found.items()}
         for column, values in expected.items():
             assert ours[column] == pytest.approx(values.mean(), abs=1e-9), column
@@ -173,3 +177,12 @@ def test_sampled_estimates_differ_between_draws(users: Split) -> None:
     noisy, steady = (found[f"ρ({pair})"].per_seed[0] for pair in ("|φ|, |φ′|", "|φ*₁|, |φ*₂|"))
     assert noisy < steady < 1
     assert measured(users, TRANSFORMERS["sasrec"](length=LENGTH, items=ITEMS)) == found
+
+
+def test_equal_models_of_two_seeds_differ_by_their_draws_only(users: Split) -> None:
+    """So an interval over seeds includes the noise of the estimators."""
+    model = TRANSFORMERS["sasrec"](length=LENGTH, items=ITEMS)
+    found = measured(users, model, model)
+    for column in ("ρ(∇, α)", "ρ(LOO, φ)", "ρ(|φ|, α first)", "ρ(|φ*|, α first)"):
+        first, second = found[column].per_seed
+        assert (first != second) == ("φ" in column), column
