@@ -114,7 +114,7 @@ def default_data() -> str:
 
 
 def _shown_user(run: Run) -> tuple[object, str]:
-    """Return, of users with histories of usual length, the one with the most reasons, and why."""
+    """Return, of users with histories of usual length, the one with the surest reason, and why."""
     data, model = run.interactions, run.whole
     order = np.argsort(np.diff(data.offsets), kind="stable")
     middle = max(0, (len(order) - SHOWN_AMONG) // 2)
@@ -123,14 +123,12 @@ def _shown_user(run: Run) -> tuple[object, str]:
     items, scores = top_unseen(model, cases, model.config.max_len, LIST)
     unseen = np.isfinite(scores)
     told = find_all(run, cases, items, unseen, LIST, options=Options())
-    whose = np.nonzero(unseen)[0]
-    said = np.array([one.kind not in ("none", "rule") for one in told], dtype=np.int64)
-    counts = np.bincount(whose, weights=said, minlength=len(users))
-    best = int(counts.argmax())
+    said = [one.kind not in ("none", "rule") for one in told]
+    sure = [one.confidence or 0.0 if says else 0.0 for one, says in zip(told, said, strict=True)]
+    best = int(np.nonzero(unseen)[0][int(np.argmax(sure))])
     return data.users["user"][int(users[best])].as_py(), (
-        f"Of {len(users):,} users with histories of usual length, this one has the most reasons "
-        f"that are sure: {counts[best]:.0f}. Of their {len(told):,} recommendations, "
-        f"{said.sum():,} have one."
+        f"Of {len(users):,} users with histories of usual length, this one has the surest reason. "
+        f"Of their {len(told):,} recommendations, {sum(said):,} have a reason that is sure."
     )
 
 
