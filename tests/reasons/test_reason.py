@@ -13,7 +13,16 @@ from whence.console import SafeConsole
 from whence.errors import InputError
 from whence.picks import Pick, Recommendations
 from whence.reasons.evidence import Evidence
-from whence.reasons.reason import NO_HISTORY, Check, Leaving, Reason, Support, Taste, listed
+from whence.reasons.reason import (
+    NO_HISTORY,
+    Check,
+    Leaving,
+    Reason,
+    Support,
+    Taste,
+    Together,
+    listed,
+)
 from whence.reasons.similar_users import SimilarUsers
 
 ALIEN = Support(1, "Alien", 0.4, 12.0, 1.6, 0.8, 0.93, 1, 12)
@@ -40,7 +49,9 @@ ITEM = Reason(
     calibrator="default",
     models=5,
 )
-SET = replace(ITEM, kind="set", likeliest="set", supports=(ALIEN, HEAT))
+SET = replace(
+    ITEM, kind="set", likeliest="set", supports=(ALIEN, HEAT), together=Together(0.75, 1, 40)
+)
 OF_TASTE = replace(ITEM, kind="taste", likeliest="taste", supports=())
 POPULAR = replace(ITEM, kind="popularity", likeliest="popularity", supports=())
 NONE = replace(ITEM, kind="none", supports=(), confidence=0.4)
@@ -212,8 +223,7 @@ def test_the_table_shows_how_sure_reasons_are_and_the_ranks() -> None:
     table = table_of(ITEM, SET, OF_TASTE, POPULAR, NONE)
     assert "title why sure without it" in table
     assert "because you watched Alien 93 % 1 → 12, −40 %" in table
-    assert "which count together 93 % 1 → 12, −40 %" in table
-    assert "1 → 1, +50 %" in table, "without the other item of the pair"
+    assert "which count together 93 % 1 → 40, −75 %" in table, "without both items of the pair"
     assert "7 of the last 20 you watched 93 % 1 → 5, −30 %" in table
     assert "your history adds little 93 %" in table
     assert f"5 Film 5 {SAID} sure: how probable it is" in table, "no figure for what is not said"

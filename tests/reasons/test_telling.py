@@ -168,6 +168,10 @@ def test_the_checks_of_a_pair_have_its_figures(catalog: Catalog) -> None:
             assert checks["specificity"].value == pytest.approx(np.exp(beyond), rel=1e-4)
             without = int(figures.pair_rank_without[user, target, place])
             assert f"→ {without:,})" in checks["necessity"].says or reason.in_history
+            lost = float(figures.pair_lost[:, user, target, place].double().mean())
+            assert reason.together is not None
+            assert reason.together.rank_without == without
+            assert reason.together.probability_lost == pytest.approx(1 - np.exp(-lost), rel=1e-4)
     assert said > 3
 
 

@@ -60,6 +60,15 @@ class Support:
 
 
 @dataclass(frozen=True)
+class Together:
+    """What a recommendation loses without both items that are named."""
+
+    probability_lost: float
+    rank_before: int
+    rank_without: int
+
+
+@dataclass(frozen=True)
 class Taste:
     """The items of the history that are of the recommendation's group."""
 
@@ -122,6 +131,8 @@ class Reason(Result):
     """The recommendation's rank, from 1, among the items that are not in the history."""
     supports: tuple[Support, ...] = ()
     """The item or the items that are named."""
+    together: Together | None = None
+    """What is lost without two items, if two are named."""
     taste: Taste | None = None
     confidence: float | None = None
     """The probability that the most probable reason is the right one."""
@@ -196,9 +207,11 @@ class Reason(Result):
     @property
     def without(self) -> tuple[str, ...]:
         """The rank before and after and the change of the probability, without what is named."""
-        named: tuple[Support | Taste, ...] = self.supports
+        named: tuple[Support | Together | Taste, ...] = self.supports
         if self.kind == "taste" and self.taste is not None:
             named = (self.taste,)
+        if self.together is not None:
+            named = (self.together,)
         return tuple(
             f"{before_and_after(one.rank_before, one.rank_without, self.in_history)}, "
             f"{percent_lost(one.probability_lost)}"
@@ -216,6 +229,7 @@ class Reason(Result):
         """Return plain types only, with the figures behind the sentence."""
         optional = {
             "taste": self.taste,
+            "together": self.together,
             "smallest": self.smallest,
             "evidence": self.evidence,
             "similar_users": self.similar_users,
@@ -251,7 +265,8 @@ class Reason(Result):
         for name in ("supports", "although", "considered"):
             given[name] = tuple(Support(**one) for one in given[name])
         given["checks"] = tuple(Check(**one) for one in given["checks"])
-        for name, kind in (("taste", Taste), ("evidence", Evidence), ("smallest", Leaving)):
+        kinds = (("taste", Taste), ("together", Together), ("smallest", Leaving))
+        for name, kind in (*kinds, ("evidence", Evidence)):
             if given.get(name) is not None:
                 given[name] = build(kind, given[name])
         if given.get("similar_users") is not None:

@@ -18,7 +18,7 @@ from whence.reasons.features import agreement_of, mean_of_others
 from whence.reasons.groups import NO_GROUP, ItemGroups
 from whence.reasons.judgement import RECENT_EVENTS as RECENT_EVENTS
 from whence.reasons.judgement import Kind
-from whence.reasons.reason import KindName, Leaving, Reason, Support, Taste, listed
+from whence.reasons.reason import KindName, Leaving, Reason, Support, Taste, Together, listed
 from whence.reasons.reasoner import Found
 from whence.reasons.smallest import SmallestSet
 
@@ -166,6 +166,7 @@ class _Teller:
             verb=self.asked.verb,
             rank=int(self.found.figures.rank[0, target]),
             supports=supports if kind == likeliest else (),
+            together=self._together(target, place) if kind == Kind.SET else None,
             taste=taste,
             confidence=finite(judgement.confidence[0, target]),
             likeliest=NAMES[Kind(likeliest)],
@@ -192,6 +193,15 @@ class _Teller:
             older, newer = self.found.figures.pairs[0, target, place].tolist()
             return [newer, older]
         return []
+
+    def _together(self, target: int, pair: int) -> Together:
+        """Return what a target loses without both items of a pair."""
+        figures = self.found.figures
+        return Together(
+            finite(_share(figures.pair_lost.mean(dim=0))[0, target, pair]),
+            int(figures.rank[0, target]),
+            int(figures.pair_rank_without[0, target, pair]),
+        )
 
     def _liked(self, target: int) -> int:
         """Return how many items count for the taste of a target."""
