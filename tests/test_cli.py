@@ -97,7 +97,7 @@ def test_recommend_to_a_user_and_to_a_history(
     assert "Recommended for user u3" in done.stdout
     assert "because you played Film" in " ".join(done.stdout.split())
     assert re.search(r"because you played Film \d+ +95 % +1 → \d+, −\d+ %", done.stdout)
-    assert "before → after the named item is really left out" in " ".join(done.stdout.split())
+    assert "before → after what is named is really left out" in " ".join(done.stdout.split())
     unsure = whence("recommend", trained, "--user", "u3", "-k", "3", "--sure", "96")
     assert "because you played" not in unsure.stdout
     assert unsure.stdout.count("no single reason is sure") == 3

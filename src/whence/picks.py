@@ -19,7 +19,7 @@ SURE = (
     "reasons are known"
 )
 WITHOUT_IT = (
-    "without it: the rank of the recommendation before → after the named item is really left out "
+    "without it: the rank of the recommendation before → after what is named is really left out "
     "of the history, and the change of its probability"
 )
 OF_A_TASTE = "; of a taste, all items but the strongest are left out"
