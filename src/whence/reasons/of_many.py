@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -145,6 +145,11 @@ class _Finder:
         """Return the highest low rating."""
         return self.options.low_of(self.run)
 
+    @cached_property
+    def plain(self) -> Callable[[KindName, int], str]:
+        """Return what says a sentence that names nothing, which most recommendations have."""
+        return cache(lambda kind, rank: Reason(kind, self.run.verb, rank).sentence)
+
     def told(self, cases: Cases, targets: Ints, written: int) -> list[list[Told]]:
         """Return the reasons of the first targets `[U, k]` of each user."""
         slots = self.reasoner.slots
@@ -278,7 +283,7 @@ class _Teller:
         number, confidence, rank, rank_without, lost, _, group, of_group = values
         kind, (items, labels) = NAMES[number], named
         if kind in ("popularity", "none") and not although:
-            return Told(kind, _sentence(kind, self.finder.run.verb, rank), confidence)
+            return Told(kind, self.finder.plain(kind, rank), confidence)
         taste = None
         if kind == "taste" and group != NO_GROUP:
             taste = self._taste(user, group, of_group)
@@ -350,12 +355,6 @@ class _Teller:
         chosen = [*dict.fromkeys(items[liked][::-1].tolist())][:EXAMPLES]
         like = listed(self.finder.run.catalog.labels(chosen)) if chosen else "this one"
         return f"items like {like}"
-
-
-@lru_cache(maxsize=4096)
-def _sentence(kind: KindName, verb: str, rank: int) -> str:
-    """Return what is said of most recommendations: a sentence that names nothing."""
-    return Reason(kind, verb, rank).sentence
 
 
 def _support(label: str, rating: float | None = None) -> Support:
