@@ -124,11 +124,17 @@ def _shown_user(run: Run) -> tuple[object, str]:
     unseen = np.isfinite(scores)
     told = find_all(run, cases, items, unseen, LIST, options=Options())
     said = [one.kind not in ("none", "rule") for one in told]
+    of = f"{len(users):,} users with histories of usual length"
+    if not any(said):
+        return data.users["user"][int(users[0])].as_py(), (
+            f"Of {of}, this is one. None of their {len(told):,} recommendations has a reason that "
+            "is sure."
+        )
     sure = [one.confidence or 0.0 if says else 0.0 for one, says in zip(told, said, strict=True)]
     best = int(np.nonzero(unseen)[0][int(np.argmax(sure))])
     return data.users["user"][int(users[best])].as_py(), (
-        f"Of {len(users):,} users with histories of usual length, this one has the surest reason. "
-        f"Of their {len(told):,} recommendations, {sum(said):,} have a reason that is sure."
+        f"Of {of}, this one has the surest reason. Of their {len(told):,} recommendations, "
+        f"{sum(said):,} have a reason that is sure."
     )
 
 
