@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from whence.arrays import Ints
+from whence.contract import HasItemVectors
 from whence.data.histories import Cases
 from whence.devices import device_of
 from whence.files import new_file, save_weights
@@ -24,11 +25,12 @@ from whence.ranking import top_unseen
 from whence.reasons.calibrator import Examples
 from whence.reasons.features import Features, features_of
 from whence.reasons.figures import Figures, find_figures
-from whence.reasons.groups import ItemGroups
+from whence.reasons.groups import ItemGroups, neighbourhoods
 from whence.reasons.shown import LONGER, USERS_AT_ONCE, Shown
 from whence.reasons.singles import SingleItems
 from whence.worlds.causal import CausalWorld
 from whence.worlds.mechanism import Posterior
+from whence.worlds.world_config import GENRES
 
 
 class Truth(NamedTuple):
@@ -127,28 +129,37 @@ def lesson_on(
     users: int = 300,
     k: int = 10,
     seed: int = 0,
+    attributes: bool = True,
 ) -> Lesson:
-    """Return what the models recommend together to some users, with the truth."""
+    """Return what the models recommend together to some users, with the truth.
+
+    Without attributes, tastes are for the neighbourhoods of the first model.
+    """
     cases = world.last_cases(users, seed)
     slots = models[0].config.max_len
     whole = Ensemble([Member(one, 1 / len(models)) for one in models])
     items, _ = top_unseen(whole, cases, slots, k)
-    figures = figures_on(world, models, cases, items)
+    groups = groups_of_world(world) if attributes else neighbourhoods_of(models[0], world)
+    figures = figures_on(world, models, cases, items, groups)
     asked = cases[np.repeat(np.arange(len(cases)), k)]
     truth = world.truth(asked, items.reshape(-1), slots)
     return Lesson(figures, torch.from_numpy(items).to(figures.full.device), truth)
 
 
 def figures_on(
-    world: CausalWorld, models: Sequence[Recommender], cases: Cases, items: Ints
+    world: CausalWorld,
+    models: Sequence[Recommender],
+    cases: Cases,
+    items: Ints,
+    groups: ItemGroups,
 ) -> Figures:
-    """Return the figures of items `[U, k]`; the groups are those of the world."""
+    """Return the figures of items `[U, k]`."""
     device, slots = device_of(models[0]), models[0].config.max_len
     histories = torch.from_numpy(cases.histories(LONGER * slots)).to(device)
     longest = max(1, int((cases.ends - cases.starts).max(initial=1)))
     seen = torch.from_numpy(cases.histories(longest)).to(device)
     targets = torch.from_numpy(items).to(device)
-    groups = groups_of_world(world).to(device)
+    groups = groups.to(device)
     singles = [SingleItems.of(one, world.config.items) for one in models]
     shown = Shown(models, histories, targets, seen, slots)
     found = [
@@ -159,7 +170,17 @@ def figures_on(
 
 
 def groups_of_world(world: CausalWorld) -> ItemGroups:
-    """Return the genres, departments or styles of a world."""
-    group = world.mechanism.group
-    events = np.bincount(world.interactions.items, minlength=len(group))
-    return ItemGroups.of(np.arange(group.max() + 1)[:, None] == group, events)
+    """Return the genres, departments or styles of a world: what is known of its groups."""
+    group = world.mechanism.group % len(GENRES)
+    return ItemGroups.of(np.arange(group.max() + 1)[:, None] == group, _events(world))
+
+
+def neighbourhoods_of(model: Recommender, world: CausalWorld) -> ItemGroups:
+    """Return the groups that a model has for itself."""
+    assert isinstance(model, HasItemVectors)
+    return neighbourhoods(model.item_vectors(), _events(world))
+
+
+def _events(world: CausalWorld) -> Ints:
+    """Return the number of events of each item."""
+    return np.bincount(world.interactions.items, minlength=world.config.items)

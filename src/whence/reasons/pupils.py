@@ -23,8 +23,8 @@ from whence.training.seeds import fit_seeds
 from whence.worlds.causal import CausalWorld
 
 NETWORK = "sasrec"
-SETTINGS = {"max_len": 40}
-"""As many events as matter in any world."""
+SETTINGS = {"max_len": 40, "loss": "softmax"}
+"""As many events as matter in any world, and the same loss on every device."""
 STEPS: Final = 2_500
 BATCH_SIZE: Final = 256
 VALIDATE_EVERY, PATIENCE = 125, 10

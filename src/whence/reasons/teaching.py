@@ -35,6 +35,8 @@ class WorldLessons:
     device: str = "cpu"
     batch_size: int = BATCH_SIZE
     """That of the networks."""
+    attributes: bool = True
+    """Whether the groups of the items are known."""
 
     @cached_property
     def world(self) -> CausalWorld:
@@ -51,6 +53,8 @@ class WorldLessons:
             "batch_size": self.batch_size,
             "whence": whence.__version__,
         }
+        if not self.attributes:
+            made_from["attributes"] = False
         return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:20]
 
     def lessons(
@@ -76,7 +80,10 @@ class WorldLessons:
                     ).values()
                 ]
                 for name, some in ((ALL_SEEDS, models), (FIRST_SEED, models[:1])):
-                    lesson_on(self.world, some, users=self.users).save(files[name])
+                    lesson = lesson_on(
+                        self.world, some, users=self.users, attributes=self.attributes
+                    )
+                    lesson.save(files[name])
                 # As they are kept, so that it makes no difference when they were made.
                 found = _read(files, self.device)
         return found

@@ -24,7 +24,7 @@ from whence.arrays import Floats, Ints, Ints32
 from whence.errors import InputError
 from whence.worlds.films import FAME_DECAY, quantiles
 from whence.worlds.mechanism import Mechanism, Pairs, Rivals, Ties
-from whence.worlds.world_config import GENRES, NONE, check_given
+from whence.worlds.world_config import NONE, check_given
 
 Generator = Literal["films", "shop", "music"]
 GENERATORS: Final[tuple[Generator, ...]] = get_args(Generator)
@@ -43,9 +43,14 @@ PAIR_MEMORY: Final = 40
 """For how many events two items cause a third one together, all the same."""
 RIVAL_MEMORY: Final = 20
 """For how many events users avoid a substitute or another version."""
+MOST_GROUPS: Final = 120
+"""With more groups than names for them, several groups share a name: tastes are finer than what is
+known of the items."""
 COMPLEMENTS: Final = 3
 CAUSES_OF_SHARED: Final = 3
 """How many items cause a shared one, in films and music."""
+ITEMS_PER_GROUP: Final = 25
+"""The fewest in a wide world, on average."""
 SUBSTITUTES: Final = 4
 VERSIONS: Final = 3
 REMAKES: Final = 6
@@ -105,8 +110,8 @@ class CausalConfig:
             raise InputError(f"generator is one of {', '.join(GENERATORS)}, not {self.generator}.")
         if self.users < 1 or self.events < 3 or self.memory < 1 or self.seed < 0:
             raise InputError("A world needs users >= 1, events >= 3, memory >= 1 and seed >= 0.")
-        if not 1 <= self.groups <= len(GENRES) or self.items < 10 * self.groups:
-            raise InputError(f"A world needs 1 to {len(GENRES)} groups, and 10 items per group.")
+        if not 1 <= self.groups <= MOST_GROUPS or self.items < 10 * self.groups:
+            raise InputError(f"A world needs 1 to {MOST_GROUPS} groups, and 10 items per group.")
         shares = (
             "tied",
             "paired",
@@ -345,6 +350,30 @@ def draw_config(generator: Generator, seed: int, **given: object) -> CausalConfi
     if unknown:
         raise InputError(f"A world has no setting {', '.join(sorted(unknown))}.")
     return CausalConfig(**{"generator": generator, "seed": seed, **drawn, **given})  # type: ignore[arg-type]
+
+
+def draw_wide_config(generator: Generator, seed: int) -> CausalConfig:
+    """Draw the parameters of a world as sparse and as finely divided as real data can be.
+
+    It has more items, of which users may see fewer, and more groups than those of `draw_config`.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence([GENERATORS.index(generator), seed, 1]))
+
+    def between(low: float, high: float) -> float:
+        """Draw a number whose logarithm is uniform."""
+        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+    items = round(between(800, 5_000))
+    groups = round(between(8, min(MOST_GROUPS, items / ITEMS_PER_GROUP)))
+    return draw_config(
+        generator,
+        seed,
+        users=int(rng.integers(6_000, 20_001)),
+        items=items,
+        events=round(between(8, 60)),
+        groups=groups,
+        concentration=round(between(0.5, 6.0) / groups, 4),
+    )
 
 
 def _ranked_fame(config: CausalConfig, rng: np.random.Generator) -> Floats:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from whence.errors import InputError
 from whence.measure import Measure
 from whence.reasons.judgement import Kind
@@ -26,6 +28,7 @@ SHARES: Final = {
     Kind.NONE: "makes no claim",
 }
 SAME: Final = "other seeds name the same"
+SUPPOSED: Final = "it is the most probable for other seeds, too"
 LOST: Final = {NAMED: "lost without what is named", RANDOM: "lost without random items"}
 LEAVES: Final = {NAMED: "leaves the ten without it", RANDOM: "leaves the ten without random items"}
 
@@ -53,9 +56,14 @@ def sentences(subject: MeasuredRun, options: SentencesOptions) -> dict[str, Seed
         name: said.mean((said.said.kind == kind).cpu().numpy(), name, said.said.users)
         for kind, name in SHARES.items()
     }
-    same = _tested(subject, options).same_named
-    if same is not None:
-        found[SAME] = said.mean(same[0], f"{SAME}, if either half names an item or two", same[1])
+    halves = _tested(subject, options).halves
+    assert halves is not None
+    for name, (same, users) in {
+        SAME: halves.same_named(),
+        SUPPOSED: halves.same_supposed(),
+    }.items():
+        if len(np.unique(users)) > 1:
+            found[name] = said.mean(same, f"{name}, if either half names an item or two", users)
     if said.compared is not None:
         found |= {name: said.compared.lost[which] for which, name in LOST.items()}
         found |= {
@@ -81,7 +89,7 @@ def _column(measure: Measure, seeds: int) -> SeedColumn:
 
 
 MEASUREMENT: Final = Measurement(
-    columns=(*SHARES.values(), SAME, *LOST.values(), *LEAVES.values()),
+    columns=(*SHARES.values(), SAME, SUPPOSED, *LOST.values(), *LEAVES.values()),
     measure=sentences,
     options=SentencesOptions,
     over_users=True,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Final
 
@@ -33,7 +33,7 @@ from whence.reasons.scoring import (
     scores_of_ideal,
 )
 from whence.reasons.teaching import ALL_SEEDS, FIRST_SEED, WorldLessons
-from whence.worlds.designs import GENERATORS, Generator, draw_config
+from whence.worlds.designs import GENERATORS, Generator, draw_config, draw_wide_config
 from whence_studies.claims import Estimate, over_seeds
 from whence_studies.records import NOT_RUN, Record
 from whence_studies.results import UNPUBLISHED
@@ -42,6 +42,8 @@ from whence_studies.tables.trained_skips import Workspace
 
 SAME, ANOTHER, DEFAULT = "same kind", "another kind", "default calibrator"
 FIVE, ONE = "five seeds", "one seed"
+WIDE, UNKNOWN = "wide worlds", "no attributes"
+"""Sparser worlds with finer tastes, and what is known of items there."""
 FORMER, IDEAL = "former rule, five seeds", "ideal recommender"
 LESSONS_OF: Final[Mapping[str, str]] = {FIVE: ALL_SEEDS, ONE: FIRST_SEED}
 TITLES: Final[Mapping[Generator, str]] = {"films": "Films", "shop": "Shop", "music": "Music"}
@@ -67,15 +69,20 @@ class ReasonsPlan:
     """Worlds of each generator to learn from: draws 1, 2, …"""
     reported: int = 10
     """Worlds of each generator that are reported: draws 201, 202, …"""
+    wide: int = 8
+    """Wide worlds of each generator that the default calibrator learns from, too."""
     users: int = 1_000
     """Users of each world, with ten recommendations each."""
+    fewer_users: int = 300
+    """The same of worlds that are wide, or whose items have no attributes."""
     seeds: int = 5
     steps: int = 3_000
     """Of the calibrators."""
 
     def __post_init__(self) -> None:
-        if min(self.learned, self.reported, self.users, self.steps) < 1 or self.seeds < 2:
-            raise InputError("Set learned, reported, users and steps to at least 1, seeds to 2.")
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        if min(given.values()) < 1 or self.seeds < 2:
+            raise InputError(f"Set {', '.join(given)} to at least 1, and seeds to 2.")
 
     def worlds(self, generator: Generator, numbers: range, device: str) -> list[WorldLessons]:
         """Return drawn worlds."""
@@ -88,15 +95,53 @@ class ReasonsPlan:
         """Return the worlds to learn from."""
         return self.worlds(generator, range(1, 1 + self.learned), device)
 
+    def learning_default(self, device: str) -> list[WorldLessons]:
+        """Return what the default calibrator learns from: every kind of data that it may meet."""
+        usual = [one for each in GENERATORS for one in self.learning(each, device)]
+        unknown = [replace(one, users=self.fewer_users, attributes=False) for one in usual]
+        numbers = range(1, 1 + self.wide)
+        wide = [
+            one
+            for attributes in (True, False)
+            for each in GENERATORS
+            for one in self.wide_worlds(each, numbers, device, attributes)
+        ]
+        return [*usual, *unknown, *wide]
+
+    def wide_worlds(
+        self, generator: Generator, numbers: range, device: str, attributes: bool
+    ) -> list[WorldLessons]:
+        """Return drawn wide worlds."""
+        return [
+            WorldLessons(
+                draw_wide_config(generator, one),
+                self.seeds,
+                self.fewer_users,
+                device,
+                attributes=attributes,
+            )
+            for one in numbers
+        ]
+
     def reporting(self, generator: Generator, device: str) -> list[WorldLessons]:
         """Return the reported worlds."""
-        return self.worlds(generator, range(201, 201 + self.reported), device)
+        return self.worlds(generator, self.reported_draws, device)
+
+    def reporting_wide(
+        self, generator: Generator, device: str, attributes: bool
+    ) -> list[WorldLessons]:
+        """Return the reported wide worlds."""
+        return self.wide_worlds(generator, self.reported_draws, device, attributes)
 
     @property
-    def words(self) -> str:
-        """The protocol."""
+    def reported_draws(self) -> range:
+        """The draws of reported worlds."""
+        return range(201, 201 + self.reported)
+
+    def words_of(self, users: int) -> str:
+        """Return the protocol of tables with so many users of a world."""
         return (
-            f"said at {100 * SURE:.0f} %, unless a row says otherwise; {self.users} users × 10 "
+            f"said at {100 * SURE:.0f} %, unless a row says otherwise; {users} users × 10 "
             f"recommendations of SASRec in each world; calibrators learned on {self.learned} other "
             f"worlds of each generator; cases whose truth is less probable than {CLEAR:g} count "
             "only in the true probability and in the calibration"
@@ -125,7 +170,7 @@ def measure(study: Study, workspace: Workspace) -> list[Record]:
 def learn_default(study: Study, workspace: Workspace) -> Calibrator:
     """Return the calibrator of all generators, which comes with Whence."""
     plan = build(ReasonsPlan, study.measuring.get(REASONS, {}))
-    return _Work(plan, workspace).calibrator(list(GENERATORS))
+    return _Work(plan, workspace).default()
 
 
 Column = Callable[[Sequence[Scores], float], Estimate]
@@ -179,11 +224,20 @@ COLUMNS: Final[Mapping[str, Column]] = {
 BY_CONFIDENCE: Final = (PRECISION, LOWEST, PROBABILITY, COVERAGE, FALSE)
 
 
+WIDE_ROWS: Final[Mapping[str, tuple[str, bool]]] = {
+    f"{DEFAULT}, {seeds}, {WIDE}{known}": (LESSONS_OF[seeds], not known)
+    for known in ("", f", {UNKNOWN}")
+    for seeds in (FIVE, ONE)
+}
+"""The lesson of each of these rows, and whether attributes are known."""
+
+
 def row_names() -> list[str]:
     """Return the rows of every generator's table."""
     return [
         *(f"{setting}, {seeds}" for setting in (SAME, ANOTHER, DEFAULT) for seeds in (FIVE, ONE)),
         *(_less_sure(setting) for setting in (SAME, ANOTHER, DEFAULT)),
+        *WIDE_ROWS,
         *(f"{SAME}, {FIVE}, without {check}" for check in BY_CHECK),
         FORMER,
         IDEAL,
@@ -204,21 +258,34 @@ class _Work:
 
     def rows(self, generator: Generator) -> list[tuple[str, Callable[[], list[Scores]]]]:
         """Return the rows of a generator's table, and how to fill them."""
-        others = [one for one in GENERATORS if one != generator]
-        learned = {SAME: [generator], ANOTHER: others, DEFAULT: list(GENERATORS)}
+        learned: dict[str, Callable[..., Calibrator]] = {
+            SAME: partial(self._of_kinds, [generator]),
+            ANOTHER: partial(self._of_kinds, [one for one in GENERATORS if one != generator]),
+            DEFAULT: self.default,
+        }
+        reported = partial(self._reported, generator)
         each: list[tuple[str, Callable[[], list[Scores]]]] = [
-            (f"{setting}, {seeds}", partial(self._learned, generator, given, LESSONS_OF[seeds]))
-            for setting, given in learned.items()
+            (f"{setting}, {seeds}", partial(_scored, reported, LESSONS_OF[seeds], learn))
+            for setting, learn in learned.items()
             for seeds in (FIVE, ONE)
         ]
         each += [
-            (_less_sure(setting), partial(self._learned, generator, given, ALL_SEEDS))
-            for setting, given in learned.items()
+            (_less_sure(setting), partial(_scored, reported, ALL_SEEDS, learn))
+            for setting, learn in learned.items()
+        ]
+        each += [
+            (
+                row,
+                partial(
+                    _scored, partial(self._reported_wide, generator, known), lesson, self.default
+                ),
+            )
+            for row, (lesson, known) in WIDE_ROWS.items()
         ]
         each += [
             (
                 f"{SAME}, {FIVE}, without {check}",
-                partial(self._learned, generator, [generator], ALL_SEEDS, words),
+                partial(_scored, reported, ALL_SEEDS, learned[SAME], words),
             )
             for check, words in BY_CHECK.items()
         ]
@@ -228,16 +295,6 @@ class _Work:
             (IDEAL, partial(self._ideal, generator)),
         ]
 
-    def _learned(
-        self,
-        generator: Generator,
-        learned: Sequence[Generator],
-        lesson: str,
-        without: Sequence[str] = (),
-    ) -> list[Scores]:
-        calibrator = self.calibrator(learned, without)
-        return [scores_of(one[lesson], calibrator, without) for one in self._reported(generator)]
-
     def _former(self, generator: Generator) -> list[Scores]:
         return [scores_of_former_rule(one[ALL_SEEDS]) for one in self._reported(generator)]
 
@@ -245,16 +302,21 @@ class _Work:
         worlds = self.plan.reporting(generator, self.workspace.device)
         return [scores_of_ideal(one.world, self.plan.users) for one in worlds]
 
-    def calibrator(
-        self, generators: Sequence[Generator], without: Sequence[str] = ()
+    def default(self) -> Calibrator:
+        """Return the calibrator that comes with Whence."""
+        return self._calibrator(self.plan.learning_default(self.workspace.device))
+
+    def _of_kinds(self, generators: Sequence[Generator], without: Sequence[str] = ()) -> Calibrator:
+        """Return one that learned on worlds of some generators only."""
+        device = self.workspace.device
+        worlds = [one for each in generators for one in self.plan.learning(each, device)]
+        return self._calibrator(worlds, without)
+
+    def _calibrator(
+        self, worlds: Sequence[WorldLessons], without: Sequence[str] = ()
     ) -> Calibrator:
-        """Learn on the worlds of some generators, from five seeds and from one alike."""
+        """Learn on some worlds, from five seeds and from one alike."""
         self.workspace.check_time()
-        worlds = [
-            one
-            for generator in generators
-            for one in self.plan.learning(generator, self.workspace.device)
-        ]
         made_from = [[one.key for one in worlds], list(without), self.plan.steps]
         key = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:20]
         path = self.workspace.folder / "reasons" / "calibrators" / f"{key}.safetensors"
@@ -268,21 +330,30 @@ class _Work:
         found = Calibrator.from_bytes(path.read_bytes(), path.name)
         return found.to(self.workspace.device)
 
-    def _reported(self, generator: Generator) -> list[Mapping[str, Lesson]]:
+    def _reported(self, generator: Generator) -> Iterator[Mapping[str, Lesson]]:
         return self._lessons(self.plan.reporting(generator, self.workspace.device))
 
-    def _lessons(self, worlds: Sequence[WorldLessons]) -> list[Mapping[str, Lesson]]:
-        """Return the lessons of some worlds; those that the cache does not hold are made now."""
+    def _reported_wide(self, generator: Generator, known: bool) -> Iterator[Mapping[str, Lesson]]:
+        return self._lessons(self.plan.reporting_wide(generator, self.workspace.device, known))
+
+    def _lessons(self, worlds: Sequence[WorldLessons]) -> Iterator[Mapping[str, Lesson]]:
+        """Yield the lessons of some worlds; those that the cache does not hold are made now."""
         space = self.workspace
-        name = worlds[0].config.generator
-        bar = progress_bar(f"worlds of {name}", len(worlds), space.show_progress, transient=True)
-        found = []
+        bar = progress_bar("worlds", len(worlds), space.show_progress, transient=True)
         for one in bar.track(worlds):
             space.check_time()
-            found.append(
-                one.lessons(space.folder / "reasons", until=space.until, show_progress=False)
-            )
-        return found
+            yield one.lessons(space.folder / "reasons", until=space.until, show_progress=False)
+
+
+def _scored(
+    worlds: Callable[[], Iterable[Mapping[str, Lesson]]],
+    lesson: str,
+    learn: Callable[..., Calibrator],
+    without: Sequence[str] = (),
+) -> list[Scores]:
+    """Score what a calibrator says on some worlds."""
+    calibrator = learn(without) if without else learn()
+    return [scores_of(one[lesson], calibrator, without) for one in worlds()]
 
 
 def _records(
@@ -293,20 +364,21 @@ def _records(
     device: str,
 ) -> list[Record]:
     """Return the records of a generator: its table, and how kinds are told apart."""
-    draws = tuple(range(201, 201 + plan.reported))
+    draws = tuple(plan.reported_draws)
 
     def record(table: str, row: str, column: str, estimate: Estimate | None) -> Record:
+        users = plan.fewer_users if row in WIDE_ROWS else plan.users
         return Record(
             study=study.id,
             dataset=generator,
             row=row,
             column=column,
             **(estimate or Estimate())._asdict(),
-            n=None if estimate is None else 10 * plan.users,
+            n=None if estimate is None else 10 * users,
             seeds=() if estimate is None else draws,
             published=None,
             verdict=NOT_RUN if estimate is None else UNPUBLISHED,
-            protocol=f"{table}; {plan.words}",
+            protocol=f"{table}; {plan.words_of(users)}",
             machine=machine(device),
             command=study.command if device == "cpu" else f"{study.command} --device {device}",
         )
@@ -321,7 +393,8 @@ def _records(
                 continue
             sure = LESS_SURE if row in less_sure else SURE
             estimate = value(found[row], sure) if row in found else None
-            records.append(record(TITLES[generator], row, column, estimate))
+            table = TITLES[generator] + (f": {WIDE}" if row in WIDE_ROWS else "")
+            records.append(record(table, row, column, estimate))
     main = f"{SAME}, {FIVE}"
     counts = Scores.joined(found[main]).confusion() if main in found else None
     for true in range(NOISE + 1):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from torch import Tensor
+
 from whence.arrays import Bools, Ints
 from whence.data.histories import Cases
 from whence.errors import InputError
@@ -23,9 +25,15 @@ class Halves:
 
     def same_named(self) -> tuple[Bools, Ints]:
         """Return whether both name the same items, and the users, if either half names any."""
+        return self._where_either_names(self.first.named == self.second.named)
+
+    def same_supposed(self) -> tuple[Bools, Ints]:
+        """Return the same of the most probable reasons, sure enough to be said or not."""
+        return self._where_either_names(self.first.supposed == self.second.supposed)
+
+    def _where_either_names(self, same: Tensor) -> tuple[Bools, Ints]:
         either = self.first.names | self.second.names
-        same = (self.first.named == self.second.named).all(dim=1)
-        return same[either].cpu().numpy(), self.first.user[either].cpu().numpy()
+        return same.all(dim=1)[either].cpu().numpy(), self.first.user[either].cpu().numpy()
 
 
 def halves_of(run: Run) -> tuple[Run, Run]:

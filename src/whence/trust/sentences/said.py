@@ -66,6 +66,8 @@ class Said:
     """`[N]`: the probability that the most probable reason is the right one."""
     named: Tensor
     """`[N, LARGEST_SET]`: the items that the sentence names in ascending order, after `PAD`."""
+    supposed: Tensor
+    """The same of the most probable reason, whether or not it is sure enough to be said."""
 
     def __len__(self) -> int:
         """Return the number of recommendations."""
@@ -142,11 +144,14 @@ def _flat(found: Found, users: Tensor, targets: Tensor) -> Said:
         "confidence": judgement.confidence,
     }
     flat = {name: values.flatten() for name, values in each.items()}
-    return Said(**flat, named=_named(found).flatten(0, 1))
+    named, supposed = (
+        _items_of(found, kind).flatten(0, 1) for kind in (judgement.kind, judgement.likeliest)
+    )
+    return Said(**flat, named=named, supposed=supposed)
 
 
-def _named(found: Found) -> Tensor:
-    """Return `[U, k, LARGEST_SET]`: the items that are named."""
+def _items_of(found: Found, kind: Tensor) -> Tensor:
+    """Return `[U, k, LARGEST_SET]`: the items of reasons of these kinds `[U, k]`."""
     figures, judgement = found.figures, found.judgement
     candidates, pairs = figures.candidates, figures.pairs
     (users, k), slots = judgement.place.shape, candidates.shape[1]
@@ -155,6 +160,5 @@ def _named(found: Found) -> Tensor:
     pair = pairs.gather(2, place[..., None, None].expand(users, k, 1, LARGEST_SET))[:, :, 0]
     both = candidates.gather(1, pair.flatten(1)).view(users, k, LARGEST_SET)
     one = torch.stack((torch.full_like(item, PAD), item), dim=2)
-    named = both.where((judgement.kind == Kind.SET)[..., None], one)
-    said = (judgement.kind <= Kind.SET)[..., None]
-    return named.where(said, PAD).sort(dim=2).values
+    named = both.where((kind == Kind.SET)[..., None], one)
+    return named.where((kind <= Kind.SET)[..., None], PAD).sort(dim=2).values
