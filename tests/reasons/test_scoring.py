@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from whence.models import Recommender
 from whence.reasons.calibrator import Beliefs
 from whence.reasons.figures import Figures
 from whence.reasons.judgement import Judgement, Kind, judge
@@ -32,7 +33,7 @@ def world() -> CausalWorld:
 
 
 @pytest.fixture(scope="module")
-def lesson(world: CausalWorld) -> Lesson:
+def models(world: CausalWorld) -> list[Recommender]:
     run = train(
         world.interactions,
         model="sasrec",
@@ -41,7 +42,29 @@ def lesson(world: CausalWorld) -> Lesson:
         seeds=2,
         show_progress=False,
     )
-    return lesson_on(world, [*run.models.values()], users=80, k=5)
+    return [*run.models.values()]
+
+
+@pytest.fixture(scope="module")
+def lesson(world: CausalWorld, models: list[Recommender]) -> Lesson:
+    return lesson_on(world, models, users=80, k=5)
+
+
+def test_without_attributes_only_what_is_said_of_groups_differs(
+    world: CausalWorld, models: list[Recommender], lesson: Lesson
+) -> None:
+    found = lesson_on(world, models, users=80, k=5, attributes=False)
+    assert torch.equal(found.targets, lesson.targets)
+    differ = {
+        one.name
+        for one in fields(Figures)
+        if not torch.equal(getattr(found.figures, one.name), getattr(lesson.figures, one.name))
+    }
+    about_groups = {"others_lost", "rank_anyway", "usual_in_group", "usual_elsewhere"}
+    assert differ
+    assert all("group" in one or one in about_groups for one in differ)
+    for one in fields(found.truth):
+        assert np.array_equal(getattr(found.truth, one.name), getattr(lesson.truth, one.name))
 
 
 def random_scores(seed: int, count: int = 400) -> Scores:

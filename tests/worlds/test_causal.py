@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,15 @@ from hypothesis import strategies as st
 
 from whence.data.histories import Cases
 from whence.errors import InputError
-from whence.worlds import NONE, CausalConfig, CausalWorld, Source, draw_config, make_causal_world
+from whence.worlds import (
+    NONE,
+    CausalConfig,
+    CausalWorld,
+    Source,
+    draw_config,
+    draw_wide_config,
+    make_causal_world,
+)
 from whence.worlds.designs import GENERATORS, Generator
 from whence.worlds.mechanism import Mechanism
 
@@ -190,6 +199,26 @@ def test_any_world_has_its_events(generator: Generator, **given: float) -> None:
         for user in range(data.user_count):
             mine = data.history(user)
             assert len(set(mine.tolist())) == len(mine)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_tastes_of_wide_worlds_can_be_finer_than_names(generator: Generator) -> None:
+    drawn = [draw_wide_config(generator, seed) for seed in range(1, 40)]
+    assert len({one.items for one in drawn}) > 30
+    assert all(one.items >= 25 * one.groups for one in drawn)
+    finest = max(drawn, key=lambda one: one.groups)
+    assert finest.groups > 60
+    world = make_causal_world(replace(finest, users=300))
+    names = np.array(world.interactions.catalog.table["genres"])
+    group = world.mechanism.group
+    assert len(set(names)) < len(set(group)) == finest.groups
+    assert all(len(set(names[group == one])) == 1 for one in range(finest.groups))
+
+
+@pytest.mark.parametrize("groups", [0, 121])
+def test_the_number_of_groups_has_limits(groups: int) -> None:
+    with pytest.raises(InputError, match="1 to 120 groups"):
+        CausalConfig(items=5_000, groups=groups)
 
 
 def test_a_recorded_cause_is_in_the_history() -> None:

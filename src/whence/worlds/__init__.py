@@ -13,7 +13,7 @@ another film. So an explanation can be checked, which real data do not allow.
 """
 
 from whence.worlds.causal import CausalWorld, Source, make_causal_world
-from whence.worlds.designs import CausalConfig, draw_config
+from whence.worlds.designs import CausalConfig, draw_config, draw_wide_config
 from whence.worlds.world import REASONS, World, WorldQuestions, make_world
 from whence.worlds.world_config import NONE, EventKind, WorldConfig
 from whence.worlds.world_like import StatisticPair, compare_statistics, draw_config_like, world_like
@@ -32,6 +32,7 @@ __all__ = [
     "compare_statistics",
     "draw_config",
     "draw_config_like",
+    "draw_wide_config",
     "make_causal_world",
     "make_world",
     "world_like",

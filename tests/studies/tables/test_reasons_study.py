@@ -16,7 +16,15 @@ from whence_studies.study import REASONS, Study, find_study
 from whence_studies.tables import reasons
 from whence_studies.tables.trained_skips import Workspace
 
-TINY = {"learned": 1, "reported": 2, "users": 20, "seeds": 2, "steps": 5}
+TINY = {
+    "learned": 1,
+    "reported": 2,
+    "wide": 1,
+    "users": 20,
+    "fewer_users": 10,
+    "seeds": 2,
+    "steps": 5,
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +43,7 @@ def records(study: Study, cache: Path) -> list[Record]:
         patch.setattr(pupils, "STEPS", 4)
         patch.setattr(pupils, "VALIDATE_EVERY", 2)
         patch.setattr(reasons, "draw_config", _tiny_world)
+        patch.setattr(reasons, "draw_wide_config", _tiny_wide_world)
         return reasons.measure(study, Workspace(cache, show_progress=False))
 
 
@@ -42,6 +51,12 @@ def _tiny_world(generator: str, seed: int) -> object:
     from whence.worlds import draw_config
 
     return draw_config(generator, seed, users=60, items=130, events=12)  # type: ignore[arg-type]
+
+
+def _tiny_wide_world(generator: str, seed: int) -> object:
+    from whence.worlds import draw_config
+
+    return draw_config(generator, seed, users=60, items=170, events=8, groups=16)  # type: ignore[arg-type]
 
 
 def test_every_row_has_its_figures(records: list[Record]) -> None:
@@ -65,6 +80,7 @@ def test_it_resumes_from_its_cache(
     monkeypatch.setattr(pupils, "fit_seeds", never)
     monkeypatch.setattr(reasons, "fit", never)
     monkeypatch.setattr(reasons, "draw_config", _tiny_world)
+    monkeypatch.setattr(reasons, "draw_wide_config", _tiny_wide_world)
     assert reasons.measure(study, Workspace(cache, show_progress=False)) == records
 
 
@@ -73,6 +89,7 @@ def test_the_default_calibrator_is_the_one_that_the_study_tests(
 ) -> None:
     assert records
     monkeypatch.setattr(reasons, "draw_config", _tiny_world)
+    monkeypatch.setattr(reasons, "draw_wide_config", _tiny_wide_world)
     found = reasons.learn_default(study, Workspace(cache, show_progress=False)).to_bytes()
     kept = (cache / "reasons" / "calibrators").glob("*.safetensors")
     assert found in [path.read_bytes() for path in kept]
