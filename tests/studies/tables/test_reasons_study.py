@@ -13,7 +13,7 @@ from whence.worlds.designs import GENERATORS
 from whence_studies.records import NOT_RUN, Record
 from whence_studies.results import judge_by_records
 from whence_studies.study import REASONS, Study, find_study
-from whence_studies.tables import reasons
+from whence_studies.tables import reasons, reasons_plan
 from whence_studies.tables.trained_skips import Workspace
 
 TINY = {
@@ -42,8 +42,8 @@ def records(study: Study, cache: Path) -> list[Record]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pupils, "STEPS", 4)
         patch.setattr(pupils, "VALIDATE_EVERY", 2)
-        patch.setattr(reasons, "draw_config", _tiny_world)
-        patch.setattr(reasons, "draw_wide_config", _tiny_wide_world)
+        patch.setattr(reasons_plan, "draw_config", _tiny_world)
+        patch.setattr(reasons_plan, "draw_wide_config", _tiny_wide_world)
         return reasons.measure(study, Workspace(cache, show_progress=False))
 
 
@@ -79,8 +79,8 @@ def test_it_resumes_from_its_cache(
     monkeypatch.setattr(pupils, "VALIDATE_EVERY", 2)
     monkeypatch.setattr(pupils, "fit_seeds", never)
     monkeypatch.setattr(reasons, "fit", never)
-    monkeypatch.setattr(reasons, "draw_config", _tiny_world)
-    monkeypatch.setattr(reasons, "draw_wide_config", _tiny_wide_world)
+    monkeypatch.setattr(reasons_plan, "draw_config", _tiny_world)
+    monkeypatch.setattr(reasons_plan, "draw_wide_config", _tiny_wide_world)
     assert reasons.measure(study, Workspace(cache, show_progress=False)) == records
 
 
@@ -88,8 +88,8 @@ def test_the_default_calibrator_is_the_one_that_the_study_tests(
     study: Study, cache: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert records
-    monkeypatch.setattr(reasons, "draw_config", _tiny_world)
-    monkeypatch.setattr(reasons, "draw_wide_config", _tiny_wide_world)
+    monkeypatch.setattr(reasons_plan, "draw_config", _tiny_world)
+    monkeypatch.setattr(reasons_plan, "draw_wide_config", _tiny_wide_world)
     found = reasons.learn_default(study, Workspace(cache, show_progress=False)).to_bytes()
     kept = (cache / "reasons" / "calibrators").glob("*.safetensors")
     assert found in [path.read_bytes() for path in kept]
