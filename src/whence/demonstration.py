@@ -114,7 +114,7 @@ def default_data() -> str:
 
 
 def _shown_user(run: Run) -> tuple[object, str]:
-    """Return, of users with histories of usual length, the one with the surest reason, and why."""
+    """Return, of users with histories of usual length, the one with most reasons, and why."""
     data, model = run.interactions, run.whole
     order = np.argsort(np.diff(data.offsets), kind="stable")
     middle = max(0, (len(order) - SHOWN_AMONG) // 2)
@@ -123,18 +123,17 @@ def _shown_user(run: Run) -> tuple[object, str]:
     items, scores = top_unseen(model, cases, model.config.max_len, LIST)
     unseen = np.isfinite(scores)
     told = find_all(run, cases, items, unseen, LIST, options=Options())
-    said = [one.kind not in ("none", "rule") for one in told]
+    said = np.array([one.kind not in ("none", "rule") for one in told])
     of = f"{len(users):,} users with histories of usual length"
-    if not any(said):
+    if not said.any():
         return data.users["user"][int(users[0])].as_py(), (
             f"Of {of}, this is one. None of their {len(told):,} recommendations has a reason that "
             "is sure."
         )
-    sure = [one.confidence or 0.0 if says else 0.0 for one, says in zip(told, said, strict=True)]
-    best = int(np.nonzero(unseen)[0][int(np.argmax(sure))])
-    return data.users["user"][int(users[best])].as_py(), (
-        f"Of {of}, this one has the surest reason. Of their {len(told):,} recommendations, "
-        f"{sum(said):,} have a reason that is sure."
+    most = int(np.bincount(np.nonzero(unseen)[0][said]).argmax())
+    return data.users["user"][int(users[most])].as_py(), (
+        f"Of {of}, this one has most reasons. Of their {len(told):,} recommendations, "
+        f"{said.sum():,} have a reason that is sure."
     )
 
 
